@@ -1,0 +1,148 @@
+"""Batches and the keys that say which part of the whole each one is."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class BatchKey:
+    """Where a batch comes from: a source split, and the path of child numbers below it.
+
+    Equal keys mean equal rows: file names, document ids and resume all follow from the key, so it
+    never depends on which worker made the batch or when.
+
+    >>> key = BatchKey("part-00.jsonl")
+    >>> str(key.child(3))
+    'part-00.jsonl/3'
+    >>> key.child(3).digest == BatchKey("part-00.jsonl", (3,)).digest
+    True
+    """
+
+    split: str
+    path: tuple[int, ...] = ()
+
+    def child(self, number: int) -> BatchKey:
+        """The key of the ``number``-th batch that a stage made of this one."""
+        return BatchKey(self.split, (*self.path, number))
+
+    @property
+    def digest(self) -> str:
+        """Twelve hex digits that stand for the key in ids and file names."""
+        return hashlib.blake2b(str(self).encode(), digest_size=6).hexdigest()
+
+    def __str__(self) -> str:
+        return "/".join([self.split, *map(str, self.path)])
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Rows that a stage took out of a batch, and why; the engine counts them and keeps them where asked.
+
+    Args:
+        stage: name of the stage that took them out.
+        reason: short and stable, so that it can be counted: ``"word_count"``, ``"malformed line"``.
+        rows: how many.
+        nbytes: their size in memory.
+        data: the rows themselves as a frame, or None when only the count is known.
+        fault: False for rows that a rule dropped, True for rows that could not be processed
+            (these go to quarantine whether or not dropped rows are kept).
+    """
+
+    stage: str
+    reason: str
+    rows: int
+    nbytes: int
+    data: Any = None
+    fault: bool = False
+
+
+@dataclass(kw_only=True)
+class Batch(ABC):
+    """Something that travels between stages under a key.
+
+    Attributes:
+        key: set by the engine; a batch that a stage made afresh has none until it leaves the stage.
+        rejections: rows that the last stage took out; the engine collects them after every stage.
+    """
+
+    key: BatchKey | None = None
+    rejections: tuple[Rejection, ...] = ()
+
+    @property
+    @abstractmethod
+    def num_items(self) -> int:
+        """How many rows (or files, or clips) the batch holds."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Its size in memory, in bytes."""
+
+    @abstractmethod
+    def get_columns(self) -> list[str]:
+        """Names of its columns, in order; empty for what has none."""
+
+    def __sizeof__(self) -> int:
+        return self.nbytes + 512
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """A file, or a range of it, as a source listed it.
+
+    Args:
+        path: as fsspec opens it: a local path or ``s3://...``.
+        start: first byte (JSONL) or first row group (Parquet) of the range.
+        stop: one past the last, or None for the whole file.
+        size: bytes of the whole file.
+        version: what changes when the content does: an etag, or size and modification time.
+    """
+
+    path: str
+    start: int = 0
+    stop: int | None = None
+    size: int = 0
+    version: str = ""
+
+
+@dataclass
+class FileGroup(Batch):
+    """A group of files: a source split that a reader reads, or what a writer has written.
+
+    >>> FileGroup.of(["a.jsonl", "b.jsonl"]).data
+    ['a.jsonl', 'b.jsonl']
+    """
+
+    parts: tuple[FilePart, ...] = field(default=())
+
+    @classmethod
+    def of(cls, paths: Sequence[str]) -> Self:
+        """A group of whole files, of unknown size."""
+        return cls(parts=tuple(FilePart(path) for path in paths))
+
+    @property
+    def data(self) -> list[str]:
+        """The paths."""
+        return [part.path for part in self.parts]
+
+    @property
+    def num_items(self) -> int:
+        return len(self.parts)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(len(part.path) for part in self.parts)
+
+    @property
+    def version(self) -> str:
+        """Changes when the content of any of the files does."""
+        text = "\n".join(f"{p.path}\t{p.start}\t{p.stop}\t{p.version}" for p in self.parts)
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    def get_columns(self) -> list[str]:
+        return []

@@ -1,0 +1,265 @@
+"""What a stage is."""
+
+from __future__ import annotations
+
+import copy
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from dcurate.core.batch import Batch, FileGroup
+from dcurate.core.resources import Resources
+from dcurate.errors import PipelineError, nearest
+
+X = TypeVar("X", bound=Batch)
+Y = TypeVar("Y", bound=Batch)
+
+#: Attributes and columns, as `ProcessingStage.inputs` and `outputs` give them.
+Spec = tuple[list[str], list[str]]
+
+_UNSET: Any = object()
+
+
+@dataclass(frozen=True)
+class NodeInfo:
+    """The host that ``setup_on_node`` runs on."""
+
+    node_id: str = ""
+
+
+@dataclass(frozen=True)
+class WorkerMetadata:
+    """The slot that ``setup`` prepares: its name, and the GPUs (as CUDA indices) it may use."""
+
+    worker_id: str = ""
+    allocation: tuple[int, ...] = ()
+
+
+class ProcessingStage(ABC, Generic[X, Y]):
+    """One step of a pipeline: configuration, and a function from a batch to what it becomes.
+
+    Subclass it, give it a ``name``, and write ``process``. A stage is best a dataclass: it is then
+    equal to another with the same fields, prints itself, and can be used in any number of pipelines.
+    What ``setup`` loads belongs to the worker's own copy and never travels.
+
+    Class attributes that may be overridden, here or for one use by `with_`:
+
+    * ``name``: shown in plans, reports and errors; the class name in snake case if not given.
+    * ``resources``: what one slot needs (one CPU by default).
+    * ``batch_size``: how many batches ``process_batch`` is given in one call.
+
+    >>> class Shout(ProcessingStage):
+    ...     def process(self, batch):
+    ...         return batch
+    >>> Shout().name, Shout().with_(name="loud", resources=Resources(cpus=2)).resources.cpus
+    ('shout', 2.0)
+    """
+
+    name: str = "processing_stage"
+    resources: Resources = Resources(cpus=1.0)
+    batch_size: int = 1
+
+    _num_workers: ClassVar[int | None] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in vars(cls):
+            cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__).lower()
+
+    @abstractmethod
+    def process(self, task: X) -> Y | list[Y] | None:
+        """What a batch becomes: a batch, a list of batches, or None when nothing of it is left."""
+
+    def process_batch(self, tasks: list[X]) -> Sequence[Y | list[Y] | None]:
+        """Process several batches in one call; answers one result per batch, in order.
+
+        Override it where several batches are cheaper together, and ask for them with ``batch_size``.
+        """
+        return [self.process(task) for task in tasks]
+
+    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
+        """Called once per host before any slot on it is set up: fetch weights, warm caches."""
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        """Called once per slot before it takes work: load the model, open the connection."""
+
+    def teardown(self) -> None:
+        """Called once per slot when it ends, also after an error."""
+
+    def inputs(self) -> Spec:
+        """Attributes of a batch and columns of its rows that the stage reads."""
+        return [], []
+
+    def outputs(self) -> Spec:
+        """Attributes of a batch and columns that the stage adds."""
+        return [], []
+
+    def num_workers(self) -> int | None:
+        """A fixed number of slots for this stage, or None to leave it to the run."""
+        return self._num_workers
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the rows that the stage makes: its public attributes.
+
+        A resumed run refuses to go on when they changed. Override it to leave out what does not matter
+        to the rows, such as where they are read from or written to.
+        """
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def merged_with(self, following: ProcessingStage[Any, Any]) -> ProcessingStage[Any, Any] | None:
+        """One stage that does this one's work and the following one's at lower cost, or None.
+
+        A merged stage must give the same rows as the two in turn, and must list both in `parts`.
+        """
+        return None
+
+    @property
+    def parts(self) -> tuple[ProcessingStage[Any, Any], ...]:
+        """The stages that a person wrote of which this one is made: itself, unless merged."""
+        return (self,)
+
+    def with_(
+        self,
+        name: str | None = None,
+        resources: Resources | None = None,
+        batch_size: int | None = None,
+        num_workers: int | None = _UNSET,
+    ) -> Self:
+        """A copy of the stage with some of its settings changed; the stage itself stays as it is.
+
+        Args:
+            num_workers: a fixed number of slots; None goes back to letting the run decide.
+
+        Raises:
+            PipelineError: a batch size or number of workers below one.
+        """
+        if batch_size is not None and batch_size < 1:
+            raise PipelineError(f"stage {self.name!r}: batch_size={batch_size} must be at least 1")
+        changed = copy.deepcopy(self)
+        for attribute, value in (("name", name), ("resources", resources), ("batch_size", batch_size)):
+            if value is not None:
+                object.__setattr__(changed, attribute, value)
+        if num_workers is not _UNSET:
+            if num_workers is not None and num_workers < 1:
+                raise PipelineError(f"stage {self.name!r}: num_workers={num_workers} must be at least 1")
+            object.__setattr__(changed, "_num_workers", num_workers)
+        return changed
+
+
+class SourceStage(ProcessingStage[X, Y]):
+    """A stage that a pipeline begins with: it lists splits, and makes a batch of each."""
+
+    @abstractmethod
+    def splits(self) -> Iterator[X]:
+        """The splits of the input, each with its key, always in the same order; called on the driver.
+
+        Raises:
+            DataError: there is nothing to read, or it cannot be listed.
+        """
+
+    def columns(self) -> list[str] | None:
+        """Columns that the source yields, or None if that is not known before the run."""
+        return None
+
+
+class SinkStage(ProcessingStage[X, FileGroup]):
+    """A stage that writes: what it returns names the files written, under names that follow from the key."""
+
+    @property
+    @abstractmethod
+    def output_path(self) -> str:
+        """The directory that it writes to; run records and quarantine stand in ``_dcurate`` below it."""
+
+    @abstractmethod
+    def prepare(self, resume: bool) -> None:
+        """Check and make ready the directory; called on the driver once, before anything is written.
+
+        Raises:
+            DataError: the directory holds what the stage must not touch, or cannot be written.
+        """
+
+
+class CompositeStage(ProcessingStage[X, Y]):
+    """A name for several stages in a row.
+
+    `decompose` gives them; ``with_`` takes settings for them by name:
+    ``composite.with_({"tokenizer": {"resources": Resources(cpus=2)}})``.
+    """
+
+    _with: Mapping[str, Mapping[str, Any]] = {}
+
+    @abstractmethod
+    def decompose(self) -> list[ProcessingStage[Any, Any]]:
+        """The stages that this one stands for, at least one."""
+
+    def process(self, task: X) -> Y | list[Y] | None:
+        raise PipelineError(f"stage {self.name!r} is a composite: run it in a pipeline, which takes it apart")
+
+    def with_(self, stage_with: Mapping[str, Mapping[str, Any]] | None = None, **unknown: Any) -> Self:  # type: ignore[override]
+        """A copy of the composite in which the named inner stages have other settings.
+
+        Raises:
+            PipelineError: settings for the composite itself, which has none.
+        """
+        if unknown or stage_with is None:
+            inner = [stage.name for stage in self.decompose()]
+            raise PipelineError(
+                f"stage {self.name!r} is a composite; name the inner stage: .with_({{{inner[0]!r}: {unknown or {}}}})"
+            )
+        changed = copy.deepcopy(self)
+        object.__setattr__(changed, "_with", {**self._with, **stage_with})
+        return changed
+
+    def decompose_and_apply_with(self) -> list[ProcessingStage[Any, Any]]:
+        """The inner stages, composites among them taken apart, with the settings of `with_` applied.
+
+        Raises:
+            PipelineError: no inner stage, or settings for one that is not there.
+        """
+        inner: list[ProcessingStage[Any, Any]] = []
+        for stage in self.decompose():
+            inner.extend(stage.decompose_and_apply_with() if isinstance(stage, CompositeStage) else [stage])
+        if not inner:
+            raise PipelineError(f"composite stage {self.name!r} decomposes into no stage at all")
+        names = [stage.name for stage in inner]
+        for wanted in self._with:
+            if wanted not in names:
+                raise PipelineError(f"composite {self.name!r} has no inner stage {wanted!r}{nearest(wanted, names)}")
+        return [stage.with_(**self._with[stage.name]) if stage.name in self._with else stage for stage in inner]
+
+
+@dataclass
+class FunctionStage(ProcessingStage[X, Y]):
+    """A stage made of a function from one batch to what it becomes."""
+
+    function: Callable[[X], Y | list[Y] | None]
+    name: str = "function"
+    resources: Resources = field(default_factory=Resources)
+    batch_size: int = 1
+
+    def process(self, task: X) -> Y | list[Y] | None:
+        return self.function(task)
+
+    def __call__(self, task: X) -> Y | list[Y] | None:
+        return self.function(task)
+
+
+def processing_stage(
+    *, name: str, resources: Resources | Mapping[str, float] | None = None, batch_size: int | None = None
+) -> Callable[[Callable[[X], Y | list[Y] | None]], FunctionStage[X, Y]]:
+    """Make a stage of a function of one batch.
+
+    >>> @processing_stage(name="keep_all", resources=Resources(cpus=2))
+    ... def keep_all(batch):
+    ...     return batch
+    >>> keep_all.name, keep_all.resources.cpus
+    ('keep_all', 2.0)
+    """
+
+    def make(function: Callable[[X], Y | list[Y] | None]) -> FunctionStage[X, Y]:
+        wanted = Resources(**resources) if isinstance(resources, Mapping) else resources
+        return FunctionStage(function, name, wanted or Resources(), batch_size or 1)
+
+    return make

@@ -1,0 +1,1 @@
+"""Finding documents that repeat."""

@@ -1,0 +1,54 @@
+"""Every error that dcurate raises on purpose: one sentence that says what is wrong and what would do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class DcurateError(Exception):
+    """The root of dcurate's own errors; catch it to catch them all."""
+
+
+class PipelineError(DcurateError):
+    """A pipeline, recipe or configuration that cannot work as it is put together."""
+
+
+class ResourceError(DcurateError):
+    """Something was asked of the machine or cluster that it does not have."""
+
+
+class StageError(DcurateError):
+    """A stage's own code raised, or the stage cannot be shipped to a worker."""
+
+
+class DataError(DcurateError):
+    """Input that cannot be read or output that cannot be written."""
+
+
+class RunError(DcurateError):
+    """A run that could not go on: its cluster went away, or it was interrupted."""
+
+
+def listed(names: Iterable[str]) -> str:
+    """Quote and join names for an error sentence.
+
+    >>> listed(["text", "url"])
+    "'text', 'url'"
+    >>> listed([])
+    'nothing'
+    """
+    return ", ".join(repr(name) for name in names) or "nothing"
+
+
+def nearest(name: str, among: Iterable[str]) -> str:
+    """The end of an error sentence that offers what was probably meant.
+
+    >>> nearest("colour", ["color", "size"])
+    "; did you mean 'color'?"
+    >>> nearest("zzz", ["size", "color"])
+    "; there are 'size', 'color'"
+    """
+    options = list(among)
+    close = difflib.get_close_matches(name, options, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; there are {listed(options)}"

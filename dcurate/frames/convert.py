@@ -1,0 +1,76 @@
+"""From one frame library to another, and what a frame weighs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, cast
+
+import pandas as pd
+import pyarrow as pa
+
+from dcurate.errors import DataError, ResourceError
+
+
+def _is_cudf(frame: Any) -> bool:
+    return type(frame).__module__.partition(".")[0] == "cudf"
+
+
+def to_arrow(frame: Any) -> pa.Table:
+    """An Arrow table of the rows of an Arrow, pandas or cuDF frame, each column in one chunk.
+
+    Raises:
+        DataError: the frame is of none of these kinds, or a column holds values that Arrow has no one type for.
+    """
+    if isinstance(frame, pa.Table):
+        return frame if all(column.num_chunks <= 1 for column in frame.columns) else frame.combine_chunks()
+    if isinstance(frame, pd.DataFrame):
+        try:
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise DataError(f"a column mixes types, which a batch cannot hold: {error.args[0]}") from error
+        return table.replace_schema_metadata(None)
+    if _is_cudf(frame):
+        return frame.to_arrow(preserve_index=False)
+    raise DataError(f"a batch holds an Arrow table or a pandas or cuDF frame, not {type(frame).__name__}")
+
+
+def to_pandas(frame: Any) -> pd.DataFrame:
+    """A pandas frame of the rows, with pandas' default dtypes (strings are Arrow underneath).
+
+    Raises:
+        DataError: the frame is not an Arrow, pandas or cuDF frame.
+    """
+    if isinstance(frame, pd.DataFrame):
+        return frame.copy(deep=False)
+    if _is_cudf(frame):
+        return cast(pd.DataFrame, frame.to_pandas())
+    return cast(pd.DataFrame, to_arrow(frame).to_pandas())
+
+
+def to_cudf(frame: Any) -> Any:
+    """A cuDF frame of the rows.
+
+    Raises:
+        ResourceError: cuDF is not installed or finds no GPU.
+    """
+    if _is_cudf(frame):
+        return frame
+    try:
+        import cudf
+    except ImportError as error:
+        raise ResourceError("to_cudf() needs cuDF: pip install 'dcurate[cuda13]' on a machine with a GPU") from error
+    return cudf.DataFrame.from_arrow(to_arrow(frame))
+
+
+def columns(frame: Any) -> list[str]:
+    """Column names of the frame, in order."""
+    return list(frame.column_names) if isinstance(frame, pa.Table) else [str(name) for name in frame.columns]
+
+
+def nbytes(frame: Any) -> int:
+    """Bytes that the frame's rows take in memory; of a slice, only the slice."""
+    if isinstance(frame, pa.Table):
+        return int(frame.nbytes)
+    if isinstance(frame, pd.DataFrame) or _is_cudf(frame):
+        return int(frame.memory_usage(index=False).sum())
+    return sys.getsizeof(frame)

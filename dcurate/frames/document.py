@@ -1,0 +1,82 @@
+"""Rows of documents, held by whichever library made them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from dcurate.core.batch import Batch, Rejection
+from dcurate.frames import convert
+
+
+@dataclass
+class DocumentBatch(Batch):
+    """Rows of any kind, usually one a document, with its text in a column.
+
+    Args:
+        data: an Arrow table, a pandas frame or a cuDF frame; it is kept as given and never changed in place
+            by dcurate's own stages.
+        dataset_name: free text that travels along.
+
+    >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["one", "two"]}))
+    >>> batch.num_items, batch.get_columns()
+    (2, ['text'])
+    >>> batch.with_data(batch.to_pandas().head(1)).num_items
+    1
+    """
+
+    data: Any = field(default_factory=lambda: pa.table({}))
+    dataset_name: str = ""
+    _metadata: dict[str, Any] = field(default_factory=dict)
+    _stage_perf: list[Any] = field(default_factory=list)
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table; no copy when they are held as one."""
+        return convert.to_arrow(self.data)
+
+    def to_pyarrow(self) -> pa.Table:
+        """The same as `to_arrow`, under the name that NeMo Curator gives it."""
+        return self.to_arrow()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as ordinary pandas with default dtypes; yours to change."""
+        return convert.to_pandas(self.data)
+
+    def to_cudf(self) -> Any:
+        """The rows as a cuDF frame; needs cuDF and a GPU."""
+        return convert.to_cudf(self.data)
+
+    @property
+    def num_items(self) -> int:
+        return len(self.data)
+
+    @property
+    def nbytes(self) -> int:
+        return convert.nbytes(self.data)
+
+    def get_columns(self) -> list[str]:
+        return convert.columns(self.data)
+
+    def with_data(self, data: Any) -> Self:
+        """The same batch with other rows: key and name stay, rejections do not."""
+        return replace(self, data=data, rejections=())
+
+    def keep(self, mask: npt.NDArray[np.bool_], stage: str, reason: str) -> Self:
+        """The rows where ``mask`` is true; the others leave as rejected by ``stage`` for ``reason``.
+
+        >>> batch = DocumentBatch(data=pa.table({"text": ["long enough", "no"]}))
+        >>> kept = batch.keep(np.array([True, False]), "length", "too short")
+        >>> kept.num_items, kept.rejections[0].reason, kept.rejections[0].rows
+        (1, 'too short', 1)
+        """
+        if mask.all():
+            return self.with_data(self.data)
+        table = self.to_arrow()
+        dropped = table.filter(pa.array(~mask))
+        rejection = Rejection(stage, reason, dropped.num_rows, dropped.nbytes, dropped)
+        return replace(self, data=table.filter(pa.array(mask)), rejections=(rejection,))

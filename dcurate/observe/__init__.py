@@ -1,0 +1,1 @@
+"""Observers of a run: progress, tables and reports. The engine never imports them."""

@@ -1,0 +1,1 @@
+"""Stages over texts: scores, filters, modifiers."""
