@@ -181,6 +181,29 @@ class SinkStage(ProcessingStage[X, FileGroup]):
         """
 
 
+class ExchangeStage(ProcessingStage[X, X]):
+    """A stage that must see every row before it can pass any on, such as the removal of duplicates.
+
+    A run carries it out as two pipelines with an exchange between them: the first ends in a sink that writes to a
+    folder, the exchange looks at the folder as a whole, and the second begins with a source that reads it.
+    """
+
+    @abstractmethod
+    def before(self, folder: str) -> list[ProcessingStage[Any, Any]]:
+        """The stages that end the first pipeline; the last is a sink that writes to the folder."""
+
+    @abstractmethod
+    def exchange(self, folder: str, order: Sequence[tuple[str, Sequence[str]]]) -> None:
+        """Look at all that was written: for each split, in source order, the files written for it."""
+
+    @abstractmethod
+    def after(self, folder: str) -> list[ProcessingStage[Any, Any]]:
+        """The stages that begin the second pipeline; the first is a source that reads the folder."""
+
+    def process(self, task: X) -> X | list[X] | None:
+        raise PipelineError(f"stage {self.name!r} needs to see every row; run it in a pipeline")
+
+
 class CompositeStage(ProcessingStage[X, Y]):
     """A name for several stages in a row.
 

@@ -1,0 +1,64 @@
+# make demo   curate the bundled sample        make check   style, types, import rules
+# make test   run the whole suite              make docs    build the documentation into site/
+#
+# Needs Python 3.11 or newer with venv and pip. Another interpreter: make PYTHON=python3.12 demo
+
+PYTHON ?= python3
+LOWEST_TESTS ?= tests/core tests/plan tests/execute
+
+READY  := .venv/.ready
+DEV    := .venv/.ready-dev
+LOWEST := .venv-lowest/.ready
+PEER   := .venv-datatrove/.ready
+
+.PHONY: demo test test-lowest check docs bench-peers clean
+
+demo: $(READY)
+	.venv/bin/dcurate run demo --output out/demo --set mode=overwrite
+
+test: $(DEV)
+	.venv/bin/python -m pytest
+
+test-lowest: $(LOWEST)
+	.venv-lowest/bin/python -m pytest $(LOWEST_TESTS)
+
+check: $(DEV)
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+docs: $(DEV)
+	.venv/bin/mkdocs build --strict --quiet
+
+bench-peers: $(PEER)
+
+clean:
+	rm -rf .venv .venv-lowest .venv-datatrove out site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find dcurate tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Environments. A stamp is newer than what it was made from, so that setting up again costs nothing.
+
+$(READY): pyproject.toml constraints.txt | .venv/bin/pip
+	@echo "Installing dcurate and what it needs into .venv; this is done once."
+	.venv/bin/pip install --quiet -c constraints.txt -e .
+	@touch $@
+
+$(DEV): pyproject.toml constraints.txt | .venv/bin/pip
+	@echo "Installing dcurate and its development tools into .venv; this is done once."
+	.venv/bin/pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $(READY) $@
+
+$(LOWEST): pyproject.toml constraints-lowest.txt | .venv-lowest/bin/pip
+	@echo "Installing the oldest supported set into .venv-lowest; this is done once."
+	.venv-lowest/bin/pip install --quiet -c constraints-lowest.txt -e . bokeh hypothesis pytest pytest-timeout
+	@touch $@
+
+$(PEER): | .venv-datatrove/bin/pip
+	@echo "Installing datatrove, to compare with, into .venv-datatrove; this is done once."
+	.venv-datatrove/bin/pip install --quiet 'datatrove[processing,io]==0.10.1'
+	@touch $@
+
+%/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dcurate needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $*

@@ -1,0 +1,58 @@
+"""A cluster that runs elsewhere."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from distributed import Client
+
+from dcurate.cluster.base import Cluster
+from dcurate.errors import RunError
+
+
+class AttachedCluster(Cluster):
+    """A scheduler at an address, with the workers that were started for it.
+
+    Workers need dcurate installed, in the same version as here. A worker with GPUs says so with Dask resources:
+    ``dask worker tcp://... --resources "GPU=1"``.
+
+    Args:
+        address: such as ``tcp://10.0.0.1:8786``.
+        timeout_s: how long to wait for it, in seconds.
+
+    Raises:
+        RunError: when opened: nothing answers at the address, or it has no workers.
+    """
+
+    def __init__(self, address: str, timeout_s: float = 10.0) -> None:
+        super().__init__()
+        self.address = address
+        self.timeout_s = timeout_s
+
+    def _connect(self, stack: ExitStack) -> Client:
+        try:
+            client = Client(self.address, timeout=self.timeout_s, direct_to_workers=True, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise RunError(
+                f"no Dask scheduler answers at {self.address!r} ({error}); start one with 'dask scheduler', "
+                "or leave the address out to run on this machine"
+            ) from error
+        stack.enter_context(client)
+        try:
+            client.wait_for_workers(1, timeout=self.timeout_s)
+        except TimeoutError as error:
+            raise RunError(
+                f"the scheduler at {self.address!r} has no workers; start some with 'dask worker {self.address}'"
+            ) from error
+        return client
+
+
+class ClientCluster(Cluster):
+    """A client that a person connected already, in a notebook say; it is used and left open."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__()
+        self._given = client
+
+    def _connect(self, stack: ExitStack) -> Client:
+        return self._given

@@ -1,0 +1,57 @@
+"""What every cluster offers: a connected client, for as long as a ``with`` statement lasts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from distributed import Client
+
+from dcurate.errors import RunError
+
+
+class Cluster(ABC):
+    """A Dask cluster to run pipelines on.
+
+    Use it in a ``with`` statement and give it to as many executors as you like; or give it to one executor
+    unopened, which then opens and closes it around each run.
+    """
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._client: Client | None = None
+
+    @abstractmethod
+    def _connect(self, stack: ExitStack) -> Client:
+        """Start or find the cluster and connect; what must be undone at the end goes on the stack."""
+
+    @property
+    def client(self) -> Client:
+        """The connected client.
+
+        Raises:
+            RunError: the cluster is not open.
+        """
+        if self._client is None:
+            raise RunError("the cluster is not open; use it in a with statement: with LocalCluster() as cluster: ...")
+        return self._client
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the cluster is open."""
+        return self._client is not None
+
+    def __enter__(self) -> Self:
+        if self._client is None:
+            with ExitStack() as stack:
+                self._client = self._connect(stack)
+                self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client = None
+        self._stack.close()

@@ -1,0 +1,60 @@
+"""What a run comes down to when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from dcurate.core.events import StageStats
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What a run did, stage by stage, and where its output stands.
+
+    Attributes:
+        run: its id.
+        pipeline: the pipeline's name.
+        mode: how it was carried out: ``"streaming"``, ``"batch"`` or ``"inline"``.
+        started: seconds since the epoch.
+        seconds: from start to end by the clock.
+        stages: one per stage as a person wrote them, in order; counts include splits of earlier runs.
+            Of stages that were computed in one pass the first has all of the seconds.
+        splits: source splits in all.
+        splits_before: those that an earlier run had finished.
+        workers: worker processes; 0 where everything ran in the caller's own.
+        output_path: the directory written to, if any.
+        rejected_path: where rows that a rule dropped are kept, if they are.
+        quarantine_path: where rows that could not be processed are kept, if there are any.
+        files: how many output files were written.
+        error: what ended the run early; empty if nothing did.
+
+    >>> report = RunReport("7f3a", "demo", "inline", 0.0, 2.0, (StageStats("read", rows_out=8),), splits=1)
+    >>> RunReport.from_dict(report.to_dict()) == report
+    True
+    """
+
+    run: str
+    pipeline: str
+    mode: str
+    started: float
+    seconds: float
+    stages: tuple[StageStats, ...]
+    splits: int = 0
+    splits_before: int = 0
+    workers: int = 0
+    output_path: str | None = None
+    rejected_path: str | None = None
+    quarantine_path: str | None = None
+    files: int = 0
+    error: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON can hold."""
+        return {**vars(self), "stages": [stage.to_dict() for stage in self.stages]}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The opposite of `to_dict`."""
+        return cls(**{**values, "stages": tuple(map(StageStats.from_dict, values["stages"]))})

@@ -1,0 +1,104 @@
+"""Carries out what the flow says: the loop that every executor shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dcurate.core.batch import Batch
+from dcurate.execute.flow import Deliver, Flow, Pull, Release, SplitFinished, Submit
+from dcurate.execute.job import Books
+
+
+@dataclass(frozen=True)
+class Done:
+    """A call is over: what `Outcome.summary` says of it."""
+
+    ticket: int
+    operator: int
+    summary: dict[str, Any]
+
+
+class Hands(Protocol):
+    """What actually runs batches: this process, or a cluster."""
+
+    def submit(self, calls: Sequence[tuple[Submit, list[Batch] | None]]) -> None:
+        """Start calls; those of the first operator come with their splits, later ones name items by number."""
+
+    def made(self, item: int, ticket: int, place: int, child: int) -> None:
+        """An item is the ``child``-th batch that the call ``ticket`` made of its ``place``-th input."""
+
+    def fetch(self, item: int) -> Batch:
+        """The batch that an item stands for."""
+
+    def release(self, items: Sequence[int]) -> None:
+        """Nothing needs these items any more."""
+
+    def wait(self) -> list[Done]:
+        """Block until something is done, or slots changed; raises what made a call fail."""
+
+
+class Carrier:
+    """Runs a flow to its end.
+
+    Args:
+        flow: says what to do.
+        books: gives splits and counts what happened.
+        hands: do it.
+    """
+
+    def __init__(self, flow: Flow, books: Books, hands: Hands) -> None:
+        self.flow = flow
+        self.books = books
+        self.hands = hands
+        self._splits: dict[int, Batch] = {}
+        self._split_of: dict[int, int] = {}
+        self._inputs: dict[int, tuple[int, ...]] = {}
+
+    def run(self) -> Iterator[Batch]:
+        """Yields the batches that go to the consumer as they come; ends when everything is done."""
+        while True:
+            instructions = self.flow.advance()
+            if not instructions and self.flow.done:
+                return
+            calls: list[tuple[Submit, list[Batch] | None]] = []
+            for instruction in instructions:
+                match instruction:
+                    case Pull(count):
+                        self._pull(count)
+                    case Submit(ticket, operator, items):
+                        self._inputs[ticket] = items
+                        calls.append((instruction, None if operator else [self._splits[item] for item in items]))
+                    case Deliver(item):
+                        yield self.hands.fetch(item)
+                        self.flow.delivered(item)
+                    case Release(items):
+                        self.hands.release(items)
+                        for item in items:
+                            self._splits.pop(item, None)
+                            self._split_of.pop(item, None)
+                    case SplitFinished(number):
+                        self.books.split_finished(number)
+            if calls:
+                self.hands.submit(calls)
+            if not instructions:
+                for done in self.hands.wait():
+                    self._take_in(done)
+
+    def _pull(self, count: int) -> None:
+        taken, exhausted = self.books.next_splits(count)
+        items = self.flow.pulled([(number, split.nbytes) for number, split in taken], exhausted)
+        for item, (number, split) in zip(items, taken, strict=True):
+            self._splits[item] = split
+            self._split_of[item] = number
+
+    def _take_in(self, done: Done) -> None:
+        """Book a finished call and let the flow know what it made."""
+        splits = [self._split_of[item] for item in self._inputs.pop(done.ticket)]
+        made = self.flow.finished(done.ticket, done.operator, done.summary["sizes"], done.summary["seconds"])
+        for place, (split, items) in enumerate(zip(splits, made, strict=True)):
+            for child, item in enumerate(items):
+                self._split_of[item] = split
+                self.hands.made(item, done.ticket, place, child)
+        self.books.task_done(done.operator, done.summary, splits)

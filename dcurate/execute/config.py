@@ -1,0 +1,67 @@
+"""The settings of the Dask executor, under the names that NeMo Curator's executor has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self, cast
+
+from dcurate.errors import PipelineError, nearest
+
+
+@dataclass(frozen=True)
+class ExecutorConfig:
+    """How a run is carried out on Dask.
+
+    Args:
+        execution_mode: ``"streaming"`` (all operators at once, bounded memory) or ``"batch"`` (the whole input
+            through one operator before the next; only one model is resident at a time).
+        cpu_allocation_percentage: share of this machine's CPUs that an embedded cluster takes, above 0 to 1;
+            at least one worker is always started.
+        autoscale_interval_s: the longest that a balancer may wait before it looks again, in seconds. Kept for
+            the balancer; slots have fixed shares for now.
+        logging_interval: seconds between progress lines where there is no terminal.
+        memory_share: share of the workers' memory that batches between operators may take, above 0 to 1.
+        scheduler_timeout_s: how long to wait for a scheduler that does not answer, in seconds.
+
+    Raises:
+        PipelineError: a value out of range.
+
+    >>> ExecutorConfig.of({"execution_mode": "batch"}).execution_mode
+    'batch'
+    >>> ExecutorConfig.of({"execution_mod": "batch"})
+    Traceback (most recent call last):
+    ...
+    dcurate.errors.PipelineError: the executor has no setting 'execution_mod'; did you mean 'execution_mode'?
+    """
+
+    execution_mode: Literal["streaming", "batch"] = "streaming"
+    cpu_allocation_percentage: float = 0.95
+    autoscale_interval_s: float = 180.0
+    logging_interval: float = 60.0
+    memory_share: float = 0.3
+    scheduler_timeout_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.execution_mode not in ("streaming", "batch"):
+            raise PipelineError(f"execution_mode={self.execution_mode!r} is neither 'streaming' nor 'batch'")
+        for field in fields(self)[1:]:
+            amount = getattr(self, field.name)
+            if isinstance(amount, bool) or not isinstance(amount, int | float) or not amount > 0:
+                raise PipelineError(f"executor setting {field.name}={amount!r} must be a number above zero")
+        for share in ("cpu_allocation_percentage", "memory_share"):
+            if getattr(self, share) > 1:
+                raise PipelineError(f"executor setting {share}={getattr(self, share)!r} is a share: at most 1")
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any] | None) -> Self:
+        """The config with these settings.
+
+        Raises:
+            PipelineError: a setting that there is not, with the nearest name; or a value out of range.
+        """
+        known = [field.name for field in fields(cls)]
+        for name in settings or {}:
+            if name not in known:
+                raise PipelineError(f"the executor has no setting {name!r}{nearest(name, known)}")
+        return cls(**cast(dict[str, Any], dict(settings or {})))

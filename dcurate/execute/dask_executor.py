@@ -1,0 +1,137 @@
+"""Runs a pipeline on Dask, streaming or in batch mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from distributed import Client
+
+from dcurate.cluster.attach import ClientCluster
+from dcurate.cluster.base import Cluster
+from dcurate.cluster.local import LocalCluster
+from dcurate.core.batch import Batch
+from dcurate.errors import ResourceError, RunError, StageError
+from dcurate.execute.balance import Demand, allot
+from dcurate.execute.carry import Carrier
+from dcurate.execute.config import ExecutorConfig
+from dcurate.execute.flow import Flow
+from dcurate.execute.hands import ClusterHands
+from dcurate.execute.job import Books, Job
+from dcurate.execute.scaler import Scaler, worker_kinds
+from dcurate.execute.ship import pickled
+from dcurate.worker.plugin import SlotHolder, dismiss
+
+
+class DaskExecutor:
+    """Runs a pipeline on a Dask cluster: the default.
+
+    Args:
+        config: settings by name, see `ExecutorConfig`: ``execution_mode`` and the others of the original.
+        cluster: where to run: a `LocalCluster` or `AttachedCluster`, or a connected ``distributed.Client``.
+            An embedded cluster of this machine's CPUs (and GPUs) if not given. A cluster that is not
+            open is opened and closed around each run.
+
+    Raises:
+        PipelineError: an unknown setting or a value out of range.
+
+    >>> DaskExecutor({"execution_mode": "batch"}).mode
+    'batch'
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, cluster: Cluster | Client | None = None) -> None:
+        self.config = ExecutorConfig.of(config)
+        self.cluster = ClientCluster(cluster) if isinstance(cluster, Client) else cluster
+
+    @property
+    def mode(self) -> str:
+        """``"streaming"`` or ``"batch"``."""
+        return self.config.execution_mode
+
+    def execute(self, job: Job, books: Books) -> Iterator[Batch]:
+        """Carry a job out; yields the batches to deliver as they come."""
+        programs = job.programs()
+        payloads = {program.operator: pickled(program) for program in programs}
+        demands = [Demand(one.name, one.resources, one.num_workers) for one in job.plan.operators]
+        with ExitStack() as stack:
+            client = self._open(stack)
+            workers = _check_workers(client, demands)
+            books.workers = len(workers)
+            budget = sum(limit for limit, _ in workers.values()) * self.config.memory_share
+            flow = Flow([one.batch_size for one in job.plan.operators], budget, job.delivers, self.mode == "batch")
+            _prepare_windows(flow, demands, {address: each for address, (_, each) in workers.items()})
+            hands = stack.enter_context(ClusterHands(client, job, books, flow))
+            try:
+                _register(client, Scaler(job.run, demands, payloads), stack)
+                yield from Carrier(flow, books, hands).run()
+            finally:
+                hands.cancel()
+                failures = _dismiss(client, job.run)
+            if failures:
+                raise StageError(f"the output is complete, but {'; '.join(failures)}")
+
+    def _open(self, stack: ExitStack) -> Client:
+        cluster = self.cluster or LocalCluster(cpu_share=self.config.cpu_allocation_percentage)
+        if not cluster.is_open:
+            stack.enter_context(cluster)
+        return cluster.client
+
+
+Offered = tuple[int, dict[str, float]]
+
+
+def _check_workers(client: Client, demands: list[Demand]) -> dict[str, tuple[int, Offered]]:
+    """Memory limit, and threads with Dask resources, of every worker.
+
+    Raises:
+        ResourceError: an operator does not fit on the workers; nothing has run then.
+    """
+    info = client.scheduler_info(n_workers=-1)["workers"]
+    workers = {
+        address: (int(one["memory_limit"] or 0), (int(one["nthreads"]), dict(one["resources"])))
+        for address, one in info.items()
+    }
+    allot(demands, worker_kinds({address: offered for address, (_, offered) in workers.items()}))
+    return workers
+
+
+def _prepare_windows(flow: Flow, demands: list[Demand], workers: dict[str, Offered]) -> None:
+    """Before slots report themselves, count on those that will be asked for, so that work is there when they come.
+
+    An operator with fewer slots than its workers have threads queues nothing there: a task that waits for its slot
+    at the head of a worker's queue would keep the worker's other threads from the tasks behind it.
+    """
+    allocation = allot(demands, worker_kinds(workers))
+    for number, demand in enumerate(demands):
+        held = {address: slots[demand.operator] for address, slots in allocation.items() if demand.operator in slots}
+        flow.set_slots(number, sum(held.values()))
+        if sum(held.values()) < sum(workers[address][0] for address in held):
+            flow.operators[number].window.most = 1
+
+
+def _register(client: Client, scaler: Scaler, stack: ExitStack) -> None:
+    try:
+        client.register_plugin(SlotHolder())
+        client.register_plugin(scaler)
+    except (ImportError, AttributeError) as error:
+        raise ResourceError(
+            f"the cluster cannot load dcurate ({error}); install the same version on its scheduler and workers"
+        ) from error
+    stack.callback(_unregister, client, scaler.name)
+
+
+def _unregister(client: Client, name: str) -> None:
+    if client.status == "running":
+        client.unregister_scheduler_plugin(name)
+
+
+def _dismiss(client: Client, run: str) -> list[str]:
+    """Tear down the run's slots everywhere; what failed, in words."""
+    if client.status != "running":
+        return []
+    answers = client.run(dismiss, run=run, on_error="ignore")
+    return [failure for failures in answers.values() if isinstance(failures, list) for failure in failures]
+
+
+__all__ = ["DaskExecutor", "RunError"]

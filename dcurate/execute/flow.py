@@ -1,0 +1,223 @@
+"""Which batch goes where, and when: a state machine without Dask, threads or clocks.
+
+Feed it what happened (`pulled`, `finished`, `delivered`, `set_slots`) and carry out what `advance` answers. Three
+things bound it: the window of each operator, the bytes that stand between operators, and at the end the consumer.
+It cannot deadlock: an operator whose output side is empty may always hold one batch, whatever the budget.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dcurate.execute.window import Window
+
+
+@dataclass(frozen=True)
+class Pull:
+    """Take up to ``count`` more splits from the source and answer with `Flow.pulled`."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class Submit:
+    """Run items through an operator in one call and answer with `Flow.finished`."""
+
+    ticket: int
+    operator: int
+    items: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Deliver:
+    """Hand an item to the consumer and answer with `Flow.delivered`."""
+
+    item: int
+
+
+@dataclass(frozen=True)
+class Release:
+    """Nothing needs these items any more."""
+
+    items: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SplitFinished:
+    """All that came of a source split is written, delivered or dropped."""
+
+    split: int
+
+
+Instruction = Pull | Submit | Deliver | Release | SplitFinished
+
+
+@dataclass
+class Stage:
+    """One operator as the flow sees it."""
+
+    batch_size: int = 1
+    window: Window = field(default_factory=Window)
+    waiting: deque[int] = field(default_factory=deque)
+    running: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    #: Bytes made by this operator that the next has not yet consumed, and how many items they are.
+    output_bytes: int = 0
+    output_items: int = 0
+    mean_output_bytes: float = 0.0
+
+
+class Flow:
+    """The state of a run.
+
+    Args:
+        batch_sizes: of each operator, how many items one call takes.
+        budget_bytes: for all that stands between operators and before the consumer, together.
+        delivers: whether what the last operator makes goes to a consumer.
+        barrier: whether an operator starts only when the one before it has finished everything (batch mode).
+    """
+
+    def __init__(
+        self, batch_sizes: Sequence[int], budget_bytes: float, delivers: bool = False, barrier: bool = False
+    ) -> None:
+        self.operators = [Stage(size) for size in batch_sizes]
+        self.delivers = delivers
+        self.barrier = barrier
+        boundaries = len(self.operators) - (not delivers)
+        self.budget_bytes = budget_bytes / max(1, boundaries)
+        self.exhausted = False
+        self._pulling = False
+        self._items: dict[int, tuple[int, int]] = {}
+        self._live: Counter[int] = Counter()
+        self._deliveries: deque[int] = deque()
+        self._instructions: list[Instruction] = []
+        self._next_item = 0
+        self._next_ticket = 0
+
+    # What happened
+
+    def set_slots(self, operator: int, slots: int) -> None:
+        """An operator has so many slots now."""
+        self.operators[operator].window.slots = slots
+
+    def pulled(self, splits: Sequence[tuple[int, int]], exhausted: bool) -> list[int]:
+        """The source gave splits, as (number, bytes), and has no more if ``exhausted``; returns an item for each."""
+        self._pulling = False
+        self.exhausted = exhausted
+        items = [self._add(split, nbytes) for split, nbytes in splits]
+        self.operators[0].waiting.extend(items)
+        return items
+
+    def finished(self, ticket: int, operator: int, sizes: Sequence[Sequence[int]], seconds: float) -> list[list[int]]:
+        """A call is over: for each of its items the bytes of what was made of it; returns the new items likewise."""
+        stage = self.operators[operator]
+        inputs = stage.running.pop(ticket)
+        stage.window.took(seconds)
+        made_bytes = sum(map(sum, sizes))
+        stage.mean_output_bytes += (made_bytes - stage.mean_output_bytes) * (0.2 if stage.mean_output_bytes else 1.0)
+        last = operator == len(self.operators) - 1
+        made: list[list[int]] = []
+        for item, outputs in zip(inputs, sizes, strict=True):
+            split = self._items[item][0]
+            made.append([] if last and not self.delivers else [self._add(split, nbytes) for nbytes in outputs])
+            for new in made[-1]:
+                (self._deliveries if last else self.operators[operator + 1].waiting).append(new)
+                stage.output_bytes += self._items[new][1]
+                stage.output_items += 1
+        for item in inputs:
+            self._consumed(item, operator - 1)
+        self._instructions.append(Release(inputs))
+        return made
+
+    def delivered(self, item: int) -> None:
+        """The consumer has taken an item."""
+        self._consumed(item, len(self.operators) - 1)
+        self._instructions.append(Release((item,)))
+
+    # What to do
+
+    def advance(self) -> list[Instruction]:
+        """What to do now; empty when there is nothing but waiting, or nothing at all (see `done`)."""
+        while self._deliveries:
+            self._instructions.append(Deliver(self._deliveries.popleft()))
+        for operator in reversed(range(len(self.operators))):
+            self._submit(operator, partial=self._upstream_done(operator))
+        self._pull()
+        if not self._instructions and not self.done and self._idle():
+            self._submit_any()
+        instructions, self._instructions = self._instructions, []
+        return instructions
+
+    @property
+    def done(self) -> bool:
+        """Whether everything that the source has is finished."""
+        return self.exhausted and not self._live
+
+    # How
+
+    def _add(self, split: int, nbytes: int) -> int:
+        item = self._next_item
+        self._next_item += 1
+        self._items[item] = (split, nbytes)
+        self._live[split] += 1
+        return item
+
+    def _consumed(self, item: int, made_by: int) -> None:
+        split, nbytes = self._items.pop(item)
+        if made_by >= 0:
+            self.operators[made_by].output_bytes -= nbytes
+            self.operators[made_by].output_items -= 1
+        self._live[split] -= 1
+        if not self._live[split]:
+            del self._live[split]
+            self._instructions.append(SplitFinished(split))
+
+    def _upstream_done(self, operator: int) -> bool:
+        return self.exhausted and not any(stage.waiting or stage.running for stage in self.operators[:operator])
+
+    def _idle(self) -> bool:
+        return not self._pulling and not any(stage.running for stage in self.operators)
+
+    def _submit(self, operator: int, partial: bool) -> None:
+        """Submit what window and budget allow; calls of fewer items than the batch size only if ``partial``."""
+        stage = self.operators[operator]
+        if self.barrier and not self._upstream_done(operator):
+            return
+        if len(stage.running) > stage.window.low_water:
+            return
+        while stage.waiting and len(stage.running) < stage.window.size and self._has_room(operator):
+            if len(stage.waiting) < stage.batch_size and not partial:
+                return
+            self._submit_one(operator)
+
+    def _submit_one(self, operator: int) -> None:
+        stage = self.operators[operator]
+        items = tuple(stage.waiting.popleft() for _ in range(min(stage.batch_size, len(stage.waiting))))
+        ticket = self._next_ticket
+        self._next_ticket += 1
+        stage.running[ticket] = items
+        self._instructions.append(Submit(ticket, operator, items))
+
+    def _submit_any(self) -> None:
+        """Nothing runs and nothing may: let the last operator that has anything take what there is."""
+        for operator in reversed(range(len(self.operators))):
+            if self.operators[operator].waiting and self.operators[operator].window.slots:
+                self._submit_one(operator)
+                return
+
+    def _has_room(self, operator: int) -> bool:
+        stage = self.operators[operator]
+        last = operator == len(self.operators) - 1
+        if self.barrier or (last and not self.delivers) or not (stage.output_items or stage.running):
+            return True
+        expected = stage.mean_output_bytes * (len(stage.running) + 1)
+        return stage.output_bytes + expected <= self.budget_bytes
+
+    def _pull(self) -> None:
+        first = self.operators[0]
+        held = len(first.waiting) + len(first.running) * first.batch_size
+        low = held <= first.window.low_water * first.batch_size
+        if low and first.window.slots and not self.exhausted and not self._pulling:
+            self._pulling = True
+            self._instructions.append(Pull(first.window.size * first.batch_size - held))

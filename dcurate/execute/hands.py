@@ -1,0 +1,214 @@
+"""The hands of the Dask executor: submit, wait and release on a cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import groupby
+from queue import Empty, SimpleQueue
+from typing import Any, Self
+
+from distributed import Client, Future, KilledWorker, as_completed
+
+from dcurate.core.batch import Batch
+from dcurate.core.events import SlotReady, WorkerLost
+from dcurate.errors import DcurateError, DataError, ResourceError, RunError, StageError
+from dcurate.execute.carry import Done
+from dcurate.execute.flow import Flow, Submit
+from dcurate.execute.job import Books, Job
+from dcurate.worker.plugin import resource, topic, work_on_outcomes, work_on_splits
+from dcurate.worker.program import Outcome
+
+#: How often to look around when nothing is heard, and how long to put up with a lost scheduler, in seconds.
+LOOK_S, LOST_S = 0.25, 15.0
+
+
+class ClusterHands:
+    """Runs calls as Dask tasks, annotated with one unit of the operator's resource.
+
+    A task's batches stay on the worker that made them. What the driver needs to know of them (bytes, files, counts)
+    travels as an event that the worker sends before the task ends, so no result is ever gathered for it.
+    """
+
+    def __init__(self, client: Client, job: Job, books: Books, flow: Flow) -> None:
+        self.client = client
+        self.run = job.run
+        self.operators = job.plan.operators
+        self.books = books
+        self.flow = flow
+        self.completed = as_completed(loop=client.loop)
+        self._news: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._submits: dict[int, Submit] = {}
+        self._tickets: dict[Future, int] = {}
+        self._futures: dict[int, Future] = {}
+        self._uses: dict[int, int] = {}
+        self._items: dict[int, tuple[int, int, int]] = {}
+        self._summaries: dict[int, dict[str, Any]] = {}
+        self._slots: dict[tuple[str, str], int] = {}
+        self._heard = time.monotonic()
+
+    def __enter__(self) -> Self:
+        self.client.subscribe_topic(topic(self.run), self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.client.status == "running":
+            self.client.unsubscribe_topic(topic(self.run))
+
+    def _hear(self, event: tuple[float, dict[str, Any]]) -> None:
+        """News from workers or the scaler; called on the client's own thread."""
+        self._news.put(event[1])
+        with self.completed.thread_condition:
+            self.completed.thread_condition.notify()
+
+    # The calls
+
+    def submit(self, calls: Sequence[tuple[Submit, list[Batch] | None]]) -> None:
+        for number, group in groupby(calls, key=lambda call: call[0].operator):
+            members = list(group)
+            submits = [submit for submit, _ in members]
+            futures = self._map(number, submits, [inputs for _, inputs in members])
+            for submit, future in zip(submits, futures, strict=True):
+                self._submits[submit.ticket] = submit
+                self._futures[submit.ticket] = future
+                self._tickets[future] = submit.ticket
+            self.completed.update(futures)
+
+    def _map(self, number: int, submits: list[Submit], inputs: list[list[Batch] | None]) -> list[Future]:
+        operator = self.operators[number]
+        tickets = [submit.ticket for submit in submits]
+        settings: dict[str, Any] = {
+            "key": [(f"{operator.name}-{self.run}", ticket) for ticket in tickets],
+            "resources": {resource(self.run, operator.name): 1},
+            "priority": operator.priority,
+            "pure": False,
+        }
+        runs, names = [self.run] * len(submits), [operator.name] * len(submits)
+        if number == 0:
+            futures = self.client.map(work_on_splits, runs, names, tickets, inputs, **settings)
+        else:
+            places = [[self._items[item] for item in submit.items] for submit in submits]
+            outcomes = [[self._futures[ticket] for ticket, _, _ in each] for each in places]
+            picks = [[(place, child) for _, place, child in each] for each in places]
+            futures = self.client.map(work_on_outcomes, outcomes, picks, runs, names, tickets, **settings)
+        return list(futures)
+
+    def made(self, item: int, ticket: int, place: int, child: int) -> None:
+        self._items[item] = (ticket, place, child)
+        self._uses[ticket] = self._uses.get(ticket, 0) + 1
+
+    def fetch(self, item: int) -> Batch:
+        ticket, place, child = self._items[item]
+        outcome: Outcome = self.client.gather(self._futures[ticket])
+        return outcome.outputs[place][child]
+
+    def release(self, items: Sequence[int]) -> None:
+        for item in items:
+            ticket = self._items.pop(item, (None, 0, 0))[0]
+            if ticket is None:
+                continue
+            self._uses[ticket] -= 1
+            if not self._uses[ticket]:
+                del self._uses[ticket], self._futures[ticket]
+
+    def cancel(self) -> None:
+        """Give up whatever is still under way."""
+        futures = list(self._futures.values())
+        self._futures.clear()
+        if futures and self.client.status == "running":
+            self.client.cancel(futures, force=True)
+
+    # What comes back
+
+    def wait(self) -> list[Done]:
+        done: list[Done] = []
+        while not done:
+            changed = self._read_news()
+            if self.completed.has_ready():
+                done = [self._done(future) for future in self.completed.next_batch(block=False)]
+            elif changed:
+                return []
+            else:
+                self._look_around()
+                with self.completed.thread_condition:
+                    if self._news.empty() and not self.completed.has_ready():
+                        self.completed.thread_condition.wait(LOOK_S)
+        self._heard = time.monotonic()
+        return done
+
+    def _done(self, future: Future) -> Done:
+        ticket = self._tickets.pop(future)
+        submit = self._submits.pop(ticket)
+        if future.status != "finished":
+            raise self._failure(future, submit)
+        summary = self._summary(ticket, future)
+        if not any(summary["sizes"]):
+            del self._futures[ticket]
+        return Done(ticket, submit.operator, summary)
+
+    def _summary(self, ticket: int, future: Future) -> dict[str, Any]:
+        """What the worker told of a call; Dask delivers it before the task's end, else it is asked for."""
+        self._read_news()
+        if ticket in self._summaries:
+            return self._summaries.pop(ticket)
+        outcome: Outcome = self.client.gather(future)
+        return outcome.summary()
+
+    def _failure(self, future: Future, submit: Submit) -> DcurateError:
+        if future.status != "error":
+            return RunError("the scheduler went away or was restarted; start the run again with resume=True to go on")
+        error = future.exception()
+        name = self.operators[submit.operator].name
+        if isinstance(error, DcurateError):
+            return error
+        if isinstance(error, KilledWorker):
+            return StageError(
+                f"operator {name!r}: a batch was on a worker that died, {error.allowed_failures + 1} times over "
+                "(out of memory, or a crash in native code); use a smaller blocksize or files_per_partition, or give "
+                "workers more memory"
+            )
+        if isinstance(error, MemoryError):
+            return DataError(f"operator {name!r}: {error}; use a smaller blocksize or files_per_partition")
+        return StageError(f"operator {name!r} failed: {type(error).__name__}: {error}")
+
+    def _look_around(self) -> None:
+        """Whether the scheduler is still there."""
+        if self.client.status == "running":
+            self._heard = time.monotonic()
+        elif time.monotonic() - self._heard > LOST_S or self.client.status == "closed":
+            raise RunError("the scheduler does not answer any more; start the run again with resume=True to go on")
+
+    def _read_news(self) -> bool:
+        """Take in what workers and scaler said; whether slots changed."""
+        changed = False
+        while True:
+            try:
+                news = self._news.get_nowait()
+            except Empty:
+                return changed
+            match news:
+                case {"ticket": ticket}:
+                    if ticket in self._submits:
+                        self._summaries[ticket] = news
+                case {"ready": operator, "worker": worker, "slots": slots}:
+                    self._slots[operator, worker] = slots
+                    self._count_slots()
+                    self.books.tell(SlotReady(time.time(), operator, worker, slots, news["setup_seconds"]))
+                    changed = True
+                case {"lost": worker}:
+                    for key in [key for key in self._slots if key[1] == worker]:
+                        del self._slots[key]
+                    self._count_slots()
+                    self.books.tell(WorkerLost(time.time(), worker))
+                    changed = True
+                case {"failed": operator, "error": message}:
+                    failure = StageError(message) if operator else ResourceError(message)
+                    for note in news.get("notes", ()):
+                        failure.add_note(note)
+                    raise failure
+
+    def _count_slots(self) -> None:
+        for number, operator in enumerate(self.operators):
+            slots = sum(count for (name, _), count in self._slots.items() if name == operator.name)
+            if slots:
+                self.flow.set_slots(number, slots)

@@ -1,0 +1,83 @@
+"""Runs a pipeline in the calling process, one batch at a time: for small inputs, tests and debuggers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from dcurate.core.batch import Batch
+from dcurate.execute.carry import Carrier, Done
+from dcurate.execute.flow import Flow, Submit
+from dcurate.execute.job import Books, Job
+from dcurate.execute.ship import pickled
+from dcurate.worker.program import Outcome
+from dcurate.worker.slots import SlotPool, forget_host_setup, opened
+
+#: Bytes that may stand between operators.
+BUDGET = 1 << 30
+
+
+class InlineExecutor:
+    """Runs every stage in the calling process, without Dask.
+
+    The rows are the same as on a cluster, and a debugger can step into any stage. A stage that asks for a GPU
+    is run as it is; whether it finds one is its own matter.
+    """
+
+    mode = "inline"
+
+    def execute(self, job: Job, books: Books) -> Iterator[Batch]:
+        """Carry a job out; yields the batches to deliver."""
+        flow = Flow([operator.batch_size for operator in job.plan.operators], BUDGET, job.delivers)
+        with ExitStack() as stack:
+            stack.callback(forget_host_setup, job.run)
+            pools = [
+                stack.enter_context(opened(SlotPool(job.run, pickled(program), 1, "inline")))
+                for program in job.programs()
+            ]
+            for operator in range(len(pools)):
+                flow.set_slots(operator, 1)
+            yield from Carrier(flow, books, _OwnHands(pools)).run()
+
+
+@dataclass
+class _Call:
+    """A call that waits for its turn."""
+
+    submit: Submit
+    inputs: list[Batch]
+
+
+class _OwnHands:
+    """Runs one call at a time, the furthest operator first."""
+
+    def __init__(self, pools: Sequence[SlotPool]) -> None:
+        self.pools = pools
+        self.calls: list[_Call] = []
+        self.outcomes: dict[int, Outcome] = {}
+        self.items: dict[int, Batch] = {}
+
+    def submit(self, calls: Sequence[tuple[Submit, list[Batch] | None]]) -> None:
+        for submit, splits in calls:
+            inputs = splits if splits is not None else [self.items[item] for item in submit.items]
+            self.calls.append(_Call(submit, inputs))
+
+    def made(self, item: int, ticket: int, place: int, child: int) -> None:
+        self.items[item] = self.outcomes[ticket].outputs[place][child]
+
+    def fetch(self, item: int) -> Batch:
+        return self.items[item]
+
+    def release(self, items: Sequence[int]) -> None:
+        for item in items:
+            self.items.pop(item, None)
+
+    def wait(self) -> list[Done]:
+        self.outcomes.clear()
+        furthest = max(self.calls, key=lambda call: (call.submit.operator, -call.submit.ticket))
+        self.calls.remove(furthest)
+        submit = furthest.submit
+        outcome = self.pools[submit.operator].work(furthest.inputs)
+        self.outcomes[submit.ticket] = outcome
+        return [Done(submit.ticket, submit.operator, outcome.summary())]

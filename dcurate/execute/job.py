@@ -1,0 +1,184 @@
+"""What is to be carried out, and the books that are kept of it."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dcurate.core.batch import Batch, FileGroup
+from dcurate.core.events import (
+    Event,
+    Observer,
+    RunEnded,
+    RunStarted,
+    SourceListed,
+    SplitDone,
+    StageStats,
+    TaskDone,
+)
+from dcurate.core.ledger import Ledger, RejectionSink, SplitRecord
+from dcurate.core.report import RunReport
+from dcurate.errors import PipelineError
+from dcurate.plan.operators import Plan
+from dcurate.worker.program import Program
+
+
+@dataclass
+class Job:
+    """A plan with everything that carrying it out needs.
+
+    Args:
+        pipeline: its name.
+        splits: the source splits, listed as they are asked for.
+        delivers: whether what the last operator makes is handed out batch by batch.
+        ledger: knows what earlier runs finished, and is told what this one does.
+        rejections: where rows that stages take out are kept.
+        observers: are told what happens.
+    """
+
+    pipeline: str
+    plan: Plan
+    splits: Iterator[Batch]
+    delivers: bool = False
+    ledger: Ledger | None = None
+    rejections: RejectionSink | None = None
+    observers: Sequence[Observer] = ()
+    run: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+
+    def programs(self) -> list[Program]:
+        """The operators as they are shipped."""
+        operators = self.plan.operators
+        keeps = [True] * (len(operators) - 1) + [self.delivers]
+        return [
+            Program(operator.name, operator.stages, self.rejections, keep)
+            for operator, keep in zip(operators, keeps, strict=True)
+        ]
+
+
+@dataclass
+class _Open:
+    """A split that is under way."""
+
+    key: str
+    version: str
+    stats: dict[str, StageStats] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+
+
+class Books:
+    """Counts what happened in a run: for its report, its ledger and its observers.
+
+    Args:
+        job: what is carried out.
+        mode: how: ``streaming``, ``batch`` or ``inline``.
+    """
+
+    def __init__(self, job: Job, mode: str) -> None:
+        self.job = job
+        self.mode = mode
+        self.started = time.time()
+        self.workers = 0
+        self.splits = 0
+        self.splits_before = 0
+        self.written: list[tuple[str, ...]] = []
+        self.error = ""
+        self._seconds: float | None = None
+        self._totals = {part.name: StageStats(part.name) for part in job.plan.parts}
+        self._open: dict[int, _Open] = {}
+        self._names: set[str] = set()
+        self._number = 0
+        operators = tuple(tuple(part.name for part in operator.parts) for operator in job.plan.operators)
+        self.tell(RunStarted(time.time(), job.run, job.pipeline, mode, operators))
+
+    def tell(self, event: Event) -> None:
+        """Tell the observers."""
+        for observer in self.job.observers:
+            observer.on_event(event)
+
+    def next_splits(self, count: int) -> tuple[list[tuple[int, Batch]], bool]:
+        """Up to ``count`` splits that no earlier run has finished, numbered; and whether the source has no more.
+
+        Raises:
+            PipelineError: two splits of the source have one key.
+        """
+        taken: list[tuple[int, Batch]] = []
+        while len(taken) < count:
+            split = next(self.job.splits, None)
+            if split is None:
+                self.tell(SourceListed(time.time(), self.splits, self.splits_before))
+                return taken, True
+            self._take(split, taken)
+        return taken, False
+
+    def _take(self, split: Batch, taken: list[tuple[int, Batch]]) -> None:
+        key = str(split.key)
+        if split.key is None or key in self._names:
+            raise PipelineError(f"the source gave two splits under the key {key!r}; give every split a key of its own")
+        self._names.add(key)
+        self.splits += 1
+        version = split.version if isinstance(split, FileGroup) else ""
+        record = self.job.ledger.finished(key, version) if self.job.ledger else None
+        if record is not None:
+            self.splits_before += 1
+            self._count([StageStats.from_dict(stats) for stats in record.stats])
+            self.written.append(record.files)
+            return
+        self._open[self._number] = _Open(key, version)
+        taken.append((self._number, split))
+        self._number += 1
+
+    def task_done(self, operator: int, summary: Mapping[str, Any], splits: Sequence[int]) -> None:
+        """A call is over: ``summary`` is that of its `Outcome`, ``splits`` the number of each input's split."""
+        name = self.job.plan.operators[operator].name
+        for number, each, written in zip(splits, summary["stats"], summary["files"], strict=True):
+            split = self._open[number]
+            split.files.extend(written)
+            stats = [StageStats.from_dict(values) for values in each]
+            for one in stats:
+                split.stats.setdefault(one.name, StageStats(one.name)).add(one)
+            self.tell(TaskDone(time.time(), name, split.key, tuple(stats), summary["seconds"] / len(splits)))
+
+    def split_finished(self, number: int) -> None:
+        """All that came of a split is written, delivered or dropped."""
+        entry = self._open.pop(number)
+        self._count(entry.stats.values())
+        files = tuple(sorted(entry.files))
+        self.written.append(files)
+        if self.job.ledger is not None:
+            self.job.ledger.record(
+                SplitRecord(entry.key, entry.version, files, tuple(stats.to_dict() for stats in entry.stats.values()))
+            )
+        self.tell(SplitDone(time.time(), entry.key, files))
+
+    def _count(self, stats: Iterable[StageStats]) -> None:
+        for one in stats:
+            self._totals.setdefault(one.name, StageStats(one.name)).add(one)
+
+    def close(self, error: str = "") -> None:
+        """The run is over, well or not; what was done is made durable."""
+        self._seconds = time.time() - self.started
+        self.error = error
+        if self.job.ledger is not None:
+            self.job.ledger.flush()
+        self.tell(RunEnded(time.time(), error))
+
+    def report(self) -> RunReport:
+        """What the run comes down to, so far or at its end."""
+        sink = self.job.plan.sink
+        return RunReport(
+            run=self.job.run,
+            pipeline=self.job.pipeline,
+            mode=self.mode,
+            started=self.started,
+            seconds=time.time() - self.started if self._seconds is None else self._seconds,
+            stages=tuple(self._totals.values()),
+            splits=self.splits,
+            splits_before=self.splits_before,
+            workers=self.workers,
+            output_path=sink.output_path if sink else None,
+            files=sum(map(len, self.written)),
+            error=self.error,
+        )

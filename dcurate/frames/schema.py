@@ -1,0 +1,202 @@
+"""Types of columns that come from many files: one type for all of them, or a clear refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dcurate.errors import DcurateError, PipelineError, nearest
+
+_NAMES = {
+    "string": pa.string(),
+    "str": pa.string(),
+    "bool": pa.bool_(),
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "double": pa.float64(),
+    "binary": pa.binary(),
+}
+_MAX_STRING_BYTES = 2**31 - 1
+
+
+class TypeConflict(DcurateError):  # noqa: N818 - a fact that callers turn into a sentence of their own
+    """Two files hold the same column in types that have no common one."""
+
+    def __init__(self, column: str, here: pa.DataType, before: pa.DataType, origin: str) -> None:
+        super().__init__(f"column {column!r} is {here} here but {before} in {origin}")
+        self.column, self.here, self.before, self.origin = column, here, before, origin
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The type of every column as seen so far, and where each was seen first.
+
+    >>> shape = Shape().joined(pa.schema({"id": pa.int64()}), "a.jsonl")
+    >>> shape.joined(pa.schema({"id": pa.float64(), "text": pa.string()}), "b.jsonl").types
+    {'id': DataType(double), 'text': DataType(string)}
+    """
+
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+    def joined(self, schema: Iterable[pa.Field], origin: str) -> Shape:
+        """The shape that holds these columns too.
+
+        Raises:
+            TypeConflict: a column has a type here that has none in common with the one seen before.
+        """
+        types, origins = dict(self.types), dict(self.origins)
+        for column in schema:
+            before = types.get(column.name)
+            common = column.type if before is None else unified(before, column.type)
+            if common is None:
+                raise TypeConflict(column.name, column.type, before, origins[column.name])
+            if before is None or (pa.types.is_null(before) and not pa.types.is_null(common)):
+                origins[column.name] = origin
+            types[column.name] = common
+        return Shape(types, origins)
+
+    def schema(self, names: Iterable[str] | None = None) -> pa.Schema:
+        """An Arrow schema of the columns, or of the named ones, in the order in which they are named."""
+        wanted = self.types if names is None else names
+        return pa.schema([pa.field(name, self.types.get(name, pa.null())) for name in wanted])
+
+
+def declared(types: Mapping[str, Any], what: str) -> dict[str, pa.DataType]:
+    """Arrow types of a person's own: names (``"string"``, ``"int64"``, ``"float64"``, ...) or Arrow types.
+
+    >>> declared({"id": "string"}, "schema")
+    {'id': DataType(string)}
+
+    Raises:
+        PipelineError: a name that is no type.
+    """
+    if isinstance(types, pa.Schema):
+        return {column.name: column.type for column in types}
+    found = {}
+    for column, wanted in types.items():
+        try:
+            found[column] = wanted if isinstance(wanted, pa.DataType) else _NAMES.get(wanted) or pa.type_for_alias(wanted)
+        except (ValueError, TypeError) as error:
+            options = [*_NAMES, "int64", "uint64", "float32", "float64", "timestamp[us]"]
+            raise PipelineError(f"{what}: {column!r} has no type {wanted!r}{nearest(str(wanted), options)}") from error
+    return found
+
+
+def unified(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """The type that holds values of both without loss of kind, or None if there is none.
+
+    >>> unified(pa.int64(), pa.float64()), unified(pa.null(), pa.string()), unified(pa.int64(), pa.string())
+    (DataType(double), DataType(string), None)
+    """
+    is_ = pa.types
+    if left == right or is_.is_null(right):
+        return left
+    if is_.is_null(left):
+        return right
+    if is_.is_integer(left) and is_.is_integer(right):
+        return _common_integer(left, right)
+    if _is_number(left) and _is_number(right):
+        return pa.float64()
+    if _is_text(left) and _is_text(right):
+        return pa.large_string()
+    if is_.is_timestamp(left) and is_.is_timestamp(right) and left.tz == right.tz:
+        return max(left, right, key=lambda type_: ["s", "ms", "us", "ns"].index(type_.unit))
+    if is_.is_struct(left) and is_.is_struct(right):
+        return _common_struct(left, right)
+    if _is_list(left) and _is_list(right):
+        inner = unified(left.value_type, right.value_type)
+        large = is_.is_large_list(left) or is_.is_large_list(right)
+        return None if inner is None else (pa.large_list(inner) if large else pa.list_(inner))
+    return None
+
+
+def _common_integer(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    width = max(left.bit_width, right.bit_width)
+    if pa.types.is_signed_integer(left) == pa.types.is_signed_integer(right):
+        return left if left.bit_width == width else right
+    return pa.uint64() if pa.uint64() in (left, right) else pa.int64()
+
+
+def _common_struct(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    types = {child.name: child.type for child in left}
+    for child in right:
+        common = unified(types[child.name], child.type) if child.name in types else child.type
+        if common is None:
+            return None
+        types[child.name] = common
+    return pa.struct(list(types.items()))
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_))
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_list(type_) or pa.types.is_large_list(type_))
+
+
+def without(type_: pa.DataType, kind: str) -> pa.DataType:
+    """The type with what a reader made up inside it undone: ``"temporal"`` to text, ``"encoding"`` to plain values."""
+    is_ = pa.types
+    if kind == "temporal" and is_.is_temporal(type_):
+        return pa.string()
+    if kind == "encoding" and is_.is_dictionary(type_):
+        return without(type_.value_type, kind)
+    if kind == "encoding" and is_.is_string_view(type_):
+        return pa.string()
+    if is_.is_struct(type_):
+        return pa.struct([pa.field(child.name, without(child.type, kind)) for child in type_])
+    if _is_list(type_):
+        inner = without(type_.value_type, kind)
+        return pa.large_list(inner) if is_.is_large_list(type_) else pa.list_(inner)
+    return type_
+
+
+def without_null(schema: pa.Schema) -> pa.Schema:
+    """The columns whose type is known through and through; a null type anywhere inside means that it is not."""
+    return pa.schema([column for column in schema if not _holds_null(column.type)])
+
+
+def _holds_null(type_: pa.DataType) -> bool:
+    if pa.types.is_struct(type_):
+        return any(_holds_null(child.type) for child in type_)
+    return _holds_null(type_.value_type) if _is_list(type_) else bool(pa.types.is_null(type_))
+
+
+def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with exactly these columns, in this order and of these types; absent ones are null.
+
+    Raises:
+        pyarrow.ArrowInvalid: a value does not fit its new type.
+    """
+    if table.schema.equals(schema):
+        return table
+    columns = []
+    for column in schema:
+        if column.name not in table.column_names:
+            columns.append(pa.nulls(table.num_rows, column.type))
+        elif table.schema.field(column.name).type == column.type:
+            columns.append(table.column(column.name))
+        else:
+            options = pc.CastOptions(column.type, allow_float_truncate=True)
+            columns.append(pc.cast(table.column(column.name), options=options))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def one_chunk(tables: list[pa.Table]) -> pa.Table:
+    """Tables of one schema as one, each column in one chunk; texts of 2 GiB and more become large ones."""
+    table = pa.concat_tables(tables)
+    for place, column in enumerate(table.schema):
+        narrow = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(column.type)
+        if narrow is not None and table.column(place).nbytes > _MAX_STRING_BYTES:
+            table = table.set_column(place, column.name, table.column(place).cast(narrow))
+    return table.combine_chunks() if any(column.num_chunks > 1 for column in table.columns) else table

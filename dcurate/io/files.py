@@ -1,0 +1,179 @@
+"""Which files an input is made of, and the names that they go by."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fsspec.core import has_magic
+
+from dcurate.errors import DataError, PipelineError, listed
+from dcurate.io import stores
+from dcurate.io.compression import ENDINGS
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file, by its name's endings."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    compressed: bool
+
+    def matches(self, path: str) -> bool:
+        """Whether a file of this name is of the kind."""
+        name = path.lower()
+        endings = ENDINGS if self.compressed else ("",)
+        return any(name.endswith(suffix + ending) for suffix in self.suffixes for ending in endings)
+
+    @property
+    def wanted(self) -> str:
+        """The endings, for an error sentence."""
+        also = f", each plain or with {' '.join(filter(None, ENDINGS))}" if self.compressed else ""
+        return " ".join(self.suffixes) + also
+
+
+JSONL = Format("JSONL", (".jsonl", ".json", ".ndjson"), compressed=True)
+PARQUET = Format("Parquet", (".parquet", ".pq"), compressed=False)
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file of the input.
+
+    Args:
+        path: its full address.
+        name: what it is called in split names and messages: the path below the directory that was given.
+        size: in bytes.
+        version: changes when its content does.
+    """
+
+    path: str
+    name: str
+    size: int
+    version: str
+
+
+def hidden(name: str) -> bool:
+    """Whether a file or directory of this name is no data: ``_dcurate``, ``_SUCCESS``, ``.git``."""
+    return name.startswith((".", "_"))
+
+
+def as_list(file_paths: str | list[str]) -> list[str]:
+    """One path or many, as a list of text.
+
+    Raises:
+        PipelineError: no path at all, or something that is no path.
+    """
+    paths = [file_paths] if isinstance(file_paths, str | os.PathLike) else list(file_paths)
+    for path in paths:
+        if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+            raise PipelineError(f"file_paths: {path!r} is no path; give files, directories or globs as text")
+    if not paths:
+        raise PipelineError("file_paths is an empty list; give at least one file, directory or glob")
+    return [os.fspath(path) for path in paths]
+
+
+def list_files(file_paths: str | list[str], kind: Format, options: Mapping[str, Any] | None = None) -> list[SourceFile]:
+    """All files of a kind at the given paths, sorted by name, each once.
+
+    Args:
+        file_paths: each a file (taken whatever it is called), a directory (searched to the bottom) or a glob.
+        kind: which files of a directory are wanted.
+        options: fsspec's ``storage_options``.
+
+    Raises:
+        DataError: there is nothing at a path, or no file of the kind.
+    """
+    found: dict[str, SourceFile] = {}
+    for path in as_list(file_paths):
+        for file in _at(path, kind, options):
+            found.setdefault(file.path, file)
+    return sorted(_distinct(list(found.values())), key=lambda file: file.name)
+
+
+def shown_name(path: str, file_paths: str | list[str], options: Mapping[str, Any] | None) -> str:
+    """What a file is called in messages: its path below the directory or glob that it was found by."""
+    for given in as_list(file_paths):
+        store, root = stores.opened(given, options)
+        prefix = stores.full_address(store, _fixed_prefix(root) if has_magic(root) else root).rstrip("/") + "/"
+        if path.startswith(prefix):
+            return path[len(prefix) :]
+    return path.rpartition("/")[2]
+
+
+def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Iterator[SourceFile]:
+    store, root = stores.opened(path, options)
+    with stores.told("list", path):
+        store.invalidate_cache()
+        if has_magic(root) and not store.exists(root):
+            prefix = _fixed_prefix(root)
+            entries = list(_globbed(store, root, prefix))
+        elif store.isfile(root):
+            file = stores.entry(store, root)
+            name = root.rpartition("/")[2]
+            yield SourceFile(stores.full_address(store, root), name, file.size, file.version)
+            return
+        else:
+            prefix = root.rstrip("/")
+            entries = list(stores.walk(store, prefix, hidden))
+        exists = bool(entries) or (not has_magic(root) and store.exists(root))
+    matching = [entry for entry in entries if kind.matches(entry.path)]
+    if not matching:
+        raise DataError(_nothing(path, kind, [entry.path for entry in entries], exists, has_magic(root)))
+    for entry in matching:
+        name = entry.path[len(prefix) :].lstrip("/")
+        yield SourceFile(stores.full_address(store, entry.path), name, entry.size, entry.version)
+
+
+def _globbed(store: Any, pattern: str, prefix: str) -> Iterator[stores.Entry]:
+    for match, info in sorted(store.glob(pattern, detail=True).items()):
+        if any(map(hidden, match[len(prefix) :].strip("/").split("/"))):
+            continue
+        if info["type"] == "directory":
+            yield from stores.walk(store, match, hidden)
+        else:
+            yield stores.entry(store, match)
+
+
+def _fixed_prefix(pattern: str) -> str:
+    """The directory above the first part of a glob that is not fixed.
+
+    >>> _fixed_prefix("/data/2024-*/part-?.jsonl")
+    '/data'
+    """
+    parts = pattern.split("/")
+    first = next(place for place, part in enumerate(parts) if has_magic(part))
+    return "/".join(parts[:first])
+
+
+def _nothing(path: str, kind: Format, others: list[str], exists: bool, glob: bool) -> str:
+    if not exists:
+        what = "no file matches" if glob else "there is nothing at"
+        return f"{what} {path!r}; check the path (names that begin with '_' or '.' are left out)"
+    if not others:
+        return f"the directory {path!r} is empty (names that begin with '_' or '.' are left out); name another"
+    endings = Counter(os.path.splitext(other)[1] or os.path.basename(other) for other in others)
+    there = listed(ending for ending, _ in endings.most_common(3))
+    return (
+        f"no {kind.name} file at {path!r} (looked for {kind.wanted}), only {len(others)} of {there}; "
+        f"name the files themselves or use the reader for their format"
+    )
+
+
+def _distinct(files: list[SourceFile]) -> list[SourceFile]:
+    """The files, those of equal names renamed by as much more of their paths as tells them apart."""
+    while True:
+        counts = Counter(file.name for file in files)
+        if all(count == 1 for count in counts.values()):
+            return files
+        files = [replace(file, name=_longer(file)) if counts[file.name] > 1 else file for file in files]
+
+
+def _longer(file: SourceFile) -> str:
+    parts = file.path.split("/")
+    longer = "/".join(parts[-(file.name.count("/") + 2) :]).lstrip("/")
+    return file.path if longer == file.name else longer

@@ -1,0 +1,260 @@
+"""JSON Lines to Arrow: all at once where the data is clean, line by line where it is not."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from dcurate.frames.schema import Shape, unified, without, without_null
+
+_NULL_LINE = re.compile(rb"(?m)^[ \t\r]*null[ \t\r]*$")
+_BEYOND_INT64 = float(2**63)
+_SCALARS: dict[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), float: pa.float64(), type(None): pa.null()}
+_NOT_FINITE = (b"NaN", b"Infinity")
+_UNSEEN: Any = object()
+_JSON_NAMES = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+
+
+class BadLine(NamedTuple):
+    """A line that is no row: its number from 0 and first byte within the data, what is wrong, and the line itself.
+
+    ``column`` is the one whose value does not fit, empty where the line as a whole is at fault.
+    """
+
+    number: int
+    offset: int
+    error: str
+    raw: bytes
+    column: str
+
+
+class _Bad(ValueError):
+    def __init__(self, problem: str, column: str = "") -> None:
+        super().__init__(problem)
+        self.problem, self.column = problem, column
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What rows are to look like.
+
+    Args:
+        shape: types known before, from the heads of the input's files.
+        fixed: those among them that a person declared; they hold whatever the data looks like.
+        fields: the only columns wanted, or None for all.
+    """
+
+    shape: Shape
+    fixed: dict[str, pa.DataType]
+    fields: tuple[str, ...] | None = None
+
+    def known(self) -> pa.Schema:
+        """Columns whose types are known through and through."""
+        return without_null(self.shape.schema(self.fields))
+
+    def only(self) -> bool:
+        """Whether all else may be skipped while parsing."""
+        return self.fields is not None and len(self.known()) == len(self.fields)
+
+
+def parse_clean(data: bytes, wanted: Wanted) -> pa.Table | None:
+    """The rows of clean JSON Lines; None if a line is no JSON object, not UTF-8, or types clash.
+
+    The quick way: one pass in C++, and UTF-8 is checked. Texts that look like dates stay text.
+    """
+    known = wanted.known()
+    behavior = "ignore" if wanted.only() else "infer"
+    table = _read(data, known, behavior)
+    if table is None and len(known):
+        known, behavior = pa.schema([pa.field(name, type_) for name, type_ in wanted.fixed.items()]), "infer"
+        table = _read(data, known, behavior)
+    if table is None:
+        return None
+    plain = _replain(table, known)
+    if not plain.equals(table.schema):
+        overrides = [*known, *(column for column in plain if column.name not in known.names)]
+        exact = _read(data, without_null(pa.schema(overrides)), behavior)
+        table = exact if exact is not None else _read(data, without_null(_temporal_as_text(table.schema)), behavior)
+    return table if table is not None and _is_whole(data, table) else None
+
+
+def _read(data: bytes, schema: pa.Schema, behavior: str) -> pa.Table | None:
+    options = pj.ReadOptions(use_threads=False, block_size=len(data) + 64)
+    parsing = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=behavior)
+    try:
+        table = pj.read_json(pa.BufferReader(data), read_options=options, parse_options=parsing)
+        table.validate(full=True)
+        "".join(table.column_names).encode()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeError):
+        return None
+    return table
+
+
+def _temporal_as_text(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([pa.field(column.name, without(column.type, "temporal")) for column in schema])
+
+
+def _replain(table: pa.Table, known: pa.Schema) -> pa.Schema:
+    """The schema without what was guessed: dates in texts, and floats that are large whole numbers."""
+    columns = []
+    for column in table.schema:
+        type_ = column.type
+        if column.name not in known.names:
+            type_ = without(type_, "temporal")
+            if pa.types.is_floating(type_) and _is_large(table.column(column.name)):
+                type_ = pa.uint64()
+        columns.append(pa.field(column.name, type_))
+    return pa.schema(columns)
+
+
+def _is_large(column: pa.ChunkedArray) -> bool:
+    largest = pc.max(column).as_py()
+    return largest is not None and largest >= _BEYOND_INT64
+
+
+def _is_whole(data: bytes, table: pa.Table) -> bool:
+    """Whether every line became one row, and none of them is ``null``."""
+    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    if lines != table.num_rows:
+        lines = sum(1 for line in data.split(b"\n") if line.strip())
+    could_be_null = table.num_rows and all(column.null_count for column in table.columns)
+    return lines == table.num_rows and not (could_be_null and _NULL_LINE.search(data))
+
+
+def parse_lines(data: bytes, wanted: Wanted, origin: str) -> tuple[pa.Table, list[BadLine]]:
+    """The rows of the good lines, and the bad lines with what is wrong with them: slower, but exact.
+
+    A line is bad if it is no JSON object, is not UTF-8, or holds a value that does not go with the
+    type of its column in the lines and files before.
+    """
+    types, origins = dict(wanted.shape.types), dict(wanted.shape.origins)
+    rows, bad = [], []
+    for number, offset, line in _lines(data):
+        try:
+            row = _row(line)
+            fresh = _new_types(row, types, origins, wanted)
+        except _Bad as error:
+            bad.append(BadLine(number, offset, error.problem, line, error.column))
+            continue
+        types.update(fresh)
+        origins.update({name: origin for name in fresh if name not in origins})
+        rows.append(row)
+    names = wanted.fields if wanted.fields is not None else tuple(types)
+    arrays = [_array([row.get(name) for row in rows], types.get(name, pa.null())) for name in names]
+    table = pa.Table.from_arrays(arrays, names=list(names)) if names else pa.table({})
+    return table, bad
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    offset = 0
+    for number, line in enumerate(data.split(b"\n")):
+        if line.strip():
+            yield number, offset, line.rstrip(b"\r")
+        offset += len(line) + 1
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    try:
+        value = _loads(line)
+    except json.JSONDecodeError as error:
+        raise _Bad(f"not valid JSON ({error.msg} at character {error.colno})") from error
+    except TypeError as error:
+        raise _Bad(f"not valid JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise _Bad(f"a JSON object was expected, not {_JSON_NAMES.get(type(value), 'a number')}")
+    return value
+
+
+def _loads(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        if not any(word in line for word in _NOT_FINITE) or not line.isascii():
+            raise
+        value = json.loads(line)
+        orjson.dumps(value)  # refuses lone surrogates, which no text column can hold
+        return value
+
+
+def _new_types(
+    row: dict[str, Any], types: dict[str, pa.DataType], origins: dict[str, str], wanted: Wanted
+) -> dict[str, pa.DataType]:
+    """The types of columns that the row brings or changes."""
+    fresh = {}
+    for name, value in row.items():
+        before = types.get(name)
+        if before is _SCALARS.get(type(value), _UNSEEN) or (wanted.fields is not None and name not in wanted.fields):
+            continue
+        if name in wanted.fixed:
+            _check_fits(name, value, wanted.fixed[name])
+            continue
+        here = _type_of(value)
+        if here is None:
+            raise _Bad(f"column {name!r} holds a list of values of several types", name)
+        common = here if before is None else unified(before, here)
+        if common is None:
+            raise _Bad(f"column {name!r} is {here} here but {before} in {origins[name]}", name)
+        if common != before:
+            fresh[name] = common
+    return fresh
+
+
+def _check_fits(name: str, value: Any, type_: pa.DataType) -> None:
+    try:
+        _array([value], type_)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise _Bad(f"column {name!r} cannot be read as {type_} ({error})", name) from error
+
+
+def _type_of(value: Any) -> pa.DataType | None:
+    """The Arrow type of a parsed JSON value, None for a list whose values have no common type."""
+    if type(value) in _SCALARS:
+        return _SCALARS[type(value)]
+    if isinstance(value, int):
+        return pa.int64() if -(2**63) <= value < 2**63 else pa.uint64() if 0 < value < 2**64 else pa.float64()
+    if isinstance(value, dict):
+        types = {name: _type_of(inner) for name, inner in value.items()}
+        return None if None in types.values() else pa.struct(list(types.items()))
+    inner: pa.DataType | None = pa.null()
+    for element in value:
+        here = _type_of(element)
+        inner = None if here is None else unified(inner, here)
+        if inner is None:
+            return None
+    return pa.list_(inner)
+
+
+def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
+    if type_ in (pa.null(), pa.bool_(), pa.int64()):
+        return pa.array(values, type_)
+    if pa.types.is_temporal(type_):
+        return pa.array(values, pa.string()).cast(type_)
+    try:
+        return pa.array([_as(value, type_) for value in values], type_)
+    except (OverflowError, pa.ArrowInvalid):
+        if type_ != pa.uint64():
+            raise
+        return _array(values, pa.float64())
+
+
+def _as(value: Any, type_: pa.DataType) -> Any:
+    """The value as Arrow takes it for a type: whole numbers as floats, anything as text where text was declared."""
+    if value is None:
+        return None
+    if pa.types.is_string(type_):
+        return value if isinstance(value, str) else orjson.dumps(value).decode()
+    if pa.types.is_floating(type_):
+        return float(value)
+    if pa.types.is_struct(type_):
+        return {child.name: _as(value.get(child.name), child.type) for child in type_}
+    if pa.types.is_list(type_):
+        return [_as(inner, type_.value_type) for inner in value]
+    return value

@@ -1,0 +1,123 @@
+"""From files to splits: whole files, parts of large ones, groups of small ones, under names that stay."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from dcurate.core.batch import BatchKey, FileGroup, FilePart
+from dcurate.errors import PipelineError
+from dcurate.io.files import SourceFile
+
+#: A file larger than this is cut when nothing else is asked for.
+LARGE = 128 * 2**20
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt]i?)b?|b)?", re.IGNORECASE)
+
+#: Gives the bounds of the parts of about that many bytes that a file is best cut into: ``[0, ..., end]``.
+Cutter = Callable[[SourceFile, int], list[int]]
+
+
+def parse_bytes(size: int | str, what: str = "blocksize") -> int:
+    """A number of bytes.
+
+    >>> parse_bytes("128MiB"), parse_bytes("1.5 GB"), parse_bytes(4096)
+    (134217728, 1500000000, 4096)
+
+    Raises:
+        PipelineError: not a size, or none above zero.
+    """
+    match = _SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
+    if match:
+        size = int(float(match[1]) * _UNITS[(match[2] or "").lower()])
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise PipelineError(f"{what}={size!r} is no size; give bytes, or text such as '128MiB' or '1GB'")
+    return size
+
+
+@dataclass(frozen=True)
+class Partitioning:
+    """How files become splits.
+
+    Args:
+        files_per_partition: so many files in path order are one split.
+        blocksize: larger files are cut to about this size, smaller ones packed up to it in path order.
+
+    With neither, each file is a split, but a file above 128 MiB that can be cut is cut.
+
+    Raises:
+        PipelineError: both are given, or one is no positive number.
+    """
+
+    files_per_partition: int | None = None
+    blocksize: int | str | None = None
+
+    def __post_init__(self) -> None:
+        number = self.files_per_partition
+        if number is not None and self.blocksize is not None:
+            raise PipelineError(
+                f"files_per_partition={number} and blocksize={self.blocksize!r} both say how large a split is; "
+                f"give one of them"
+            )
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+            raise PipelineError(f"files_per_partition={number!r} must be a whole number of at least 1")
+        if self.blocksize is not None:
+            parse_bytes(self.blocksize)
+
+    @property
+    def nbytes(self) -> int | None:
+        """The blocksize in bytes, None if there is none."""
+        return None if self.blocksize is None else parse_bytes(self.blocksize)
+
+    def splits(self, files: Iterable[SourceFile], cut: Cutter, limit: int | None = None) -> Iterator[FileGroup]:
+        """The splits of the files, in path order, under names that follow from the names of the files."""
+        return islice(self._splits(files, cut), limit)
+
+    def _splits(self, files: Iterable[SourceFile], cut: Cutter) -> Iterator[FileGroup]:
+        target = self.nbytes or LARGE
+        group: list[SourceFile] = []
+        for file in files:
+            bounds = [] if self.files_per_partition else cut(file, target) if file.size > target else []
+            if len(bounds) > 2:
+                yield from _group(group)
+                group = []
+                yield from _parts(file, bounds)
+                continue
+            if group and not self._fits(group, file):
+                yield from _group(group)
+                group = []
+            group.append(file)
+        yield from _group(group)
+
+    def _fits(self, group: list[SourceFile], file: SourceFile) -> bool:
+        if self.nbytes is not None:
+            return sum(other.size for other in group) + file.size <= self.nbytes
+        return len(group) < (self.files_per_partition or 1)
+
+
+def _parts(file: SourceFile, bounds: list[int]) -> Iterator[FileGroup]:
+    for number, (start, stop) in enumerate(zip(bounds, bounds[1:], strict=False)):
+        part = FilePart(file.path, start, stop, file.size, file.version)
+        yield FileGroup(key=BatchKey(f"{file.name}@{number:05d}"), parts=(part,))
+
+
+def _group(files: list[SourceFile]) -> Iterator[FileGroup]:
+    if files:
+        parts = tuple(FilePart(file.path, size=file.size, version=file.version) for file in files)
+        yield FileGroup(key=BatchKey(_group_name([file.name for file in files])), parts=parts)
+
+
+def _group_name(names: list[str]) -> str:
+    """The name of a group: its first file, how many more there are, and a digest of all names.
+
+    >>> _group_name(["a.jsonl"]), _group_name(["a.jsonl", "b.jsonl"])
+    ('a.jsonl', 'a.jsonl+1-40ad3af4')
+    """
+    if len(names) == 1:
+        return names[0]
+    digest = hashlib.blake2b("\n".join(names).encode(errors="surrogateescape"), digest_size=4).hexdigest()
+    return f"{names[0]}+{len(names) - 1}-{digest}"

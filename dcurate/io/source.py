@@ -1,0 +1,159 @@
+"""What readers of all formats have in common: listing, splits, and types known from the heads of the files."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from dcurate.core.batch import FileGroup, FilePart
+from dcurate.core.stage import SourceStage
+from dcurate.errors import DataError, PipelineError, listed
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.schema import Shape, TypeConflict, declared
+from dcurate.io import stores
+from dcurate.io.files import Format, SourceFile, as_list, list_files, shown_name
+from dcurate.io.partition import Partitioning
+
+_HEADS = 16
+
+
+@dataclass
+class FileReader(SourceStage[FileGroup, DocumentBatch]):
+    """A source that reads files of one format; see the readers made of it."""
+
+    file_paths: str | list[str]
+    files_per_partition: int | None = None
+    blocksize: int | str | None = None
+    fields: list[str] | None = None
+    read_kwargs: dict[str, Any] | None = None
+    storage_options: dict[str, Any] | None = None
+    _sniffed: Shape | None = field(default=None, init=False, repr=False, compare=False)
+
+    kind: ClassVar[Format]
+    schema: Any = field(default=None, init=False, repr=False)
+    limit: int | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        as_list(self.file_paths)
+        self._partitioning()
+        declared(self.schema or {}, f"{self.name}: schema")
+        if self.fields is not None and (isinstance(self.fields, str) or not self.fields):
+            raise PipelineError(f"{self.name}: fields={self.fields!r} must be a list of column names, or None for all")
+        if self.limit is not None and self.limit < 1:
+            raise PipelineError(f"{self.name}: limit={self.limit!r} must be at least 1, or None for all splits")
+        self._check_read_kwargs(self._reading())
+
+    def splits(self) -> Iterator[FileGroup]:
+        """The splits of the input, in path order.
+
+        Raises:
+            DataError: nothing to read, or it cannot be listed.
+        """
+        files = self._files()
+        self._shape(files)
+        return self._partitioning().splits(files, self._cut, self.limit)
+
+    def columns(self) -> list[str] | None:
+        """Columns of the input, from the heads of a few of its files; None if they hold no rows.
+
+        Raises:
+            DataError: nothing to read, a field that no head has, or files of different types.
+        """
+        shape = self._sniffed if self._sniffed is not None else self._shape(self._files())
+        return (list(self.fields) if self.fields else list(shape.types)) or None
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the rows: all but where the files lie and how many are read."""
+        settings = super().settings()
+        for name in ("file_paths", "storage_options", "limit"):
+            del settings[name]
+        return {**settings, "blocksize": self._partitioning().nbytes, "read_kwargs": self._reading()}
+
+    @abstractmethod
+    def _cut(self, file: SourceFile, target: int) -> list[int]:
+        """Where to cut a large file, as bounds of parts of about ``target`` bytes."""
+
+    @abstractmethod
+    def _head(self, file: SourceFile) -> pa.Schema | None:
+        """The types of a file's columns, from its beginning; None if it holds no rows."""
+
+    @abstractmethod
+    def _check_read_kwargs(self, kwargs: dict[str, Any]) -> None:
+        """Refuse what has no meaning for the format."""
+
+    def _files(self) -> list[SourceFile]:
+        return list_files(self.file_paths, self.kind, self._options())
+
+    def _partitioning(self) -> Partitioning:
+        return Partitioning(self.files_per_partition, self.blocksize)
+
+    def _options(self) -> dict[str, Any]:
+        return {**(self.read_kwargs or {}).get("storage_options", {}), **(self.storage_options or {})}
+
+    def _reading(self) -> dict[str, Any]:
+        return {name: value for name, value in (self.read_kwargs or {}).items() if name != "storage_options"}
+
+    def _named(self, part: FilePart) -> str:
+        return shown_name(part.path, self.file_paths, self._options())
+
+    def _store(self, path: str) -> tuple[Any, str]:
+        return stores.opened(path, self._options())
+
+    def _declared(self) -> dict[str, pa.DataType]:
+        return declared(self.schema or {}, f"{self.name}: schema")
+
+    def _known(self) -> Shape:
+        """Types known before a file is read: those of the heads if they were looked at, and those declared."""
+        known = self._sniffed or Shape()
+        fixed = self._declared()
+        return Shape({**known.types, **fixed}, {**known.origins, **dict.fromkeys(fixed, "the schema given")})
+
+    def _shape(self, files: Sequence[SourceFile]) -> Shape:
+        if self._sniffed is None:
+            self._sniffed = self._sniff(files)
+        return self._sniffed
+
+    def _sniff(self, files: Sequence[SourceFile]) -> Shape:
+        fixed = self._declared()
+        shape, unreadable = Shape(), []
+        for file in _spread(files):
+            try:
+                schema = self._head(file)
+            except DataError as error:
+                unreadable.append(error)  # processing says so again, with the file's rows at stake
+                continue
+            if schema is not None:
+                shape = self._joined(shape, [column for column in schema if column.name not in fixed], file.name)
+        if unreadable and not shape.types:
+            raise unreadable[0]
+        missing = [name for name in self.fields or () if name not in shape.types and name not in fixed]
+        if shape.types and missing:
+            raise DataError(
+                f"{self.name}: no column {listed(missing)} in the first rows of the files; they have "
+                f"{listed(shape.types)}: name one of these, or declare it with schema={{{missing[0]!r}: 'string'}}"
+            )
+        return Shape({**shape.types, **fixed}, {**shape.origins, **dict.fromkeys(fixed, "the schema given")})
+
+    def _joined(self, shape: Shape, schema: Sequence[pa.Field], name: str) -> Shape:
+        try:
+            return shape.joined(schema, name)
+        except TypeConflict as conflict:
+            raise self._clash(conflict, name) from conflict
+
+    def _clash(self, conflict: TypeConflict, name: str) -> DataError:
+        return DataError(
+            f"column {conflict.column!r} is {conflict.here} in {name} but {conflict.before} in {conflict.origin}; "
+            f"say which it is to be with schema={{{conflict.column!r}: 'string'}}, or read the files apart"
+        )
+
+
+def _spread(files: Sequence[SourceFile]) -> list[SourceFile]:
+    """A few files from first to last."""
+    full = [file for file in files if file.size]
+    if len(full) <= _HEADS:
+        return full
+    return [full[place * (len(full) - 1) // (_HEADS - 1)] for place in range(_HEADS)]

@@ -1,0 +1,258 @@
+"""Where files lie: a local disk or any store that fsspec knows, behind the few things that we do with it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import Any, BinaryIO, NamedTuple, cast
+
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from dcurate.errors import DataError, ResourceError
+
+#: What dcurate keeps beside an output: ledger, quarantine, half-written files.
+OWN = "_dcurate"
+TMP = f"{OWN}/tmp"
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Entry(NamedTuple):
+    """A file in a store: ``version`` changes when its content does."""
+
+    path: str
+    size: int
+    version: str
+
+
+@dataclass(frozen=True)
+class Directory:
+    """A directory (or file) in a store. It pickles as its address and opens the store where it is used.
+
+    Args:
+        url: a local path or any URL that fsspec opens.
+        options: fsspec's ``storage_options``.
+    """
+
+    url: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def _opened(self) -> tuple[Any, str]:
+        return opened(self.url, self.options)
+
+    @property
+    def local(self) -> bool:
+        """Whether it is on a file system of this host."""
+        return isinstance(self._opened()[0], LocalFileSystem)
+
+    @property
+    def address(self) -> str:
+        """The full address of the directory: an absolute local path, or a URL."""
+        store, root = self._opened()
+        return full_address(store, root)
+
+    def path(self, name: str) -> str:
+        """The address of a file in the directory."""
+        return f"{self.address.rstrip('/')}/{name}"
+
+    def files(self, below: str = "", *, own: bool = False) -> dict[str, Entry]:
+        """Every file in the directory (or the named part of it) by its name in it; our own records only where asked."""
+        store, root = self._opened()
+        root = root.rstrip("/")
+        with told("list", self.url):
+            found = {}
+            for entry in walk(store, f"{root}/{below}" if below else root):
+                name = entry.path[len(root) + 1 :]
+                if own or below or not name.startswith(f"{OWN}/"):
+                    found[name] = entry
+            return found
+
+    def is_file(self) -> bool:
+        """Whether the address is that of a file, not of a directory."""
+        store, root = self._opened()
+        with told("look at", self.url):
+            return bool(store.isfile(root))
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file, or None if there is no such file."""
+        store, root = self._opened()
+        with told("read", self.path(name)):
+            try:
+                return cast(bytes, store.cat_file(f"{root.rstrip('/')}/{name}"))
+            except FileNotFoundError:
+                return None
+
+    def remove(self, names: list[str]) -> None:
+        """Delete files; those that are gone already are fine, and local directories left empty go with them."""
+        store, root = self._opened()
+        root = root.rstrip("/")
+        for name in names:
+            with told("delete", self.path(name)):
+                try:
+                    store.rm_file(f"{root}/{name}")
+                except FileNotFoundError:
+                    continue
+        if self.local:
+            for parent in sorted({os.path.dirname(f"{root}/{name}") for name in names}, reverse=True):
+                _remove_empty(parent, root)
+        store.invalidate_cache()
+
+    @contextmanager
+    def writing(self, name: str, scratch: str = TMP) -> Iterator[BinaryIO]:
+        """A file to write to that appears under its name whole, or not at all.
+
+        Locally it is written in ``scratch`` below the directory, synced and renamed; elsewhere it is
+        collected in memory and put in one request.
+
+        Raises:
+            DataError: it cannot be written; the disk is full.
+        """
+        store, root = self._opened()
+        final = f"{root.rstrip('/')}/{name}"
+        with told("write", self.path(name)):
+            if isinstance(store, LocalFileSystem):
+                with _replacing(final, os.path.join(root, scratch)) as file:
+                    yield file
+            else:
+                buffer = BytesIO()
+                yield buffer
+                store.pipe_file(final, buffer.getvalue())
+
+    def write(self, name: str, data: bytes, scratch: str = TMP) -> None:
+        """Write a small file whole, or not at all."""
+        with self.writing(name, scratch) as file:
+            file.write(data)
+
+
+def opened(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
+    """fsspec's file system for an address, and the path in it.
+
+    Raises:
+        DataError: no such protocol.
+        ResourceError: the package for the protocol is not installed.
+    """
+    try:
+        return cast(tuple[Any, str], url_to_fs(url, **(options or {})))
+    except ValueError as error:
+        raise DataError(f"cannot open {url!r}: {error}; give a local path or a URL that fsspec knows") from error
+    except ImportError as error:
+        extra = "; pip install 'dcurate[s3]'" if url.startswith("s3") else ""
+        raise ResourceError(f"cannot open {url!r}: {error}{extra}") from error
+
+
+def full_address(store: Any, path: str) -> str:
+    """The address that opens a path of a store again from anywhere."""
+    return path if isinstance(store, LocalFileSystem) else str(store.unstrip_protocol(path))
+
+
+def walk(store: Any, path: str, skip: Callable[[str], bool] = lambda name: False) -> Iterator[Entry]:
+    """Every file at and below a path; entries whose own name is to be skipped are not entered.
+
+    Nothing at all where there is no such path.
+    """
+    if isinstance(store, LocalFileSystem):
+        yield from _walk_local(path, skip, frozenset())
+        return
+    store.invalidate_cache()
+    for found, info in sorted(store.find(path, detail=True).items()):
+        inner = found[len(path) :].strip("/").split("/")
+        if info["type"] == "file" and not found.endswith("/") and not any(map(skip, inner)):
+            yield Entry(found, int(info["size"] or 0), _version(info))
+
+
+def entry(store: Any, path: str) -> Entry:
+    """What the store says of one file."""
+    info = store.info(path)
+    return Entry(path, int(info["size"] or 0), _version(info))
+
+
+def _version(info: Mapping[str, Any]) -> str:
+    for etag in ("ETag", "etag", "md5Hash", "content_md5"):
+        if info.get(etag):
+            return str(info[etag]).strip('"')
+    for time in ("mtime", "LastModified", "last_modified", "updated", "created"):
+        if info.get(time):
+            return f"{info['size']}-{info[time]}"
+    return str(info["size"])
+
+
+def _walk_local(path: str, skip: Callable[[str], bool], above: frozenset[str]) -> Iterator[Entry]:
+    try:
+        with os.scandir(path) as listing:
+            children = sorted(listing, key=lambda child: child.name)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        yield entry(LocalFileSystem(), path)
+        return
+    real = os.path.realpath(path)
+    if real in above:
+        return
+    for child in children:
+        if skip(child.name):
+            continue
+        if child.is_dir():
+            yield from _walk_local(child.path, skip, above | {real})
+        elif child.is_file():
+            status = child.stat()
+            yield Entry(child.path, status.st_size, f"{status.st_size}-{status.st_mtime}")
+
+
+@contextmanager
+def _replacing(final: str, scratch: str) -> Iterator[BinaryIO]:
+    temporary = os.path.join(scratch, f".{uuid.uuid4().hex}")
+    os.makedirs(scratch, exist_ok=True)
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.makedirs(os.path.dirname(final), exist_ok=True)
+        os.replace(temporary, final)
+    except BaseException:
+        if os.path.lexists(temporary):
+            os.unlink(temporary)
+        raise
+
+
+def _remove_empty(path: str, root: str) -> None:
+    while path != root and path.startswith(root) and os.path.isdir(path) and not os.listdir(path):
+        os.rmdir(path)
+        path = os.path.dirname(path)
+
+
+def _remote_errors() -> tuple[type[BaseException], ...]:
+    """Errors of remote stores that are no OSError, of those packages that are loaded."""
+    known = [("botocore.exceptions", "BotoCoreError"), ("botocore.exceptions", "ClientError"), ("aiohttp", "ClientError")]
+    return tuple(getattr(sys.modules[module], name) for module, name in known if module in sys.modules)
+
+
+@contextmanager
+def told(doing: str, path: str) -> Iterator[None]:
+    """Whatever the store raises inside becomes one sentence that says what was done to which path.
+
+    Raises:
+        DataError: instead of an OSError, or of an error of a remote store's own.
+    """
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise DataError(f"cannot {doing} {path!r}: there is no such file or directory; check the path") from error
+    except PermissionError as error:
+        mend = "check the credentials in storage_options" if "://" in path else "give this user the right to it"
+        raise DataError(f"cannot {doing} {path!r}: permission denied; {mend}") from error
+    except OSError as error:
+        if error.errno in _NO_SPACE:
+            raise DataError(
+                f"no space left on device while writing {path!r}; free some and run again with resume=True"
+            ) from error
+        raise DataError(f"cannot {doing} {path!r}: {error.strerror or error}") from error
+    except _remote_errors() as error:
+        raise DataError(f"cannot {doing} {path!r}: {error}; check the address and storage_options") from error

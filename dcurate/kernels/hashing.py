@@ -1,0 +1,89 @@
+"""64-bit hashes of stretches of bytes, and sets of them.
+
+Equal stretches have equal hashes. Unequal ones share a hash with a chance of about 2**-64 a pair: below one in
+10**11 for a text of 10,000 lines, which the kernels accept as never.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dcurate.kernels.layout import OPTIONS
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_STIR = np.uint64(0xD6E8FEB86659FD93)
+_HALF = np.uint64(32)
+_EIGHT = np.uint64(8)
+
+
+@njit(**OPTIONS)
+def load_eight(data, at):
+    """Eight bytes from ``at`` on as one number, the first in the lowest place."""
+    first = np.uint64(at)
+    word = np.uint64(0)
+    for step in range(8):
+        word |= np.uint64(data[first + np.uint64(step)]) << np.uint64(8 * step)
+    return word
+
+
+@njit(**OPTIONS)
+def load_up_to_eight(data, start, stop):
+    """The bytes from ``start`` to ``stop``, at most eight, as one number, the first in the lowest place."""
+    length = stop - start
+    if start + 8 <= data.size:
+        if length == 8:
+            return load_eight(data, start)
+        return load_eight(data, start) & ((np.uint64(1) << np.uint64(8 * length)) - np.uint64(1))
+    word = np.uint64(0)
+    for step in range(length):
+        word |= np.uint64(data[start + step]) << np.uint64(8 * step)
+    return word
+
+
+@njit(**OPTIONS)
+def stirred(value):
+    """A number with all its bits spread over all its places; different for different numbers."""
+    value = (value ^ (value >> _HALF)) * _STIR
+    value = (value ^ (value >> _HALF)) * _STIR
+    return value ^ (value >> _HALF)
+
+
+@njit(**OPTIONS)
+def hash_bytes(data, start, stop):
+    """The hash of a stretch of bytes."""
+    value = np.uint64(stop - start) * _MIX
+    at = start
+    while at + 8 < stop:
+        value = (value ^ load_eight(data, at)) * _MIX
+        value ^= value >> _HALF
+        at += 8
+    return stirred(value ^ load_up_to_eight(data, at, stop))
+
+
+@njit(**OPTIONS)
+def table_bits(count):
+    """The width in bits of the slot numbers of a table that is at most half full with ``count`` entries."""
+    bits = 3
+    while (1 << bits) < 2 * count:
+        bits += 1
+    return bits
+
+
+@njit(**OPTIONS)
+def find_leader(table, bits, hashes, at):
+    """The first entry with the hash of entry ``at``, which is put in the table if there is none before it.
+
+    ``table`` holds numbers of entries plus one in ``2**bits`` slots, 0 where empty.
+    """
+    wanted = hashes[at]
+    mask = (1 << bits) - 1
+    slot = np.int64((wanted * _MIX) >> np.uint64(64 - bits))
+    while True:
+        entry = table[slot]
+        if entry == 0:
+            table[slot] = at + 1
+            return at
+        if hashes[entry - 1] == wanted:
+            return np.int64(entry - 1)
+        slot = (slot + 1) & mask

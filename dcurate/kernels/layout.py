@@ -1,0 +1,36 @@
+"""How kernels are compiled, and the form in which they take their arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+#: Every kernel is compiled with these: without the GIL, kept on disk, no bounds checks.
+OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "boundscheck": False}
+
+Rows = npt.NDArray[np.int64]
+Offsets = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+
+def frozen(array: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
+    """The array as a kernel takes it: contiguous, of one type and read-only, so that each kernel compiles once.
+
+    >>> frozen(np.array([0, 3], np.int32), np.int64).flags.writeable
+    False
+    """
+    view = np.ascontiguousarray(array, dtype).view()
+    view.flags.writeable = False
+    return view
+
+
+@njit(**OPTIONS)
+def longest(offsets, rows):
+    """Bytes of the longest of the texts numbered ``rows``: what scratch arrays are sized by."""
+    most = np.int64(0)
+    for row in rows:
+        most = max(most, offsets[row + 1] - offsets[row])
+    return most

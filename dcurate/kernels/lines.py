@@ -1,0 +1,211 @@
+"""Signals of the lines and paragraphs of a text, and how much of them is said twice."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dcurate.kernels.hashing import find_leader, hash_bytes, table_bits
+from dcurate.kernels.layout import OPTIONS, Bytes, Offsets, Rows, frozen, longest
+from dcurate.kernels.unicode import count_characters, space_width, space_width_before
+
+_NEWLINE = 10
+_LOWER = 32
+_READ_MORE = np.frombuffer(b"read more", np.uint8).copy()
+
+
+class LineSignals(NamedTuple):
+    """What the lines of each text are like; a line is what stands between newlines and is not blank.
+
+    ``characters`` is their length together, ``unique`` how many different ones there are, ``unique_characters``
+    the length of these, ``bulleted`` counts lines that begin with a bullet, ``trailing`` those that end with an
+    ellipsis or "read more", ``unended`` those that do not end with ``. ? ! " '``, whitespace around them aside.
+    """
+
+    total: npt.NDArray[np.int64]
+    characters: npt.NDArray[np.int64]
+    unique: npt.NDArray[np.int64]
+    unique_characters: npt.NDArray[np.int64]
+    bulleted: npt.NDArray[np.int64]
+    trailing: npt.NDArray[np.int64]
+    unended: npt.NDArray[np.int64]
+
+
+class ParagraphSignals(NamedTuple):
+    """The paragraphs of each text, which is what stands between two newlines in a row, blank or not.
+
+    ``characters`` is their length together, ``unique`` how many different ones there are, ``unique_characters``
+    the length of these.
+    """
+
+    total: npt.NDArray[np.int64]
+    characters: npt.NDArray[np.int64]
+    unique: npt.NDArray[np.int64]
+    unique_characters: npt.NDArray[np.int64]
+
+
+@njit(**OPTIONS)
+def _is_bullet(data, start, stop):
+    if stop - start < 3 or data[start] != 0xE2:
+        return False
+    second, third = data[start + 1], data[start + 2]
+    if second == 0x80:
+        return third == 0xA2 or third == 0xA3
+    if second == 0x81:
+        return third == 0x83 or third == 0x8C or third == 0x8D
+    if second == 0x88:
+        return third == 0x99
+    if second == 0x97:
+        return third == 0x8B or third == 0x8F or third == 0x98 or third == 0xA6
+    return second == 0xA6 and (third == 0xBE or third == 0xBF)
+
+
+@njit(**OPTIONS)
+def _is_dots(data, start, stop):
+    """Whether the stretch ends with three dots or the one character that stands for them."""
+    if stop - start < 3:
+        return False
+    if data[stop - 1] == 0x2E:
+        return data[stop - 2] == 0x2E and data[stop - 3] == 0x2E
+    return data[stop - 1] == 0xA6 and data[stop - 2] == 0x80 and data[stop - 3] == 0xE2
+
+
+@njit(**OPTIONS)
+def _says_read_more(data, start, stop):
+    if stop - start < _READ_MORE.size:
+        return False
+    for step in range(_READ_MORE.size):
+        byte = data[stop - _READ_MORE.size + step]
+        if (byte | _LOWER if 65 <= byte <= 90 else byte) != _READ_MORE[step]:
+            return False
+    return True
+
+
+@njit(**OPTIONS)
+def _is_trailing(data, start, stop):
+    """Whether a line, stripped, ends with one of the ellipsis marks."""
+    last = data[stop - 1]
+    if last == 0x2E:
+        return _is_dots(data, start, stop) or (
+            stop - start > 2 and data[stop - 2] == 0x2E and _says_read_more(data, start, stop - 2)
+        )
+    if last == 0xA6:
+        return _is_dots(data, start, stop)
+    if last == 0x5D or last == 0x29:
+        opening = 0x5B if last == 0x5D else 0x28
+        return _is_dots(data, start, stop - 1) and stop - start > 4 and data[stop - 5 + 0] == opening and True
+    if last == 0xBB:
+        return stop - start > 2 and data[stop - 2] == 0xC2 and data[stop - 3] == 0x2D
+    return _says_read_more(data, start, stop)
+
+
+@njit(**OPTIONS)
+def _is_ended(byte):
+    return byte == 0x2E or byte == 0x3F or byte == 0x21 or byte == 0x22 or byte == 0x27
+
+
+@njit(**OPTIONS)
+def _unique(hashes, lengths, count, table):
+    """How many different hashes there are, and the lengths of these together."""
+    bits = table_bits(count)
+    table[: 1 << bits] = 0
+    unique = characters = 0
+    for at in range(count):
+        if find_leader(table, bits, hashes, at) == at:
+            unique += 1
+            characters += lengths[at]
+    return unique, characters
+
+
+@njit(**OPTIONS)
+def _lines(offsets, data, rows, out):
+    room = longest(offsets, rows) // 2 + 1
+    hashes, lengths = np.empty(room, np.uint64), np.empty(room, np.int64)
+    table = np.empty(1 << table_bits(room), np.int32)
+    for place in range(rows.size):
+        at, stop = offsets[rows[place]], offsets[rows[place] + 1]
+        ascii_only = count_characters(data, at, stop) == stop - at
+        total = characters = bulleted = trailing = unended = 0
+        while at < stop:
+            start = at
+            while at < stop and data[at] != _NEWLINE:
+                at += 1
+            end = at
+            at += 1
+            first = start
+            while first < end:
+                width = space_width(data, first, end)
+                if width == 0:
+                    break
+                first += width
+            if first == end:
+                continue
+            last = end
+            width = space_width_before(data, first, last)
+            while width > 0:
+                last -= width
+                width = space_width_before(data, first, last)
+            hashes[total] = hash_bytes(data, start, end)
+            lengths[total] = end - start if ascii_only else count_characters(data, start, end)
+            characters += lengths[total]
+            total += 1
+            bulleted += _is_bullet(data, first, last)
+            trailing += _is_trailing(data, first, last)
+            unended += not _is_ended(data[last - 1])
+        out[0, place], out[1, place] = total, characters
+        out[2, place], out[3, place] = _unique(hashes, lengths, total, table)
+        out[4, place], out[5, place], out[6, place] = bulleted, trailing, unended
+
+
+@njit(**OPTIONS)
+def _paragraphs(offsets, data, rows, out):
+    room = longest(offsets, rows) // 2 + 1
+    hashes, lengths = np.empty(room, np.uint64), np.empty(room, np.int64)
+    table = np.empty(1 << table_bits(room), np.int32)
+    for place in range(rows.size):
+        at, stop = offsets[rows[place]], offsets[rows[place] + 1]
+        ascii_only = count_characters(data, at, stop) == stop - at
+        total = characters = 0
+        start = at
+        while start <= stop:
+            while at < stop and not (data[at] == _NEWLINE and at + 1 < stop and data[at + 1] == _NEWLINE):
+                at += 1
+            hashes[total] = hash_bytes(data, start, at)
+            lengths[total] = at - start if ascii_only else count_characters(data, start, at)
+            characters += lengths[total]
+            total += 1
+            if at >= stop:
+                break
+            at += 2
+            start = at
+        out[0, place], out[1, place] = total, characters
+        out[2, place], out[3, place] = _unique(hashes, lengths, total, table)
+
+
+def line_signals(offsets: Offsets, data: Bytes, rows: Rows) -> LineSignals:
+    """Measure the lines of the texts numbered ``rows``.
+
+    >>> text = "• one.\\n\\n• one.\\nand so on...".encode()
+    >>> signals = line_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]))
+    >>> [int(count[0]) for count in signals]
+    [3, 24, 2, 18, 2, 1, 0]
+    """
+    out = np.empty((7, rows.size), np.int64)
+    _lines(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
+    return LineSignals(*out)
+
+
+def paragraph_signals(offsets: Offsets, data: Bytes, rows: Rows) -> ParagraphSignals:
+    """Measure the paragraphs of the texts numbered ``rows``.
+
+    >>> text = b"one\\n\\ntwo\\n\\none"
+    >>> signals = paragraph_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]))
+    >>> [int(count[0]) for count in signals]
+    [3, 9, 2, 6]
+    """
+    out = np.empty((4, rows.size), np.int64)
+    _paragraphs(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
+    return ParagraphSignals(*out)

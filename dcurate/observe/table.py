@@ -1,0 +1,214 @@
+"""A finished run as a table, and as files beside its output."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from dcurate.core.events import StageStats
+from dcurate.core.report import RunReport
+from dcurate.observe.progress import seconds_text
+
+#: Terminals narrower than this are shown fewer columns.
+WIDE = 104
+
+_IN_ONE_PASS = "·"
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column of the table: what it shows of a stage, and what of the whole run."""
+
+    title: str
+    of_stage: Callable[[StageStats], str]
+    of_run: Callable[[RunReport], str]
+    text: bool = False
+    wraps: bool = False
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """What `report_table` gives: print it on a rich console."""
+
+    report: RunReport
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield _table(self.report, options.max_width)
+        yield Text("\n".join(_notes(self.report.stages)), style="dim")
+        yield Text()
+        yield _places(self.report)
+
+
+def report_table(report: RunReport) -> ReportTable:
+    """A run as a table for a rich console: a line per stage, a total, and where the output stands."""
+    return ReportTable(report)
+
+
+def write_report(report: RunReport, directory: str) -> None:
+    """Write ``report.json`` and ``report.txt`` into a local or fsspec directory, each whole or not at all.
+
+    Args:
+        report: of a finished run.
+        directory: made if it is not there.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    plain = io.StringIO()
+    Console(file=plain, width=120, color_system=None, force_jupyter=False).print(report_table(report))
+    text = "\n".join(line.rstrip() for line in plain.getvalue().splitlines()) + "\n"
+    values = json.dumps(report.to_dict(), indent=1, ensure_ascii=False) + "\n"
+    files, root = fsspec.core.url_to_fs(directory)
+    files.makedirs(root, exist_ok=True)
+    for name, content in (("report.json", values), ("report.txt", text)):
+        target = f"{root.rstrip('/')}/{name}"
+        if isinstance(files, LocalFileSystem):
+            files.pipe_file(f"{target}.part", content.encode())
+            files.mv(f"{target}.part", target)
+        else:
+            files.pipe_file(target, content.encode())
+
+
+def _table(report: RunReport, width: int) -> Table:
+    table = Table(
+        title=f"{report.pipeline}: {report.mode}, run {report.run}",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_footer=bool(report.stages),
+        footer_style="bold",
+        padding=(0, 1, 0, 0),
+    )
+    columns = [column for column in _COLUMNS if width >= WIDE or not column.wide]
+    for column in columns:
+        table.add_column(
+            column.title,
+            column.of_run(report) if report.stages else "",
+            justify="left" if column.text else "right",
+            no_wrap=not column.wraps,
+        )
+    for stage in report.stages:
+        table.add_row(*(Text(column.of_stage(stage)) for column in columns))
+    return table
+
+
+def _rows_in(report: RunReport) -> int:
+    return report.stages[0].rows_in if report.stages else 0
+
+
+def _bytes_in(report: RunReport) -> int:
+    return report.stages[0].bytes_in if report.stages else 0
+
+
+def _all_seconds(report: RunReport) -> float:
+    return sum(stage.seconds for stage in report.stages)
+
+
+def _dropped(report: RunReport) -> dict[str, int]:
+    return {stage.name: sum(stage.dropped.values()) for stage in report.stages}
+
+
+def _faulty(report: RunReport) -> dict[str, int]:
+    return {stage.name: sum(stage.faulty.values()) for stage in report.stages}
+
+
+def _count(reasons: Mapping[str, int]) -> str:
+    rows = sum(reasons.values())
+    return f"{rows:,}" if rows else ""
+
+
+def _quarantined(reasons: Mapping[str, int]) -> str:
+    rows = _count(reasons)
+    return f"{rows} quarantined" if rows else ""
+
+
+def _why(stage: StageStats) -> str:
+    """Why a stage took rows out; a filter that says no more than its own name says nothing.
+
+    >>> _why(StageStats("word_count", dropped={"word_count": 3}))
+    ''
+    >>> _why(StageStats("length", dropped={"too short": 5, "too long": 1200}))
+    '1,200 too long, 5 too short'
+    >>> _why(StageStats("jsonl_reader", faulty={"malformed line": 2}))
+    '2 quarantined: malformed line'
+    """
+    dropped = "" if set(stage.dropped) == {stage.name} else _reasons(stage.dropped)
+    faulty = f"{_quarantined(stage.faulty)}: {_reasons(stage.faulty)}" if stage.faulty else ""
+    return "; ".join(filter(None, (dropped, faulty)))
+
+
+def _reasons(reasons: Mapping[str, int]) -> str:
+    if len(reasons) == 1:
+        return next(iter(reasons))
+    ranked = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{rows:,} {reason}" for reason, rows in ranked)
+
+
+def _in_one_pass(stage: StageStats) -> bool:
+    return stage.batches > 0 and stage.seconds == 0
+
+
+def _slot_seconds(stage: StageStats) -> str:
+    return _IN_ONE_PASS if _in_one_pass(stage) else f"{stage.seconds:,.2f}"
+
+
+def _speed(stage: StageStats) -> str:
+    if not stage.seconds:
+        return _IN_ONE_PASS if _in_one_pass(stage) else ""
+    return f"{stage.rows_in / stage.seconds:,.0f}"
+
+
+def _notes(stages: Sequence[StageStats]) -> list[str]:
+    notes = ["slot s: seconds in the stage's own code, summed over slots"]
+    if any(map(_in_one_pass, stages)):
+        notes.append(f"{_IN_ONE_PASS} computed in one pass with the stage above")
+    return notes
+
+
+def _places(report: RunReport) -> Table:
+    """How long it took, how fast that was, and where everything stands."""
+    seconds = max(report.seconds, 1e-6)
+    # What an earlier run did is in the counts, but not in the time.
+    speed = f": {_rows_in(report) / seconds:,.0f} docs/s, {_bytes_in(report) / seconds / 1e6:,.1f} MB/s of input"
+    workers = f" on {report.workers} worker{'s' if report.workers > 1 else ''}" if report.workers else ""
+    before = f", {report.splits_before:,} of them by an earlier run" if report.splits_before else ""
+    lines = [
+        ("stopped", report.error),
+        ("time", f"{seconds_text(report.seconds)}{workers}{'' if report.splits_before else speed}"),
+        ("splits", f"{report.splits:,}{before}" if report.splits else ""),
+        ("output", f"{report.output_path} ({report.files:,} files)" if report.output_path else ""),
+        ("rejected", report.rejected_path or ""),
+        (
+            "quarantine",
+            f"{report.quarantine_path} ({_count(_faulty(report))} documents)" if report.quarantine_path else "",
+        ),
+    ]
+    table = Table.grid(padding=(0, 2))
+    for name, value in lines:
+        if value:
+            table.add_row(Text(name, "bold"), Text(value, overflow="fold"))
+    return table
+
+
+_COLUMNS = (
+    _Column("stage", lambda stage: stage.name, lambda _: "total", text=True),
+    _Column("docs in", lambda stage: f"{stage.rows_in:,}", lambda run: f"{_rows_in(run):,}"),
+    _Column("docs out", lambda stage: f"{stage.rows_out:,}", lambda run: f"{run.stages[-1].rows_out:,}"),
+    _Column("in", lambda stage: decimal(stage.bytes_in), lambda run: decimal(_bytes_in(run)), wide=True),
+    _Column("out", lambda stage: decimal(stage.bytes_out), lambda run: decimal(run.stages[-1].bytes_out), wide=True),
+    _Column("dropped", lambda stage: _count(stage.dropped), lambda run: _count(_dropped(run))),
+    _Column("because of", _why, lambda run: _quarantined(_faulty(run)), text=True, wraps=True),
+    _Column("slot s", _slot_seconds, lambda run: f"{_all_seconds(run):,.2f}"),
+    _Column("docs/slot s", _speed, lambda _: "", wide=True),
+)

@@ -1,0 +1,59 @@
+"""Rules that make a plan cheaper. Each is a function from plan to plan that changes no row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import reduce
+
+from dcurate.plan.operators import AnyStage, Operator, Plan, plan_of
+
+Rule = Callable[[Plan], Plan]
+
+
+def fuse(plan: Plan) -> Plan:
+    """Neighbours on CPUs that need the same share one task, so that no row moves between processes."""
+    operators: list[Operator] = []
+    for operator in plan.operators:
+        if operators and _may_share_task(operators[-1], operator):
+            operators[-1] = replace(operators[-1], stages=operators[-1].stages + operator.stages)
+        else:
+            operators.append(operator)
+    return Plan(tuple(operators))
+
+
+def _may_share_task(first: Operator, second: Operator) -> bool:
+    return first.resources == second.resources and not any(
+        operator.resources.requires_gpu or operator.batch_size > 1 or operator.num_workers is not None
+        for operator in (first, second)
+    )
+
+
+def merge(plan: Plan) -> Plan:
+    """Neighbouring stages of one operator that offer to do their work in one pass do so."""
+    return Plan(tuple(replace(operator, stages=_merged(operator.stages)) for operator in plan.operators))
+
+
+def _merged(stages: Iterable[AnyStage]) -> tuple[AnyStage, ...]:
+    merged: list[AnyStage] = []
+    for stage in stages:
+        both = merged[-1].merged_with(stage) if merged else None
+        if both is None:
+            merged.append(stage)
+        else:
+            merged[-1] = both
+    return tuple(merged)
+
+
+def prioritise(plan: Plan) -> Plan:
+    """Later operators go first: a batch that leaves makes room."""
+    return Plan(tuple(replace(operator, priority=10 * place) for place, operator in enumerate(plan.operators)))
+
+
+#: The rules in the order in which they are applied.
+RULES: tuple[Rule, ...] = (fuse, merge, prioritise)
+
+
+def compile_plan(stages: Iterable[AnyStage], rules: Iterable[Rule] = RULES) -> Plan:
+    """The plan of the stages of a built pipeline, after all rules."""
+    return reduce(lambda plan, rule: rule(plan), rules, plan_of(stages))

@@ -1,0 +1,111 @@
+"""A plan: the operators that a pipeline is carried out as."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from dcurate.core.resources import Resources
+from dcurate.core.stage import ProcessingStage, SinkStage, SourceStage
+
+AnyStage = ProcessingStage[Any, Any]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One or more stages in a row that run together in one task.
+
+    Args:
+        stages: in order, after merging.
+        priority: operators of higher priority go first when both could run.
+    """
+
+    stages: tuple[AnyStage, ...]
+    priority: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its first and last stage's names: it says where the operator begins and ends."""
+        first, last = self.parts[0].name, self.parts[-1].name
+        return first if first == last else f"{first}-{last}"
+
+    @property
+    def parts(self) -> tuple[AnyStage, ...]:
+        """The stages as a person wrote them."""
+        return tuple(part for stage in self.stages for part in stage.parts)
+
+    @property
+    def resources(self) -> Resources:
+        """What one slot needs."""
+        return self.stages[0].resources
+
+    @property
+    def batch_size(self) -> int:
+        """How many batches it is given in one call."""
+        return self.stages[0].batch_size
+
+    @property
+    def num_workers(self) -> int | None:
+        """A fixed number of slots, or None."""
+        return self.stages[0].num_workers()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Operators in a row."""
+
+    operators: tuple[Operator, ...]
+
+    @property
+    def parts(self) -> tuple[AnyStage, ...]:
+        """The stages as a person wrote them."""
+        return tuple(part for operator in self.operators for part in operator.parts)
+
+    @property
+    def sink(self) -> SinkStage[Any] | None:
+        """The stage that writes, if the pipeline ends with one."""
+        last = self.parts[-1]
+        return last if isinstance(last, SinkStage) else None
+
+    def explain(self) -> str:
+        """For a person: the operators, what is fused and merged in each, what each needs, which columns flow."""
+        lines = []
+        columns: list[str] | None = None
+        for number, operator in enumerate(self.operators, 1):
+            fused = f", {len(operator.parts)} stages fused into one task" if len(operator.parts) > 1 else ""
+            lines.append(f"Operator {number}: {operator.name}{fused}")
+            settings = [f"one slot needs {operator.resources}"]
+            if operator.batch_size > 1:
+                settings.append(f"{operator.batch_size} batches a call")
+            if operator.num_workers is not None:
+                settings.append(f"{operator.num_workers} slots, fixed")
+            lines.append(f"  {'; '.join(settings)}")
+            for stage in operator.stages:
+                merged = len(stage.parts) > 1
+                lines += [f"  - {len(stage.parts)} stages merged into one pass:"] if merged else []
+                for part in stage.parts:
+                    lines.append(f"  {'    ' if merged else '- '}{part.name}{_columns_note(part)}")
+                    columns = _flow(columns, part)
+            lines.append(f"  columns: {', '.join(columns) if columns is not None else 'known when it runs'}")
+        return "\n".join(lines)
+
+
+def _columns_note(stage: AnyStage) -> str:
+    notes = []
+    if stage.inputs()[1]:
+        notes.append(f"reads {', '.join(stage.inputs()[1])}")
+    if stage.outputs()[1]:
+        notes.append(f"adds {', '.join(stage.outputs()[1])}")
+    return f" ({'; '.join(notes)})" if notes else ""
+
+
+def _flow(columns: list[str] | None, stage: AnyStage) -> list[str] | None:
+    if isinstance(stage, SourceStage):
+        return stage.columns()
+    return columns if columns is None else [*columns, *(c for c in stage.outputs()[1] if c not in columns)]
+
+
+def plan_of(stages: Iterable[AnyStage]) -> Plan:
+    """The plan before any rule: one operator a stage."""
+    return Plan(tuple(Operator((stage,)) for stage in stages))

@@ -1,0 +1,308 @@
+"""Run a pipeline: the whole of it, or batch by batch."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol, overload
+
+import psutil
+
+from dcurate.core.batch import Batch, BatchKey, FileGroup
+from dcurate.core.events import Observer, StageStats
+from dcurate.core.pipeline import PipelineDefinition, fingerprint
+from dcurate.core.report import RunReport
+from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
+from dcurate.errors import PipelineError, RunError
+from dcurate.execute.dask_executor import DaskExecutor
+from dcurate.execute.job import Books, Job
+from dcurate.io.ledger import DirectoryLedger
+from dcurate.io.rejections import DirectoryRejections
+from dcurate.plan.compile import compile_plan
+
+AnyStage = ProcessingStage[Any, Any]
+
+#: Share of the free memory that `Pipeline.run` may fill with rows of a pipeline that has no writer.
+COLLECT_SHARE = 0.5
+
+
+class Executor(Protocol):
+    """Something that carries out jobs."""
+
+    @property
+    def mode(self) -> str:
+        """How: ``streaming``, ``batch`` or ``inline``."""
+
+    def execute(self, job: Job, books: Books) -> Iterator[Batch]:
+        """Carry a job out; yields the batches to deliver as they come."""
+
+
+@dataclass(frozen=True)
+class RunResult(Sequence[Batch]):
+    """What a run gave: a sequence of what the last stage made, and the report.
+
+    Of a pipeline that ends with a writer each item is a `FileGroup` that names the files of one source split; of one
+    without, each is a batch of rows, in the order of the source.
+
+    Attributes:
+        report: what each stage did, and where the output stands.
+    """
+
+    outputs: tuple[Batch, ...]
+    report: RunReport
+
+    @overload
+    def __getitem__(self, index: int) -> Batch: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Batch, ...]: ...
+    def __getitem__(self, index: int | slice) -> Batch | tuple[Batch, ...]:
+        return self.outputs[index]
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+
+class Pipeline(PipelineDefinition):
+    """Stages in a row that can be run.
+
+    >>> from dcurate import DocumentBatch, InlineExecutor, processing_stage
+    >>> @processing_stage(name="shout")
+    ... def shout(batch):
+    ...     return batch.with_data(batch.to_pandas().assign(text=lambda rows: rows.text.str.upper()))
+    >>> rows = DocumentBatch(data=__import__("pandas").DataFrame({"text": ["hello"]}))
+    >>> result = Pipeline("demo").add_stage(shout).run(InlineExecutor(), initial_tasks=[rows])
+    >>> result[0].to_pandas().text[0], result.report.stages[-1].rows_out
+    ('HELLO', 1)
+    """
+
+    def run(
+        self,
+        executor: Executor | None = None,
+        initial_tasks: Sequence[Batch] | None = None,
+        *,
+        resume: bool = False,
+        rejected: str | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> RunResult:
+        """Run the pipeline to its end.
+
+        Args:
+            executor: where and how; a `DaskExecutor` on this machine's CPUs and GPUs if not given.
+            initial_tasks: batches to begin with, for a pipeline that has no reader.
+            resume: go on with an earlier run into the same output: only what it had not finished is done.
+            rejected: a directory in which rows that rules drop are kept, with the stage and reason.
+            observers: are told what happens, such as `dcurate.observe.progress.Progress`.
+
+        Raises:
+            PipelineError: the pipeline cannot work as it is put together; nothing has run.
+            ResourceError: the cluster lacks what a stage needs; nothing has run.
+            DataError: input cannot be read or output not written.
+            StageError: a stage's own code raised.
+            RunError: the cluster went away, or rows without a writer outgrew this process's memory.
+        """
+        run = _Run(self, executor, initial_tasks, _Options(resume, rejected, tuple(observers)))
+        collected = _collect(run.batches()) if run.sinkless else list(run.batches())
+        if run.sinkless:
+            outputs = tuple(sorted(collected, key=lambda batch: batch.key or BatchKey("")))
+        else:
+            outputs = tuple(FileGroup.of(files) for files in run.written if files)
+        return RunResult(outputs, run.report())
+
+    def stream(
+        self,
+        executor: Executor | None = None,
+        initial_tasks: Sequence[Batch] | None = None,
+        *,
+        resume: bool = False,
+        rejected: str | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> Generator[Batch, None, None]:
+        """Run the pipeline and yield what its last stage makes, batch by batch, as it is made.
+
+        The source is read only as fast as batches are taken. Closing the generator stops the run. Arguments and
+        errors are those of `run`.
+        """
+        run = _Run(self, executor, initial_tasks, _Options(resume, rejected, tuple(observers)), streams=True)
+        yield from run.batches()
+
+
+@dataclass
+class BatchSource(SourceStage[Batch, Batch]):
+    """Begins a pipeline with batches that are there already."""
+
+    batches: Sequence[Batch] = ()
+    name: str = "initial_tasks"
+
+    def splits(self) -> Iterator[Batch]:
+        for number, batch in enumerate(self.batches):
+            yield replace(batch, key=batch.key or BatchKey(f"batch-{number:05}"))
+
+    def columns(self) -> list[str] | None:
+        return self.batches[0].get_columns() if self.batches else None
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def process(self, task: Batch) -> Batch:
+        return task
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What a run was asked to do besides."""
+
+    resume: bool
+    rejected: str | None
+    observers: tuple[Observer, ...]
+
+
+@dataclass
+class _Phase:
+    """A part of a pipeline between exchanges, and the exchange that ends it."""
+
+    stages: list[AnyStage]
+    exchange: ExchangeStage[Any] | None = None
+    folder: str = ""
+
+
+def _collect(batches: Iterator[Batch]) -> list[Batch]:
+    """All batches in this process, as long as they fit."""
+    room = psutil.virtual_memory().available * COLLECT_SHARE
+    collected = []
+    for batch in batches:
+        room -= batch.nbytes
+        if room < 0:
+            raise RunError(
+                "the rows do not fit into this process's memory; end the pipeline with a writer, or take batches as "
+                "they come from pipeline.stream()"
+            )
+        collected.append(batch)
+    return collected
+
+
+@dataclass
+class _Run:
+    """One run of a pipeline, phase by phase."""
+
+    pipeline: PipelineDefinition
+    executor: Executor | None
+    initial_tasks: Sequence[Batch] | None
+    options: _Options
+    streams: bool = False
+    books: list[Books] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.stages = _with_source(self.pipeline, self.initial_tasks)
+        self.carrier: Executor = self.executor or DaskExecutor()
+        self.sink = compile_plan(self.stages).sink
+        self.fingerprint = fingerprint(self.stages)
+
+    @property
+    def sinkless(self) -> bool:
+        """Whether the pipeline writes nothing."""
+        return self.sink is None
+
+    @property
+    def written(self) -> list[tuple[str, ...]]:
+        """The files written for each split that is finished."""
+        return self.books[-1].written
+
+    def batches(self) -> Iterator[Batch]:
+        """Run phase after phase; yields what the last one delivers."""
+        if self.sink is not None:
+            self.sink.prepare(self.options.resume)
+        with ExitStack() as stack:
+            phases = _phases(self.stages, self._scratch(stack))
+            for phase in phases:
+                yield from self._carry(phase, last=phase is phases[-1])
+                if phase.exchange is not None:
+                    phase.exchange.exchange(phase.folder, self.books[-1].order())
+            for phase in phases[:-1]:
+                shutil.rmtree(phase.folder)
+
+    def _scratch(self, stack: ExitStack) -> Path:
+        if self.sink is None:
+            return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dcurate-")))
+        return Path(self.sink.output_path) / "_dcurate"
+
+    def _carry(self, phase: _Phase, last: bool) -> Iterator[Batch]:
+        plan = compile_plan(phase.stages)
+        source, sink = plan.parts[0], plan.sink
+        assert isinstance(source, SourceStage)
+        if sink is not None and not last:
+            sink.prepare(self.options.resume)
+        quarantine = f"{self.sink.output_path}/_dcurate/quarantine" if self.sink else None
+        job = Job(
+            pipeline=self.pipeline.name,
+            plan=plan,
+            splits=source.splits(),
+            delivers=last and (self.streams or sink is None),
+            ledger=DirectoryLedger.open(sink, self.fingerprint, self.options.resume) if sink else None,
+            rejections=DirectoryRejections(self.options.rejected, quarantine),
+            observers=self.options.observers,
+        )
+        books = Books(job, self.carrier.mode)
+        self.books.append(books)
+        try:
+            yield from self.carrier.execute(job, books)
+        except BaseException as error:
+            books.close(str(error) or type(error).__name__)
+            raise
+        books.close()
+
+    def report(self) -> RunReport:
+        """One report over all phases."""
+        reports = [books.report() for books in self.books]
+        stats: dict[str, StageStats] = {stage.name: StageStats(stage.name) for stage in self.stages}
+        for report in reports:
+            for one in report.stages:
+                if one.name in stats:
+                    stats[one.name].add(one)
+        faulty = any(one.faulty for one in stats.values())
+        return replace(
+            reports[-1],
+            started=reports[0].started,
+            seconds=sum(report.seconds for report in reports),
+            stages=tuple(stats.values()),
+            splits=reports[0].splits,
+            splits_before=reports[0].splits_before,
+            workers=max(report.workers for report in reports),
+            rejected_path=self.options.rejected,
+            quarantine_path=f"{self.sink.output_path}/_dcurate/quarantine" if faulty and self.sink else None,
+        )
+
+
+def _with_source(pipeline: PipelineDefinition, initial_tasks: Sequence[Batch] | None) -> tuple[AnyStage, ...]:
+    stages = pipeline.build()
+    begins = isinstance(stages[0], SourceStage)
+    if initial_tasks is None and not begins:
+        raise PipelineError(
+            f"pipeline {pipeline.name!r} begins with {stages[0].name!r}, which reads nothing; "
+            "begin with a reader such as JsonlReader, or give run() initial_tasks"
+        )
+    if initial_tasks is None:
+        return stages
+    if begins:
+        raise PipelineError(f"pipeline {pipeline.name!r} begins with a reader; it takes no initial_tasks")
+    definition = PipelineDefinition(pipeline.name, stages=[BatchSource(tuple(initial_tasks)), *stages])
+    return definition.build()
+
+
+def _phases(stages: Sequence[AnyStage], scratch: Path) -> list[_Phase]:
+    phases = [_Phase([])]
+    for stage in stages:
+        if isinstance(stage, ExchangeStage):
+            folder = str(scratch / f"{stage.name}-{len(phases)}")
+            phases[-1].stages += stage.before(folder)
+            phases[-1].exchange, phases[-1].folder = stage, folder
+            phases.append(_Phase(stage.after(folder)))
+        else:
+            phases[-1].stages.append(stage)
+    return phases
+
+
+__all__ = ["BatchSource", "Executor", "Pipeline", "RunResult"]

@@ -1,0 +1,191 @@
+"""An operator as a function: from batches to what they become, and a record of what happened."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dcurate.core.batch import Batch, FileGroup
+from dcurate.core.events import StageStats
+from dcurate.core.ledger import RejectionSink
+from dcurate.core.stage import ProcessingStage, SinkStage, SourceStage
+from dcurate.errors import StageError
+from dcurate.worker.guard import user_code
+
+AnyStage = ProcessingStage[Any, Any]
+
+
+@dataclass(frozen=True)
+class Program:
+    """An operator as it is shipped to workers.
+
+    Args:
+        operator: its name.
+        stages: what it runs, in order.
+        rejections: where rows that a stage took out are kept, if anywhere.
+        keeps_outputs: False for the last operator when its outputs are on disk and only their names matter.
+    """
+
+    operator: str
+    stages: tuple[AnyStage, ...]
+    rejections: RejectionSink | None = None
+    keeps_outputs: bool = True
+
+
+@dataclass
+class Outcome:
+    """What became of the inputs of one call, in their order.
+
+    Attributes:
+        outputs: for each input, the batches made of it.
+        stats: for each input, what each stage (as written by a person) did to it.
+        files: for each input, the files written for it.
+        sizes: for each input, the bytes of each batch made of it.
+    """
+
+    outputs: list[list[Batch]]
+    stats: list[list[StageStats]]
+    files: list[list[str]]
+    sizes: list[list[int]]
+    seconds: float = 0.0
+
+    def __sizeof__(self) -> int:
+        return 1024 + sum(map(sum, self.sizes))
+
+    def summary(self) -> dict[str, Any]:
+        """All of it but the batches, as plain values that may travel to the client."""
+        return {
+            "seconds": self.seconds,
+            "sizes": self.sizes,
+            "files": self.files,
+            "stats": [[stats.to_dict() for stats in each] for each in self.stats],
+        }
+
+
+@dataclass
+class _Lineage:
+    """One input of a call, and what the stages have made of it so far."""
+
+    key: Any
+    batches: list[Batch]
+    stats: list[StageStats] = field(default_factory=list)
+
+
+def run_program(program: Program, stages: Sequence[AnyStage], inputs: Sequence[Batch]) -> Outcome:
+    """Run batches through the stages of an operator.
+
+    Args:
+        stages: the program's stages, set up: a slot's own copies.
+
+    Raises:
+        StageError: a stage raised, or answered something that is not what a stage may answer.
+    """
+    begin = time.perf_counter()
+    lineages = [_Lineage(batch.key, [batch]) for batch in inputs]
+    for stage in stages:
+        _run_stage(program, stage, lineages)
+    files = [_files_of(stages[-1], lineage.batches) for lineage in lineages]
+    if not program.keeps_outputs:
+        for lineage in lineages:
+            lineage.batches = []
+    return Outcome(
+        outputs=[lineage.batches for lineage in lineages],
+        stats=[lineage.stats for lineage in lineages],
+        files=files,
+        sizes=[[batch.nbytes for batch in lineage.batches] for lineage in lineages],
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def _files_of(stage: AnyStage, batches: list[Batch]) -> list[str]:
+    if not isinstance(stage, SinkStage):
+        return []
+    return [path for batch in batches if isinstance(batch, FileGroup) for path in batch.data]
+
+
+def _run_stage(program: Program, stage: AnyStage, lineages: list[_Lineage]) -> None:
+    before = [lineage.batches for lineage in lineages]
+    flat = [batch for batches in before for batch in batches]
+    begin = time.perf_counter()
+    answers: list[Any] = []
+    for place in range(0, len(flat), stage.batch_size):
+        answers.extend(_call(stage, flat[place : place + stage.batch_size]))
+    share = (time.perf_counter() - begin) / max(1, len(lineages))
+    remaining = iter(answers)
+    for lineage, batches in zip(lineages, before, strict=True):
+        made = [_keyed(stage, batch, next(remaining)) for batch in batches]
+        results = [result for results in made for result in results]
+        lineage.stats.extend(_stats(stage, batches, results, share))
+        rejected = [rejection for result in results for rejection in result.rejections]
+        if rejected and program.rejections is not None:
+            program.rejections.keep(lineage.key, f"{program.operator}.{stage.parts[0].name}", rejected)
+        for result in results:
+            result.rejections = ()
+        lineage.batches = [result for result in results if result.num_items]
+
+
+def _call(stage: AnyStage, batches: list[Batch]) -> Sequence[Any]:
+    with user_code(_where(stage, batches)):
+        answers = stage.process_batch(batches)
+    if not isinstance(answers, list | tuple) or len(answers) != len(batches):
+        count = len(answers) if isinstance(answers, list | tuple) else f"a {type(answers).__name__}"
+        raise StageError(
+            f"stage {stage.name!r} was given {len(batches)} batches and process_batch answered {count}; "
+            "answer one result per batch, in order (None where nothing is left, a list where there are several)"
+        )
+    return answers
+
+
+def _where(stage: AnyStage, batches: Sequence[Batch]) -> str:
+    keys = ", ".join(repr(str(batch.key)) for batch in batches[:3])
+    return f"stage {stage.name!r} failed on batch {keys}" + (" and others" if len(batches) > 3 else "")
+
+
+def _keyed(stage: AnyStage, parent: Batch, answer: Any) -> list[Batch]:
+    """The answer as batches under keys: a batch keeps its parent's key, a list is numbered below it."""
+    if answer is None:
+        return []
+    results = answer if isinstance(answer, list) else [answer]
+    keyed = []
+    for number, result in enumerate(results):
+        if not isinstance(result, Batch):
+            raise StageError(
+                f"stage {stage.name!r} answered a {type(result).__name__}; answer a batch, "
+                "such as task.with_data(frame), a list of batches, or None"
+            )
+        own = copy.copy(result)
+        own.key = parent.key.child(number) if isinstance(answer, list) and parent.key else parent.key
+        keyed.append(own)
+    return keyed
+
+
+def _stats(stage: AnyStage, batches: list[Batch], results: list[Batch], seconds: float) -> list[StageStats]:
+    """What the stage did to one input; of a merged stage, what each of its parts did."""
+    rejections = [rejection for result in results for rejection in result.rejections]
+    rows_out, bytes_out = sum(r.num_items for r in results), sum(r.nbytes for r in results)
+    rows_in, bytes_in = sum(b.num_items for b in batches), sum(b.nbytes for b in batches)
+    if isinstance(stage, SourceStage):
+        rows_in = rows_out + sum(rejection.rows for rejection in rejections)
+        bytes_in = sum(part.size for b in batches if isinstance(b, FileGroup) for part in b.parts) or bytes_in
+    if isinstance(stage, SinkStage):
+        rows_out = rows_in
+        bytes_out = sum(part.size for r in results if isinstance(r, FileGroup) for part in r.parts)
+    figures = []
+    for part in stage.parts:
+        mine = [rejection for rejection in rejections if rejection.stage == part.name or len(stage.parts) == 1]
+        stats = StageStats(part.name, len(batches), rows_in, rows_in, bytes_in, bytes_in, seconds)
+        for rejection in mine:
+            counts = stats.faulty if rejection.fault else stats.dropped
+            counts[rejection.reason] = counts.get(rejection.reason, 0) + rejection.rows
+        stats.rows_out -= sum(rejection.rows for rejection in mine)
+        stats.bytes_out -= sum(rejection.nbytes for rejection in mine)
+        figures.append(stats)
+        rows_in, bytes_in, seconds = stats.rows_out, stats.bytes_out, 0.0
+    last = figures[-1]
+    if last.rows_out > rows_out and not isinstance(stage, SourceStage):
+        last.dropped[last.name] = last.dropped.get(last.name, 0) + last.rows_out - rows_out
+    last.rows_out, last.bytes_out = rows_out, bytes_out
+    return figures

@@ -1,0 +1,71 @@
+"""The examples in README.md and docs/ run as they stand, and the reference names all that is public."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dcurate
+
+ROOT = Path(__file__).parents[2]
+PAGES = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if path.exists()]
+SKIP = re.compile(r"<!-- not run: .+ -->")
+RUN = "import sys; exec(compile(sys.stdin.read(), sys.argv[1], 'exec'))"
+
+
+def examples(page: str) -> str:
+    """The Python blocks of a page in one program, every line where the page has it.
+
+    >>> examples("Text.\\n```python\\nx = 1\\n```\\n<!-- not run: why -->\\n```python\\ny = 2\\n```")
+    '\\n\\nx = 1\\n\\n\\n\\n\\n'
+    """
+    program, wanted, before = [], False, ""
+    for line in page.split("\n"):
+        opens = line.strip() == "```python" and not SKIP.fullmatch(before)
+        wanted = opens or (wanted and line.strip() != "```")
+        program.append(line if wanted and not opens else "")
+        before = line.strip()
+    return "\n".join(program)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A working directory with ``input/``: three JSONL files of ten documents each."""
+    (tmp_path / "input").mkdir()
+    for file in range(3):
+        rows = (
+            {
+                "id": f"{file}-{row}",
+                "url": f"https://example.org/{file}/{row}",
+                "text": f"The text of {row}. " * 10 * row,
+            }
+            for row in range(10)
+        )
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / "input" / f"part-{file}.jsonl").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if examples(page.read_text()).strip()], ids=lambda p: p.stem)
+def test_the_examples_of_the_page_run(page: Path, folder: Path) -> None:
+    name = str(page.relative_to(ROOT))
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, name],
+        input=examples(page.read_text(encoding="utf-8")),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
+
+
+def test_the_reference_names_all_that_is_public() -> None:
+    named = re.findall(r"^::: dcurate\.(\w+)$", (ROOT / "docs" / "reference.md").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(set(dcurate.__all__))

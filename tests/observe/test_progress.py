@@ -1,0 +1,124 @@
+import io
+import threading
+import time
+
+import pytest
+from rich.console import Console
+
+from dcurate.core.events import (
+    RunEnded,
+    RunStarted,
+    SlotReady,
+    SourceListed,
+    SplitDone,
+    StageStats,
+    TaskDone,
+    WorkerLost,
+)
+from dcurate.observe.progress import Progress, live_view, progress_line
+from dcurate.observe.tally import Tally
+
+EVENTS = [
+    RunStarted(100.0, "7f3a", "demo", "streaming", (("read", "clean"), ("write",))),
+    SourceListed(100.1, splits=8, finished_before=2),
+    SlotReady(100.2, "read-clean", "a", 2, 0.1),
+    TaskDone(
+        101.0,
+        "read-clean",
+        "part-2",
+        (StageStats("read", rows_in=1000, rows_out=990, bytes_in=4_000_000), StageStats("clean", rows_out=900)),
+        0.25,
+    ),
+    TaskDone(101.5, "write", "part-2", (StageStats("write", rows_in=900, rows_out=900),), 0.1),
+    SplitDone(101.6, "part-2", ("part-2.jsonl",)),
+    SplitDone(101.7, "part-3", ()),
+]
+
+
+@pytest.fixture
+def tally():
+    tally = Tally()
+    for event in EVENTS:
+        tally.count(event)
+    return tally
+
+
+def test_a_line_says_how_far_the_run_is(tally):
+    assert progress_line(tally, 102.0) == (
+        "demo: 2.0 s | 4 of 8 splits (50 %) | 1,000 rows in, 900 out | 500 rows/s | 2.0 MB/s | 4.0 s left"
+        " | tasks read-clean 1, write 1"
+    )
+
+
+def test_a_line_without_a_known_total_counts_splits_and_names_lost_workers():
+    tally = Tally()
+    tally.count(RunStarted(100.0, "7f3a", "demo", "batch", (("read",),)))
+    tally.count(SplitDone(101.0, "part-0", ()))
+    tally.count(WorkerLost(102.0, "a"))
+    assert (
+        progress_line(tally, 103.0) == "demo: 3.0 s | 1 split | 0 rows in, 0 out | 0 rows/s | 0 bytes/s | 1 worker lost"
+    )
+
+
+def test_the_live_view_has_a_bar_and_a_line_per_operator(tally):
+    console = Console(file=io.StringIO(), width=120, color_system=None)
+    console.print(live_view(tally, 102.0))
+    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
+    assert lines == [
+        f"demo  {'━' * 20}{' ' * 20}  4 of 8 splits (50 %)  2.0 s, 4.0 s left",
+        "  1,000 rows in, 900 out   500 rows/s   2.0 MB/s",
+        "  read-clean  1 task  2 slots  250 ms each",
+        "  write       1 task  0 slots  100 ms each",
+    ]
+
+
+def test_off_a_terminal_lines_come_by_the_clock_and_one_at_the_end():
+    console = Console(file=io.StringIO())
+    progress = Progress(console, interval=0.05)
+    for event in EVENTS:
+        progress.on_event(event)
+    time.sleep(0.3)
+    progress.on_event(RunEnded(102.0, ""))
+    lines = console.file.getvalue().splitlines()
+    assert 3 <= len(lines) <= 7
+    assert all(line.startswith("demo: ") and "4 of 8 splits (50 %)" in line for line in lines)
+    assert (
+        lines[-1]
+        == "demo: read to write done | 2.0 s | 4 of 8 splits (50 %) | 1,000 rows in, 900 out | 500 rows/s | 2.0 MB/s"
+    )
+
+
+def test_on_a_terminal_the_display_leaves_one_line_behind():
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with Progress(console) as progress:
+        for event in [*EVENTS, RunEnded(102.0, "")]:
+            progress.on_event(event)
+    shown = console.file.getvalue()
+    assert "━━━" in shown
+    assert shown.splitlines()[-1].endswith(
+        "demo: read to write done | 2.0 s | 4 of 8 splits (50 %) | 1,000 rows in, 900 out | 500 rows/s | 2.0 MB/s"
+    )
+
+
+def test_a_run_that_failed_is_stopped():
+    console = Console(file=io.StringIO())
+    progress = Progress(console)
+    progress.on_event(EVENTS[0])
+    progress.on_event(RunEnded(101.0, "stage 'clean' failed"))
+    assert console.file.getvalue().startswith("demo: read to write stopped | 1.0 s")
+
+
+def test_no_thread_outlives_a_run_that_never_said_that_it_ended():
+    with Progress(Console(file=io.StringIO())) as progress:
+        progress.on_event(EVENTS[0])
+        assert "dcurate-progress" in [thread.name for thread in threading.enumerate()]
+    assert "dcurate-progress" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_one_observer_may_follow_several_runs():
+    console = Console(file=io.StringIO())
+    progress = Progress(console)
+    for _ in range(2):
+        for event in [*EVENTS, RunEnded(102.0, "")]:
+            progress.on_event(event)
+    assert [line.count("1,000 rows in") for line in console.file.getvalue().splitlines()] == [1, 1]
