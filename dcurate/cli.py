@@ -28,6 +28,9 @@ FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 #: Seconds between progress lines where there is no terminal.
 LINE_INTERVAL = 10.0
 
+#: Seconds to wait for a scheduler that does not answer.
+SCHEDULER_TIMEOUT = 10.0
+
 MODES = ("streaming", "batch", "inline")
 
 _Command = Callable[..., None]
@@ -136,7 +139,7 @@ def _executor(recipe: Recipe, mode: str | None, scheduler: str | None, workers: 
         return dcurate.InlineExecutor()
     cluster = None
     if scheduler:
-        cluster = dcurate.AttachedCluster(scheduler)
+        cluster = dcurate.AttachedCluster(scheduler, config.get("scheduler_timeout_s", SCHEDULER_TIMEOUT))
     elif workers:
         cluster = dcurate.LocalCluster(n_workers=workers)
     try:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Protocol, overload
 
 import psutil
@@ -22,6 +20,7 @@ from dcurate.execute.dask_executor import DaskExecutor
 from dcurate.execute.job import Books, Job
 from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.rejections import DirectoryRejections
+from dcurate.io.stores import Directory
 from dcurate.plan.compile import compile_plan
 
 AnyStage = ProcessingStage[Any, Any]
@@ -160,15 +159,6 @@ class _Options:
     observers: tuple[Observer, ...]
 
 
-@dataclass
-class _Phase:
-    """A part of a pipeline between exchanges, and the exchange that ends it."""
-
-    stages: list[AnyStage]
-    exchange: ExchangeStage[Any] | None = None
-    folder: str = ""
-
-
 def _collect(batches: Iterator[Batch]) -> list[Batch]:
     """All batches in this process, as long as they fit."""
     room = psutil.virtual_memory().available * COLLECT_SHARE
@@ -208,40 +198,54 @@ class _Run:
 
     @property
     def written(self) -> list[tuple[str, ...]]:
-        """The files written for each split that is finished."""
-        return self.books[-1].written
+        """The files written for each split that is finished, in the order of the source."""
+        return [files for _, files in self.books[-1].in_order()]
 
     def batches(self) -> Iterator[Batch]:
         """Run phase after phase; yields what the last one delivers."""
         if self.sink is not None:
             self.sink.prepare(self.options.resume)
         with ExitStack() as stack:
-            phases = _phases(self.stages, self._scratch(stack))
-            for phase in phases:
-                yield from self._carry(phase, last=phase is phases[-1])
-                if phase.exchange is not None:
-                    phase.exchange.exchange(phase.folder, self.books[-1].order())
-            for phase in phases[:-1]:
-                shutil.rmtree(phase.folder)
+            scratch = self._scratch(stack)
+            folders: list[str] = []
+            stages: list[AnyStage] = []
+            for stage in self.stages:
+                if not isinstance(stage, ExchangeStage):
+                    stages.append(stage)
+                    continue
+                url = f"{scratch}/{stage.name}"
+                yield from self._carry([*stages, *stage.before(url, self._options)], last=False)
+                stages = stage.exchange(url, self._options, self.books[-1].in_order())
+                folders.append(url)
+            yield from self._carry(stages, last=True)
+            for url in folders:
+                folder = Directory(url, self._options)
+                folder.remove(list(folder.files(own=True)))
 
-    def _scratch(self, stack: ExitStack) -> Path:
+    @property
+    def _options(self) -> Mapping[str, Any]:
+        return (self.sink.storage_options if self.sink else None) or {}
+
+    def _scratch(self, stack: ExitStack) -> str:
+        """Where what passes between phases stands: with the output's own records, or in a folder of its own."""
         if self.sink is None:
-            return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dcurate-")))
-        return Path(self.sink.output_path) / "_dcurate"
+            return stack.enter_context(tempfile.TemporaryDirectory(prefix="dcurate-"))
+        return f"{self.sink.output_path}/_dcurate"
 
-    def _carry(self, phase: _Phase, last: bool) -> Iterator[Batch]:
-        plan = compile_plan(phase.stages)
+    def _carry(self, stages: Sequence[AnyStage], last: bool) -> Iterator[Batch]:
+        plan = compile_plan(stages)
         source, sink = plan.parts[0], plan.sink
         assert isinstance(source, SourceStage)
         if sink is not None and not last:
             sink.prepare(self.options.resume)
         quarantine = f"{self.sink.output_path}/_dcurate/quarantine" if self.sink else None
+        ledger = DirectoryLedger.open(sink, self.fingerprint, self.options.resume) if sink else None
         job = Job(
             pipeline=self.pipeline.name,
             plan=plan,
             splits=source.splits(),
             delivers=last and (self.streams or sink is None),
-            ledger=DirectoryLedger.open(sink, self.fingerprint, self.options.resume) if sink else None,
+            ledger=ledger,
             rejections=DirectoryRejections(self.options.rejected, quarantine),
             observers=self.options.observers,
         )
@@ -253,6 +257,8 @@ class _Run:
             books.close(str(error) or type(error).__name__)
             raise
         books.close()
+        if ledger is not None:
+            ledger.close()
 
     def report(self) -> RunReport:
         """One report over all phases."""
@@ -290,19 +296,6 @@ def _with_source(pipeline: PipelineDefinition, initial_tasks: Sequence[Batch] | 
         raise PipelineError(f"pipeline {pipeline.name!r} begins with a reader; it takes no initial_tasks")
     definition = PipelineDefinition(pipeline.name, stages=[BatchSource(tuple(initial_tasks)), *stages])
     return definition.build()
-
-
-def _phases(stages: Sequence[AnyStage], scratch: Path) -> list[_Phase]:
-    phases = [_Phase([])]
-    for stage in stages:
-        if isinstance(stage, ExchangeStage):
-            folder = str(scratch / f"{stage.name}-{len(phases)}")
-            phases[-1].stages += stage.before(folder)
-            phases[-1].exchange, phases[-1].folder = stage, folder
-            phases.append(_Phase(stage.after(folder)))
-        else:
-            phases[-1].stages.append(stage)
-    return phases
 
 
 __all__ = ["BatchSource", "Executor", "Pipeline", "RunResult"]

@@ -37,6 +37,9 @@ class Ledger(Protocol):
     def flush(self) -> None:
         """Make all that was recorded durable."""
 
+    def close(self) -> None:
+        """The run ended well: make all durable, as compactly as can be."""
+
 
 class RejectionSink(Protocol):
     """Keeps rejected rows; shipped to workers, so it must pickle small."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import inspect
 from collections.abc import Iterable
@@ -62,7 +63,7 @@ class PipelineDefinition:
         """
         stages: list[AnyStage] = []
         for stage in self.stages:
-            stages.extend(stage.decompose_and_apply_with() if isinstance(stage, CompositeStage) else [stage])
+            stages.extend(stage.decompose_and_apply_with() if isinstance(stage, CompositeStage) else [copy.copy(stage)])
         if not stages:
             raise PipelineError(f"pipeline {self.name!r} has no stages; add a reader with add_stage(JsonlReader(...))")
         _check_order(stages)
@@ -97,7 +98,8 @@ def _check_order(stages: list[AnyStage]) -> None:
     for place, stage in enumerate(stages):
         if isinstance(stage, SourceStage) and place > 0:
             raise PipelineError(
-                f"stage {stage.name!r} reads input, so it must come first, but {stages[place - 1].name!r} stands before it"
+                f"stage {stage.name!r} reads input, so it must come first, "
+                f"but {stages[place - 1].name!r} stands before it"
             )
         if isinstance(stage, SinkStage) and place < len(stages) - 1:
             raise PipelineError(

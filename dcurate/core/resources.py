@@ -42,7 +42,8 @@ class Resources:
             object.__setattr__(self, field.name, float(amount))
         if self.gpus and self.gpu_memory_gb:
             raise ResourceError(
-                f"gpus={self.gpus:g} and gpu_memory_gb={self.gpu_memory_gb:g} say the same thing twice; give one of them"
+                f"gpus={self.gpus:g} and gpu_memory_gb={self.gpu_memory_gb:g} say the same thing twice; "
+                "give one of them"
             )
         if self.gpus > 1 and not self.gpus.is_integer():
             raise ResourceError(f"gpus={self.gpus:g} must be a fraction of one GPU or a whole number of GPUs")

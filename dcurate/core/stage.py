@@ -172,6 +172,8 @@ class SinkStage(ProcessingStage[X, FileGroup]):
     def output_path(self) -> str:
         """The directory that it writes to; run records and quarantine stand in ``_dcurate`` below it."""
 
+    storage_options: Mapping[str, Any] | None = None
+
     @abstractmethod
     def prepare(self, resume: bool) -> None:
         """Check and make ready the directory; called on the driver once, before anything is written.
@@ -189,16 +191,22 @@ class ExchangeStage(ProcessingStage[X, X]):
     """
 
     @abstractmethod
-    def before(self, folder: str) -> list[ProcessingStage[Any, Any]]:
-        """The stages that end the first pipeline; the last is a sink that writes to the folder."""
+    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+        """The stages that end the first pipeline; the last is a sink that writes to the folder at ``url``.
+
+        Args:
+            options: fsspec's ``storage_options`` for the folder.
+        """
 
     @abstractmethod
-    def exchange(self, folder: str, order: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """Look at all that was written: for each split, in source order, the files written for it."""
+    def exchange(
+        self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
+    ) -> list[ProcessingStage[Any, Any]]:
+        """Look at all that was written, and give the stages that begin the second pipeline; the first is a source.
 
-    @abstractmethod
-    def after(self, folder: str) -> list[ProcessingStage[Any, Any]]:
-        """The stages that begin the second pipeline; the first is a source that reads the folder."""
+        Args:
+            splits: each split's key and the files written for it, in the order of the source.
+        """
 
     def process(self, task: X) -> X | list[X] | None:
         raise PipelineError(f"stage {self.name!r} needs to see every row; run it in a pipeline")

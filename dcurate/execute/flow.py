@@ -182,7 +182,7 @@ class Flow:
     def _submit(self, operator: int, partial: bool) -> None:
         """Submit what window and budget allow; calls of fewer items than the batch size only if ``partial``."""
         stage = self.operators[operator]
-        if self.barrier and not self._upstream_done(operator):
+        if self.barrier and operator and not self._upstream_done(operator):
             return
         if len(stage.running) > stage.window.low_water:
             return

@@ -12,7 +12,7 @@ from distributed import Client, Future, KilledWorker, as_completed
 
 from dcurate.core.batch import Batch
 from dcurate.core.events import SlotReady, WorkerLost
-from dcurate.errors import DcurateError, DataError, ResourceError, RunError, StageError
+from dcurate.errors import DataError, DcurateError, ResourceError, RunError, StageError
 from dcurate.execute.carry import Done
 from dcurate.execute.flow import Flow, Submit
 from dcurate.execute.job import Books, Job

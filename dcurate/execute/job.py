@@ -83,12 +83,13 @@ class Books:
         self.workers = 0
         self.splits = 0
         self.splits_before = 0
-        self.written: list[tuple[str, ...]] = []
+        self._written: dict[str, tuple[str, ...]] = {}
         self.error = ""
+        self._output = job.plan.sink.output_path if job.plan.sink else None
         self._seconds: float | None = None
         self._totals = {part.name: StageStats(part.name) for part in job.plan.parts}
         self._open: dict[int, _Open] = {}
-        self._names: set[str] = set()
+        self._names: dict[str, None] = {}
         self._number = 0
         operators = tuple(tuple(part.name for part in operator.parts) for operator in job.plan.operators)
         self.tell(RunStarted(time.time(), job.run, job.pipeline, mode, operators))
@@ -117,14 +118,14 @@ class Books:
         key = str(split.key)
         if split.key is None or key in self._names:
             raise PipelineError(f"the source gave two splits under the key {key!r}; give every split a key of its own")
-        self._names.add(key)
+        self._names[key] = None
         self.splits += 1
         version = split.version if isinstance(split, FileGroup) else ""
         record = self.job.ledger.finished(key, version) if self.job.ledger else None
         if record is not None:
             self.splits_before += 1
             self._count([StageStats.from_dict(stats) for stats in record.stats])
-            self.written.append(record.files)
+            self._written[key] = tuple(f"{self._output}/{name}" for name in record.files)
             return
         self._open[self._number] = _Open(key, version)
         taken.append((self._number, split))
@@ -146,7 +147,7 @@ class Books:
         entry = self._open.pop(number)
         self._count(entry.stats.values())
         files = tuple(sorted(entry.files))
-        self.written.append(files)
+        self._written[entry.key] = files
         if self.job.ledger is not None:
             self.job.ledger.record(
                 SplitRecord(entry.key, entry.version, files, tuple(stats.to_dict() for stats in entry.stats.values()))
@@ -165,9 +166,12 @@ class Books:
             self.job.ledger.flush()
         self.tell(RunEnded(time.time(), error))
 
+    def in_order(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Each finished split and the files written for it, in the order of the source."""
+        return [(split, self._written[split]) for split in self._names if split in self._written]
+
     def report(self) -> RunReport:
         """What the run comes down to, so far or at its end."""
-        sink = self.job.plan.sink
         return RunReport(
             run=self.job.run,
             pipeline=self.job.pipeline,
@@ -178,7 +182,7 @@ class Books:
             splits=self.splits,
             splits_before=self.splits_before,
             workers=self.workers,
-            output_path=sink.output_path if sink else None,
-            files=sum(map(len, self.written)),
+            output_path=self._output,
+            files=sum(map(len, self._written.values())),
             error=self.error,
         )

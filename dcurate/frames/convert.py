@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Any, cast
 
@@ -56,10 +57,21 @@ def to_cudf(frame: Any) -> Any:
     if _is_cudf(frame):
         return frame
     try:
-        import cudf
+        cudf = importlib.import_module("cudf")
     except ImportError as error:
         raise ResourceError("to_cudf() needs cuDF: pip install 'dcurate[cuda13]' on a machine with a GPU") from error
     return cudf.DataFrame.from_arrow(to_arrow(frame))
+
+
+def stacked(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """Pandas frames one below the other, with a fresh index."""
+    return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+
+
+def like(frame: pd.DataFrame, model: pd.DataFrame) -> pd.DataFrame:
+    """The frame with the dtypes of a model, where its values can take them."""
+    wanted = {name: kind for name, kind in model.dtypes.items() if name in frame and frame[name].dtype != kind}
+    return frame.astype(wanted) if wanted else frame
 
 
 def columns(frame: Any) -> list[str]:

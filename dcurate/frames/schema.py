@@ -80,7 +80,8 @@ def declared(types: Mapping[str, Any], what: str) -> dict[str, pa.DataType]:
     found = {}
     for column, wanted in types.items():
         try:
-            found[column] = wanted if isinstance(wanted, pa.DataType) else _NAMES.get(wanted) or pa.type_for_alias(wanted)
+            is_type = isinstance(wanted, pa.DataType)
+            found[column] = wanted if is_type else _NAMES.get(wanted) or pa.type_for_alias(wanted)
         except (ValueError, TypeError) as error:
             options = [*_NAMES, "int64", "uint64", "float32", "float64", "timestamp[us]"]
             raise PipelineError(f"{what}: {column!r} has no type {wanted!r}{nearest(str(wanted), options)}") from error

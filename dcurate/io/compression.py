@@ -107,9 +107,9 @@ _UNPACK: dict[str, Callable[[bytes], bytes]] = {
 }
 _STREAM: dict[str, Callable[[BinaryIO], BinaryIO]] = {
     "": lambda file: file,
-    ".gz": lambda file: cast(BinaryIO, gzip.GzipFile(fileobj=file)),
-    ".bz2": lambda file: cast(BinaryIO, bz2.BZ2File(file)),
-    ".xz": lambda file: cast(BinaryIO, lzma.LZMAFile(file)),
+    ".gz": cast(Callable[[BinaryIO], BinaryIO], gzip.open),
+    ".bz2": cast(Callable[[BinaryIO], BinaryIO], bz2.open),
+    ".xz": cast(Callable[[BinaryIO], BinaryIO], lzma.open),
     ".zst": _stream_zstd,
 }
 

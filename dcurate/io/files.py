@@ -62,6 +62,11 @@ def hidden(name: str) -> bool:
     return name.startswith((".", "_"))
 
 
+def is_names(value: object) -> bool:
+    """Whether it is a list of at least one column name."""
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(name, str) for name in value)
+
+
 def as_list(file_paths: str | list[str]) -> list[str]:
     """One path or many, as a list of text.
 

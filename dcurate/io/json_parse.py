@@ -36,7 +36,7 @@ class BadLine(NamedTuple):
     column: str
 
 
-class _Bad(ValueError):
+class _BadRowError(ValueError):
     def __init__(self, problem: str, column: str = "") -> None:
         super().__init__(problem)
         self.problem, self.column = problem, column
@@ -141,7 +141,7 @@ def parse_lines(data: bytes, wanted: Wanted, origin: str) -> tuple[pa.Table, lis
         try:
             row = _row(line)
             fresh = _new_types(row, types, origins, wanted)
-        except _Bad as error:
+        except _BadRowError as error:
             bad.append(BadLine(number, offset, error.problem, line, error.column))
             continue
         types.update(fresh)
@@ -165,11 +165,11 @@ def _row(line: bytes) -> dict[str, Any]:
     try:
         value = _loads(line)
     except json.JSONDecodeError as error:
-        raise _Bad(f"not valid JSON ({error.msg} at character {error.colno})") from error
+        raise _BadRowError(f"not valid JSON ({error.msg} at character {error.colno})") from error
     except TypeError as error:
-        raise _Bad(f"not valid JSON ({error})") from error
+        raise _BadRowError(f"not valid JSON ({error})") from error
     if not isinstance(value, dict):
-        raise _Bad(f"a JSON object was expected, not {_JSON_NAMES.get(type(value), 'a number')}")
+        raise _BadRowError(f"a JSON object was expected, not {_JSON_NAMES.get(type(value), 'a number')}")
     return value
 
 
@@ -198,10 +198,10 @@ def _new_types(
             continue
         here = _type_of(value)
         if here is None:
-            raise _Bad(f"column {name!r} holds a list of values of several types", name)
+            raise _BadRowError(f"column {name!r} holds a list of values of several types", name)
         common = here if before is None else unified(before, here)
         if common is None:
-            raise _Bad(f"column {name!r} is {here} here but {before} in {origins[name]}", name)
+            raise _BadRowError(f"column {name!r} is {here} here but {before} in {origins[name]}", name)
         if common != before:
             fresh[name] = common
     return fresh
@@ -211,7 +211,7 @@ def _check_fits(name: str, value: Any, type_: pa.DataType) -> None:
     try:
         _array([value], type_)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise _Bad(f"column {name!r} cannot be read as {type_} ({error})", name) from error
+        raise _BadRowError(f"column {name!r} cannot be read as {type_} ({error})", name) from error
 
 
 def _type_of(value: Any) -> pa.DataType | None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
+from fsspec.implementations.local import LocalFileSystem
 
-from dcurate.core.batch import FileGroup, FilePart, Rejection
+from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk
-from dcurate.io import files, stores
-from dcurate.io.compression import ending_of, head, unpack
+from dcurate.io import files, json_text, stores
+from dcurate.io.compression import ending_for, ending_of, head, packing, unpack
 from dcurate.io.json_parse import BadLine, Wanted, parse_clean, parse_lines
+from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
 
 _HEAD = 2**18
@@ -30,10 +33,10 @@ _FAULTS = pa.schema(
 
 
 class _Piece(NamedTuple):
-    """Whole lines of a file: which one is the first, and where it begins; the number is None where not known."""
+    """Whole lines of a part of a file, and the byte of the file at which the first of them begins."""
 
     data: bytes
-    line: int | None
+    part: FilePart
     start: int
 
 
@@ -53,19 +56,17 @@ class JsonlReader(FileReader):
         read_kwargs: for pipelines written for pandas: ``lines=True``, ``orient="records"`` and
             ``storage_options`` are taken, all else is refused.
         storage_options: for fsspec.
-        on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines that cannot be read and
-            keep them in quarantine.
         schema: types of columns by name where they are not to be guessed, such as ``{"id": "string"}``.
         limit: read only the first so many splits.
+        on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines that cannot be read and
+            keep them in quarantine.
 
     Raises:
         PipelineError: settings that do not go together.
     """
 
     on_bad_line: Literal["raise", "quarantine"] = "raise"
-    schema: Any = None
     name: str = "jsonl_reader"
-    limit: int | None = None
 
     kind: ClassVar[files.Format] = files.JSONL
 
@@ -80,17 +81,19 @@ class JsonlReader(FileReader):
         Raises:
             DataError: a file or line that cannot be read, or types that clash.
         """
-        shape, tables, faults = self._known(), [], []
+        shape = self._known()
+        tables: list[pa.Table] = []
+        faults: list[dict[str, Any]] = []
         for part in task.parts:
             name = self._named(part)
             for piece in self._pieces(part, name):
                 table, bad = self._rows(piece, shape, name)
                 shape = self._joined(shape, table.schema, name)
                 tables.append(table)
-                faults.extend(_fault(name, piece, line) for line in bad)
+                faults.extend(self._faults(name, piece, bad))
         schema = shape.schema(self.fields)
         try:
-            rows = one_chunk([fitted(table, schema) for table in [*tables, schema.empty_table()]])
+            rows = one_chunk([fitted(table, schema) for table in tables or [schema.empty_table()]])
         except pa.ArrowInvalid as error:
             raise DataError(f"{task.key}: {error}; say the type of the column with schema=") from error
         if not rows.num_rows and not faults:
@@ -105,7 +108,7 @@ class JsonlReader(FileReader):
         wanted = Wanted(shape, self._declared(), None if self.fields is None else tuple(self.fields))
         table = parse_clean(piece.data, wanted)
         if table is not None:
-            table = table.select([column for column in self.fields or table.column_names if column in table.column_names])
+            table = table if self.fields is None else table.select([f for f in self.fields if f in table.column_names])
             try:
                 shape.joined(table.schema, name)
             except TypeConflict as conflict:
@@ -115,7 +118,7 @@ class JsonlReader(FileReader):
                 return table, []
         table, bad = parse_lines(piece.data, wanted, name)
         if bad and self.on_bad_line == "raise":
-            raise DataError(_complaint(name, piece, bad[0]))
+            raise DataError(self._complaint(name, piece, bad[0]))
         return table, bad
 
     def _pieces(self, part: FilePart, name: str) -> Iterator[_Piece]:
@@ -123,17 +126,44 @@ class JsonlReader(FileReader):
         with stores.told("read", part.path):
             if part.start or part.stop is not None:
                 data, start = _lines_of_range(store, path, part)
-                line = _lines_before(store, path, start) if start else 0
             else:
-                data, start, line = unpack(store.cat_file(path), ending_of(path), name), 0, 0
+                data, start = unpack(store.cat_file(path), ending_of(path), name), 0
         if data.startswith(_UTF16):
             raise DataError(f"{name} is UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8) and try again")
         if not start:
             data = data.removeprefix(_BOM)
         for piece in _cut_at_lines(data):
-            yield _Piece(piece, line, start)
+            yield _Piece(piece, part, start)
             start += len(piece)
-            line = None if line is None else line + piece.count(b"\n")
+
+    def _faults(self, name: str, piece: _Piece, bad: list[BadLine]) -> list[dict[str, Any]]:
+        """What quarantine holds of bad lines: whole lines of text, with undecodable bytes escaped."""
+        before = self._lines_before(piece) if bad else None
+        return [
+            {
+                "file": name,
+                "line": None if before is None else before + line.number + 1,
+                "byte": piece.start + line.offset,
+                "error": line.error,
+                "raw": line.raw.decode(errors="backslashreplace"),
+            }
+            for line in bad
+        ]
+
+    def _complaint(self, name: str, piece: _Piece, bad: BadLine) -> str:
+        fault = self._faults(name, piece, [bad])[0]
+        where = f"byte {fault['byte']}" if fault["line"] is None else f"line {fault['line']}"
+        mend = f"read it as text with schema={{{bad.column!r}: 'string'}}, or " if bad.column else ""
+        return f"{name} {where}: {bad.error}; {mend}set on_bad_line='quarantine' to set such lines aside and go on"
+
+    def _lines_before(self, piece: _Piece) -> int | None:
+        """How many lines of the file end before the piece; None where it would cost too much to find out."""
+        store, path = self._store(piece.part.path)
+        local = isinstance(store, LocalFileSystem)
+        if piece.start and (not local or piece.start > _COUNTED or ending_of(path)):
+            return None
+        with stores.told("read", piece.part.path):
+            return int(store.cat_file(path, 0, piece.start).count(b"\n")) if piece.start else 0
 
     def _cut(self, file: files.SourceFile, target: int) -> list[int]:
         if ending_of(file.path):
@@ -168,25 +198,7 @@ class JsonlReader(FileReader):
 
     def _check_read_kwargs(self, kwargs: dict[str, Any]) -> None:
         taken = {"lines": True, "orient": "records"}
-        refused = [name for name, value in kwargs.items() if name not in taken or taken[name] != value]
-        if refused:
-            raise PipelineError(
-                f"{self.name}: read_kwargs {listed(refused)} mean nothing here, as lines are not read by pandas; "
-                f"leave them out, and use fields= for columns and schema= for types"
-            )
-
-
-def _fault(name: str, piece: _Piece, bad: BadLine) -> dict[str, Any]:
-    line = None if piece.line is None else piece.line + bad.number + 1
-    raw = bad.raw.decode(errors="backslashreplace")
-    return {"file": name, "line": line, "byte": piece.start + bad.offset, "error": bad.error, "raw": raw}
-
-
-def _complaint(name: str, piece: _Piece, bad: BadLine) -> str:
-    fault = _fault(name, piece, bad)
-    where = f"byte {fault['byte']}" if fault["line"] is None else f"line {fault['line']}"
-    mend = f"read it as text with schema={{{bad.column!r}: 'string'}}, or " if bad.column else ""
-    return f"{name} {where}: {bad.error}; {mend}set on_bad_line='quarantine' to set such lines aside and go on"
+        _refuse_others(self.name, "read_kwargs", kwargs, taken, "fields= for columns and schema= for types")
 
 
 def _lines_of_range(store: Any, path: str, part: FilePart) -> tuple[bytes, int]:
@@ -212,13 +224,6 @@ def _lines_of_range(store: Any, path: str, part: FilePart) -> tuple[bytes, int]:
     return b"".join(tail), begin
 
 
-def _lines_before(store: Any, path: str, start: int) -> int | None:
-    """How many lines end before a byte of a file; None where it would cost too much to find out."""
-    if not isinstance(store, stores.LocalFileSystem) or start > _COUNTED:
-        return None
-    return int(store.cat_file(path, 0, start).count(b"\n"))
-
-
 def _cut_at_lines(data: bytes) -> Iterator[bytes]:
     """Pieces of whole lines, small enough to be parsed at once."""
     start = 0
@@ -230,3 +235,75 @@ def _cut_at_lines(data: bytes) -> Iterator[bytes]:
         start = stop
     if start < len(data):
         yield data[start:] if start else data
+
+
+@dataclass
+class JsonlWriter(FileWriter):
+    """Write JSON Lines: UTF-8, a row a line, null for null.
+
+    Args:
+        path: the directory to write to, local or a URL; file names follow from the keys of the batches.
+        write_kwargs: for pipelines written for pandas: ``lines=True``, ``orient="records"``,
+            ``force_ascii=False`` and ``storage_options`` are taken, all else is refused.
+        fields: the only columns to write, in this order.
+        mode: what to do about files that are there: ``"error"`` refuses, ``"overwrite"`` deletes what an earlier
+            run wrote, ``"ignore"`` writes beside them and replaces those of equal name, ``"append"`` leaves
+            them all and writes under new names.
+        compression: ``"gzip"``, ``"zstd"``, ``"bz2"`` or ``"xz"``; plain if None.
+        max_rows_per_file: a batch of more rows becomes several files.
+        max_bytes_per_file: so does a batch of more text than this, before compression; a row is never cut.
+        storage_options: for fsspec.
+
+    Raises:
+        PipelineError: settings that mean nothing here.
+    """
+
+    name: str = "jsonl_writer"
+
+    def __post_init__(self) -> None:
+        ending_for(self.compression)
+        taken = {"lines": True, "orient": "records", "force_ascii": False}
+        _refuse_others(self.name, "write_kwargs", self._writing(), taken, "fields= for columns and compression=")
+        super().__post_init__()
+
+    def _write(self, table: pa.Table, key: BatchKey) -> Iterator[FilePart]:
+        json_text.check(table, self.path)
+        for number, pieces in enumerate(self._contents(table)):
+            name = self._name(key, f".jsonl{ending_for(self.compression)}", number)
+            with self.directory.writing(name) as file:
+                with packing(file, ending_for(self.compression)) as packed:
+                    for piece in pieces:
+                        packed.write(piece)
+                size = file.tell()
+            yield FilePart(self.directory.path(name), size=size)
+
+    def _contents(self, table: pa.Table) -> Iterator[Iterable[bytes]]:
+        """The content of each file, in pieces."""
+        limit = self._max_bytes()
+        for rows in self._slices(table):
+            if limit is None:
+                yield map(json_text.joined, json_text.lines(rows))
+            else:
+                yield from _limited(chain.from_iterable(json_text.lines(rows)), limit)
+
+
+def _limited(lines: Iterable[bytes], limit: int) -> Iterator[list[bytes]]:
+    file: list[bytes] = []
+    size = 0
+    for line in lines:
+        if file and size + len(line) + 1 > limit:
+            yield [json_text.joined(file)]
+            file, size = [], 0
+        file.append(line)
+        size += len(line) + 1
+    if file:
+        yield [json_text.joined(file)]
+
+
+def _refuse_others(stage: str, what: str, given: dict[str, Any], taken: dict[str, Any], instead: str) -> None:
+    refused = [name for name, value in given.items() if name not in taken or taken[name] != value]
+    if refused:
+        raise PipelineError(
+            f"{stage}: {what} {listed(refused)} mean nothing here, as pandas is not in use; "
+            f"leave them out, and use {instead}"
+        )

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.errors import PipelineError
@@ -100,7 +100,7 @@ class Partitioning:
 
 
 def _parts(file: SourceFile, bounds: list[int]) -> Iterator[FileGroup]:
-    for number, (start, stop) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for number, (start, stop) in enumerate(pairwise(bounds)):
         part = FilePart(file.path, start, stop, file.size, file.version)
         yield FileGroup(key=BatchKey(f"{file.name}@{number:05d}"), parts=(part,))
 
@@ -115,7 +115,7 @@ def _group_name(names: list[str]) -> str:
     """The name of a group: its first file, how many more there are, and a digest of all names.
 
     >>> _group_name(["a.jsonl"]), _group_name(["a.jsonl", "b.jsonl"])
-    ('a.jsonl', 'a.jsonl+1-40ad3af4')
+    ('a.jsonl', 'a.jsonl+1-7fe60755')
     """
     if len(names) == 1:
         return names[0]

@@ -15,7 +15,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, TypeConflict, declared
 from dcurate.io import stores
-from dcurate.io.files import Format, SourceFile, as_list, list_files, shown_name
+from dcurate.io.files import Format, SourceFile, as_list, is_names, list_files, shown_name
 from dcurate.io.partition import Partitioning
 
 _HEADS = 16
@@ -31,17 +31,17 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     fields: list[str] | None = None
     read_kwargs: dict[str, Any] | None = None
     storage_options: dict[str, Any] | None = None
+    schema: Any = None
+    limit: int | None = None
     _sniffed: Shape | None = field(default=None, init=False, repr=False, compare=False)
 
     kind: ClassVar[Format]
-    schema: Any = field(default=None, init=False, repr=False)
-    limit: int | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         as_list(self.file_paths)
         self._partitioning()
         declared(self.schema or {}, f"{self.name}: schema")
-        if self.fields is not None and (isinstance(self.fields, str) or not self.fields):
+        if self.fields is not None and not is_names(self.fields):
             raise PipelineError(f"{self.name}: fields={self.fields!r} must be a list of column names, or None for all")
         if self.limit is not None and self.limit < 1:
             raise PipelineError(f"{self.name}: limit={self.limit!r} must be at least 1, or None for all splits")

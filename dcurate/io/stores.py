@@ -21,6 +21,11 @@ from dcurate.errors import DataError, ResourceError
 OWN = "_dcurate"
 TMP = f"{OWN}/tmp"
 
+_REMOTE_ERRORS = (
+    ("botocore.exceptions", "BotoCoreError"),
+    ("botocore.exceptions", "ClientError"),
+    ("aiohttp", "ClientError"),
+)
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -132,7 +137,7 @@ class Directory:
 
 
 def opened(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
-    """fsspec's file system for an address, and the path in it.
+    """The file system of fsspec for an address, and the path in it.
 
     Raises:
         DataError: no such protocol.
@@ -230,8 +235,7 @@ def _remove_empty(path: str, root: str) -> None:
 
 def _remote_errors() -> tuple[type[BaseException], ...]:
     """Errors of remote stores that are no OSError, of those packages that are loaded."""
-    known = [("botocore.exceptions", "BotoCoreError"), ("botocore.exceptions", "ClientError"), ("aiohttp", "ClientError")]
-    return tuple(getattr(sys.modules[module], name) for module, name in known if module in sys.modules)
+    return tuple(getattr(sys.modules[module], name) for module, name in _REMOTE_ERRORS if module in sys.modules)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def _slots(words: tuple[str, ...]) -> tuple[np.uint64, npt.NDArray[np.uint64], n
     """A multiplier that sends each word to a slot of its own among sixteen; the slots' words and their bytes."""
     factor = 0x9E3779B97F4A7C15
     while len({_packed(word) * factor % 2**64 >> 60 for word in words}) < len(words):
-        factor = (factor + 2) % 2**64
+        factor = factor * 0x5851F42D4C957F2D % 2**64
     packed, lengths = np.zeros(16, np.uint64), np.zeros(16, np.int64)
     for word in words:
         slot = _packed(word) * factor % 2**64 >> 60

@@ -47,12 +47,12 @@ class Progress:
     counted when they come; a thread of its own shows the figures.
 
     Args:
-        console: where to show it; standard error if not given.
+        console: where to show it; standard error if not given, in a notebook the cell's output.
         interval: seconds between lines where there is no live display.
     """
 
     def __init__(self, console: Console | None = None, interval: float = 10.0) -> None:
-        self.console = console or Console(stderr=True)
+        self.console = console or _standard_console()
         self.interval = interval
         self._tally = Tally()
         self._live: Live | None = None
@@ -111,6 +111,11 @@ class Progress:
     def _write(self, line: str) -> None:
         self.console.file.write(f"{line}\n")
         self.console.file.flush()
+
+
+def _standard_console() -> Console:
+    console = Console(stderr=True)
+    return Console() if console.is_jupyter else console
 
 
 def progress_line(tally: Tally, now: float) -> str:

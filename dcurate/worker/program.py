@@ -27,12 +27,14 @@ class Program:
         stages: what it runs, in order.
         rejections: where rows that a stage took out are kept, if anywhere.
         keeps_outputs: False for the last operator when its outputs are on disk and only their names matter.
+        passes_empty: whether batches without rows go on to the next stage; else they end where they lose their rows.
     """
 
     operator: str
     stages: tuple[AnyStage, ...]
     rejections: RejectionSink | None = None
     keeps_outputs: bool = True
+    passes_empty: bool = False
 
 
 @dataclass
@@ -124,7 +126,7 @@ def _run_stage(program: Program, stage: AnyStage, lineages: list[_Lineage]) -> N
             program.rejections.keep(lineage.key, f"{program.operator}.{stage.parts[0].name}", rejected)
         for result in results:
             result.rejections = ()
-        lineage.batches = [result for result in results if result.num_items]
+        lineage.batches = [result for result in results if result.num_items or program.passes_empty]
 
 
 def _call(stage: AnyStage, batches: list[Batch]) -> Sequence[Any]:

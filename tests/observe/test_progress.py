@@ -100,6 +100,16 @@ def test_on_a_terminal_the_display_leaves_one_line_behind():
     )
 
 
+def test_a_notebook_gets_plain_lines():
+    console = Console(file=io.StringIO(), force_jupyter=True, force_terminal=True)
+    with Progress(console) as progress:
+        for event in [*EVENTS, RunEnded(102.0, "")]:
+            progress.on_event(event)
+    assert console.file.getvalue() == (
+        "demo: read to write done | 2.0 s | 4 of 8 splits (50 %) | 1,000 rows in, 900 out | 500 rows/s | 2.0 MB/s\n"
+    )
+
+
 def test_a_run_that_failed_is_stopped():
     console = Console(file=io.StringIO())
     progress = Progress(console)

@@ -1,0 +1,90 @@
+"""Arrow to JSON Lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import date, time
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from dcurate.errors import DataError
+
+_CHUNK = 2**20
+_OPTIONS = orjson.OPT_PASSTHROUGH_SUBCLASS
+
+
+def check(table: pa.Table, path: str) -> None:
+    """Refuse columns of which JSON has no form.
+
+    Raises:
+        DataError: a column of bytes, decimals or the like, also inside lists and structs.
+    """
+    for column in table.schema:
+        if not _has_form(column.type):
+            raise DataError(
+                f"column {column.name!r} holds {column.type}, which JSON has no form for, so it cannot go to {path!r}; "
+                f"leave it out with fields=, turn it into text, or use ParquetWriter"
+            )
+
+
+def _has_form(type_: pa.DataType) -> bool:
+    is_ = pa.types
+    if is_.is_dictionary(type_):
+        return _has_form(type_.value_type)
+    if is_.is_struct(type_):
+        return all(_has_form(child.type) for child in type_)
+    if is_.is_list(type_) or is_.is_large_list(type_) or is_.is_fixed_size_list(type_):
+        return _has_form(type_.value_type)
+    text = is_.is_string(type_) or is_.is_large_string(type_) or is_.is_string_view(type_)
+    plain = is_.is_null(type_) or is_.is_boolean(type_) or is_.is_integer(type_) or is_.is_floating(type_)
+    moment = is_.is_timestamp(type_) or is_.is_date(type_) or is_.is_time(type_)
+    return bool(text or plain or moment)
+
+
+def lines(table: pa.Table, default: Callable[[Any], Any] | None = None) -> Iterator[list[bytes]]:
+    """The rows as JSON objects, about a megabyte of them at a time: the memory is used again while it is warm.
+
+    Args:
+        table: the rows; texts are valid UTF-8.
+        default: what becomes of a value that JSON has no form for; dates and times are told as ISO 8601.
+
+    Raises:
+        DataError: a text is not valid UTF-8.
+    """
+    names = table.column_names
+    rows = max(1, table.num_rows * _CHUNK // max(table.nbytes, 1))
+    fallback = default or moment
+    dumps = orjson.dumps
+    for batch in table.to_batches(rows):
+        try:
+            columns = [_values(column) for column in batch.columns]
+        except UnicodeDecodeError as error:
+            raise DataError(f"a text is not valid UTF-8 ({error}); mend it before it is written") from error
+        yield [dumps(dict(zip(names, row, strict=True)), fallback, _OPTIONS) for row in zip(*columns, strict=True)]
+
+
+def _values(column: pa.Array) -> Any:
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return column.to_numpy(zero_copy_only=False)
+    return column.to_pylist()
+
+
+def moment(value: Any) -> str:
+    """Dates and times of kinds that orjson does not know, as ISO 8601."""
+    if isinstance(value, date | time):
+        return value.isoformat()
+    raise TypeError(f"JSON has no form for {type(value).__name__}")
+
+
+def anything(value: Any) -> str:
+    """Any value as text: for rows that are kept for a person to look at."""
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    return moment(value) if isinstance(value, date | time) else str(value)
+
+
+def joined(rows: list[bytes]) -> bytes:
+    """Lines as they stand in a file."""
+    return b"\n".join([*rows, b""])

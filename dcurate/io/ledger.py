@@ -1,0 +1,201 @@
+"""The ledger on disk: small files beside the output that say which splits are finished."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, Self, cast
+
+import orjson
+
+from dcurate.core.ledger import SplitRecord
+from dcurate.core.stage import SinkStage
+from dcurate.errors import PipelineError, listed
+from dcurate.io.sink import FileWriter
+from dcurate.io.stores import OWN, Directory
+
+_FOLDER = f"{OWN}/ledger"
+_PIPELINE = f"{_FOLDER}/pipeline.json"
+_MOST_PENDING = 512
+_SHORTEST = 1.0
+_SHARE = 0.01
+
+
+class DirectoryLedger:
+    """Remembers finished splits in ``_dcurate/ledger`` of an output directory, on any store.
+
+    Records are written in segments that never change, each whole or not at all: when 512 are waiting, or when
+    1% of the run's time (at least a second) has passed since the last one. A few hundred bytes per split are held in
+    memory. Open it after the writer has prepared the directory.
+
+    Args:
+        directory: the output directory.
+        fingerprint: of the pipeline, by stage, as `dcurate.core.pipeline.fingerprint` gives it.
+        resume: keep what an earlier run finished; else it is forgotten.
+        clock: gives seconds.
+
+    Attributes:
+        skipped: how many segments could not be read; their splits are done again.
+
+    Raises:
+        PipelineError: an earlier run was of another pipeline.
+        DataError: the directory cannot be read or written.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        fingerprint: Mapping[str, str],
+        resume: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.skipped = 0
+        self._directory, self._clock = directory, clock
+        self._records: dict[str, bytes] = {}
+        self._example = b""
+        self._pending: list[bytes] = []
+        self._begun = self._flushed = clock()
+        segments = self._segments()
+        known = directory.read(_PIPELINE) if resume else None
+        if known is None:
+            directory.remove(segments)
+            segments = []
+            directory.write(_PIPELINE, orjson.dumps(dict(fingerprint), option=orjson.OPT_INDENT_2))
+        else:
+            _check_same(directory.url, _parsed(known), fingerprint)
+        self._next = 1 + max((_number(name) for name in segments), default=0)
+        if segments:
+            self._load(segments)
+
+    @classmethod
+    def open(cls, sink: SinkStage[Any], fingerprint: Mapping[str, str], resume: bool) -> Self:
+        """The ledger of what a sink writes."""
+        directory = sink.directory if isinstance(sink, FileWriter) else Directory(sink.output_path)
+        return cls(directory, fingerprint, resume)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def finished(self, split: str, version: str) -> SplitRecord | None:
+        """The record of a split, if it was finished from this version of its files and its own files are there."""
+        packed = self._records.get(split)
+        if packed is None:
+            return None
+        record = _record(self._unpacked(packed))
+        return record if record.version == version else None
+
+    def record(self, record: SplitRecord) -> None:
+        """Remember a finished split. Files of it that an earlier version left behind are deleted."""
+        files = [self._relative(path) for path in record.files]
+        earlier = self._records.get(record.split)
+        if earlier is not None:
+            self._directory.remove(sorted(set(_record(self._unpacked(earlier)).files) - set(files)))
+        line = orjson.dumps([record.split, record.version, files, record.stats])
+        self._records[record.split] = self._packed(line)
+        self._pending.append(line)
+        now = self._clock()
+        waited = now - self._flushed
+        if len(self._pending) >= _MOST_PENDING or waited >= max(_SHORTEST, _SHARE * (now - self._begun)):
+            self.flush()
+
+    def flush(self) -> None:
+        """Make all that was recorded durable."""
+        if self._pending:
+            self._write(self._pending)
+            self._pending = []
+        self._flushed = self._clock()
+
+    def close(self) -> None:
+        """Make all durable, in one segment instead of many: for the end of a run."""
+        self.flush()
+        segments = self._segments()
+        if len(segments) > 1 or self.skipped:
+            self._write([self._unpacked(packed) for packed in self._records.values()])
+            self._directory.remove(segments)
+
+    def _segments(self) -> list[str]:
+        return sorted(name for name in self._directory.files(_FOLDER) if name.endswith(".jsonl"))
+
+    def _write(self, lines: list[bytes]) -> None:
+        self._directory.write(f"{_FOLDER}/{self._next:06d}.jsonl", b"\n".join([*lines, b""]))
+        self._next += 1
+
+    def _load(self, segments: list[str]) -> None:
+        there = self._directory.files().keys()
+        for name in segments:
+            lines = _lines(self._directory.read(name) or b"")
+            if lines is None:
+                self.skipped += 1
+                continue
+            for line in lines:
+                record = _record(line)
+                self._records.pop(record.split, None)
+                if all(file in there for file in record.files):
+                    self._records[record.split] = self._packed(line)
+
+    def _packed(self, line: bytes) -> bytes:
+        self._example = self._example or line
+        packer = zlib.compressobj(zdict=self._example)
+        return packer.compress(line) + packer.flush()
+
+    def _unpacked(self, packed: bytes) -> bytes:
+        return zlib.decompressobj(zdict=self._example).decompress(packed)
+
+    def _relative(self, path: str) -> str:
+        return path.removeprefix(self._directory.address.rstrip("/") + "/")
+
+
+def _number(name: str) -> int:
+    digits = name.rpartition("/")[2].partition(".")[0]
+    return int(digits) if digits.isdigit() else 0
+
+
+def _lines(data: bytes) -> list[bytes] | None:
+    """The lines of a segment, None if it is not whole."""
+    lines = data.split(b"\n")
+    if lines.pop():
+        return None
+    try:
+        for line in lines:
+            _record(line)
+    except (ValueError, TypeError):
+        return None
+    return lines
+
+
+def _record(line: bytes) -> SplitRecord:
+    split, version, files, stats = orjson.loads(line)
+    return SplitRecord(split, version, tuple(files), tuple(stats))
+
+
+def _parsed(known: bytes) -> dict[str, str] | None:
+    try:
+        stages = orjson.loads(known)
+    except ValueError:
+        return None
+    return cast(dict[str, str], stages) if isinstance(stages, dict) else None
+
+
+def _check_same(url: str, before: Mapping[str, str] | None, now: Mapping[str, str]) -> None:
+    if before is None:
+        raise PipelineError(
+            f"{url}/{_PIPELINE} cannot be read, so the run cannot be resumed; start afresh with mode='overwrite'"
+        )
+    changes = {
+        "changed": [stage for stage in now if stage in before and before[stage] != now[stage]],
+        "new": [stage for stage in now if stage not in before],
+        "gone": [stage for stage in before if stage not in now],
+    }
+    said = [
+        f"stage {listed(stages)} {'are' if len(stages) > 1 else 'is'} {how}"
+        for how, stages in changes.items()
+        if stages
+    ]
+    if not said and list(before) != list(now):
+        said = ["the stages are in another order"]
+    if said:
+        raise PipelineError(
+            f"{url!r} was begun by another pipeline: {', '.join(said)}; resume with the pipeline as it was, "
+            f"or start afresh with mode='overwrite'"
+        )

@@ -1,0 +1,112 @@
+"""An output directory: who may write to it, what in it is ours, and what files are called."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Literal, cast
+
+import orjson
+
+from dcurate.core.batch import BatchKey
+from dcurate.errors import DataError, PipelineError, listed
+from dcurate.io.compression import ending_of
+from dcurate.io.stores import OWN, TMP, Directory
+
+Mode = Literal["error", "overwrite", "ignore", "append"]
+MODES = ("error", "overwrite", "ignore", "append")
+
+_RECORD = f"{OWN}/output.json"
+_LEDGER = f"{OWN}/ledger/"
+_OURS = re.compile(r".+-[0-9a-f]{12}(-g\d+)?(-\d{4,})?\.(jsonl(\.(gz|bz2|zst|xz))?|parquet)")
+_PART = re.compile(r"(@\d{5,}|\+\d+-[0-9a-f]{8})$")
+_LONGEST_STEM = 48
+
+
+def file_name(key: BatchKey, suffix: str, generation: int = 0, number: int = 0) -> str:
+    """The name of the ``number``-th file of a batch: it follows from the key alone.
+
+    >>> file_name(BatchKey("books/part-00.jsonl.gz", (3,)), ".parquet")
+    'part-00-102f3d4d4319.parquet'
+    >>> file_name(BatchKey("part-00.jsonl"), ".jsonl", generation=2, number=1)
+    'part-00-554f530902ef-g2-0001.jsonl'
+    """
+    mark = f"-g{generation}" if generation else ""
+    further = f"-{number:04d}" if number else ""
+    return f"{stem(key.split)}-{key.digest}{mark}{further}{suffix}"
+
+
+def stem(name: str) -> str:
+    """The readable part of a split's name, safe in any file system and never hidden."""
+    base = _PART.sub("", name).rpartition("/")[2]
+    base = base[: len(base) - len(ending_of(base))]
+    safe = re.sub(r"[^A-Za-z0-9.-]+", "-", os.path.splitext(base)[0])
+    return safe[:_LONGEST_STEM].strip("-.") or "part"
+
+
+def prepare(directory: Directory, mode: Mode, resume: bool) -> None:
+    """Make a directory ready to be written to, or refuse.
+
+    ``error``: it must be empty. ``overwrite``: what an earlier run wrote is deleted. ``ignore``: files are
+    written beside what is there, those of equal name are replaced. ``append``: all that is there stays, and new
+    names differ from old ones. With ``resume`` what an earlier run wrote stays in any mode.
+
+    Raises:
+        DataError: the directory holds what may not be touched, or cannot be written.
+    """
+    if directory.is_file():
+        raise DataError(f"{directory.url!r} is a file, and output goes to a directory; name another path")
+    files = directory.files(own=True)
+    records = [name for name in files if name.startswith(f"{OWN}/")]
+    outputs = [name for name in files if not name.startswith((f"{OWN}/", "."))]
+    ours = [name for name in outputs if records and _OURS.fullmatch(os.path.basename(name))]
+    going_on = resume and bool(records)
+    if not going_on:
+        _refuse(directory, mode, outputs, ours, any(name.startswith(_LEDGER) for name in records))
+    generation = _generation(directory)
+    if going_on:
+        stale = [name for name in records if name.startswith(f"{TMP}/")]
+    elif mode == "overwrite":
+        stale, generation = [name for name in records if name.startswith(_LEDGER)] + ours + records, 0
+    else:
+        stale = [name for name in records if name != _RECORD]
+        generation += mode == "append" and bool(outputs)
+    directory.remove(list(dict.fromkeys(stale)))
+    directory.write(_RECORD, orjson.dumps({"generation": generation}))
+
+
+def _refuse(directory: Directory, mode: Mode, outputs: list[str], ours: list[str], ledger: bool) -> None:
+    """Raise if the mode does not allow to begin in a directory with these files."""
+    foreign = sorted(set(outputs) - set(ours))
+    if mode in ("error", "overwrite") and foreign:
+        more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
+        also = " or use mode='ignore' to write beside them" if mode == "error" else ""
+        raise DataError(
+            f"{directory.url!r} holds files that dcurate did not write: {listed(foreign[:3])}{more}; "
+            f"name an empty directory{also}"
+        )
+    if mode == "error" and ours:
+        begun = "finished or unfinished run" if ledger else "run"
+        raise DataError(
+            f"{directory.url!r} holds the output of a {begun}; go on with it with resume=True, "
+            f"replace it with mode='overwrite', or name another directory"
+        )
+
+
+def generation(directory: Directory) -> int:
+    """How many runs before this one have appended to the directory.
+
+    Raises:
+        PipelineError: the directory was not prepared.
+    """
+    if directory.read(_RECORD) is None:
+        raise PipelineError(f"{directory.url!r} was not made ready; call prepare(resume=False) of the writer first")
+    return _generation(directory)
+
+
+def _generation(directory: Directory) -> int:
+    record = directory.read(_RECORD)
+    try:
+        return cast(int, orjson.loads(record)["generation"]) if record is not None else 0
+    except (ValueError, KeyError) as error:
+        raise DataError(f"{directory.path(_RECORD)!r} is damaged; name another directory") from error

@@ -1,0 +1,237 @@
+"""Parquet files, also in Hive directories (``lang=en/...``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import pairwise
+from typing import Any, BinaryIO, ClassVar
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from fsspec.implementations.local import LocalFileSystem
+
+from dcurate.core.batch import BatchKey, FileGroup, FilePart
+from dcurate.errors import DataError, PipelineError, listed
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.schema import fitted, one_chunk, without
+from dcurate.io import files, stores
+from dcurate.io.partition import LARGE
+from dcurate.io.sink import FileWriter
+from dcurate.io.source import FileReader
+
+_NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
+_PANDAS = {"engine": "pyarrow", "dtype_backend": "pyarrow"}
+_READ_KWARGS = (
+    "memory_map",
+    "buffer_size",
+    "pre_buffer",
+    "coerce_int96_timestamp_unit",
+    "page_checksum_verification",
+    "thrift_string_size_limit",
+    "thrift_container_size_limit",
+)
+
+
+@dataclass
+class ParquetReader(FileReader):
+    """Read Parquet files.
+
+    Files larger than 128 MiB (or than ``blocksize``) are cut at row groups. A column that a file lacks is
+    null there. Directories named ``column=value`` below the path that is given make a column of text.
+
+    Args:
+        file_paths: files, directories (searched to the bottom) and globs, local or URLs.
+        files_per_partition: so many files are one split.
+        blocksize: split size on disk, as bytes or ``"128MiB"``: larger files are cut, smaller ones packed.
+        fields: the only columns to read, in this order.
+        read_kwargs: for `pyarrow.parquet.ParquetFile`, such as ``memory_map``, and ``storage_options``.
+        storage_options: for fsspec.
+        schema: types of columns by name where they are to be others than in the files: ``{"id": "string"}``.
+        limit: read only the first so many splits.
+
+    Raises:
+        PipelineError: settings that do not go together.
+    """
+
+    name: str = "parquet_reader"
+
+    kind: ClassVar[files.Format] = files.PARQUET
+
+    def process(self, task: FileGroup) -> DocumentBatch | None:
+        """The rows of a split; None if it has none.
+
+        Raises:
+            DataError: a file that cannot be read, or types that clash.
+        """
+        shape, fixed = self._known(), self._declared()
+        tables = []
+        for part in task.parts:
+            name = self._named(part)
+            table = self._table(part, name)
+            shape = self._joined(shape, [column for column in table.schema if column.name not in fixed], name)
+            tables.append(table)
+        schema = shape.schema(self.fields)
+        try:
+            rows = one_chunk([fitted(table, schema) for table in tables])
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise DataError(f"{task.key}: {error}; give the column another type with schema=") from error
+        return DocumentBatch(data=rows, key=task.key) if rows.num_rows else None
+
+    def _table(self, part: FilePart, name: str) -> pa.Table:
+        with self._opened(part.path, name) as file:
+            groups = range(part.start, file.num_row_groups if part.stop is None else part.stop)
+            table = file.read_row_groups(list(groups), columns=self.fields, use_threads=False)
+            table.validate(full=True)
+            stored = file.schema_arrow.names
+        plain = pa.schema([pa.field(column.name, without(column.type, "encoding")) for column in table.schema])
+        table = fitted(table.replace_schema_metadata(None), plain)
+        for column, value in _hive(name).items():
+            if column not in stored and (self.fields is None or column in self.fields):
+                table = table.append_column(column, pa.array([value] * table.num_rows, pa.string()))
+        return table
+
+    @contextmanager
+    def _opened(self, address: str, name: str) -> Iterator[pq.ParquetFile]:
+        store, path = self._store(address)
+        kwargs = {key: value for key, value in self._reading().items() if key not in _PANDAS}
+        with stores.told("read", address), ExitStack() as stack:
+            local = isinstance(store, LocalFileSystem)
+            source = path if local else stack.enter_context(store.open(path, "rb", cache_type="readahead"))
+            try:
+                yield stack.enter_context(pq.ParquetFile(source, **kwargs))
+            except (FileNotFoundError, PermissionError):
+                raise
+            except (pa.ArrowException, OSError) as error:
+                raise DataError(
+                    f"{name} is cut short or is no Parquet file ({error}); fetch it again or leave it out"
+                ) from error
+
+    def _cut(self, file: files.SourceFile, target: int) -> list[int]:
+        with self._opened(file.path, file.name) as opened:
+            groups = [opened.metadata.row_group(number).total_byte_size for number in range(opened.num_row_groups)]
+        share = file.size / max(sum(groups), 1)
+        bounds, size = [0], 0.0
+        for number, nbytes in enumerate(groups):
+            if size and size + nbytes * share > target:
+                bounds.append(number)
+                size = 0.0
+            size += nbytes * share
+        return [*bounds, len(groups)]
+
+    def _head(self, file: files.SourceFile) -> pa.Schema | None:
+        with self._opened(file.path, file.name) as opened:
+            schema = opened.schema_arrow
+        plain = [pa.field(column.name, without(column.type, "encoding")) for column in schema]
+        hive = [pa.field(name, pa.string()) for name in _hive(file.name) if name not in schema.names]
+        return pa.schema(plain + hive)
+
+    def _check_read_kwargs(self, kwargs: dict[str, Any]) -> None:
+        refused = [name for name, value in kwargs.items() if name not in _READ_KWARGS and _PANDAS.get(name) != value]
+        if refused:
+            raise PipelineError(
+                f"{self.name}: read_kwargs {listed(refused)} mean nothing here; there are {listed(_READ_KWARGS)}, "
+                f"and fields= for columns"
+            )
+
+
+def _hive(name: str) -> dict[str, str | None]:
+    """Columns in the directories of a file's name.
+
+    >>> _hive("lang=en/year=2024/part-0.parquet")
+    {'lang': 'en', 'year': '2024'}
+    """
+    pairs = [part.partition("=") for part in name.split("/")[:-1] if "=" in part]
+    return {unquote(column): None if value == _NULL_DIRECTORY else unquote(value) for column, _, value in pairs}
+
+
+@dataclass
+class ParquetWriter(FileWriter):
+    """Write Parquet files.
+
+    Args:
+        path: the directory to write to, local or a URL; file names follow from the keys of the batches.
+        write_kwargs: for `pyarrow.parquet.write_table`, such as ``row_group_size``, and ``storage_options``.
+        fields: the only columns to write, in this order.
+        mode: what to do about files that are there: ``"error"`` refuses, ``"overwrite"`` deletes what an earlier
+            run wrote, ``"ignore"`` writes beside them and replaces those of equal name, ``"append"`` leaves
+            them all and writes under new names.
+        compression: of the pages: ``"zstd"``, ``"snappy"``, ``"gzip"``, ``"lz4"``, ``"brotli"`` or ``"none"``.
+        max_rows_per_file: a batch of more rows becomes several files.
+        max_bytes_per_file: so does a batch of more bytes in memory; the rows are shared out evenly.
+        storage_options: for fsspec.
+        partition_cols: columns that become directories, ``lang=en/...``, instead of being written.
+
+    Raises:
+        PipelineError: settings that pyarrow does not know.
+    """
+
+    compression: str | None = "zstd"
+    partition_cols: list[str] | None = None
+    name: str = "parquet_writer"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.partition_cols, str):
+            raise PipelineError(f"{self.name}: partition_cols must be a list: [{self.partition_cols!r}]")
+        try:
+            self._put(pa.table({"text": ["a"]}), BytesIO())
+        except (TypeError, ValueError, pa.ArrowException, OSError) as error:
+            raise PipelineError(f"{self.name}: pyarrow refuses compression or write_kwargs: {error}") from error
+
+    def inputs(self) -> tuple[list[str], list[str]]:
+        return [], list(dict.fromkeys([*(self.fields or ()), *(self.partition_cols or ())]))
+
+    def _write(self, table: pa.Table, key: BatchKey) -> Iterator[FilePart]:
+        for folder, rows in self._folders(table):
+            for number, piece in enumerate(self._pieces(rows)):
+                name = folder + self._name(key, ".parquet", number)
+                with self.directory.writing(name) as file:
+                    try:
+                        self._put(piece, file)
+                    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                        raise DataError(f"{self.name}: {error}; leave the column out with fields=") from error
+                    size = file.tell()
+                yield FilePart(self.directory.path(name), size=size)
+
+    def _put(self, table: pa.Table, file: BinaryIO) -> None:
+        defaults = {
+            "compression": self.compression or "none",
+            "row_group_size": max(1, table.num_rows * LARGE // max(table.nbytes, 1)),
+        }
+        pq.write_table(table, file, **{**defaults, **self._writing()})
+
+    def _pieces(self, table: pa.Table) -> Iterator[pa.Table]:
+        limit = self._max_bytes()
+        for rows in self._slices(table):
+            number = 1 if limit is None else min(rows.num_rows, -(-rows.nbytes // limit) or 1)
+            bounds = [place * rows.num_rows // number for place in range(number + 1)]
+            for start, stop in pairwise(bounds):
+                yield rows.slice(start, stop - start)
+
+    def _folders(self, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+        """The rows for each directory, in the order in which its first row comes."""
+        columns = self.partition_cols
+        if not columns:
+            yield "", table
+            return
+        missing = [name for name in columns if name not in table.column_names]
+        if missing or len(columns) == table.num_columns:
+            raise DataError(
+                f"{self.name}: partition_cols {listed(columns)} must be some of the columns, and not all: "
+                f"{listed(table.column_names)}"
+            )
+        place = "__place"
+        keys = table.select(columns).append_column(place, pa.array(range(table.num_rows), pa.int64()))
+        groups = keys.group_by(columns, use_threads=False).aggregate([(place, "list")])
+        rows = table.drop_columns(columns)
+        for group in groups.to_pylist():
+            folder = "".join(f"{quote(name, safe='')}={_segment(group[name])}/" for name in columns)
+            yield folder, rows.take(pa.array(group[f"{place}_list"]))
+
+
+def _segment(value: Any) -> str:
+    return _NULL_DIRECTORY if value is None else quote(str(value), safe=" ,;+@")

@@ -1,0 +1,78 @@
+"""Where rejected rows go: JSON Lines for a person to look at."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from dcurate.core.batch import BatchKey, Rejection
+from dcurate.frames.convert import to_arrow
+from dcurate.io import json_text
+from dcurate.io.stores import Directory
+
+_SCRATCH = ".tmp"
+_LONGEST_NAME = 80
+
+
+@dataclass(frozen=True)
+class DirectoryRejections:
+    """Keeps rejected rows in directories, a file for each batch and operator.
+
+    The rows have the columns that they had, and ``_dcurate_stage``, ``_dcurate_reason`` and ``_dcurate_source``.
+
+    Args:
+        rejected: where rows that rules dropped go; None drops them.
+        quarantine: where rows that could not be processed go; None drops them.
+        storage_options: for fsspec.
+    """
+
+    rejected: str | None = None
+    quarantine: str | None = None
+    storage_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def keep(self, key: BatchKey, operator: str, rejections: list[Rejection]) -> None:
+        """Write the rows under a name that follows from key and operator, whole or not at all.
+
+        Raises:
+            DataError: they cannot be written.
+        """
+        name = f"{key.digest}-{_safe(operator)}.jsonl"
+        for url, fault in ((self.quarantine, True), (self.rejected, False)):
+            kept = [each for each in rejections if each.fault is fault and each.data is not None and each.rows]
+            if url is not None and kept:
+                with Directory(url, self.storage_options or {}).writing(name, _SCRATCH) as file:
+                    for piece in _pieces(key, kept):
+                        file.write(piece)
+
+
+def _pieces(key: BatchKey, rejections: list[Rejection]) -> Iterator[bytes]:
+    for rejection in rejections:
+        table = to_arrow(rejection.data)
+        marks = {"_dcurate_stage": rejection.stage, "_dcurate_reason": rejection.reason, "_dcurate_source": key.split}
+        for column, value in marks.items():
+            table = _with(table, column, pa.repeat(pa.scalar(value, pa.string()), table.num_rows))
+        for rows in json_text.lines(table, json_text.anything):
+            yield json_text.joined(rows)
+
+
+def _with(table: pa.Table, column: str, values: pa.Array) -> pa.Table:
+    if column in table.column_names:
+        return table.set_column(table.column_names.index(column), column, values)
+    return table.append_column(column, values)
+
+
+def _safe(operator: str) -> str:
+    """The operator's name as part of a file name; a long one is cut, and a digest tells it from others.
+
+    >>> _safe("read > filter")
+    'read-filter-62d28f60'
+    """
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", operator).strip("-.") or "operator"
+    if safe == operator and len(safe) <= _LONGEST_NAME:
+        return safe
+    return f"{safe[:_LONGEST_NAME]}-{hashlib.blake2b(operator.encode(), digest_size=4).hexdigest()}"

@@ -1,0 +1,117 @@
+"""What writers of all formats have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from dcurate.core.batch import BatchKey, FileGroup, FilePart
+from dcurate.core.stage import SinkStage
+from dcurate.errors import DataError, PipelineError, listed
+from dcurate.frames.document import DocumentBatch
+from dcurate.io import output
+from dcurate.io.files import is_names
+from dcurate.io.partition import parse_bytes
+from dcurate.io.stores import Directory
+
+
+@dataclass
+class FileWriter(SinkStage[DocumentBatch]):
+    """A sink that writes files of one format; see the writers made of it."""
+
+    path: str
+    write_kwargs: dict[str, Any] | None = None
+    fields: list[str] | None = None
+    mode: output.Mode = "error"
+    compression: str | None = None
+    max_rows_per_file: int | None = None
+    max_bytes_per_file: int | str | None = None
+    storage_options: dict[str, Any] | None = None
+    _generation: int | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.mode not in output.MODES:
+            raise PipelineError(f"{self.name}: mode={self.mode!r} is none of {listed(output.MODES)}")
+        if self.fields is not None and not is_names(self.fields):
+            raise PipelineError(f"{self.name}: fields={self.fields!r} must be a list of column names, or None for all")
+        rows = self.max_rows_per_file
+        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
+            raise PipelineError(f"{self.name}: max_rows_per_file={rows!r} must be a whole number of at least 1")
+        self._max_bytes()
+
+    @property
+    def output_path(self) -> str:
+        return self.directory.address
+
+    @property
+    def directory(self) -> Directory:
+        """The directory that it writes to."""
+        own = (self.write_kwargs or {}).get("storage_options", {})
+        return Directory(str(self.path), {**own, **(self.storage_options or {})})
+
+    def prepare(self, resume: bool) -> None:
+        """Check and make ready the directory; see the modes.
+
+        Raises:
+            DataError: it holds what must not be touched, or cannot be written.
+        """
+        output.prepare(self.directory, self.mode, resume)
+        self._generation = None
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the rows and file names: all but where they go and what was there before."""
+        settings = super().settings()
+        for name in ("path", "storage_options", "mode"):
+            del settings[name]
+        return {**settings, "write_kwargs": self._writing(), "max_bytes_per_file": self._max_bytes()}
+
+    def inputs(self) -> tuple[list[str], list[str]]:
+        return [], list(self.fields or ())
+
+    def process(self, task: DocumentBatch) -> FileGroup:
+        """Write the rows; the names of the files follow from the key of the batch. No rows, no file.
+
+        Raises:
+            DataError: they cannot be written.
+        """
+        if task.key is None:
+            raise PipelineError(f"{self.name}: the batch has no key; give it one: DocumentBatch(key=BatchKey('name'))")
+        table = self._chosen(task.to_arrow())
+        if not table.num_rows:
+            return FileGroup(key=task.key)
+        return FileGroup(key=task.key, parts=tuple(self._write(table, task.key)))
+
+    @abstractmethod
+    def _write(self, table: pa.Table, key: BatchKey) -> Iterator[FilePart]:
+        """Write the rows to one file or more."""
+
+    def _chosen(self, table: pa.Table) -> pa.Table:
+        if self.fields is None:
+            return table
+        missing = [name for name in self.fields if name not in table.column_names]
+        if missing:
+            raise DataError(
+                f"{self.name}: no column {listed(missing)} to write; the rows have {listed(table.column_names)}"
+            )
+        return table.select(self.fields)
+
+    def _slices(self, table: pa.Table) -> Iterator[pa.Table]:
+        rows = self.max_rows_per_file or table.num_rows
+        for start in range(0, table.num_rows, rows):
+            yield table.slice(start, rows)
+
+    def _name(self, key: BatchKey, suffix: str, number: int) -> str:
+        if self._generation is None:
+            self._generation = output.generation(self.directory) if self.mode == "append" else 0
+        return output.file_name(key, suffix, self._generation, number)
+
+    def _max_bytes(self) -> int | None:
+        limit = self.max_bytes_per_file
+        return None if limit is None else parse_bytes(limit, f"{self.name}: max_bytes_per_file")
+
+    def _writing(self) -> dict[str, Any]:
+        return {name: value for name, value in (self.write_kwargs or {}).items() if name != "storage_options"}

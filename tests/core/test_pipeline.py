@@ -1,0 +1,126 @@
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from dcurate import DocumentBatch, FileGroup, ProcessingStage, SinkStage, SourceStage
+from dcurate.core.pipeline import PipelineDefinition, fingerprint
+from dcurate.core.stage import Spec
+from dcurate.errors import PipelineError
+
+
+@dataclass
+class Read(SourceStage[FileGroup, DocumentBatch]):
+    yields: tuple[str, ...] | None = ("text", "url")
+    name: str = "jsonl_reader"
+
+    def splits(self) -> Iterator[FileGroup]:
+        yield FileGroup()
+
+    def columns(self) -> list[str] | None:
+        return None if self.yields is None else list(self.yields)
+
+    def process(self, task: FileGroup) -> DocumentBatch:
+        return DocumentBatch()
+
+
+@dataclass
+class Step(ProcessingStage[DocumentBatch, DocumentBatch]):
+    reads: str = "text"
+    adds: str = "score"
+
+    def inputs(self) -> Spec:
+        return [], [self.reads]
+
+    def outputs(self) -> Spec:
+        return [], [self.adds]
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task
+
+
+@dataclass
+class Write(SinkStage[DocumentBatch]):
+    path: str = "out"
+
+    @property
+    def output_path(self) -> str:
+        return self.path
+
+    def prepare(self, resume: bool) -> None:
+        pass
+
+    def process(self, task: DocumentBatch) -> FileGroup:
+        return FileGroup()
+
+
+def build(*stages: ProcessingStage[Any, Any]) -> tuple[ProcessingStage[Any, Any], ...]:
+    return PipelineDefinition("test", stages=stages).build()
+
+
+@pytest.mark.parametrize(
+    ("stages", "sentence"),
+    [
+        ([], "pipeline 'test' has no stages; add a reader"),
+        (
+            [Read(), Step(reads="id")],
+            "stage 'step' reads column 'id', but 'jsonl_reader' yields only 'text', 'url'; name the right column",
+        ),
+        ([Step(), Read()], "stage 'jsonl_reader' reads input, so it must come first, but 'step' stands before it"),
+        ([Read(), Write(), Step()], "stage 'write' writes output, so it must come last, but 'step' follows it"),
+    ],
+)
+def test_what_cannot_work_is_refused_when_built(stages: list[ProcessingStage[Any, Any]], sentence: str) -> None:
+    with pytest.raises(PipelineError, match="^" + sentence):
+        build(*stages)
+
+
+def test_a_column_that_an_earlier_stage_adds_may_be_read() -> None:
+    assert len(build(Read(), Step(adds="id"), Step(reads="id"))) == 3
+
+
+def test_columns_are_not_checked_where_the_source_does_not_know_them() -> None:
+    assert len(build(Read(None), Step(reads="anything"))) == 2
+
+
+def test_stages_of_one_name_are_numbered() -> None:
+    assert [stage.name for stage in build(Read(), Step(), Step(), Step())] == [
+        "jsonl_reader",
+        "step",
+        "step_2",
+        "step_3",
+    ]
+
+
+def test_building_changes_nothing() -> None:
+    pipeline = PipelineDefinition("test").add_stage(Read()).add_stage(Step()).add_stage(Step())
+    before = [stage.name for stage in pipeline.stages]
+    assert pipeline.build() == pipeline.build()
+    assert [stage.name for stage in pipeline.stages] == before
+
+
+def test_something_that_is_no_stage_is_refused() -> None:
+    with pytest.raises(PipelineError, match="Step is a class; add a stage made of it"):
+        PipelineDefinition("test").add_stage(Step)  # type: ignore[arg-type]
+    with pytest.raises(PipelineError, match="str 'x' is not a stage; subclass ProcessingStage"):
+        PipelineDefinition("test").add_stage("x")  # type: ignore[arg-type]
+
+
+def test_describe_tells_columns_and_resources() -> None:
+    text = PipelineDefinition("test", "a demo", [Read(), Step()]).describe()
+    assert text == (
+        "Pipeline test: a demo\n"
+        "  1. jsonl_reader (Read): 1 CPU\n"
+        "     yields text, url\n"
+        "  2. step (Step): 1 CPU\n"
+        "     reads text\n"
+        "     adds score"
+    )
+
+
+def test_the_fingerprint_tells_settings_apart_but_not_names_or_resources() -> None:
+    first, second = fingerprint([Step()]), fingerprint([Step(adds="other")])
+    assert first["step"] != second["step"]
+    assert fingerprint([Step().with_(batch_size=5)]) == first
+    assert fingerprint([Step().with_(name="renamed")])["renamed"] == first["step"]

@@ -1,0 +1,68 @@
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from dcurate import CompositeStage, DocumentBatch, ProcessingStage, Resources, processing_stage
+from dcurate.errors import PipelineError
+
+
+@dataclass
+class Keep(ProcessingStage[DocumentBatch, DocumentBatch]):
+    letter: str = "a"
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task
+
+
+class Both(CompositeStage[DocumentBatch, DocumentBatch]):
+    def decompose(self) -> list[ProcessingStage[Any, Any]]:
+        return [Keep().with_(name="one"), Keep("b").with_(name="two")]
+
+
+def test_a_stage_without_a_name_is_called_after_its_class() -> None:
+    assert Keep.name == "keep"
+
+
+def test_with_changes_a_copy_and_leaves_the_stage() -> None:
+    stage = Keep("z")
+    changed = stage.with_(name="n", resources=Resources(gpus=1), batch_size=4, num_workers=3)
+    assert (changed.name, changed.resources.gpus, changed.batch_size, changed.num_workers()) == ("n", 1, 4, 3)
+    assert (stage.name, stage.resources.gpus, stage.batch_size, stage.num_workers()) == ("keep", 0, 1, None)
+    assert changed.with_(num_workers=None).num_workers() is None
+
+
+@pytest.mark.parametrize("settings", [{"batch_size": 0}, {"num_workers": 0}])
+def test_with_refuses_less_than_one(settings: dict) -> None:
+    with pytest.raises(PipelineError, match="stage 'keep': .*=0 must be at least 1"):
+        Keep().with_(**settings)
+
+
+def test_equal_settings_make_equal_stages() -> None:
+    assert Keep("x") == Keep("x") != Keep("y")
+
+
+def test_a_composite_gives_its_inner_stages_their_settings() -> None:
+    one, two = Both().with_({"two": {"batch_size": 7}}).decompose_and_apply_with()
+    assert (one.batch_size, two.batch_size) == (1, 7)
+
+
+def test_a_composite_refuses_settings_for_a_stage_it_has_not() -> None:
+    with pytest.raises(PipelineError, match="composite 'both' has no inner stage 'tow'; did you mean 'two'?"):
+        Both().with_({"tow": {}}).decompose_and_apply_with()
+
+
+def test_a_composite_refuses_settings_of_its_own() -> None:
+    with pytest.raises(PipelineError, match="stage 'both' is a composite; name the inner stage"):
+        Both().with_(batch_size=2)
+
+
+def test_a_function_becomes_a_stage_and_stays_callable() -> None:
+    @processing_stage(name="upper", resources={"cpus": 2}, batch_size=3)
+    def upper(batch: DocumentBatch) -> DocumentBatch:
+        return batch
+
+    batch = DocumentBatch()
+    assert (upper.name, upper.resources, upper.batch_size) == ("upper", Resources(cpus=2), 3)
+    assert upper(batch) is batch
+    assert upper.process_batch([batch, batch]) == [batch, batch]

@@ -1,0 +1,367 @@
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import pickle
+
+import orjson
+import pyarrow as pa
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dcurate.errors import DataError
+from dcurate.io.jsonl import JsonlReader
+
+PACK = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.ZstdCompressor(level=1).compress,
+}
+
+
+def read(path, **settings):
+    reader = JsonlReader(str(path), **settings)
+    batches = [reader.process(split) for split in reader.splits()]
+    return [batch for batch in batches if batch is not None]
+
+
+def table(path, **settings):
+    return pa.concat_tables([batch.to_arrow() for batch in read(path, **settings)], promote_options="permissive")
+
+
+def put(path, data):
+    path.write_bytes(data)
+    return path
+
+
+def test_rows_come_as_one_chunk_under_the_key_of_the_split(tmp_path):
+    put(tmp_path / "a.jsonl", b'{"id": 1, "text": "one"}\n{"id": 2, "text": "two"}\n')
+    (batch,) = read(tmp_path)
+    assert str(batch.key) == "a.jsonl"
+    assert batch.to_arrow().to_pylist() == [{"id": 1, "text": "one"}, {"id": 2, "text": "two"}]
+    assert all(column.num_chunks == 1 for column in batch.data.columns)
+
+
+@pytest.mark.parametrize("ending", PACK)
+def test_compressed_files_are_read(tmp_path, ending):
+    put(tmp_path / f"a.jsonl{ending}", PACK[ending](b'{"t": "x"}\n' * 3))
+    assert table(tmp_path).num_rows == 3
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
+def test_files_of_several_compressed_members_are_read_to_the_end(tmp_path, ending):
+    put(tmp_path / f"a.jsonl{ending}", PACK[ending](b'{"t": "x"}\n') + PACK[ending](b'{"t": "y"}\n'))
+    assert table(tmp_path)["t"].to_pylist() == ["x", "y"]
+
+
+def test_a_zstd_window_of_two_gigabytes_is_read(tmp_path):
+    parameters = zstandard.ZstdCompressionParameters(window_log=31, enable_ldm=True, compression_level=1)
+    packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    put(tmp_path / "a.jsonl.zst", packer.compress(b'{"t": "x"}\n' * 9) + packer.flush())
+    assert table(tmp_path).num_rows == 9
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
+def test_a_file_that_is_cut_short_is_refused(tmp_path, ending):
+    lines = b"".join(orjson.dumps({"t": str(n) * 50}) + b"\n" for n in range(2000))
+    put(tmp_path / f"a.jsonl{ending}", PACK[ending](lines)[:-20])
+    with pytest.raises(DataError) as refusal:
+        read(tmp_path)
+    said = str(refusal.value)
+    assert said.startswith(f"a.jsonl{ending} is cut short or is no {ending} file (")
+    assert said.endswith("); fetch it again or leave it out")
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
+def test_a_file_that_is_not_what_its_name_says_is_refused(tmp_path, ending):
+    put(tmp_path / f"a.jsonl{ending}", b'{"t": 1}\n')
+    with pytest.raises(DataError, match=f"a.jsonl{ending} is cut short or is no {ending} file"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a": 1}\n{"a": 2}',
+        b'{"a": 1}\r\n{"a": 2}\r\n',
+        b'\n{"a": 1}\n\n   \n{"a": 2}\n\n',
+        b'\xef\xbb\xbf{"a": 1}\n{"a": 2}\n',
+        b' {"a": 1} \n\t{"a": 2}\n',
+        b'{"a": 9, "a": 1}\n{"a": 2}\n',
+    ],
+)
+def test_odd_but_valid_lines_are_read(tmp_path, data):
+    assert table(put(tmp_path / "a.jsonl", data)).to_pylist() == [{"a": 1}, {"a": 2}]
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"\xef\xbb\xbf", b"\n\r\n  \n"])
+def test_a_file_without_lines_gives_no_batch(tmp_path, data):
+    assert read(put(tmp_path / "a.jsonl", data)) == []
+
+
+def test_text_that_looks_like_a_date_stays_text(tmp_path):
+    rows = [{"d": "2020-01-01", "s": {"d": "2020-01-01T00:00:00Z"}, "l": ["2020-01-01"]}] * 2
+    data = b"".join(orjson.dumps(row) + b"\n" for row in rows)
+    assert table(put(tmp_path / "a.jsonl", data)).to_pylist() == rows
+    reader = JsonlReader(str(tmp_path))
+    reader._sniffed = reader._known()
+    assert reader.process(next(reader.splits())).data.to_pylist() == rows
+
+
+def test_whole_numbers_beside_others_become_floats(tmp_path):
+    assert table(put(tmp_path / "a.jsonl", b'{"a": 1}\n{"a": 1.5}\n'))["a"].to_pylist() == [1.0, 1.5]
+
+
+def test_whole_numbers_above_int64_keep_every_digit(tmp_path):
+    path = put(tmp_path / "a.jsonl", b'{"h": 18446744073709551615}\n{"h": 1}\n{"h": null}\n')
+    assert table(path)["h"].to_pylist() == [18446744073709551615, 1, None]
+    put(path, b'{"h": 18446744073709551615}\n{"h": 1}\nx\n')
+    assert table(path, on_bad_line="quarantine")["h"].to_pylist() == [18446744073709551615, 1]
+
+
+@pytest.mark.parametrize("bad", [b"", b"x\n"])
+def test_numbers_beyond_64_bits_or_of_both_signs_become_floats(tmp_path, bad):
+    path = put(tmp_path / "a.jsonl", b'{"h": 18446744073709551615, "g": 1e30}\n{"h": -1, "g": 1}\n' + bad)
+    assert table(path, on_bad_line="quarantine").to_pylist() == [{"h": 2.0**64, "g": 1e30}, {"h": -1.0, "g": 1.0}]
+
+
+@pytest.mark.parametrize("bad", [b"", b"x\n"])
+def test_nan_and_infinity_as_python_writes_them_are_read(tmp_path, bad):
+    path = put(tmp_path / "a.jsonl", b'{"a": NaN}\n{"a": -Infinity}\n' + bad)
+    values = table(path, on_bad_line="quarantine")["a"].to_pylist()
+    assert values[0] != values[0]
+    assert values[1] == float("-inf")
+
+
+def test_a_column_that_lines_lack_is_null_there(tmp_path):
+    path = put(tmp_path / "a.jsonl", b'{"a": 1}\n{"b": "x"}\n{}\n{"a": null, "b": null}\n')
+    assert table(path).to_pylist() == [
+        {"a": 1, "b": None},
+        {"a": None, "b": "x"},
+        {"a": None, "b": None},
+        {"a": None, "b": None},
+    ]
+
+
+BAD_LINES = {
+    b'{"a": ': "not valid JSON (unexpected end of data at character 7)",
+    b"[1]": "a JSON object was expected, not a list",
+    b"null": "a JSON object was expected, not null",
+    b"  null": "a JSON object was expected, not null",
+    b"3": "a JSON object was expected, not a number",
+    b'"text"': "a JSON object was expected, not a string",
+    b"true": "a JSON object was expected, not true or false",
+    b'{"a": 1}{"a": 2}': "not valid JSON (unexpected content after document at character 9)",
+    b'{"a": 1} x': "not valid JSON (unexpected content after document at character 10)",
+    b'{"a": "\xff"}': "not valid JSON (str is not valid UTF-8: surrogates not allowed at character 1)",
+    b'{"a": "\\ud800"}': "not valid JSON (no low surrogate in string at character 8)",
+    b'{"a": "\\udc00"}': "not valid JSON (",
+    b'{"\xff": 1}': "not valid JSON (str is not valid UTF-8: surrogates not allowed at character 1)",
+    b"\0\0\0\0": "not valid JSON (",
+    b'{"a": NaN, "b": "\\ud800"}': "not valid JSON (",
+}
+
+
+@pytest.mark.parametrize("line", BAD_LINES)
+def test_a_bad_line_is_named_by_file_and_number(tmp_path, line):
+    put(tmp_path / "part-03.jsonl", b'{"a": 1}\n\n' + line + b'\n{"a": 2}\n')
+    with pytest.raises(DataError) as refusal:
+        read(tmp_path)
+    said = str(refusal.value)
+    assert said.startswith(f"part-03.jsonl line 3: {BAD_LINES[line]}")
+    assert said.endswith("; set on_bad_line='quarantine' to set such lines aside and go on")
+
+
+@pytest.mark.parametrize("line", BAD_LINES)
+def test_bad_lines_can_be_set_aside(tmp_path, line):
+    put(tmp_path / "part-03.jsonl", b'{"a": 1}\n\n' + line + b'\n{"a": 2}\n')
+    (batch,) = read(tmp_path, on_bad_line="quarantine")
+    assert batch.to_arrow().to_pylist() == [{"a": 1}, {"a": 2}]
+    (rejection,) = batch.rejections
+    assert (rejection.stage, rejection.reason, rejection.rows, rejection.fault) == (
+        "jsonl_reader",
+        "malformed line",
+        1,
+        True,
+    )
+    (row,) = rejection.data.to_pylist()
+    assert row["error"].startswith(BAD_LINES[line])
+    assert (row["file"], row["line"], row["byte"]) == ("part-03.jsonl", 3, 10)
+    assert row["raw"] == line.decode(errors="backslashreplace")
+
+
+def test_a_split_of_bad_lines_only_is_an_empty_batch_with_its_rejections(tmp_path):
+    put(tmp_path / "a.jsonl", b"x\ny\n")
+    (batch,) = read(tmp_path, on_bad_line="quarantine")
+    assert batch.num_items == 0
+    assert batch.rejections[0].rows == 2
+
+
+def test_an_object_over_two_lines_is_two_bad_lines(tmp_path):
+    put(tmp_path / "a.jsonl", b'{"a":\n1}\n{"a": 2}\n')
+    (batch,) = read(tmp_path, on_bad_line="quarantine")
+    assert batch.to_arrow().to_pylist() == [{"a": 2}]
+    assert batch.rejections[0].data["line"].to_pylist() == [1, 2]
+
+
+def test_utf16_is_refused(tmp_path):
+    put(tmp_path / "a.jsonl", '{"a": 1}\n'.encode("utf-16"))
+    with pytest.raises(DataError) as refusal:
+        read(tmp_path, on_bad_line="quarantine")
+    assert str(refusal.value) == (
+        "a.jsonl is UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8) and try again"
+    )
+
+
+def test_a_value_of_another_type_is_named_by_line_and_can_be_read_as_text(tmp_path):
+    path = put(tmp_path / "a.jsonl", b'{"id": 1}\n{"id": "x"}\n{"id": [2]}\n')
+    with pytest.raises(DataError) as refusal:
+        read(path)
+    assert str(refusal.value) == (
+        "a.jsonl line 2: column 'id' is string here but int64 in a.jsonl; read it as text with "
+        "schema={'id': 'string'}, or set on_bad_line='quarantine' to set such lines aside and go on"
+    )
+    assert table(path, schema={"id": "string"})["id"].to_pylist() == ["1", "x", "[2]"]
+    (batch,) = read(path, on_bad_line="quarantine")
+    assert batch.data.to_pylist() == [{"id": 1}]
+    assert batch.rejections[0].rows == 2
+
+
+def test_files_of_different_types_are_refused_and_both_are_named(tmp_path):
+    put(tmp_path / "a.jsonl", b'{"id": 1}\n')
+    put(tmp_path / "b.jsonl", b'{"id": "x"}\n')
+    with pytest.raises(DataError) as refusal:
+        JsonlReader(str(tmp_path)).columns()
+    assert str(refusal.value) == (
+        "column 'id' is string in b.jsonl but int64 in a.jsonl; say which it is to be with "
+        "schema={'id': 'string'}, or read the files apart"
+    )
+    assert table(tmp_path, schema={"id": "string"})["id"].to_pylist() == ["1", "x"]
+    batches = read(tmp_path, on_bad_line="quarantine")
+    assert [batch.num_items for batch in batches] == [1, 0]
+
+
+def test_a_later_file_of_another_type_is_refused_when_it_is_read(tmp_path):
+    put(tmp_path / "a.jsonl", b'{"id": 1}\n')
+    reader = JsonlReader(str(tmp_path))
+    (split,) = reader.splits()
+    put(tmp_path / "a.jsonl", b'{"id": "x"}\n')
+    with pytest.raises(DataError, match="column 'id' is string in a.jsonl but int64 in a.jsonl; say which"):
+        reader.process(split)
+
+
+def test_types_drift_together_across_files(tmp_path):
+    put(tmp_path / "a.jsonl", b'{"n": 1, "s": {"x": 1}, "l": [], "z": null}\n')
+    put(tmp_path / "b.jsonl", b'{"n": 1.5, "s": {"y": "t"}, "l": [2], "more": true}\n')
+    rows = [
+        {"n": 1.0, "s": {"x": 1, "y": None}, "l": [], "z": None, "more": None},
+        {"n": 1.5, "s": {"x": None, "y": "t"}, "l": [2], "z": None, "more": True},
+    ]
+    for files_per_partition in (1, 2):
+        batches = read(tmp_path, files_per_partition=files_per_partition)
+        assert [row for batch in batches for row in batch.data.to_pylist()] == rows
+        assert {str(batch.data.schema) for batch in batches} == {str(batches[0].data.schema)}
+
+
+def test_a_column_that_only_a_later_file_has_is_kept(tmp_path):
+    put(tmp_path / "a.jsonl", b'{"a": 1}\n')
+    reader = JsonlReader(str(tmp_path))
+    (split,) = reader.splits()
+    put(tmp_path / "a.jsonl", b'{"b": "2020-01-01", "a": 1}\n')
+    assert reader.process(split).data.to_pylist() == [{"a": 1, "b": "2020-01-01"}]
+
+
+@pytest.mark.parametrize("bad", [b"", b"x\n"])
+def test_fields_restrict_and_order_the_columns(tmp_path, bad):
+    put(tmp_path / "a.jsonl", b'{"a": 1, "b": "x", "c": [1, "mixed"], "d": null}\n{"a": 2}\n'.replace(b', "mixed"', b"") + bad)
+    reader = JsonlReader(str(tmp_path), fields=["b", "a"], on_bad_line="quarantine")
+    assert reader.columns() == ["b", "a"]
+    batch = reader.process(next(reader.splits()))
+    assert batch.data.to_pylist() == [{"b": "x", "a": 1}, {"b": None, "a": 2}]
+    assert read(tmp_path, fields=["d", "a"], on_bad_line="quarantine")[0].get_columns() == ["d", "a"]
+
+
+def test_a_field_that_no_file_has_is_refused(tmp_path):
+    put(tmp_path / "a.jsonl", b'{"text": "x", "id": 1}\n')
+    with pytest.raises(DataError) as refusal:
+        JsonlReader(str(tmp_path), fields=["txt"]).columns()
+    assert str(refusal.value) == (
+        "jsonl_reader: no column 'txt' in the first rows of the files; they have 'text', 'id': "
+        "name one of these, or declare it with schema={'txt': 'string'}"
+    )
+    assert table(tmp_path, fields=["txt", "id"], schema={"txt": "string"}).to_pylist() == [{"txt": None, "id": 1}]
+
+
+def test_declared_types_hold(tmp_path):
+    path = put(tmp_path / "a.jsonl", b'{"t": "2020-01-01", "n": 1, "s": 3}\n{"t": null, "n": 2, "s": {"a": 1}}\n')
+    schema = {"t": "timestamp[us]", "n": "float", "s": "string"}
+    found = table(path, schema=schema)
+    assert str(found.schema.field("t").type) == "timestamp[us]"
+    assert found["n"].to_pylist() == [1.0, 2.0]
+    assert found["s"].to_pylist() == ["3", '{"a":1}']
+    with pytest.raises(DataError, match=r"a.jsonl line 2: column 's' cannot be read as int64"):
+        read(path, schema={"s": "int64"})
+
+
+def test_columns_are_known_from_the_heads_and_travel_with_the_stage(tmp_path):
+    for number in range(40):
+        put(tmp_path / f"{number:02}.jsonl", b'{"a": 1}\n' if number != 39 else b'{"a": 1, "last": 2}\n')
+    reader = JsonlReader(str(tmp_path))
+    assert reader.columns() == ["a", "last"]
+    assert pickle.loads(pickle.dumps(reader))._sniffed == reader._sniffed
+    assert reader == JsonlReader(str(tmp_path))
+
+
+def test_a_head_longer_than_the_first_look_is_read_on(tmp_path):
+    put(tmp_path / "a.jsonl", orjson.dumps({"text": "x" * 2**20, "id": 1}) + b'\n{"text": "y"')
+    assert JsonlReader(str(tmp_path)).columns() == ["text", "id"]
+
+
+LINE = st.builds(
+    lambda text, pad, end: orjson.dumps({"text": text}) + b" " * pad + end,
+    st.text(max_size=12),
+    st.integers(0, 5),
+    st.sampled_from([b"\n", b"\r\n", b"\n\n", b"\n \n"]),
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lines=st.lists(LINE, min_size=1, max_size=20), blocksize=st.integers(1, 200), newline=st.booleans())
+def test_each_row_of_a_cut_file_comes_once_and_in_order(tmp_path, lines, blocksize, newline):
+    data = b"".join(lines) if newline else b"".join(lines).rstrip()
+    put(tmp_path / "a.jsonl", data)
+    wanted = [orjson.loads(line)["text"] for line in data.split(b"\n") if line.strip()]
+    found = [text for batch in read(tmp_path, blocksize=blocksize) for text in batch.data["text"].to_pylist()]
+    assert found == wanted
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(good=st.lists(st.booleans(), min_size=1, max_size=20), blocksize=st.integers(1, 100))
+def test_line_numbers_of_a_cut_file_are_those_of_the_file(tmp_path, good, blocksize):
+    put(tmp_path / "a.jsonl", b"".join(b'{"a": 1}\n' if each else b"bad\n" for each in good))
+    batches = read(tmp_path, blocksize=blocksize, on_bad_line="quarantine")
+    found = [line for batch in batches for each in batch.rejections for line in each.data["line"].to_pylist()]
+    assert found == [number for number, each in enumerate(good, 1) if not each]
+
+
+VALUE = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(st.dictionaries(st.sampled_from("abc"), VALUE, max_size=3), max_size=5))
+def test_the_quick_and_the_exact_way_give_the_same_rows(tmp_path, rows):
+    data = b"".join(orjson.dumps(row) + b"\n" for row in rows)
+    quick = read(put(tmp_path / "a.jsonl", data), on_bad_line="quarantine")
+    exact = read(put(tmp_path / "a.jsonl", data + b"bad\n"), on_bad_line="quarantine")
+    bad = [batch.rejections[0].rows for batch in quick if batch.rejections]
+    assert exact[0].rejections[0].rows == sum(bad) + 1
+    assert [row for batch in quick for row in batch.data.to_pylist()] == exact[0].data.to_pylist()

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from dcurate.errors import DataError, PipelineError
+from dcurate.io.jsonl import JsonlReader
+from dcurate.io.parquet import ParquetReader
+
+
+def put(root, *names, content='{"a": 1}\n'):
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return root
+
+
+def names(reader):
+    return [str(split.key) for split in reader.splits()]
+
+
+def test_a_directory_is_searched_to_the_bottom_in_name_order(tmp_path):
+    put(tmp_path, "b.jsonl", "a/z.json", "a/b/c.ndjson", "note.txt")
+    assert names(JsonlReader(str(tmp_path))) == ["a/b/c.ndjson", "a/z.json", "b.jsonl"]
+
+
+def test_names_that_begin_with_underscore_or_dot_are_left_out(tmp_path):
+    put(tmp_path, "a.jsonl", "_dcurate/ledger/1.jsonl", ".hidden.jsonl", ".git/x.jsonl", "_SUCCESS", "d/_tmp/x.jsonl")
+    assert names(JsonlReader(str(tmp_path))) == ["a.jsonl"]
+
+
+def test_hidden_parents_of_the_input_do_not_hide_it(tmp_path):
+    put(tmp_path, "_in/.here/a.jsonl")
+    assert names(JsonlReader(str(tmp_path / "_in/.here"))) == ["a.jsonl"]
+
+
+def test_names_do_not_depend_on_where_the_dataset_lies(tmp_path):
+    put(tmp_path, "here/x/a.jsonl", "here/x/b.jsonl", "there/else/x/a.jsonl", "there/else/x/b.jsonl")
+    for way in ("", "/", "/x", "/*", "/x/*.jsonl", "/**/*.jsonl"):
+        here = JsonlReader(f"{tmp_path}/here{way}", files_per_partition=2)
+        there = JsonlReader(f"{tmp_path}/there/else{way}", files_per_partition=2)
+        assert names(here) == names(there)
+
+
+def test_globs_match_files_and_directories(tmp_path):
+    put(tmp_path, "2024-01/a.jsonl", "2024-02/a.jsonl", "2023-12/a.jsonl", "2024-01/_x/b.jsonl")
+    assert names(JsonlReader(f"{tmp_path}/2024-*")) == ["2024-01/a.jsonl", "2024-02/a.jsonl"]
+    assert names(JsonlReader(f"{tmp_path}/*/a.jsonl")) == ["2023-12/a.jsonl", "2024-01/a.jsonl", "2024-02/a.jsonl"]
+
+
+def test_a_file_whose_name_looks_like_a_glob_is_a_file(tmp_path):
+    put(tmp_path, "part[1].jsonl", "part1.jsonl")
+    assert names(JsonlReader(f"{tmp_path}/part[1].jsonl")) == ["part[1].jsonl"]
+
+
+def test_a_file_named_by_itself_is_taken_whatever_it_is_called(tmp_path):
+    put(tmp_path, "data.txt")
+    assert names(JsonlReader(f"{tmp_path}/data.txt")) == ["data.txt"]
+
+
+def test_each_file_comes_once_however_often_it_is_named(tmp_path):
+    put(tmp_path, "a.jsonl", "b.jsonl")
+    assert names(JsonlReader([f"{tmp_path}/b.jsonl", str(tmp_path), f"file://{tmp_path}/*"])) == ["a.jsonl", "b.jsonl"]
+
+
+def test_equal_names_are_told_apart_by_more_of_their_paths(tmp_path):
+    put(tmp_path, "en/part.jsonl", "de/part.jsonl", "de/other.jsonl")
+    reader = JsonlReader([f"{tmp_path}/en", f"{tmp_path}/de"])
+    assert names(reader) == ["de/part.jsonl", "en/part.jsonl", "other.jsonl"]
+
+
+def test_a_symlink_to_a_directory_above_does_not_go_round_in_circles(tmp_path):
+    put(tmp_path, "d/a.jsonl")
+    os.symlink(tmp_path, tmp_path / "d/again")
+    assert names(JsonlReader(str(tmp_path))) == ["d/a.jsonl"]
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".bz2", ".zst", ".xz"])
+def test_all_endings_are_listed(tmp_path, ending):
+    for name in ("a.jsonl", "b.json", "c.ndjson", "D.JSONL"):
+        (tmp_path / f"{name}{ending}").write_bytes(b"")
+    assert len(names(JsonlReader(str(tmp_path)))) == 4
+
+
+def test_files_per_partition_groups_files_in_name_order(tmp_path):
+    put(tmp_path, *(f"{n}.jsonl" for n in range(5)))
+    splits = list(JsonlReader(str(tmp_path), files_per_partition=2).splits())
+    assert [[os.path.basename(p) for p in s.data] for s in splits] == [
+        ["0.jsonl", "1.jsonl"],
+        ["2.jsonl", "3.jsonl"],
+        ["4.jsonl"],
+    ]
+    assert [s.key.split.partition("-")[0] for s in splits] == ["0.jsonl+1", "2.jsonl+1", "4.jsonl"]
+
+
+def test_the_name_of_a_group_follows_from_all_of_its_files(tmp_path):
+    put(tmp_path, "one/a.jsonl", "one/b.jsonl", "two/a.jsonl", "two/c.jsonl")
+    one, two = (names(JsonlReader(f"{tmp_path}/{d}", files_per_partition=2))[0] for d in ("one", "two"))
+    assert one.startswith("a.jsonl+1-")
+    assert two.startswith("a.jsonl+1-")
+    assert one != two
+
+
+def test_blocksize_packs_small_files_and_cuts_large_ones(tmp_path):
+    line = '{"a": 1}\n'
+    for name, lines in {"a": 3, "b": 3, "c": 3, "d": 25, "e": 1}.items():
+        (tmp_path / f"{name}.jsonl").write_text(line * lines)
+    reader = JsonlReader(str(tmp_path), blocksize=len(line) * 7)
+    splits = list(reader.splits())
+    found = [(str(s.key).partition("-")[0], [(p.start, p.stop) for p in s.parts]) for s in splits]
+    assert found == [
+        ("a.jsonl+1", [(0, None), (0, None)]),
+        ("c.jsonl", [(0, None)]),
+        ("d.jsonl@00000", [(0, 56)]),
+        ("d.jsonl@00001", [(56, 112)]),
+        ("d.jsonl@00002", [(112, 168)]),
+        ("d.jsonl@00003", [(168, 225)]),
+        ("e.jsonl", [(0, None)]),
+    ]
+    assert sum(reader.process(s).num_items for s in splits) == 35
+
+
+def test_a_large_plain_file_is_cut_without_being_asked_but_not_a_compressed_one(tmp_path):
+    for name in ("a.jsonl", "b.jsonl.gz"):
+        with open(tmp_path / name, "wb") as file:
+            file.write(b'{"a": 1}\n')
+            file.truncate(300 * 2**20)
+    reader = JsonlReader(str(tmp_path))
+    reader._sniffed = reader._known()
+    assert names(reader) == ["a.jsonl@00000", "a.jsonl@00001", "a.jsonl@00002", "b.jsonl.gz"]
+
+
+def test_limit_keeps_the_first_splits(tmp_path):
+    put(tmp_path, *(f"{n}.jsonl" for n in range(5)))
+    assert names(JsonlReader(str(tmp_path), limit=2)) == ["0.jsonl", "1.jsonl"]
+
+
+def test_a_version_changes_when_the_file_does(tmp_path):
+    put(tmp_path, "a.jsonl", "b.jsonl")
+    before = [s.version for s in JsonlReader(str(tmp_path)).splits()]
+    os.utime(tmp_path / "a.jsonl", (1, 1))
+    after = [s.version for s in JsonlReader(str(tmp_path)).splits()]
+    assert before[0] != after[0]
+    assert before[1] == after[1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (
+            {"files_per_partition": 2, "blocksize": "1MB"},
+            "files_per_partition=2 and blocksize='1MB' both say how large a split is; give one of them",
+        ),
+        ({"files_per_partition": 0}, "files_per_partition=0 must be a whole number of at least 1"),
+        ({"blocksize": "lots"}, "blocksize='lots' is no size; give bytes, or text such as '128MiB' or '1GB'"),
+        ({"blocksize": 0}, "blocksize=0 is no size; give bytes, or text such as '128MiB' or '1GB'"),
+        ({"fields": "text"}, "jsonl_reader: fields='text' must be a list of column names, or None for all"),
+        ({"limit": 0}, "jsonl_reader: limit=0 must be at least 1, or None for all splits"),
+        ({"on_bad_line": "skip"}, "jsonl_reader: on_bad_line='skip' must be 'raise' or 'quarantine'"),
+        (
+            {"read_kwargs": {"lines": True, "chunksize": 3}},
+            "jsonl_reader: read_kwargs 'chunksize' mean nothing here, as pandas is not in use; "
+            "leave them out, and use fields= for columns and schema= for types",
+        ),
+        ({"schema": {"id": "strng"}}, "jsonl_reader: schema: 'id' has no type 'strng'; did you mean 'string'?"),
+        ({"file_paths": []}, "file_paths is an empty list; give at least one file, directory or glob"),
+        ({"file_paths": [3]}, "file_paths: 3 is no path; give files, directories or globs as text"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(settings, sentence):
+    with pytest.raises(PipelineError) as refusal:
+        JsonlReader(**{"file_paths": "x", **settings})
+    assert str(refusal.value) == sentence
+
+
+def test_a_path_with_nothing_there_is_refused(tmp_path):
+    with pytest.raises(DataError) as refusal:
+        JsonlReader(f"{tmp_path}/none").columns()
+    assert str(refusal.value) == (
+        f"there is nothing at '{tmp_path}/none'; check the path (names that begin with '_' or '.' are left out)"
+    )
+    with pytest.raises(DataError, match=r"no file matches '.*/\*\.jsonl'; check the path"):
+        JsonlReader(f"{tmp_path}/*.jsonl").columns()
+
+
+def test_an_empty_directory_is_refused(tmp_path):
+    with pytest.raises(DataError) as refusal:
+        list(JsonlReader(str(tmp_path)).splits())
+    assert str(refusal.value) == (
+        f"the directory '{tmp_path}' is empty (names that begin with '_' or '.' are left out); name another"
+    )
+
+
+def test_a_directory_without_files_of_the_format_is_refused_and_says_what_is_there(tmp_path):
+    put(tmp_path, "a.parquet", "b.parquet", "README")
+    with pytest.raises(DataError) as refusal:
+        JsonlReader(str(tmp_path)).columns()
+    assert str(refusal.value) == (
+        f"no JSONL file at '{tmp_path}' (looked for .jsonl .json .ndjson, each plain or with .gz .bz2 .zst .xz), "
+        f"only 3 of '.parquet', 'README'; name the files themselves or use the reader for their format"
+    )
+    put(tmp_path / "j", "a.jsonl")
+    with pytest.raises(DataError, match=r"no Parquet file at '.*' \(looked for .parquet .pq\), only 1 of '.jsonl'"):
+        ParquetReader(str(tmp_path / "j")).columns()
+
+
+def test_an_unknown_protocol_is_refused():
+    with pytest.raises(DataError, match=r"cannot open 'nowhere://x': .*; give a local path or a URL that fsspec knows"):
+        JsonlReader("nowhere://x").columns()
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not os.path.exists("/usr/bin/setpriv"), reason="root may read anything")
+def test_a_file_that_may_not_be_read_is_refused(tmp_path):
+    import subprocess
+    import sys
+
+    put(tmp_path, "a.jsonl")
+    os.chmod(tmp_path / "a.jsonl", 0)
+    for parent in [tmp_path, *tmp_path.parents][:3]:
+        os.chmod(parent, 0o755)
+    code = f"from dcurate.io.jsonl import JsonlReader; JsonlReader({str(tmp_path)!r}).columns()"
+    drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    ran = subprocess.run([*drop, sys.executable, "-c", code], capture_output=True, text=True)
+    if "No module named" in ran.stderr or "Permission denied: '/work" in ran.stderr:
+        pytest.skip("the interpreter itself may not be read")
+    assert f"cannot read '{tmp_path}/a.jsonl': permission denied; give this user the right to it" in ran.stderr
+
+
+def test_settings_leave_out_where_the_files_are():
+    one = JsonlReader("here", storage_options={"key": "a"}, blocksize="1MiB", limit=3)
+    two = JsonlReader("there", blocksize=2**20)
+    assert one.settings() == two.settings()
+    assert one.settings() != JsonlReader("here", blocksize="2MiB").settings()

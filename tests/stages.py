@@ -1,0 +1,131 @@
+"""Small stages that tests put together; in a module, so that worker processes can load them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from dcurate import BatchKey, DocumentBatch, ProcessingStage, SourceStage
+from dcurate.core.stage import NodeInfo, Spec, WorkerMetadata
+
+
+@dataclass
+class Numbers(SourceStage[DocumentBatch, DocumentBatch]):
+    """Splits of consecutive numbers as texts."""
+
+    splits_: int = 4
+    rows: int = 5
+    name: str = "numbers"
+
+    def splits(self) -> Iterator[DocumentBatch]:
+        for split in range(self.splits_):
+            yield DocumentBatch(key=BatchKey(f"split-{split:04}"), data=pa.table({"start": [split * self.rows]}))
+
+    def columns(self) -> list[str]:
+        return ["text"]
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        start = task.to_arrow()["start"][0].as_py()
+        return DocumentBatch(data=pa.table({"text": [str(number) for number in range(start, start + self.rows)]}))
+
+
+@dataclass
+class Append(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Adds a letter to every text."""
+
+    letter: str = "a"
+
+    def inputs(self) -> Spec:
+        return [], ["text"]
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        texts = [text + self.letter for text in task.to_arrow()["text"].to_pylist()]
+        return task.with_data(pa.table({"text": texts}))
+
+
+@dataclass
+class KeepEvery(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Keeps texts whose length leaves a rest; None where nothing is left."""
+
+    modulo: int = 2
+    rest: int = 0
+
+    def process(self, task: DocumentBatch) -> DocumentBatch | None:
+        texts = [text for text in task.to_arrow()["text"].to_pylist() if len(text) % self.modulo == self.rest]
+        return task.with_data(pa.table({"text": texts})) if texts else None
+
+
+@dataclass
+class OneByOne(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Makes a batch of every row."""
+
+    def process(self, task: DocumentBatch) -> list[DocumentBatch]:
+        return [task.with_data(task.to_arrow().slice(row, 1)) for row in range(task.num_items)]
+
+
+@dataclass
+class Sleep(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Takes its time."""
+
+    seconds: float = 0.05
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        time.sleep(self.seconds)
+        return task
+
+
+@dataclass
+class FailOn(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Raises on one text."""
+
+    text: str = "7"
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        if self.text in task.to_arrow()["text"].to_pylist():
+            raise ValueError(f"cannot take {self.text}")
+        return task
+
+
+@dataclass
+class DieOnce(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Kills its process at one text, the first time that it comes."""
+
+    folder: str = ""
+    text: str = "7"
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        mark = Path(self.folder, "died")
+        if self.text in task.to_arrow()["text"].to_pylist() and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), 9)
+        return task
+
+
+@dataclass
+class Diary(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Writes down when its set-up and tear-down are called."""
+
+    folder: str = ""
+
+    def note(self, what: str) -> None:
+        Path(self.folder, f"{what}-{os.getpid()}-{time.monotonic_ns()}").touch()
+
+    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
+        self.note("node")
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        self.note("setup")
+        self.ready = True
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        assert self.ready
+        return task
+
+    def teardown(self) -> None:
+        assert self.ready
+        self.note("teardown")

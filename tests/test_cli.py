@@ -1,0 +1,302 @@
+"""The command line, as a person runs it: every test starts real processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import dcurate
+
+ROOT = Path(dcurate.__file__).parent.parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
+
+RECIPE = """
+name: small
+description: Keeps what has enough words.
+params: {input: in, output: out, min_words: 4, seconds: 0, mode: error}
+stages:
+  - JsonlReader: {file_paths: ${input}, files_per_partition: 1, on_bad_line: quarantine}
+  - slow_stage:Slow: {seconds: ${seconds}}
+  - ScoreFilter: {filter_obj: {WordCountFilter: {min_words: ${min_words}}}, score_field: word_count}
+  - JsonlWriter: {path: ${output}, mode: ${mode}}
+executor: {scheduler_timeout_s: 3}
+"""
+
+SLOW = """
+import time
+from dataclasses import dataclass
+
+from dcurate import ProcessingStage
+
+
+@dataclass
+class Slow(ProcessingStage):
+    seconds: float = 0
+
+    def process(self, task):
+        time.sleep(self.seconds)
+        return task
+
+
+class Broken(ProcessingStage):
+    def process(self, task):
+        raise ZeroDivisionError("nothing to divide by")
+"""
+
+
+@pytest.fixture
+def here(tmp_path):
+    """A directory with a recipe, a stage of one's own and six files of ten documents, of which each fifth is short."""
+    (tmp_path / "r.yaml").write_text(RECIPE)
+    (tmp_path / "slow_stage.py").write_text(SLOW)
+    (tmp_path / "in").mkdir()
+    for part in range(6):
+        rows = [
+            {"url": f"{part}/{row}", "text": "short" if row % 5 == 0 else f"document number {row} of part {part}"}
+            for row in range(10)
+        ]
+        (tmp_path / "in" / f"part-{part}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "dcurate.cli", *map(str, arguments)]
+
+
+def run(*arguments, cwd=None):
+    return subprocess.run(
+        command(*arguments), cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def written(output):
+    """The rows under an output directory, in a fixed order."""
+    lines = [line for path in Path(output).glob("*.jsonl") for line in path.read_text().splitlines()]
+    return sorted(lines)
+
+
+def report(output):
+    return json.loads((Path(output) / "_dcurate" / "report.json").read_text())
+
+
+def test_help_and_version_are_there():
+    helped, version = run("--help"), run("--version")
+    assert helped.returncode == 0
+    assert all(name in helped.stdout for name in ("run", "plan", "recipes"))
+    assert (version.returncode, version.stdout) == (0, f"dcurate {dcurate.__version__}\n")
+
+
+def test_help_and_recipes_do_not_load_dask():
+    code = (
+        "import sys; sys.argv = ['dcurate', 'recipes']\nimport dcurate.cli\n"
+        "try: dcurate.cli.main()\nexcept SystemExit: pass\n"
+        "assert not {'dask', 'distributed', 'pandas', 'pyarrow', 'numba'} & {*sys.modules}"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+def test_recipes_lists_what_is_bundled():
+    done = run("recipes")
+    assert done.returncode == 0
+    assert "demo" in done.stdout
+    assert "nemo-english" in done.stdout
+    assert "input: (required)" in done.stdout
+
+
+WRONG = {
+    ("run",): "error: Missing argument 'RECIPE'.",
+    ("runn",): "error: No such command 'runn'. Did you mean 'run'?",
+    ("run", "r.yaml", "--mod", "batch"): "error: No such option '--mod'. Did you mean '--mode'?",
+    ("run", "r.yaml", "--workers", "0"): "error: Invalid value for '--workers': 0 is not in the range x>=1.",
+    ("run", "dem"): "error: there is no recipe file 'dem', and no bundled recipe of that name; did you mean 'demo'?",
+    ("plan", "r.yaml", "--set", "min_word=3"): (
+        "error: r.yaml: the recipe has no param 'min_word'; did you mean 'min_words'?"
+    ),
+    ("plan", "r.yaml", "--set", "min_words"): "error: 'min_words' is not a setting; write it as key=value",
+    ("plan", "nemo-english"): (
+        "error: nemo-english.yaml: param 'input' has no default; give it with --set input=VALUE"
+    ),
+    ("plan", "bad.yaml"): (
+        "error: bad.yaml, stage 1 (JsonlReader): JsonlReader has no argument 'file_path'; did you mean 'file_paths'?"
+    ),
+    ("run", "r.yaml", "--workers", "2", "--scheduler", "tcp://a:1"): (
+        "error: --workers starts workers here and --scheduler uses those of a cluster; give one of them"
+    ),
+    ("run", "r.yaml", "--workers", "2", "--mode", "inline"): (
+        "error: mode inline uses no workers; leave out --scheduler and --workers"
+    ),
+    ("run", "setting.yaml"): (
+        "error: setting.yaml, executor: the executor has no setting 'exec_mode'; did you mean 'execution_mode'?"
+    ),
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG, ids=" ".join)
+def test_wrong_use_is_one_sentence_and_exit_code_2(here, arguments):
+    (here / "bad.yaml").write_text("stages:\n  - JsonlReader: {file_path: x}\n")
+    (here / "setting.yaml").write_text(RECIPE.replace("scheduler_timeout_s: 3", "exec_mode: batch"))
+    done = run(*arguments, cwd=here)
+    assert (done.returncode, done.stderr, done.stdout) == (2, WRONG[arguments] + "\n", "")
+
+
+def test_debug_adds_the_traceback(here):
+    done = run("plan", "dem", "--debug", cwd=here)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Traceback (most recent call last):")
+    assert done.stderr.splitlines()[-1].startswith("error: there is no recipe file 'dem'")
+
+
+def test_plan_shows_params_operators_and_columns(here):
+    done = run("plan", "r.yaml", "--set", "min_words=7", cwd=here)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "small: Keeps what has enough words."
+    assert "  min_words: 7" in lines
+    assert "Operator 1: jsonl_reader-jsonl_writer, 4 stages fused into one task" in lines
+    assert any("reads text; adds word_count" in line for line in lines)
+    assert not (here / "out").exists()
+
+
+@pytest.mark.parametrize("mode", ["inline", "batch", "streaming"])
+def test_a_run_writes_the_documents_and_reports(here, mode):
+    done = run("run", "r.yaml", "--mode", mode, "--set", "min_words=2", "--output", "there", cwd=here)
+    assert done.returncode == 0, done.stderr
+    assert len(written(here / "there")) == 48
+    assert json.loads(written(here / "there")[0]) == {
+        "url": "0/1",
+        "text": "document number 1 of part 0",
+        "word_count": 6,
+    }
+    values = report(here / "there")
+    assert (values["mode"], values["splits"], values["stages"][-1]["rows_out"]) == (mode, 6, 48)
+    assert [stage["dropped"] for stage in values["stages"]] == [{}, {}, {"word_count": 12}, {}]
+    assert (here / "there/_dcurate/report.txt").read_text() == done.stdout
+    assert done.stdout.startswith(f"small: {mode}, run ")
+    assert "output  there (6 files)" in done.stdout
+
+
+def test_quiet_says_nothing(here):
+    done = run("run", "r.yaml", "--mode", "inline", "--quiet", cwd=here)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert len(written(here / "out")) == 48
+
+
+def test_rejected_documents_are_kept_where_asked(here):
+    done = run("run", "r.yaml", "--mode", "inline", "--rejected", "dropped", cwd=here)
+    assert done.returncode == 0, done.stderr
+    kept = [json.loads(line) for path in (here / "dropped").rglob("*.jsonl") for line in path.read_text().splitlines()]
+    assert len(kept) == 12
+    assert {row["text"] for row in kept} == {"short"}
+
+
+def test_malformed_lines_are_quarantined_and_counted(here):
+    with (here / "in" / "part-0.jsonl").open("a") as file:
+        file.write("{not json\n")
+    done = run("run", "r.yaml", "--mode", "inline", cwd=here)
+    assert done.returncode == 0, done.stderr
+    assert "1 quarantined" in done.stdout
+    assert "quarantine  out/_dcurate/quarantine (1 documents)" in done.stdout
+    assert len(written(here / "out")) == 48
+
+
+def test_a_run_that_fails_is_one_sentence_and_exit_code_1(here):
+    (here / "broken.yaml").write_text(RECIPE.replace("slow_stage:Slow: {seconds: ${seconds}}", "slow_stage:Broken"))
+    done = run("run", "broken.yaml", "--mode", "inline", "--quiet", cwd=here)
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: stage 'broken' failed on batch")
+    assert "ZeroDivisionError: nothing to divide by" in line
+
+
+def test_a_failing_stage_on_workers_is_one_sentence_too(here):
+    (here / "broken.yaml").write_text(RECIPE.replace("slow_stage:Slow: {seconds: ${seconds}}", "slow_stage:Broken"))
+    done = run("run", "broken.yaml", "--workers", "1", "--quiet", cwd=here)
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: stage 'broken' failed on batch")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--input", "nowhere"), "nowhere"),
+        (("--output", "in", "--set", "mode=error"), "in"),
+        (("--scheduler", "tcp://127.0.0.1:1"), "no Dask scheduler answers at 'tcp://127.0.0.1:1'"),
+    ],
+)
+def test_what_is_not_there_ends_a_run_with_one_sentence(here, arguments, words):
+    mode = () if "--scheduler" in arguments else ("--mode", "inline")
+    done = run("run", "r.yaml", "--quiet", *mode, *arguments, cwd=here)
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert words in line
+
+
+@contextmanager
+def process(*arguments, cwd):
+    """A process that is ended with the test."""
+    started = subprocess.Popen(
+        arguments,
+        cwd=cwd,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield started
+    finally:
+        started.terminate()
+        started.communicate(timeout=30)
+
+
+def wait_for(condition, what, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"no {what} within {seconds} s"
+        time.sleep(0.05)
+
+
+def test_a_running_scheduler_with_workers_of_its_own_does_the_work(here):
+    file = here / "scheduler.json"
+    dask = [sys.executable, "-m", "dask"]
+    with process(*dask, "scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", file, cwd=here):
+        wait_for(lambda: file.exists() and file.read_text(), "scheduler")
+        address = json.loads(file.read_text())["address"]
+        with process(*dask, "worker", address, "--nthreads", "1", "--no-dashboard", cwd=here):
+            done = run("run", "r.yaml", "--scheduler", address, cwd=here)
+            again = run("run", "r.yaml", "--scheduler", address, "--mode", "batch", "--output", "out2", cwd=here)
+    assert done.returncode == 0, done.stderr
+    assert again.returncode == 0, again.stderr
+    assert len(written(here / "out")) == 48
+    assert written(here / "out") == written(here / "out2")
+
+
+@pytest.mark.parametrize("mode", ["inline", "streaming"])
+def test_ctrl_c_stops_cleanly_and_resume_does_the_rest(here, mode):
+    arguments = ["run", "r.yaml", "--mode", mode, "--set", "seconds=0.4"]
+    with process(*command(*arguments), cwd=here) as started:
+        wait_for(lambda: len(written(here / "out")) >= 16, "output")
+        os.killpg(started.pid, signal.SIGINT)  # a terminal tells the whole group
+        said, _ = started.communicate(timeout=60)
+    assert started.returncode == 130, said
+    assert "Traceback" not in said
+    assert said.splitlines()[-1] == (
+        f"interrupted; go on with: dcurate run r.yaml --mode {mode} --set seconds=0.4 --resume"
+    )
+    assert 16 <= len(written(here / "out")) < 48
+    resumed = run(*arguments, "--resume", cwd=here)
+    assert resumed.returncode == 0, resumed.stderr
+    assert report(here / "out")["splits_before"] >= 1
+    whole = run("run", "r.yaml", "--mode", "inline", "--output", "whole", cwd=here)
+    assert whole.returncode == 0
+    assert written(here / "out") == written(here / "whole")
