@@ -144,7 +144,7 @@ def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = 
         pipeline=dcurate.Pipeline(name, description or None, built),
         executor=executor,
         rejected=None if rejected is None else _text(rejected, f"{place}: rejected"),
-        params=params,
+        params={name: params[name] for name in content.get("params") or {}},
     )
 
 

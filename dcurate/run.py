@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, overload
 
@@ -30,11 +30,18 @@ COLLECT_SHARE = 0.5
 
 
 class Executor(Protocol):
-    """Something that carries out jobs."""
+    """Where and how pipelines are carried out."""
 
     @property
     def mode(self) -> str:
         """How: ``streaming``, ``batch`` or ``inline``."""
+
+    def session(self) -> AbstractContextManager[Session]:
+        """What it runs on, open for as long as a ``with`` statement lasts."""
+
+
+class Session(Protocol):
+    """An open executor."""
 
     def execute(self, job: Job, books: Books) -> Iterator[Batch]:
         """Carry a job out; yields the batches to deliver as they come."""
@@ -187,7 +194,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.stages = _with_source(self.pipeline, self.initial_tasks)
-        self.carrier: Executor = self.executor or DaskExecutor()
+        self.runner: Executor = self.executor or DaskExecutor()
         self.sink = compile_plan(self.stages).sink
         self.fingerprint = fingerprint(self.stages)
 
@@ -206,6 +213,7 @@ class _Run:
         if self.sink is not None:
             self.sink.prepare(self.options.resume)
         with ExitStack() as stack:
+            session = stack.enter_context(self.runner.session())
             scratch = self._scratch(stack)
             folders: list[str] = []
             stages: list[AnyStage] = []
@@ -214,10 +222,10 @@ class _Run:
                     stages.append(stage)
                     continue
                 url = f"{scratch}/{stage.name}"
-                yield from self._carry([*stages, *stage.before(url, self._options)], last=False)
+                yield from self._carry(session, [*stages, *stage.before(url, self._options)], last=False)
                 stages = stage.exchange(url, self._options, self.books[-1].in_order())
                 folders.append(url)
-            yield from self._carry(stages, last=True)
+            yield from self._carry(session, stages, last=True)
             for url in folders:
                 folder = Directory(url, self._options)
                 folder.remove(list(folder.files(own=True)))
@@ -232,7 +240,7 @@ class _Run:
             return stack.enter_context(tempfile.TemporaryDirectory(prefix="dcurate-"))
         return f"{self.sink.output_path}/_dcurate"
 
-    def _carry(self, stages: Sequence[AnyStage], last: bool) -> Iterator[Batch]:
+    def _carry(self, session: Session, stages: Sequence[AnyStage], last: bool) -> Iterator[Batch]:
         plan = compile_plan(stages)
         source, sink = plan.parts[0], plan.sink
         assert isinstance(source, SourceStage)
@@ -249,10 +257,10 @@ class _Run:
             rejections=DirectoryRejections(self.options.rejected, quarantine),
             observers=self.options.observers,
         )
-        books = Books(job, self.carrier.mode)
+        books = Books(job, self.runner.mode)
         self.books.append(books)
         try:
-            yield from self.carrier.execute(job, books)
+            yield from session.execute(job, books)
         except BaseException as error:
             books.close(str(error) or type(error).__name__)
             raise
@@ -298,4 +306,4 @@ def _with_source(pipeline: PipelineDefinition, initial_tasks: Sequence[Batch] | 
     return definition.build()
 
 
-__all__ = ["BatchSource", "Executor", "Pipeline", "RunResult"]
+__all__ = ["BatchSource", "Executor", "Pipeline", "RunResult", "Session"]

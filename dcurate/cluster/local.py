@@ -9,7 +9,7 @@ from typing import Any
 
 import dask
 from dask.system import CPU_COUNT
-from distributed import Client, Nanny, SpecCluster
+from distributed import Client, Nanny
 from distributed import LocalCluster as DaskLocalCluster
 from distributed.system import MEMORY_LIMIT
 
@@ -35,6 +35,7 @@ class LocalCluster(Cluster):
         memory_limit: bytes that one worker may use; an equal share of the memory if not given.
         gpus: whether to start workers for GPUs; None means if there are any.
         cpu_share: share of the CPUs to use where ``n_workers`` is not given.
+        dashboard: whether to serve Dask's dashboard, on a free port of this machine; needs bokeh.
 
     Raises:
         ResourceError: when opened: ``gpus=True`` and there is no GPU, or not the packages to use it.
@@ -46,6 +47,7 @@ class LocalCluster(Cluster):
         memory_limit: int | None = None,
         gpus: bool | None = None,
         cpu_share: float = 1.0,
+        dashboard: bool = False,
     ) -> None:
         super().__init__()
         if n_workers is not None and n_workers < 1:
@@ -53,13 +55,18 @@ class LocalCluster(Cluster):
         self.n_workers = n_workers or max(1, math.ceil(CPU_COUNT * cpu_share))
         self.memory_limit = memory_limit or int(MEMORY_LIMIT * 0.9 / self.n_workers)
         self.gpus = gpus
+        self.dashboard = dashboard
 
     def _connect(self, stack: ExitStack) -> Client:
         stack.enter_context(dask.config.set(DASK_SETTINGS))
         devices = cuda.devices() if self.gpus is not False else []
         if self.gpus and not devices:
             raise ResourceError("gpus=True, but NVML finds no GPU on this machine; leave gpus out to run on CPUs")
-        quiet = {"silence_logs": logging.CRITICAL, "dashboard_address": None}
+        quiet = {
+            "silence_logs": logging.CRITICAL,
+            "dashboard_address": "127.0.0.1:0",
+            "scheduler_kwargs": {"dashboard": self.dashboard},
+        }
         if devices:
             cluster = stack.enter_context(cuda.hybrid_cluster(devices, self._cpu_worker(), self.n_workers, quiet))
         else:
@@ -73,6 +80,3 @@ class LocalCluster(Cluster):
     def _cpu_worker(self) -> dict[str, Any]:
         options = {"nthreads": 1, "memory_limit": self.memory_limit, "env": {"CUDA_VISIBLE_DEVICES": ""}}
         return {"cls": Nanny, "options": options}
-
-
-__all__ = ["LocalCluster", "SpecCluster"]

@@ -7,7 +7,7 @@ operator needs allow), and GPU workers are dealt out to GPU operators in turn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dcurate.core.resources import Resources
@@ -47,17 +47,18 @@ def allot(demands: Sequence[Demand], workers: Sequence[WorkerKind]) -> Allocatio
     >>> allot([Demand("read", Resources()), Demand("write", Resources(), num_workers=1)], two)
     {'a': {'read': 1, 'write': 1}, 'b': {'read': 1}}
     """
-    allocation: Allocation = {worker.address: {} for worker in workers}
-    without_gpu = [worker for worker in workers if not worker.gpus]
-    gpu_demands = [demand for demand in demands if demand.resources.requires_gpu]
+    gpu_workers = [worker for worker in workers if worker.gpus]
+    allocation = _deal_gpus([demand for demand in demands if demand.resources.requires_gpu], gpu_workers)
     for demand in demands:
         if not demand.resources.requires_gpu:
-            _share_cpus(demand, without_gpu or workers, allocation)
-    _deal_gpus(gpu_demands, [worker for worker in workers if worker.gpus], allocation)
-    return allocation
+            shared = [worker for worker in workers if not worker.gpus] or workers
+            for address, slots in _share_cpus(demand, shared).items():
+                allocation.setdefault(address, {})[demand.operator] = slots
+    return {worker.address: allocation.get(worker.address, {}) for worker in workers}
 
 
-def _share_cpus(demand: Demand, workers: Sequence[WorkerKind], allocation: Allocation) -> None:
+def _share_cpus(demand: Demand, workers: Sequence[WorkerKind]) -> dict[str, int]:
+    """Slots of a CPU operator by worker: a slot a thread, as many as its needs or its fixed number allow."""
     threads = sum(worker.threads for worker in workers)
     slots = int(threads / demand.resources.cpus) if demand.resources.cpus > 1 else threads
     if slots < 1:
@@ -65,15 +66,13 @@ def _share_cpus(demand: Demand, workers: Sequence[WorkerKind], allocation: Alloc
             f"operator {demand.operator!r} needs {demand.resources.cpus:g} CPUs a slot, but the workers have {threads} "
             "in all; ask for fewer with .with_(resources=Resources(cpus=...)) or use a larger cluster"
         )
-    slots = min(slots, demand.num_workers or slots)
     free = {worker.address: worker.threads for worker in workers}
-    while slots:
+    held: dict[str, int] = {}
+    for _ in range(min(slots, demand.num_workers or slots)):
         address = max(free, key=lambda name: free[name])
-        if not free[address]:
-            return
         free[address] -= 1
-        allocation[address][demand.operator] = allocation[address].get(demand.operator, 0) + 1
-        slots -= 1
+        held[address] = held.get(address, 0) + 1
+    return held
 
 
 def _gpu_share(demand: Demand, worker: WorkerKind) -> float:
@@ -83,29 +82,28 @@ def _gpu_share(demand: Demand, worker: WorkerKind) -> float:
     return demand.resources.gpus or 1.0
 
 
-def _deal_gpus(demands: Sequence[Demand], workers: Sequence[WorkerKind], allocation: Allocation) -> None:
+def _deal_gpus(demands: Sequence[Demand], workers: Sequence[WorkerKind]) -> Allocation:
+    """Slots of GPU operators: one after the other takes what fits best, until nothing fits."""
+    allocation: Allocation = {worker.address: {} for worker in workers}
     free = {worker.address: float(worker.gpus) for worker in workers}
-    pinned = {demand.operator: demand.num_workers for demand in demands}
-    held: Mapping[str, list[str]] = {demand.operator: [] for demand in demands}
-    progress = True
-    while progress:
-        progress = False
-        for demand in sorted(demands, key=lambda one: len(held[one.operator])):
-            limit = pinned[demand.operator]
-            if limit is not None and len(held[demand.operator]) >= limit:
-                continue
-            fits = [
-                worker
-                for worker in workers
-                if free[worker.address] + 1e-9 >= _gpu_share(demand, worker) and _threads_left(worker, allocation)
-            ]
-            if fits:
-                worker = max(fits, key=lambda one: (not allocation[one.address], free[one.address]))
-                free[worker.address] -= _gpu_share(demand, worker)
-                held[demand.operator].append(worker.address)
-                slots = allocation[worker.address]
-                slots[demand.operator] = slots.get(demand.operator, 0) + 1
-                progress = True
+    held = {demand.operator: 0 for demand in demands}
+
+    def fits(demand: Demand, worker: WorkerKind) -> bool:
+        room = sum(allocation[worker.address].values()) < max(worker.threads, 1)
+        return room and free[worker.address] + 1e-9 >= _gpu_share(demand, worker)
+
+    growing = list(demands)
+    while growing:
+        demand = min(growing, key=lambda one: held[one.operator])
+        candidates = [worker for worker in workers if fits(demand, worker)]
+        if not candidates or held[demand.operator] == demand.num_workers:
+            growing.remove(demand)
+            continue
+        worker = max(candidates, key=lambda one: (not allocation[one.address], free[one.address]))
+        free[worker.address] -= _gpu_share(demand, worker)
+        held[demand.operator] += 1
+        slots = allocation[worker.address]
+        slots[demand.operator] = slots.get(demand.operator, 0) + 1
     for demand in demands:
         if not held[demand.operator]:
             have = sum(worker.gpus for worker in workers)
@@ -114,7 +112,4 @@ def _deal_gpus(demands: Sequence[Demand], workers: Sequence[WorkerKind], allocat
                 f"nothing is left of the {have} GPU{'s' if have != 1 else ''} of the workers; use smaller or fewer "
                 "GPU stages, execution_mode='batch', or a cluster with more GPUs"
             )
-
-
-def _threads_left(worker: WorkerKind, allocation: Allocation) -> bool:
-    return sum(allocation[worker.address].values()) < max(worker.threads, 1)
+    return allocation

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from distributed import Client
 
@@ -12,8 +13,8 @@ from dcurate.cluster.attach import ClientCluster
 from dcurate.cluster.base import Cluster
 from dcurate.cluster.local import LocalCluster
 from dcurate.core.batch import Batch
-from dcurate.errors import ResourceError, RunError, StageError
-from dcurate.execute.balance import Demand, allot
+from dcurate.errors import ResourceError, StageError
+from dcurate.execute.balance import Allocation, Demand, allot
 from dcurate.execute.carry import Carrier
 from dcurate.execute.config import ExecutorConfig
 from dcurate.execute.flow import Flow
@@ -49,64 +50,73 @@ class DaskExecutor:
         """``"streaming"`` or ``"batch"``."""
         return self.config.execution_mode
 
+    @contextmanager
+    def session(self) -> Iterator[DaskSession]:
+        """The cluster, open for as long as the ``with`` statement lasts."""
+        with ExitStack() as stack:
+            cluster = self.cluster or LocalCluster(cpu_share=self.config.cpu_allocation_percentage)
+            if not cluster.is_open:
+                stack.enter_context(cluster)
+            yield DaskSession(cluster.client, self.config)
+
+
+@dataclass(frozen=True)
+class DaskSession:
+    """A connected client on which jobs are carried out."""
+
+    client: Client
+    config: ExecutorConfig
+
     def execute(self, job: Job, books: Books) -> Iterator[Batch]:
         """Carry a job out; yields the batches to deliver as they come."""
         programs = job.programs()
         payloads = {program.operator: pickled(program) for program in programs}
         demands = [Demand(one.name, one.resources, one.num_workers) for one in job.plan.operators]
+        workers = _workers(self.client)
+        allocation = allot(demands, worker_kinds({address: one.offered for address, one in workers.items()}))
+        books.workers = len(workers)
+        budget = sum(one.memory for one in workers.values()) * self.config.memory_share
+        barrier = self.config.execution_mode == "batch"
+        flow = Flow([one.batch_size for one in job.plan.operators], budget, job.delivers, barrier)
+        _prepare_windows(flow, demands, allocation, workers)
+        failures: list[str] = []
         with ExitStack() as stack:
-            client = self._open(stack)
-            workers = _check_workers(client, demands)
-            books.workers = len(workers)
-            budget = sum(limit for limit, _ in workers.values()) * self.config.memory_share
-            flow = Flow([one.batch_size for one in job.plan.operators], budget, job.delivers, self.mode == "batch")
-            _prepare_windows(flow, demands, {address: each for address, (_, each) in workers.items()})
-            hands = stack.enter_context(ClusterHands(client, job, books, flow))
-            try:
-                _register(client, Scaler(job.run, demands, payloads), stack)
-                yield from Carrier(flow, books, hands).run()
-            finally:
-                hands.cancel()
-                failures = _dismiss(client, job.run)
-            if failures:
-                raise StageError(f"the output is complete, but {'; '.join(failures)}")
-
-    def _open(self, stack: ExitStack) -> Client:
-        cluster = self.cluster or LocalCluster(cpu_share=self.config.cpu_allocation_percentage)
-        if not cluster.is_open:
-            stack.enter_context(cluster)
-        return cluster.client
+            hands = stack.enter_context(ClusterHands(self.client, job, books, flow))
+            stack.callback(lambda: failures.extend(_dismiss(self.client, job.run)))
+            stack.callback(hands.cancel)
+            _register(self.client, Scaler(job.run, demands, payloads), stack)
+            yield from Carrier(flow, books, hands).run()
+        if failures:
+            raise StageError(f"the output is complete, but {'; '.join(failures)}")
 
 
-Offered = tuple[int, dict[str, float]]
+class _Worker(NamedTuple):
+    """A worker process: bytes it may use, and its threads with its Dask resources."""
+
+    memory: int
+    offered: tuple[int, dict[str, float]]
 
 
-def _check_workers(client: Client, demands: list[Demand]) -> dict[str, tuple[int, Offered]]:
-    """Memory limit, and threads with Dask resources, of every worker.
-
-    Raises:
-        ResourceError: an operator does not fit on the workers; nothing has run then.
-    """
+def _workers(client: Client) -> dict[str, _Worker]:
     info = client.scheduler_info(n_workers=-1)["workers"]
-    workers = {
-        address: (int(one["memory_limit"] or 0), (int(one["nthreads"]), dict(one["resources"])))
+    return {
+        address: _Worker(int(one["memory_limit"] or 0), (int(one["nthreads"]), dict(one["resources"])))
         for address, one in info.items()
     }
-    allot(demands, worker_kinds({address: offered for address, (_, offered) in workers.items()}))
-    return workers
 
 
-def _prepare_windows(flow: Flow, demands: list[Demand], workers: dict[str, Offered]) -> None:
+def _prepare_windows(
+    flow: Flow, demands: Sequence[Demand], allocation: Allocation, workers: Mapping[str, _Worker]
+) -> None:
     """Before slots report themselves, count on those that will be asked for, so that work is there when they come.
 
     An operator with fewer slots than its workers have threads queues nothing there: a task that waits for its slot
     at the head of a worker's queue would keep the worker's other threads from the tasks behind it.
     """
-    allocation = allot(demands, worker_kinds(workers))
     for number, demand in enumerate(demands):
         held = {address: slots[demand.operator] for address, slots in allocation.items() if demand.operator in slots}
         flow.set_slots(number, sum(held.values()))
-        if sum(held.values()) < sum(workers[address][0] for address in held):
+        if sum(held.values()) < sum(workers[address].offered[0] for address in held):
             flow.operators[number].window.most = 1
 
 
@@ -132,6 +142,3 @@ def _dismiss(client: Client, run: str) -> list[str]:
         return []
     answers = client.run(dismiss, run=run, on_error="ignore")
     return [failure for failures in answers.values() if isinstance(failures, list) for failure in failures]
-
-
-__all__ = ["DaskExecutor", "RunError"]

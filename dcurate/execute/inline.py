@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from dcurate.core.batch import Batch
@@ -26,6 +26,11 @@ class InlineExecutor:
     """
 
     mode = "inline"
+
+    @contextmanager
+    def session(self) -> Iterator[InlineExecutor]:
+        """Nothing needs to be opened."""
+        yield self
 
     def execute(self, job: Job, books: Books) -> Iterator[Batch]:
         """Carry a job out; yields the batches to deliver."""

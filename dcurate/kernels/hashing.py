@@ -14,7 +14,7 @@ from dcurate.kernels.layout import OPTIONS
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _STIR = np.uint64(0xD6E8FEB86659FD93)
 _HALF = np.uint64(32)
-_EIGHT = np.uint64(8)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @njit(**OPTIONS)
@@ -29,14 +29,11 @@ def load_eight(data, at):
 
 @njit(**OPTIONS)
 def load_up_to_eight(data, start, stop):
-    """The bytes from ``start`` to ``stop``, at most eight, as one number, the first in the lowest place."""
-    length = stop - start
+    """The bytes from ``start`` to ``stop``, one to eight, as one number, the first in the lowest place."""
     if start + 8 <= data.size:
-        if length == 8:
-            return load_eight(data, start)
-        return load_eight(data, start) & ((np.uint64(1) << np.uint64(8 * length)) - np.uint64(1))
+        return load_eight(data, start) & (_ALL >> np.uint64(64 - 8 * (stop - start)))
     word = np.uint64(0)
-    for step in range(length):
+    for step in range(stop - start):
         word |= np.uint64(data[start + step]) << np.uint64(8 * step)
     return word
 
@@ -53,6 +50,8 @@ def stirred(value):
 def hash_bytes(data, start, stop):
     """The hash of a stretch of bytes."""
     value = np.uint64(stop - start) * _MIX
+    if start == stop:
+        return value
     at = start
     while at + 8 < stop:
         value = (value ^ load_eight(data, at)) * _MIX

@@ -68,27 +68,23 @@ def find_words(data, start, stop, bounds):
 
     No branch depends on where words end: a mispredicted one a word would cost more than all the rest.
     """
-    count = 0
-    inside = 0
-    blank_until = start
-    for at in range(start, stop):
-        kind = KINDS[data[at]]
+    count = np.uint64(0)
+    before = np.uint64(1)
+    at = start
+    while at < stop:
+        kind = KINDS[data[np.uint64(at)]]
+        blank = np.uint64((kind >> 1) & 1)
+        width = 1
         if kind & MAYBE_SPACE:
-            width = space_width(data, at, stop)
-            if width > 0:
-                blank_until = at + width
-        blank = np.int64((kind >> 1) & 1) | np.int64(at < blank_until)
+            spaces = space_width(data, at, stop)
+            blank = np.uint64(spaces > 0)
+            width = max(spaces, 1)
         bounds[count] = at
-        count += blank == inside
-        inside = 1 - blank
+        count += blank ^ before
+        before = blank
+        at += width
     bounds[count] = stop
-    return (count + 1) // 2
-
-
-@njit(**OPTIONS)
-def beyond_ascii(word):
-    """Whether any of eight packed bytes is not ASCII."""
-    return (word & _HIGH) != np.uint64(0)
+    return np.int64(count + np.uint64(1)) // 2
 
 
 @njit(**OPTIONS)

@@ -35,7 +35,12 @@ def seconds_text(seconds: float) -> str:
     return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def _many(number: int, noun: str) -> str:
+def many(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> many(1, "file"), many(1200, "file")
+    ('1 file', '1,200 files')
+    """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
@@ -127,7 +132,7 @@ def progress_line(tally: Tally, now: float) -> str:
     if len(tally.operators) > 1:
         parts.append("tasks " + ", ".join(f"{name} {operator.tasks:,}" for name, operator in tally.operators.items()))
     if tally.workers_lost:
-        parts.append(f"{_many(tally.workers_lost, 'worker')} lost")
+        parts.append(f"{many(tally.workers_lost, 'worker')} lost")
     return " | ".join(parts)
 
 
@@ -141,7 +146,7 @@ def _last_line(tally: Tally) -> str:
 def _splits(tally: Tally) -> str:
     done = tally.splits_before + tally.splits_done
     if tally.splits is None:
-        return _many(done, "split")
+        return many(done, "split")
     share = f" ({100 * done // tally.splits} %)" if tally.splits else ""
     return f"{done:,} of {tally.splits:,} splits{share}"
 
@@ -177,11 +182,11 @@ def live_view(tally: Tally, now: float) -> RenderableType:
     for name, operator in tally.operators.items():
         operators.add_row(
             Text(f"  {name}"),
-            Text(_many(operator.tasks, "task"), justify="right"),
-            Text(_many(sum(operator.slots.values()), "slot"), justify="right"),
+            Text(many(operator.tasks, "task"), justify="right"),
+            Text(many(sum(operator.slots.values()), "slot"), justify="right"),
             Text(f"{seconds_text(operator.mean_seconds)} each" if operator.tasks else "", justify="right"),
         )
     lines.append(operators)
     if tally.workers_lost:
-        lines.append(Text(f"  {_many(tally.workers_lost, 'worker')} lost; what was there is made again", "yellow"))
+        lines.append(Text(f"  {many(tally.workers_lost, 'worker')} lost; what was there is made again", "yellow"))
     return Group(*lines)

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from dcurate.core.events import StageStats
 from dcurate.core.report import RunReport
-from dcurate.observe.progress import seconds_text
+from dcurate.observe.progress import many, seconds_text
 
 #: Terminals narrower than this are shown fewer columns.
 WIDE = 104
@@ -181,17 +181,19 @@ def _places(report: RunReport) -> Table:
     seconds = max(report.seconds, 1e-6)
     # What an earlier run did is in the counts, but not in the time.
     speed = f": {_rows_in(report) / seconds:,.0f} docs/s, {_bytes_in(report) / seconds / 1e6:,.1f} MB/s of input"
-    workers = f" on {report.workers} worker{'s' if report.workers > 1 else ''}" if report.workers else ""
+    workers = f" on {many(report.workers, 'worker')}" if report.workers else ""
     before = f", {report.splits_before:,} of them by an earlier run" if report.splits_before else ""
     lines = [
         ("stopped", report.error),
         ("time", f"{seconds_text(report.seconds)}{workers}{'' if report.splits_before else speed}"),
         ("splits", f"{report.splits:,}{before}" if report.splits else ""),
-        ("output", f"{report.output_path} ({report.files:,} files)" if report.output_path else ""),
+        ("output", f"{report.output_path} ({many(report.files, 'file')})" if report.output_path else ""),
         ("rejected", report.rejected_path or ""),
         (
             "quarantine",
-            f"{report.quarantine_path} ({_count(_faulty(report))} documents)" if report.quarantine_path else "",
+            f"{report.quarantine_path} ({many(sum(_faulty(report).values()), 'document')})"
+            if report.quarantine_path
+            else "",
         ),
     ]
     table = Table.grid(padding=(0, 2))

@@ -58,7 +58,11 @@ def bucket(s3_server):
     """A fresh bucket, and the storage_options to reach it."""
     import fsspec
 
-    options = {"key": "test", "secret": "test", "client_kwargs": {"endpoint_url": s3_server, "region_name": "us-east-1"}}
+    options = {
+        "key": "test",
+        "secret": "test",
+        "client_kwargs": {"endpoint_url": s3_server, "region_name": "us-east-1"},
+    }
     name = f"b{uuid.uuid4().hex[:12]}"
     fsspec.filesystem("s3", **options).mkdir(name)
     return f"s3://{name}", options

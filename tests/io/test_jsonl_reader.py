@@ -169,7 +169,7 @@ BAD_LINES = {
 
 @pytest.mark.parametrize("line", BAD_LINES)
 def test_a_bad_line_is_named_by_file_and_number(tmp_path, line):
-    put(tmp_path / "part-03.jsonl", b'{"a": 1}\n\n' + line + b'\n{"a": 2}\n')
+    put(tmp_path / "part-03.jsonl", b'{"a": 1}\n{"a": 3}\n' + line + b'\n{"a": 2}\n')
     with pytest.raises(DataError) as refusal:
         read(tmp_path)
     said = str(refusal.value)
@@ -179,9 +179,9 @@ def test_a_bad_line_is_named_by_file_and_number(tmp_path, line):
 
 @pytest.mark.parametrize("line", BAD_LINES)
 def test_bad_lines_can_be_set_aside(tmp_path, line):
-    put(tmp_path / "part-03.jsonl", b'{"a": 1}\n\n' + line + b'\n{"a": 2}\n')
+    put(tmp_path / "part-03.jsonl", b'{"a": 1}\n{"a": 3}\n' + line + b'\n{"a": 2}\n')
     (batch,) = read(tmp_path, on_bad_line="quarantine")
-    assert batch.to_arrow().to_pylist() == [{"a": 1}, {"a": 2}]
+    assert batch.to_arrow().to_pylist() == [{"a": 1}, {"a": 3}, {"a": 2}]
     (rejection,) = batch.rejections
     assert (rejection.stage, rejection.reason, rejection.rows, rejection.fault) == (
         "jsonl_reader",
@@ -191,7 +191,7 @@ def test_bad_lines_can_be_set_aside(tmp_path, line):
     )
     (row,) = rejection.data.to_pylist()
     assert row["error"].startswith(BAD_LINES[line])
-    assert (row["file"], row["line"], row["byte"]) == ("part-03.jsonl", 3, 10)
+    assert (row["file"], row["line"], row["byte"]) == ("part-03.jsonl", 3, 18)
     assert row["raw"] == line.decode(errors="backslashreplace")
 
 
@@ -213,9 +213,7 @@ def test_utf16_is_refused(tmp_path):
     put(tmp_path / "a.jsonl", '{"a": 1}\n'.encode("utf-16"))
     with pytest.raises(DataError) as refusal:
         read(tmp_path, on_bad_line="quarantine")
-    assert str(refusal.value) == (
-        "a.jsonl is UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8) and try again"
-    )
+    assert str(refusal.value) == ("a.jsonl is UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8) and try again")
 
 
 def test_a_value_of_another_type_is_named_by_line_and_can_be_read_as_text(tmp_path):
@@ -278,7 +276,10 @@ def test_a_column_that_only_a_later_file_has_is_kept(tmp_path):
 
 @pytest.mark.parametrize("bad", [b"", b"x\n"])
 def test_fields_restrict_and_order_the_columns(tmp_path, bad):
-    put(tmp_path / "a.jsonl", b'{"a": 1, "b": "x", "c": [1, "mixed"], "d": null}\n{"a": 2}\n'.replace(b', "mixed"', b"") + bad)
+    put(
+        tmp_path / "a.jsonl",
+        b'{"a": 1, "b": "x", "c": [1, "mixed"], "d": null}\n{"a": 2}\n'.replace(b', "mixed"', b"") + bad,
+    )
     reader = JsonlReader(str(tmp_path), fields=["b", "a"], on_bad_line="quarantine")
     assert reader.columns() == ["b", "a"]
     batch = reader.process(next(reader.splits()))

@@ -1,0 +1,94 @@
+"""Columns of a table as the text stages read and write them: Python values, numbers, new columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dcurate.errors import DataError, listed
+
+
+def values(table: pa.Table, name: str) -> list[Any]:
+    """The values of a column as Python objects, None for null.
+
+    Raises:
+        DataError: there is no such column.
+
+    >>> values(pa.table({"text": ["a", None]}), "text")
+    ['a', None]
+    """
+    return list(_column(table, name).to_pylist())
+
+
+def numbers(table: pa.Table, name: str) -> npt.NDArray[Any]:
+    """The values of a numeric or boolean column as an array, NaN for null.
+
+    Raises:
+        DataError: there is no such column, or it does not hold numbers.
+
+    >>> numbers(pa.table({"score": [1, 2]}), "score")
+    array([1, 2])
+    """
+    column = _column(table, name)
+    kind = column.type
+    if pa.types.is_null(kind):
+        return np.full(len(column), np.nan)
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        raise DataError(f"column {name!r} holds {kind}, not numbers; name the column that holds the scores")
+    return np.asarray(column.to_numpy())
+
+
+def with_column(table: pa.Table, name: str, column: npt.NDArray[Any] | Sequence[Any]) -> pa.Table:
+    """The table with one more column, or with another content of the column of that name, in its place.
+
+    Raises:
+        DataError: the values are of kinds that one column cannot hold together.
+
+    >>> with_column(pa.table({"text": ["a", "b"]}), "score", np.array([1, 2])).to_pydict()
+    {'text': ['a', 'b'], 'score': [1, 2]}
+    """
+    try:
+        content = pa.array(column)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise DataError(f"values of column {name!r} mix types, which a column cannot: {error.args[0]}") from error
+    if name in table.column_names:
+        return table.set_column(table.column_names.index(name), name, content)
+    return table.append_column(name, content)
+
+
+def with_text(table: pa.Table, name: str, texts: Sequence[str | None]) -> pa.Table:
+    """The table with a text column of that name, of the type that it had if it was a text column before.
+
+    Raises:
+        DataError: a value is not text.
+
+    >>> with_text(pa.table({"text": ["a "]}), "text", ["a"]).schema.field("text").type
+    DataType(string)
+    """
+    kind = table.schema.field(name).type if name in table.column_names else pa.string()
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        kind = pa.string()
+    try:
+        content = pa.array(texts, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise DataError(f"column {name!r} is to hold text: {error.args[0]}") from error
+    return with_column(table, name, content)
+
+
+def rows_at(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
+    """The rows of these numbers, in this order.
+
+    >>> rows_at(pa.table({"text": ["a", "b", "c"]}), np.array([2, 0]))["text"].to_pylist()
+    ['c', 'a']
+    """
+    return table.take(pa.array(rows))
+
+
+def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    if name not in table.column_names:
+        raise DataError(f"no column {name!r}; the rows have {listed(table.column_names)}")
+    return table.column(name)

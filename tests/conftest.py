@@ -1,0 +1,72 @@
+"""Fixtures that several rooms share: real Dask processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dcurate import LocalCluster
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[LocalCluster]:
+    """Two worker processes that all tests may use which do not harm them."""
+    with LocalCluster(n_workers=2, gpus=False) as cluster:
+        yield cluster
+
+
+@contextmanager
+def process(*command: str, log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of a test's own, ended with it."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    with log.open("ab") as out, subprocess.Popen(command, stdout=out, stderr=out, env=env, cwd=ROOT) as started:
+        try:
+            yield started
+        finally:
+            started.terminate()
+            try:
+                started.wait(10)
+            except subprocess.TimeoutExpired:
+                started.kill()
+
+
+def wait_for(path: Path, seconds: float = 30.0) -> None:
+    """Wait until a file is there and not empty."""
+    end = time.monotonic() + seconds
+    while not (path.exists() and path.stat().st_size):
+        assert time.monotonic() < end, f"{path} did not come within {seconds} s"
+        time.sleep(0.05)
+
+
+@contextmanager
+def scheduler_and_workers(folder: Path, *worker_options: str) -> Iterator[str]:
+    """A ``dask scheduler`` and a ``dask worker`` started as on a cluster; gives the scheduler's address."""
+    info = folder / "scheduler.json"
+    dask = [sys.executable, "-m", "dask"]
+    scheduler = [
+        *dask,
+        "scheduler",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "0",
+        "--no-dashboard",
+        "--scheduler-file",
+        str(info),
+    ]
+    worker = [*dask, "worker", "--scheduler-file", str(info), "--nthreads", "1", "--no-dashboard", *worker_options]
+    with process(*scheduler, log=folder / "scheduler.log"):
+        wait_for(info)
+        address = json.loads(info.read_text())["address"]
+        with process(*worker, "--local-directory", str(folder), log=folder / "worker.log"):
+            yield address

@@ -1,0 +1,211 @@
+"""Pipelines on real Dask processes; the same laws for every way of running them."""
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributed import Client
+
+from dcurate import (
+    AttachedCluster,
+    DaskExecutor,
+    DocumentBatch,
+    InlineExecutor,
+    LocalCluster,
+    Pipeline,
+    ProcessingStage,
+    Resources,
+    processing_stage,
+)
+from dcurate.core.events import Event, RunEnded, RunStarted, SlotReady, SourceListed, SplitDone, TaskDone
+from dcurate.errors import ResourceError, RunError, StageError
+from dcurate.run import Executor
+from tests.conftest import scheduler_and_workers
+from tests.stages import Append, Diary, DieOnce, FailOn, KeepEvery, Numbers, OneByOne, Sleep
+
+MODES = ["inline", "streaming", "batch"]
+
+
+@pytest.fixture(params=MODES)
+def executor(request: pytest.FixtureRequest, cluster: LocalCluster) -> Executor:
+    return executor_of(request.param, cluster)
+
+
+def executor_of(mode: str, cluster: LocalCluster) -> Executor:
+    return InlineExecutor() if mode == "inline" else DaskExecutor({"execution_mode": mode}, cluster)
+
+
+def pipeline(*stages: ProcessingStage[Any, Any]) -> Pipeline:
+    return Pipeline("test", stages=stages)
+
+
+def rows(batches: Any) -> list[tuple[str, list[str]]]:
+    return sorted((str(batch.key), batch.to_arrow()["text"].to_pylist()) for batch in batches)
+
+
+CHAIN = [
+    Numbers(6, 7),
+    Append("a"),
+    OneByOne(),
+    Append("b").with_(name="in_pairs", batch_size=2),
+    KeepEvery(3, 1),
+    Append("c").with_(name="pinned", num_workers=1),
+]
+
+
+def test_every_mode_gives_the_same_rows_under_the_same_keys(cluster: LocalCluster) -> None:
+    inline, streaming, batch = (rows(pipeline(*CHAIN).run(executor_of(mode, cluster))) for mode in MODES)
+    assert inline == streaming == batch
+    assert [texts for _, texts in inline][:2] == [["10abc"], ["11abc"]]
+
+
+def test_counts_are_the_same_in_every_mode(cluster: LocalCluster) -> None:
+    counts = [
+        [(one.name, one.rows_in, one.rows_out, one.dropped) for one in result.report.stages]
+        for result in (pipeline(*CHAIN).run(executor_of(mode, cluster)) for mode in MODES)
+    ]
+    assert counts[0] == counts[1] == counts[2]
+    assert counts[0][4] == ("keep_every", 42, 32, {"keep_every": 10})
+
+
+@pytest.mark.parametrize("mode", ["inline", "streaming"])
+def test_batches_come_out_long_before_the_last_is_read(mode: str, cluster: LocalCluster, tmp_path: Path) -> None:
+    @processing_stage(name="mark")
+    def mark(batch: DocumentBatch) -> DocumentBatch:
+        (tmp_path / str(batch.key)).touch()
+        return batch
+
+    stream = pipeline(Numbers(200, 1), mark, Sleep(0.02)).stream(executor_of(mode, cluster))
+    first = next(stream)
+    read = len(list(tmp_path.iterdir()))
+    stream.close()
+    assert first.num_items == 1
+    assert read < 100
+
+
+def test_a_stage_that_raises_ends_the_run_with_one_sentence(executor: Executor) -> None:
+    with pytest.raises(StageError, match="^stage 'fail_on' failed on batch 'split-0001': ValueError: cannot take 7"):
+        pipeline(Numbers(4, 5), FailOn("7")).run(executor)
+
+
+def test_set_up_and_tear_down_are_called_for_every_slot_also_after_an_error(executor: Executor, tmp_path: Path) -> None:
+    with pytest.raises(StageError):
+        pipeline(Numbers(4, 5), Diary(str(tmp_path)), FailOn("7")).run(executor)
+    calls = [path.name.split("-")[0] for path in tmp_path.iterdir()]
+    slots = 1 if executor.mode == "inline" else 2
+    assert sorted(calls) == ["node"] + ["setup"] * slots + ["teardown"] * slots
+
+
+def test_closing_a_stream_tears_down_and_leaves_nothing_behind(cluster: LocalCluster, tmp_path: Path) -> None:
+    stream = pipeline(Numbers(50, 5), Diary(str(tmp_path)), Sleep(0.01)).stream(DaskExecutor(cluster=cluster))
+    next(stream)
+    stream.close()
+    calls = sorted(path.name.split("-")[0] for path in tmp_path.iterdir())
+    assert calls == ["node", "setup", "setup", "teardown", "teardown"]
+    tasks = cluster.client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+    assert tasks == 0
+
+
+def test_an_empty_source_is_an_empty_run(executor: Executor) -> None:
+    result = pipeline(Numbers(0), Append()).run(executor)
+    assert (len(result), result.report.splits, result.report.stages[1].rows_in) == (0, 0, 0)
+
+
+@dataclass
+class Heard:
+    events: list[Event] = field(default_factory=list)
+
+    def on_event(self, event: Event) -> None:
+        self.events.append(event)
+
+
+def test_observers_hear_the_run_from_start_to_end(executor: Executor) -> None:
+    heard = Heard()
+    pipeline(Numbers(5), Append()).run(executor, observers=[heard])
+    kinds = [type(event) for event in heard.events]
+    assert (kinds[0], kinds[-1]) == (RunStarted, RunEnded)
+    assert kinds.count(SplitDone) == kinds.count(TaskDone) == 5
+    assert kinds.count(SourceListed) == 1
+    assert kinds.count(SlotReady) == (0 if executor.mode == "inline" else 2)
+
+
+def test_batches_may_be_given_instead_of_a_reader(executor: Executor) -> None:
+    batches = list(pipeline(Numbers(3, 2)).run(InlineExecutor()))
+    result = pipeline(Append("!")).run(executor, initial_tasks=batches)
+    assert [batch.to_arrow()["text"].to_pylist() for batch in result] == [["0!", "1!"], ["2!", "3!"], ["4!", "5!"]]  # type: ignore[attr-defined]
+
+
+# On Dask
+
+
+def test_a_stage_that_cannot_be_pickled_is_named_with_its_attribute(cluster: LocalCluster) -> None:
+    stage = Append()
+    stage.lock = threading.Lock()  # type: ignore[attr-defined]
+    with pytest.raises(StageError, match=r"stage 'append' cannot be sent to workers: its attribute 'lock' \(lock\)"):
+        pipeline(Numbers(), stage).run(DaskExecutor(cluster=cluster))
+
+
+def test_gpus_that_are_not_there_are_refused_before_anything_runs(cluster: LocalCluster, tmp_path: Path) -> None:
+    stages = [Numbers(), Diary(str(tmp_path)), Append().with_(resources=Resources(gpus=1))]
+    with pytest.raises(ResourceError, match="operator 'append' needs 1 CPU, 1 GPU a slot"):
+        pipeline(*stages).run(DaskExecutor(cluster=cluster))
+    assert not list(tmp_path.iterdir())
+
+
+def test_more_cpus_than_there_are_are_refused_before_anything_runs(cluster: LocalCluster) -> None:
+    with pytest.raises(ResourceError, match="operator 'append' needs 64 CPUs a slot, but the workers have 2 in all"):
+        pipeline(Numbers(), Append().with_(resources=Resources(cpus=64))).run(DaskExecutor(cluster=cluster))
+
+
+def test_eight_operators_that_cannot_be_fused_run_on_two_workers(cluster: LocalCluster) -> None:
+    stages = [Append(letter).with_(name=letter, batch_size=2) for letter in "abcdefgh"]
+    result = pipeline(Numbers(10, 2), *stages).run(DaskExecutor(cluster=cluster))
+    assert rows(result)[0] == ("split-0000", ["0abcdefgh", "1abcdefgh"])
+    assert len(result) == 10
+
+
+def test_a_killed_worker_costs_no_row(tmp_path: Path) -> None:
+    with LocalCluster(n_workers=2, gpus=False) as cluster:
+        heard = Heard()
+        stages = [Numbers(40, 5), Sleep(0.01), DieOnce(str(tmp_path), "77"), Append().with_(batch_size=3)]
+        result = pipeline(*stages).run(DaskExecutor(cluster=cluster), observers=[heard])
+    assert rows(result) == rows(pipeline(Numbers(40, 5), Append()).run(InlineExecutor()))
+    assert "WorkerLost" in [type(event).__name__ for event in heard.events]
+    assert result.report.stages[0].rows_out == 200
+
+
+@dataclass
+class AlwaysDies(DieOnce):
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        Path(self.folder, "died").unlink(missing_ok=True)
+        return super().process(task)
+
+
+def test_a_batch_that_kills_every_worker_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
+    with (
+        LocalCluster(n_workers=1, gpus=False) as cluster,
+        pytest.raises(StageError, match="operator 'numbers-always_dies': a batch was on a worker that died, 4 times"),
+    ):
+        pipeline(Numbers(2, 5), AlwaysDies(str(tmp_path), "7")).run(DaskExecutor(cluster=cluster))
+
+
+def test_a_cluster_started_elsewhere_serves_by_its_address(tmp_path: Path) -> None:
+    with scheduler_and_workers(tmp_path, "--nworkers", "2") as address:
+        result = pipeline(*CHAIN).run(DaskExecutor(cluster=AttachedCluster(address)))
+        with Client(address, set_as_default=False) as client:
+            again = pipeline(*CHAIN).run(DaskExecutor(cluster=client))
+    assert rows(result) == rows(again) == rows(pipeline(*CHAIN).run(InlineExecutor()))
+
+
+def test_workers_may_stand_in_for_gpus_that_are_not_there(tmp_path: Path) -> None:
+    stages = [Numbers(4, 2), Append("g").with_(resources=Resources(gpus=1)), Append("c").with_(name="after")]
+    with scheduler_and_workers(tmp_path, "--nworkers", "2", "--resources", "GPU=1") as address:
+        result = pipeline(*stages).run(DaskExecutor(cluster=AttachedCluster(address)))
+    assert rows(result)[0] == ("split-0000", ["0gc", "1gc"])
+
+
+def test_an_address_that_does_not_answer_is_one_sentence() -> None:
+    with pytest.raises(RunError, match="^no Dask scheduler answers at 'tcp://127.0.0.1:9'"):
+        pipeline(Numbers()).run(DaskExecutor(cluster=AttachedCluster("tcp://127.0.0.1:9", timeout_s=2)))

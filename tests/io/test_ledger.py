@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import pytest
+
+from dcurate.core.events import StageStats
+from dcurate.core.ledger import SplitRecord
+from dcurate.errors import PipelineError
+from dcurate.io.jsonl import JsonlWriter
+from dcurate.io.ledger import DirectoryLedger
+from dcurate.io.stores import Directory
+
+PRINT = {"reader": "1", "writer": "2"}
+
+
+def record(split, version="v", files=()):
+    stats = StageStats("jsonl_reader", 1, 2, 3, 4, 5, 0.5, {"short": 1}, {}).to_dict()
+    return SplitRecord(split, version, tuple(files), (stats, {**stats, "name": "writer"}))
+
+
+def segments(path):
+    return sorted(p.name for p in (path / "_dcurate/ledger").glob("*.jsonl"))
+
+
+def opened(path, resume=True, stages=PRINT, **settings):
+    return DirectoryLedger(Directory(str(path)), stages, resume, **settings)
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_what_was_recorded_is_known_to_the_next_run(tmp_path):
+    (tmp_path / "a.out").touch()
+    ledger = opened(tmp_path)
+    ledger.record(record("a", files=["a.out"]))
+    ledger.record(record("b"))
+    ledger.flush()
+    later = opened(tmp_path)
+    assert later.finished("a", "v") == record("a", files=["a.out"])
+    assert later.finished("b", "v") == record("b")
+    assert later.finished("c", "v") is None
+
+
+def test_a_split_of_another_version_is_not_finished(tmp_path):
+    ledger = opened(tmp_path)
+    ledger.record(record("a", "old"))
+    assert ledger.finished("a", "new") is None
+    assert ledger.finished("a", "old") == record("a", "old")
+
+
+def test_a_split_whose_files_are_gone_is_not_finished(tmp_path):
+    (tmp_path / "a-0.out").touch()
+    ledger = opened(tmp_path)
+    ledger.record(record("a", files=["a-0.out", "a-1.out"]))
+    ledger.flush()
+    assert opened(tmp_path).finished("a", "v") is None
+
+
+def test_files_of_an_earlier_version_are_deleted_when_the_split_is_done_again(tmp_path):
+    for name in ("a-0.out", "a-1.out"):
+        (tmp_path / name).touch()
+    ledger = opened(tmp_path)
+    ledger.record(record("a", "old", ["a-0.out", "a-1.out"]))
+    ledger.flush()
+    later = opened(tmp_path)
+    later.record(record("a", "new", [f"{tmp_path}/a-0.out"]))
+    assert not (tmp_path / "a-1.out").exists()
+    assert (tmp_path / "a-0.out").exists()
+    assert later.finished("a", "new").files == ("a-0.out",)
+
+
+def test_without_resume_the_earlier_run_is_forgotten(tmp_path):
+    ledger = opened(tmp_path)
+    ledger.record(record("a"))
+    ledger.flush()
+    assert len(opened(tmp_path, resume=False)) == 0
+    assert len(opened(tmp_path)) == 0
+
+
+def test_another_pipeline_is_refused_and_the_changed_stages_are_named(tmp_path):
+    opened(tmp_path, stages={"reader": "1", "filter": "2", "clean": "3"})
+    with pytest.raises(PipelineError) as refusal:
+        opened(tmp_path, stages={"reader": "1", "filter": "changed", "dedup": "4"})
+    assert str(refusal.value) == (
+        f"'{tmp_path}' was begun by another pipeline: stage 'filter' is changed, stage 'dedup' is new, "
+        f"stage 'clean' is gone; resume with the pipeline as it was, or start afresh with mode='overwrite'"
+    )
+    with pytest.raises(PipelineError, match="the stages are in another order"):
+        opened(tmp_path, stages={"filter": "2", "reader": "1", "clean": "3"})
+    opened(tmp_path, resume=False, stages={"dedup": "4"})
+
+
+def test_a_fingerprint_that_cannot_be_read_is_refused(tmp_path):
+    opened(tmp_path)
+    (tmp_path / "_dcurate/ledger/pipeline.json").write_text('{"a":')
+    with pytest.raises(PipelineError, match="cannot be read, so the run cannot be resumed; start afresh with"):
+        opened(tmp_path)
+
+
+def test_records_are_written_when_a_second_has_passed_or_one_percent_of_the_run(tmp_path):
+    clock = Clock()
+    ledger = opened(tmp_path, clock=clock)
+    flushed = []
+    for second in [0.5, 1, 1.5, 2, 1000, 1005, 1009.9, 1010.3]:
+        clock.now = second
+        ledger.record(record(f"{second}"))
+        flushed.append(len(segments(tmp_path)))
+    assert flushed == [0, 1, 1, 2, 3, 3, 3, 4]
+
+
+def test_records_are_written_when_512_are_waiting(tmp_path):
+    ledger = opened(tmp_path, clock=Clock())
+    for number in range(1024):
+        ledger.record(record(str(number)))
+    assert len(segments(tmp_path)) == 2
+    assert len(opened(tmp_path)) == 1024
+
+
+def test_a_clean_end_leaves_one_segment(tmp_path):
+    ledger = opened(tmp_path)
+    for number in range(5):
+        ledger.record(record(str(number)))
+        ledger.flush()
+    assert len(segments(tmp_path)) == 5
+    ledger.close()
+    assert len(segments(tmp_path)) == 1
+    later = opened(tmp_path)
+    assert all(later.finished(str(number), "v") == record(str(number)) for number in range(5))
+    later.record(record("5"))
+    later.close()
+    assert len(segments(tmp_path)) == 1
+    assert len(opened(tmp_path)) == 6
+
+
+@pytest.mark.parametrize("torn", [b"", b'["c","v",[],[]]\n["d"', b'["c","v",[],[]]\n["d"]\n', b"\0\0\0", b"\xff\n"])
+def test_a_torn_segment_is_passed_over_and_counted(tmp_path, torn):
+    ledger = opened(tmp_path)
+    for split in "ab":
+        ledger.record(record(split))
+        ledger.flush()
+    (tmp_path / "_dcurate/ledger" / segments(tmp_path)[1]).write_bytes(torn)
+    later = opened(tmp_path)
+    assert later.finished("a", "v") is not None
+    assert later.finished("b", "v") is None
+    assert later.skipped == (1 if torn else 0)
+    later.record(record("b"))
+    later.close()
+    assert len(opened(tmp_path)) == 2
+    assert opened(tmp_path).skipped == 0
+
+
+def test_the_last_record_of_a_split_counts(tmp_path):
+    for version in ("1", "2", "3"):
+        ledger = opened(tmp_path)
+        ledger.record(record("a", version))
+        ledger.flush()
+    assert opened(tmp_path).finished("a", "3") is not None
+    assert opened(tmp_path).finished("a", "1") is None
+
+
+def test_a_hundred_thousand_splits_take_a_few_hundred_bytes_each(tmp_path):
+    import tracemalloc
+
+    ledger = opened(tmp_path, clock=Clock())
+    tracemalloc.start()
+    for number in range(5000):
+        stats = tuple(
+            StageStats(f"stage_{n}", 1, number, number // 2, number * 977, number * 31, 0.5 + number).to_dict()
+            for n in range(10)
+        )
+        ledger.record(SplitRecord(f"part-{number:05}.jsonl", f"{number:016x}", (f"part-{number:05}.out",), stats))
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used / 5000 < 700
+
+
+def test_the_ledger_of_a_writer_stands_beside_its_output(tmp_path):
+    writer = JsonlWriter(str(tmp_path))
+    writer.prepare(resume=False)
+    ledger = DirectoryLedger.open(writer, PRINT, resume=False)
+    ledger.record(record("a"))
+    ledger.close()
+    assert segments(tmp_path) == ["000001.jsonl"]

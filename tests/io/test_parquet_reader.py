@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dcurate.errors import DataError, PipelineError
+from dcurate.io.parquet import ParquetReader
+
+
+def put(path, table, **settings):
+    pq.write_table(table if isinstance(table, pa.Table) else pa.table(table), path, **settings)
+    return path
+
+
+def read(path, **settings):
+    reader = ParquetReader(str(path), **settings)
+    return [reader.process(split) for split in reader.splits()]
+
+
+def rows(path, **settings):
+    return [row for batch in read(path, **settings) for row in batch.data.to_pylist()]
+
+
+def test_large_files_are_cut_at_row_groups_and_each_row_comes_once(tmp_path):
+    path = put(tmp_path / "a.parquet", {"n": list(range(1000))}, row_group_size=100, compression="none")
+    reader = ParquetReader(str(tmp_path), blocksize=path.stat().st_size // 3)
+    splits = list(reader.splits())
+    assert [(str(s.key), s.parts[0].start, s.parts[0].stop) for s in splits] == [
+        ("a.parquet@00000", 0, 3),
+        ("a.parquet@00001", 3, 6),
+        ("a.parquet@00002", 6, 9),
+        ("a.parquet@00003", 9, 10),
+    ]
+    assert [n for s in splits for n in reader.process(s).data["n"].to_pylist()] == list(range(1000))
+
+
+def test_a_large_file_of_one_row_group_is_one_split(tmp_path):
+    put(tmp_path / "a.parquet", {"n": list(range(1000))})
+    assert [str(s.key) for s in ParquetReader(str(tmp_path), blocksize=100).splits()] == ["a.parquet"]
+
+
+def test_rows_come_as_one_chunk_without_the_marks_of_pandas(tmp_path):
+    frame = pd.DataFrame({"t": ["x", "y"] * 500, "c": pd.Categorical(["p", "q"] * 500)})
+    frame.to_parquet(tmp_path / "a.parquet", row_group_size=100)
+    (batch,) = read(tmp_path)
+    assert batch.data.schema.metadata is None
+    assert not pa.types.is_dictionary(batch.data.schema.field("c").type)
+    assert all(column.num_chunks == 1 for column in batch.data.columns)
+    assert batch.num_items == 1000
+
+
+def test_types_drift_together(tmp_path):
+    put(tmp_path / "a.parquet", {"n": pa.array([1], pa.int32()), "t": ["x"]})
+    put(tmp_path / "b.parquet", {"n": pa.array([2.5], pa.float32()), "s": pa.array(["y"], pa.large_string())})
+    wanted = [{"n": 1.0, "t": "x", "s": None}, {"n": 2.5, "t": None, "s": "y"}]
+    assert rows(tmp_path) == wanted
+    assert rows(tmp_path, files_per_partition=2) == wanted
+
+
+def test_types_that_clash_are_refused_and_both_files_are_named(tmp_path):
+    put(tmp_path / "a.parquet", {"id": [1]})
+    put(tmp_path / "b.parquet", {"id": ["x"]})
+    with pytest.raises(DataError) as refusal:
+        ParquetReader(str(tmp_path)).columns()
+    assert str(refusal.value) == (
+        "column 'id' is string in b.parquet but int64 in a.parquet; say which it is to be with "
+        "schema={'id': 'string'}, or read the files apart"
+    )
+    assert rows(tmp_path, schema={"id": "string"}) == [{"id": "1"}, {"id": "x"}]
+    with pytest.raises(DataError, match=r"b.parquet: .*; give the column another type with schema="):
+        read(tmp_path, schema={"id": "int64"})
+
+
+def test_fields_restrict_and_order_the_columns(tmp_path):
+    put(tmp_path / "a.parquet", {"a": [1], "b": ["x"], "c": [2.0]})
+    put(tmp_path / "b.parquet", {"b": ["y"]})
+    reader = ParquetReader(str(tmp_path), fields=["b", "a"])
+    assert reader.columns() == ["b", "a"]
+    assert rows(tmp_path, fields=["b", "a"]) == [{"b": "x", "a": 1}, {"b": "y", "a": None}]
+    with pytest.raises(DataError, match="no column 'd' in the first rows of the files; they have 'a', 'b', 'c'"):
+        ParquetReader(str(tmp_path), fields=["d"]).columns()
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"not parquet at all, but long enough to look"])
+def test_a_file_that_is_no_parquet_is_refused(tmp_path, content):
+    put(tmp_path / "a.parquet", {"a": [1]})
+    (tmp_path / "b.parquet").write_bytes(content)
+    with pytest.raises(
+        DataError, match=r"b.parquet is cut short or is no Parquet file \(.*\); fetch it again or leave"
+    ):
+        read(tmp_path)
+
+
+def test_a_file_that_is_cut_short_is_refused(tmp_path):
+    path = put(tmp_path / "a.parquet", {"a": list(range(1000))})
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(DataError, match=r"a.parquet is cut short or is no Parquet file"):
+        ParquetReader(str(tmp_path)).columns()
+
+
+def test_text_that_is_not_utf8_is_refused(tmp_path):
+    column = pa.array([b"\xff"], pa.binary()).view(pa.string())
+    put(tmp_path / "a.parquet", {"a": column})
+    with pytest.raises(DataError, match=r"a.parquet is cut short or is no Parquet file \(.*UTF8"):
+        read(tmp_path)
+
+
+def test_a_file_without_rows_gives_no_batch(tmp_path):
+    put(tmp_path / "a.parquet", {"a": pa.array([], pa.string())})
+    assert read(tmp_path) == [None]
+
+
+def test_a_file_that_is_gone_is_told(tmp_path):
+    path = put(tmp_path / "a.parquet", {"a": [1]})
+    reader = ParquetReader(str(tmp_path))
+    (split,) = reader.splits()
+    path.unlink()
+    with pytest.raises(DataError) as refusal:
+        reader.process(split)
+    assert str(refusal.value) == f"cannot read '{path}': there is no such file or directory; check the path"
+
+
+def test_read_kwargs_reach_pyarrow_or_are_refused(tmp_path):
+    put(tmp_path / "a.parquet", {"a": [1]})
+    assert rows(tmp_path, read_kwargs={"memory_map": True, "engine": "pyarrow"}) == [{"a": 1}]
+    with pytest.raises(PipelineError, match="read_kwargs 'filters' mean nothing here; there are 'memory_map'"):
+        ParquetReader(str(tmp_path), read_kwargs={"filters": []})
