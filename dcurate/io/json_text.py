@@ -60,7 +60,7 @@ def lines(table: pa.Table, default: Callable[[Any], Any] | None = None) -> Itera
     for batch in table.to_batches(rows):
         try:
             columns = [_values(column) for column in batch.columns]
-        except UnicodeDecodeError as error:
+        except (UnicodeDecodeError, pa.ArrowException) as error:
             raise DataError(f"a text is not valid UTF-8 ({error}); mend it before it is written") from error
         yield [dumps(dict(zip(names, row, strict=True)), fallback, _OPTIONS) for row in zip(*columns, strict=True)]
 

@@ -163,7 +163,7 @@ class JsonlReader(FileReader):
         if piece.start and (not local or piece.start > _COUNTED or ending_of(path)):
             return None
         with stores.told("read", piece.part.path):
-            return int(store.cat_file(path, 0, piece.start).count(b"\n")) if piece.start else 0
+            return int(store.cat_file(path, start=0, end=piece.start).count(b"\n")) if piece.start else 0
 
     def _cut(self, file: files.SourceFile, target: int) -> list[int]:
         if ending_of(file.path):
@@ -205,7 +205,7 @@ def _lines_of_range(store: Any, path: str, part: FilePart) -> tuple[bytes, int]:
     """The lines whose first byte lies in the range, and where the first of them begins."""
     begin = max(part.start - 1, 0)
     stop = part.size if part.stop is None else part.stop
-    data: bytes = store.cat_file(path, begin, stop)
+    data: bytes = store.cat_file(path, start=begin, end=stop)
     if part.start:
         newline = data.find(b"\n")
         if newline < 0:
@@ -215,7 +215,7 @@ def _lines_of_range(store: Any, path: str, part: FilePart) -> tuple[bytes, int]:
         return data, begin
     tail, ahead = [data], _READ_AHEAD
     while stop < part.size:
-        more: bytes = store.cat_file(path, stop, min(stop + ahead, part.size))
+        more: bytes = store.cat_file(path, start=stop, end=min(stop + ahead, part.size))
         newline = more.find(b"\n")
         tail.append(more if newline < 0 else more[: newline + 1])
         if newline >= 0 or not more:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import islice
 from typing import Any, Self, cast
 
 import orjson
@@ -20,6 +22,9 @@ _PIPELINE = f"{_FOLDER}/pipeline.json"
 _MOST_PENDING = 512
 _SHORTEST = 1.0
 _SHARE = 0.01
+
+#: For each stage, the names of its figures, and beside ``name`` the name of the stage.
+_Shape = tuple[tuple[tuple[str, str | None], ...], ...]
 
 
 class DirectoryLedger:
@@ -53,7 +58,7 @@ class DirectoryLedger:
         self.skipped = 0
         self._directory, self._clock = directory, clock
         self._records: dict[str, bytes] = {}
-        self._example = b""
+        self._shapes: dict[_Shape, int] = {}
         self._pending: list[bytes] = []
         self._begun = self._flushed = clock()
         segments = self._segments()
@@ -82,7 +87,7 @@ class DirectoryLedger:
         packed = self._records.get(split)
         if packed is None:
             return None
-        record = _record(self._unpacked(packed))
+        record = self._unpacked(split, packed)
         return record if record.version == version else None
 
     def record(self, record: SplitRecord) -> None:
@@ -90,10 +95,10 @@ class DirectoryLedger:
         files = [self._relative(path) for path in record.files]
         earlier = self._records.get(record.split)
         if earlier is not None:
-            self._directory.remove(sorted(set(_record(self._unpacked(earlier)).files) - set(files)))
-        line = orjson.dumps([record.split, record.version, files, record.stats])
-        self._records[record.split] = self._packed(line)
-        self._pending.append(line)
+            self._directory.remove(sorted(set(self._unpacked(record.split, earlier).files) - set(files)))
+        record = replace(record, files=tuple(files))
+        self._records[record.split] = self._packed(record)
+        self._pending.append(_line(record))
         now = self._clock()
         waited = now - self._flushed
         if len(self._pending) >= _MOST_PENDING or waited >= max(_SHORTEST, _SHARE * (now - self._begun)):
@@ -111,7 +116,7 @@ class DirectoryLedger:
         self.flush()
         segments = self._segments()
         if len(segments) > 1 or self.skipped:
-            self._write([self._unpacked(packed) for packed in self._records.values()])
+            self._write([_line(self._unpacked(split, packed)) for split, packed in self._records.items()])
             self._directory.remove(segments)
 
     def _segments(self) -> list[str]:
@@ -132,15 +137,21 @@ class DirectoryLedger:
                 record = _record(line)
                 self._records.pop(record.split, None)
                 if all(file in there for file in record.files):
-                    self._records[record.split] = self._packed(line)
+                    self._records[record.split] = self._packed(record)
 
-    def _packed(self, line: bytes) -> bytes:
-        self._example = self._example or line
-        packer = zlib.compressobj(zdict=self._example)
-        return packer.compress(line) + packer.flush()
+    def _packed(self, record: SplitRecord) -> bytes:
+        """A record without its split and the names of its figures, which are the same for all splits."""
+        shape = tuple(tuple((key, each[key] if key == "name" else None) for key in each) for each in record.stats)
+        number = self._shapes.setdefault(shape, len(self._shapes))
+        figures = [value for each in record.stats for key, value in each.items() if key != "name"]
+        return zlib.compress(orjson.dumps([number, record.version, record.files, figures]), wbits=-15)
 
-    def _unpacked(self, packed: bytes) -> bytes:
-        return zlib.decompressobj(zdict=self._example).decompress(packed)
+    def _unpacked(self, split: str, packed: bytes) -> SplitRecord:
+        number, version, files, figures = orjson.loads(zlib.decompress(packed, wbits=-15))
+        values = iter(figures)
+        shape = next(islice(self._shapes, number, None))
+        stats = tuple({key: next(values) if name is None else name for key, name in each} for each in shape)
+        return SplitRecord(split, version, tuple(files), stats)
 
     def _relative(self, path: str) -> str:
         return path.removeprefix(self._directory.address.rstrip("/") + "/")
@@ -162,6 +173,10 @@ def _lines(data: bytes) -> list[bytes] | None:
     except (ValueError, TypeError):
         return None
     return lines
+
+
+def _line(record: SplitRecord) -> bytes:
+    return orjson.dumps([record.split, record.version, record.files, record.stats])
 
 
 def _record(line: bytes) -> SplitRecord:

@@ -38,13 +38,14 @@ class ParagraphSignals(NamedTuple):
     """The paragraphs of each text, which is what stands between two newlines in a row, blank or not.
 
     ``characters`` is their length together, ``unique`` how many different ones there are, ``unique_characters``
-    the length of these.
+    the length of these; ``blank`` is 1 for a text of whitespace only, else 0.
     """
 
     total: npt.NDArray[np.int64]
     characters: npt.NDArray[np.int64]
     unique: npt.NDArray[np.int64]
     unique_characters: npt.NDArray[np.int64]
+    blank: npt.NDArray[np.int64]
 
 
 @njit(**OPTIONS)
@@ -89,14 +90,12 @@ def _is_trailing(data, start, stop):
     """Whether a line, stripped, ends with one of the ellipsis marks."""
     last = data[stop - 1]
     if last == 0x2E:
-        return _is_dots(data, start, stop) or (
-            stop - start > 2 and data[stop - 2] == 0x2E and _says_read_more(data, start, stop - 2)
-        )
+        return _is_dots(data, start, stop) or (data[stop - 2] == 0x2E and _says_read_more(data, start, stop - 2))
     if last == 0xA6:
         return _is_dots(data, start, stop)
     if last == 0x5D or last == 0x29:
         opening = 0x5B if last == 0x5D else 0x28
-        return _is_dots(data, start, stop - 1) and stop - start > 4 and data[stop - 5 + 0] == opening and True
+        return _is_dots(data, start + 1, stop - 1) and data[stop - 5] == opening
     if last == 0xBB:
         return stop - start > 2 and data[stop - 2] == 0xC2 and data[stop - 3] == 0x2D
     return _says_read_more(data, start, stop)
@@ -121,6 +120,42 @@ def _unique(hashes, lengths, count, table):
 
 
 @njit(**OPTIONS)
+def _after_spaces(data, start, stop):
+    """Where the first character stands that is not whitespace; ``stop`` if there is none."""
+    while start < stop:
+        width = space_width(data, start, stop)
+        if width == 0:
+            break
+        start += width
+    return start
+
+
+@njit(**OPTIONS)
+def _before_spaces(data, start, stop):
+    """Where the last character ends that is not whitespace; there must be one from ``start`` on."""
+    width = space_width_before(data, start, stop)
+    while width > 0:
+        stop -= width
+        width = space_width_before(data, start, stop)
+    return stop
+
+
+@njit(**OPTIONS)
+def _line_end(data, start, stop):
+    while start < stop and data[np.uint64(start)] != _NEWLINE:
+        start += 1
+    return start
+
+
+@njit(**OPTIONS)
+def _paragraph_end(data, start, stop):
+    end = _line_end(data, start, stop)
+    while end < stop and not (end + 1 < stop and data[end + 1] == _NEWLINE):
+        end = _line_end(data, end + 1, stop)
+    return end
+
+
+@njit(**OPTIONS)
 def _lines(offsets, data, rows, out):
     room = longest(offsets, rows) // 2 + 1
     hashes, lengths = np.empty(room, np.uint64), np.empty(room, np.int64)
@@ -130,27 +165,15 @@ def _lines(offsets, data, rows, out):
         ascii_only = count_characters(data, at, stop) == stop - at
         total = characters = bulleted = trailing = unended = 0
         while at < stop:
-            start = at
-            while at < stop and data[at] != _NEWLINE:
-                at += 1
-            end = at
-            at += 1
-            first = start
-            while first < end:
-                width = space_width(data, first, end)
-                if width == 0:
-                    break
-                first += width
+            start, end = at, _line_end(data, at, stop)
+            at = end + 1
+            first = _after_spaces(data, start, end)
             if first == end:
                 continue
-            last = end
-            width = space_width_before(data, first, last)
-            while width > 0:
-                last -= width
-                width = space_width_before(data, first, last)
-            hashes[total] = hash_bytes(data, start, end)
-            lengths[total] = end - start if ascii_only else count_characters(data, start, end)
-            characters += lengths[total]
+            last = _before_spaces(data, first, end)
+            length = end - start if ascii_only else count_characters(data, start, end)
+            hashes[total], lengths[total] = hash_bytes(data, start, end), length
+            characters += length
             total += 1
             bulleted += _is_bullet(data, first, last)
             trailing += _is_trailing(data, first, last)
@@ -166,21 +189,17 @@ def _paragraphs(offsets, data, rows, out):
     hashes, lengths = np.empty(room, np.uint64), np.empty(room, np.int64)
     table = np.empty(1 << table_bits(room), np.int32)
     for place in range(rows.size):
-        at, stop = offsets[rows[place]], offsets[rows[place] + 1]
-        ascii_only = count_characters(data, at, stop) == stop - at
+        start, stop = offsets[rows[place]], offsets[rows[place] + 1]
+        out[4, place] = _after_spaces(data, start, stop) == stop
+        ascii_only = count_characters(data, start, stop) == stop - start
         total = characters = 0
-        start = at
         while start <= stop:
-            while at < stop and not (data[at] == _NEWLINE and at + 1 < stop and data[at + 1] == _NEWLINE):
-                at += 1
-            hashes[total] = hash_bytes(data, start, at)
-            lengths[total] = at - start if ascii_only else count_characters(data, start, at)
-            characters += lengths[total]
+            end = _paragraph_end(data, start, stop)
+            length = end - start if ascii_only else count_characters(data, start, end)
+            hashes[total], lengths[total] = hash_bytes(data, start, end), length
+            characters += length
             total += 1
-            if at >= stop:
-                break
-            at += 2
-            start = at
+            start = end + 2 if end < stop else stop + 1
         out[0, place], out[1, place] = total, characters
         out[2, place], out[3, place] = _unique(hashes, lengths, total, table)
 
@@ -204,8 +223,8 @@ def paragraph_signals(offsets: Offsets, data: Bytes, rows: Rows) -> ParagraphSig
     >>> text = b"one\\n\\ntwo\\n\\none"
     >>> signals = paragraph_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]))
     >>> [int(count[0]) for count in signals]
-    [3, 9, 2, 6]
+    [3, 9, 2, 6, 0]
     """
-    out = np.empty((4, rows.size), np.int64)
+    out = np.empty((5, rows.size), np.int64)
     _paragraphs(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
     return ParagraphSignals(*out)

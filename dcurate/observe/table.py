@@ -19,15 +19,18 @@ from dcurate.core.events import StageStats
 from dcurate.core.report import RunReport
 from dcurate.observe.progress import many, seconds_text
 
-#: Terminals narrower than this are shown fewer columns.
-WIDE = 104
+_ANY_WIDTH = 1000
 
 _IN_ONE_PASS = "·"
 
 
 @dataclass(frozen=True)
 class _Column:
-    """A column of the table: what it shows of a stage, and what of the whole run."""
+    """A column of the table: what it shows of a stage, and what of the whole run.
+
+    Attributes:
+        wide: left out where the table would not fit.
+    """
 
     title: str
     of_stage: Callable[[StageStats], str]
@@ -44,7 +47,10 @@ class ReportTable:
     report: RunReport
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield _table(self.report, options.max_width)
+        table = _table(self.report, _COLUMNS)
+        if console.measure(table, options=options.update(width=_ANY_WIDTH)).minimum > options.max_width:
+            table = _table(self.report, [column for column in _COLUMNS if not column.wide])
+        yield table
         yield Text("\n".join(_notes(self.report.stages)), style="dim")
         yield Text()
         yield _places(self.report)
@@ -80,7 +86,7 @@ def write_report(report: RunReport, directory: str) -> None:
             files.pipe_file(target, content.encode())
 
 
-def _table(report: RunReport, width: int) -> Table:
+def _table(report: RunReport, columns: Sequence[_Column]) -> Table:
     table = Table(
         title=f"{report.pipeline}: {report.mode}, run {report.run}",
         title_justify="left",
@@ -90,7 +96,6 @@ def _table(report: RunReport, width: int) -> Table:
         footer_style="bold",
         padding=(0, 1, 0, 0),
     )
-    columns = [column for column in _COLUMNS if width >= WIDE or not column.wide]
     for column in columns:
         table.add_column(
             column.title,

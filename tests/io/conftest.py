@@ -61,7 +61,7 @@ def bucket(s3_server):
     options = {
         "key": "test",
         "secret": "test",
-        "client_kwargs": {"endpoint_url": s3_server, "region_name": "us-east-1"},
+        "client_kwargs": {"endpoint_url": s3_server},
     }
     name = f"b{uuid.uuid4().hex[:12]}"
     fsspec.filesystem("s3", **options).mkdir(name)

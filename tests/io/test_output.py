@@ -155,7 +155,7 @@ def test_a_path_that_is_a_file_is_refused(tmp_path):
     with pytest.raises(DataError) as refusal:
         write(tmp_path / "file", "a")
     assert str(refusal.value) == f"'{tmp_path}/file' is a file, and output goes to a directory; name another path"
-    with pytest.raises(DataError, match="cannot write '.*': Not a directory"):
+    with pytest.raises(DataError, match="cannot list '.*/file/below': Not a directory"):
         write(tmp_path / "file/below", "a")
 
 

@@ -1,0 +1,112 @@
+"""What a filter is: a score for a document, and which scores to keep."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.errors import PipelineError
+from dcurate.text.signals import Needs, Signals, text_as_column
+
+Scores = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+
+
+class DocumentFilter(ABC):
+    """A rule that scores documents one by one in Python; subclass it for rules of your own.
+
+    The name is the class name in snake case unless you set ``self._name``. A document whose text is null is
+    scored as an empty one. Where a rule needs a model, load it in the hooks below, never in the constructor.
+
+    >>> class TooShort(DocumentFilter):
+    ...     def score_document(self, text):
+    ...         return len(text)
+    ...     def keep_document(self, score):
+    ...         return score > 3
+    >>> TooShort().name, TooShort().keep_document(TooShort().score_document("tiny"))
+    ('too_short', True)
+    """
+
+    _name: str = ""
+
+    @property
+    def name(self) -> str:
+        """What its stage and its reason for dropping rows are called."""
+        return self._name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
+
+    @abstractmethod
+    def score_document(self, text: str) -> Any:
+        """The score of a text: a number, or anything that a column can hold."""
+
+    @abstractmethod
+    def keep_document(self, score: Any) -> bool:
+        """Whether a document with this score stays."""
+
+    def model_check_or_download(self) -> None:
+        """Called once per host before any document is scored there."""
+        return
+
+    def load_model(self) -> None:
+        """Called once per slot before it scores documents."""
+        return
+
+    def load_tokenizer(self) -> None:
+        """Called once per slot before it scores documents, after `load_model`."""
+        return
+
+
+class SignalFilter(DocumentFilter):
+    """A rule over signals that compiled kernels compute for a whole column at once.
+
+    Neighbouring stages of such filters share one pass over the text. `score_document` runs the same kernels
+    on one text, so both ways give the same score.
+    """
+
+    @property
+    @abstractmethod
+    def needs(self) -> Needs:
+        """The signals that `score` looks at."""
+
+    @abstractmethod
+    def score(self, signals: Signals) -> Scores:
+        """The scores of all the texts, in order."""
+
+    @abstractmethod
+    def keep(self, scores: Scores) -> Mask:
+        """Where the scores are such that the document stays."""
+
+    @final
+    def score_document(self, text: str) -> Any:
+        return self.score(Signals(text_as_column(text or ""), self.needs))[0].item()
+
+    @final
+    def keep_document(self, score: Any) -> bool:
+        return bool(self.keep(np.asarray(score)))
+
+
+def ratio(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64], otherwise: float) -> npt.NDArray[np.float64]:
+    """``part / whole``, and ``otherwise`` where the whole is 0.
+
+    >>> ratio(np.array([1, 0]), np.array([2, 0]), 1.0)
+    array([0.5, 1. ])
+    """
+    result = np.full(len(whole), otherwise)
+    np.divide(part, whole, out=result, where=whole > 0)
+    return result
+
+
+def check_language(name: str, lang: str) -> None:
+    """Refuse languages whose words are not separated by spaces.
+
+    Raises:
+        PipelineError: Chinese or Japanese.
+    """
+    if lang.lower() in ("zh", "ja"):
+        raise PipelineError(
+            f"{name}: words of lang={lang!r} cannot be found by spaces, and splitting it comes later with the 'lang' extra; "
+            "leave the filter out for such texts"
+        )

@@ -1,0 +1,1 @@
+"""Filters by what they look at: characters, words, lines, repetition."""

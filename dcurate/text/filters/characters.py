@@ -1,0 +1,97 @@
+"""Filters that count characters by class. A text without characters scores 1.0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
+from dcurate.text.signals import Needs, Signals
+
+
+@dataclass(frozen=True)
+class NonAlphaNumericFilter(SignalFilter):
+    """Drops texts of which too much is neither ``[a-zA-Z0-9]`` nor one of newline, ``? ! , .``; for English (Gopher).
+
+    >>> NonAlphaNumericFilter().score_document("ab&%")
+    0.5
+    """
+
+    max_non_alpha_numeric_to_text_ratio: float = 0.25
+    _name = "alpha_numeric"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("characters")
+
+    def score(self, signals: Signals) -> Scores:
+        counts = signals.characters
+        return ratio(counts.total - counts.plain, counts.total, 1.0)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_non_alpha_numeric_to_text_ratio
+
+
+@dataclass(frozen=True)
+class NumbersFilter(SignalFilter):
+    """Drops texts of which too much is digits, ``0`` to ``9``.
+
+    >>> NumbersFilter().score_document("in 1969")
+    0.5714285714285714
+    """
+
+    max_number_to_text_ratio: float = 0.15
+    _name = "numbers_ratio"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("characters")
+
+    def score(self, signals: Signals) -> Scores:
+        return ratio(signals.characters.digits, signals.characters.total, 1.0)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_number_to_text_ratio
+
+
+@dataclass(frozen=True)
+class WhiteSpaceFilter(SignalFilter):
+    r"""Drops texts of which too much is space, ``\t``, ``\n``, ``\r`` or ``\b``, at the ends too.
+
+    >>> WhiteSpaceFilter().score_document("a b ")
+    0.5
+    """
+
+    max_white_space_ratio: float = 0.25
+    _name = "white_space"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("characters")
+
+    def score(self, signals: Signals) -> Scores:
+        return ratio(signals.characters.blanks, signals.characters.total, 1.0)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_white_space_ratio
+
+
+@dataclass(frozen=True)
+class ParenthesesFilter(SignalFilter):
+    """Drops texts of which too much is brackets: ``{ } ⟨ ⟩ [ ] ( )``.
+
+    >>> ParenthesesFilter().score_document("f(x)")
+    0.5
+    """
+
+    max_parentheses_ratio: float = 0.1
+    _name = "parentheses_ratio"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("characters")
+
+    def score(self, signals: Signals) -> Scores:
+        return ratio(signals.characters.brackets, signals.characters.total, 1.0)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_parentheses_ratio

@@ -1,0 +1,76 @@
+"""Filters that look at how lines begin and end. A line is not blank; a text without lines scores 1.0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
+from dcurate.text.signals import Needs, Signals
+
+
+@dataclass(frozen=True)
+class BulletsFilter(SignalFilter):
+    """Drops texts of which too many lines begin with a bullet, one of ``•‣⁃⁌⁍∙○●◘◦⦾⦿`` (Gopher).
+
+    >>> BulletsFilter().score_document("Buy:\\n  • milk")
+    0.5
+    """
+
+    max_bullet_lines_ratio: float = 0.9
+    _name = "bullet_ratio"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("lines")
+
+    def score(self, signals: Signals) -> Scores:
+        return ratio(signals.lines.bulleted, signals.lines.total, 1.0)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_bullet_lines_ratio
+
+
+@dataclass(frozen=True)
+class PunctuationFilter(SignalFilter):
+    """Drops texts of which too many lines do not end with one of ``. ? ! " '`` (C4).
+
+    >>> PunctuationFilter().score_document("Title\\nA sentence.")
+    0.5
+    """
+
+    max_num_sentences_without_endmark_ratio: float = 0.85
+    _name = "punctuation"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("lines")
+
+    def score(self, signals: Signals) -> Scores:
+        return ratio(signals.lines.unended, signals.lines.total, 1.0)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_num_sentences_without_endmark_ratio
+
+
+@dataclass(frozen=True)
+class EllipsisFilter(SignalFilter):
+    """Drops texts of which too many lines trail off (C4).
+
+    They do so with ``...  [...]  …  (...)  […]  -»``, "read more" or "read more..", in any case.
+
+    >>> EllipsisFilter().score_document("It was...\\nOr was it?")
+    0.5
+    """
+
+    max_num_lines_ending_with_ellipsis_ratio: float = 0.3
+    _name = "ellipsis"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("lines")
+
+    def score(self, signals: Signals) -> Scores:
+        return ratio(signals.lines.trailing, signals.lines.total, 1.0)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_num_lines_ending_with_ellipsis_ratio

@@ -1,0 +1,178 @@
+"""Filters that drop texts which say the same again (Gopher, table A1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.errors import PipelineError
+from dcurate.text.filter import Mask, Scores, SignalFilter, check_language, ratio
+from dcurate.text.signals import Needs, Signals
+
+
+@dataclass(frozen=True)
+class RepeatedLinesFilter(SignalFilter):
+    """Drops texts of which too few lines are different; the argument is that least share. Without lines: 0.0.
+
+    >>> RepeatedLinesFilter().score_document("so\\nso")
+    0.5
+    """
+
+    max_repeated_line_fraction: float = 0.7
+    _name = "repeated_lines"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("lines")
+
+    def score(self, signals: Signals) -> Scores:
+        return ratio(signals.lines.unique, signals.lines.total, 0.0)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores >= self.max_repeated_line_fraction
+
+
+@dataclass(frozen=True)
+class RepeatedLinesByCharFilter(SignalFilter):
+    """Drops texts whose different lines hold too few of the characters of all lines. Without lines: 0.0.
+
+    >>> RepeatedLinesByCharFilter().score_document("aaa\\nb\\nb")
+    0.8
+    """
+
+    max_repeated_lines_char_ratio: float = 0.8
+    _name = "repeated_lines_char"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("lines")
+
+    def score(self, signals: Signals) -> Scores:
+        return ratio(signals.lines.unique_characters, signals.lines.characters, 0.0)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores >= self.max_repeated_lines_char_ratio
+
+
+@dataclass(frozen=True)
+class RepeatedParagraphsFilter(SignalFilter):
+    """Drops texts of which too few paragraphs are different; the argument is that least share. A blank text: 0.0.
+
+    >>> RepeatedParagraphsFilter().score_document("so\\n\\nso")
+    0.5
+    """
+
+    max_repeated_paragraphs_ratio: float = 0.7
+    _name = "repeated_paragraphs"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("paragraphs")
+
+    def score(self, signals: Signals) -> Scores:
+        paragraphs = signals.paragraphs
+        return np.where(paragraphs.blank, 0.0, ratio(paragraphs.unique, paragraphs.total, 0.0))
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores >= self.max_repeated_paragraphs_ratio
+
+
+@dataclass(frozen=True)
+class RepeatedParagraphsByCharFilter(SignalFilter):
+    """Drops texts whose different paragraphs hold too few of the characters of all. Without any characters: 0.0.
+
+    >>> RepeatedParagraphsByCharFilter().score_document("aaa\\n\\nb\\n\\nb")
+    0.8
+    """
+
+    max_repeated_paragraphs_char_ratio: float = 0.8
+    _name = "repeated_paragraphs_char"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("paragraphs")
+
+    def score(self, signals: Signals) -> Scores:
+        return ratio(signals.paragraphs.unique_characters, signals.paragraphs.characters, 0.0)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores >= self.max_repeated_paragraphs_char_ratio
+
+
+@dataclass(frozen=True)
+class RepeatingTopNGramsFilter(SignalFilter):
+    """Drops texts that shrink too much when their most frequent n-gram of words is removed.
+
+    The n-gram's words are joined by one space and removed wherever that string occurs, inside words too. Of n-grams
+    equally frequent the one that occurs first counts. A text of fewer than n words scores 1.0.
+
+    >>> RepeatingTopNGramsFilter(n=2).score_document("so it goes and so it went")
+    0.4
+    """
+
+    n: int = 2
+    max_repeating_ngram_ratio: float = 0.2
+    lang: str = "en"
+
+    def __post_init__(self) -> None:
+        _check_size(self, self.n)
+        check_language(self.name, self.lang)
+
+    @property
+    def name(self) -> str:
+        return f"repeating_top_{self.n}grams"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("characters", removed=self.n)
+
+    def score(self, signals: Signals) -> Scores:
+        return _share(signals.ngrams.removed[self.n], signals)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_repeating_ngram_ratio
+
+
+@dataclass(frozen=True)
+class RepeatingDuplicateNGramsFilter(SignalFilter):
+    """Drops texts of which too much is n-grams of words that occurred before.
+
+    Characters of repeated n-grams and the spaces in them are counted, none twice. A text of fewer than n words
+    scores 1.0.
+
+    >>> RepeatingDuplicateNGramsFilter(n=2).score_document("so it goes so it went")
+    0.23809523809523808
+    """
+
+    n: int = 2
+    max_repeating_duplicate_ngram_ratio: float = 0.2
+    lang: str = "en"
+
+    def __post_init__(self) -> None:
+        _check_size(self, self.n)
+        check_language(self.name, self.lang)
+
+    @property
+    def name(self) -> str:
+        return f"repeating_dup_{self.n}gram"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("characters", repeated=self.n)
+
+    def score(self, signals: Signals) -> Scores:
+        return _share(signals.ngrams.repeated[self.n], signals)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_repeating_duplicate_ngram_ratio
+
+
+def _share(characters: npt.NDArray[np.int64], signals: Signals) -> Scores:
+    return np.where(characters < 0, 1.0, ratio(characters, signals.characters.total, 1.0))
+
+
+def _check_size(rule: SignalFilter, n: int) -> None:
+    if n < 1:
+        raise PipelineError(f"{type(rule).__name__}: n={n} must be at least 1")

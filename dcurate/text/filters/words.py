@@ -1,0 +1,177 @@
+"""Filters that look at words: what ``str.split`` gives."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dcurate.text.filter import Mask, Scores, SignalFilter, check_language, ratio
+from dcurate.text.signals import Needs, Signals
+
+
+@dataclass(frozen=True)
+class WordCountFilter(SignalFilter):
+    """Drops texts of too few or too many words.
+
+    >>> WordCountFilter().score_document("three short words")
+    3
+    """
+
+    min_words: int = 50
+    max_words: int = 100000
+    lang: str = "en"
+    _name = "word_count"
+
+    def __post_init__(self) -> None:
+        check_language(self.name, self.lang)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("words")
+
+    def score(self, signals: Signals) -> Scores:
+        return signals.words.total
+
+    def keep(self, scores: Scores) -> Mask:
+        return (scores >= self.min_words) & (scores <= self.max_words)
+
+
+@dataclass(frozen=True)
+class MeanWordLengthFilter(SignalFilter):
+    """Drops texts whose words are too short or too long on average; a text without words scores 0.0 (Gopher).
+
+    >>> MeanWordLengthFilter().score_document("an apple")
+    3.5
+    """
+
+    min_mean_word_length: float = 3
+    max_mean_word_length: float = 10
+    lang: str = "en"
+    _name = "mean_word_length"
+
+    def __post_init__(self) -> None:
+        check_language(self.name, self.lang)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("words")
+
+    def score(self, signals: Signals) -> Scores:
+        return ratio(signals.words.characters, signals.words.total, 0.0)
+
+    def keep(self, scores: Scores) -> Mask:
+        return (scores >= self.min_mean_word_length) & (scores <= self.max_mean_word_length)
+
+
+@dataclass(frozen=True)
+class LongWordFilter(SignalFilter):
+    """Drops texts with a word that is too long, such as minified code; without words, the score is one too many (C4).
+
+    >>> LongWordFilter().score_document("an apple")
+    5
+    """
+
+    max_word_length: int = 1000
+    lang: str = "en"
+    _name = "max_word_length"
+
+    def __post_init__(self) -> None:
+        check_language(self.name, self.lang)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("words")
+
+    def score(self, signals: Signals) -> Scores:
+        return np.where(signals.words.total > 0, signals.words.longest, self.max_word_length + 1)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_word_length
+
+
+@dataclass(frozen=True)
+class SymbolsToWordsFilter(SignalFilter):
+    """Drops texts of which too many words are symbols; a text without words scores 1.0 (Gopher).
+
+    A symbol is an ellipsis mark (``...  [...]  …  (...)  […]  -»``), or a word with more runs of ``#`` than half
+    its characters.
+
+    >>> SymbolsToWordsFilter().score_document("and so on ...")
+    0.25
+    """
+
+    max_symbol_to_word_ratio: float = 0.1
+    lang: str = "en"
+    _name = "symbol_to_word"
+
+    def __post_init__(self) -> None:
+        check_language(self.name, self.lang)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("words")
+
+    def score(self, signals: Signals) -> Scores:
+        return ratio(signals.words.symbolic, signals.words.total, 1.0)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_symbol_to_word_ratio
+
+
+@dataclass(frozen=True)
+class CommonEnglishWordsFilter(SignalFilter):
+    """Drops texts with fewer than a few of the words the, be, to, of, and, that, have, with, in lower case (Gopher).
+
+    Args:
+        min_num_common_words: how many are enough.
+        stop_at_false: count no further than that.
+
+    >>> CommonEnglishWordsFilter().score_document("to be or not to be")
+    2
+    >>> CommonEnglishWordsFilter(stop_at_false=False).score_document("to be or not to be")
+    4
+    """
+
+    min_num_common_words: int = 2
+    stop_at_false: bool = True
+    _name = "common_english_words"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("words")
+
+    def score(self, signals: Signals) -> Scores:
+        if not self.stop_at_false:
+            return signals.words.common
+        return np.minimum(signals.words.common, max(math.ceil(self.min_num_common_words), 0))
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores >= self.min_num_common_words
+
+
+@dataclass(frozen=True)
+class WordsWithoutAlphabetsFilter(SignalFilter):
+    """Drops texts of which too few words have a letter, of any script; a text without words scores 0.0 (Gopher).
+
+    >>> WordsWithoutAlphabetsFilter().score_document("route 66")
+    0.5
+    """
+
+    min_words_with_alphabets: float = 0.8
+    lang: str = "en"
+    _name = "words_without_alphabets"
+
+    def __post_init__(self) -> None:
+        check_language(self.name, self.lang)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("words")
+
+    def score(self, signals: Signals) -> Scores:
+        return ratio(signals.words.lettered, signals.words.total, 0.0)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores >= self.min_words_with_alphabets

@@ -1,0 +1,129 @@
+"""The signals of a column of texts, each group computed once, when first asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.frames.text import TextColumn
+from dcurate.kernels.characters import CharacterSignals, character_signals
+from dcurate.kernels.lines import LineSignals, ParagraphSignals, line_signals, paragraph_signals
+from dcurate.kernels.ngrams import NgramSignals, ngram_signals
+from dcurate.kernels.words import WordSignals, word_signals
+
+Group = TypeVar("Group", CharacterSignals, WordSignals, LineSignals, ParagraphSignals)
+
+#: Groups of signals by name: `Signals` has an attribute for each.
+GROUPS = frozenset({"characters", "words", "lines", "paragraphs", "ngrams"})
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Which signals a filter looks at: groups by name, and n-grams by size.
+
+    Args:
+        groups: of ``characters``, ``words``, ``lines``, ``paragraphs``; ``ngrams`` follows from the sizes.
+        removed: sizes of n-grams of which the most frequent is looked at.
+        repeated: sizes of n-grams of which all that repeat are looked at.
+
+    >>> both = Needs.of("words") | Needs.of("characters", removed=2)
+    >>> sorted(both.groups), set(both.removed)
+    (['characters', 'ngrams', 'words'], {2})
+    """
+
+    groups: frozenset[str] = frozenset()
+    removed: frozenset[int] = frozenset()
+    repeated: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, *groups: str, removed: int = 0, repeated: int = 0) -> Needs:
+        """The groups, and n-grams of one size each where it is not 0."""
+        ngrams = {"ngrams"} if removed or repeated else set()
+        return cls(
+            frozenset(groups) | ngrams,
+            frozenset({removed} if removed else ()),
+            frozenset({repeated} if repeated else ()),
+        )
+
+    def __or__(self, other: Needs) -> Needs:
+        return Needs(self.groups | other.groups, self.removed | other.removed, self.repeated | other.repeated)
+
+
+class Signals:
+    """Signals of some of the texts of a column; every array has one value for each of these texts, in order.
+
+    Args:
+        column: the texts.
+        needs: what will be asked for; n-grams of all the sizes in it are found in one go.
+        rows: numbers of the texts that are looked at; all of them by default.
+    """
+
+    def __init__(self, column: TextColumn, needs: Needs, rows: npt.NDArray[np.int64] | None = None) -> None:
+        self.column = column
+        self.needs = needs
+        self.rows = np.arange(len(column), dtype=np.int64) if rows is None else rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def characters(self) -> CharacterSignals:
+        """Counts of characters by class."""
+        return character_signals(*self.column, self.rows)
+
+    @cached_property
+    def words(self) -> WordSignals:
+        """What the words are like."""
+        return word_signals(*self.column, self.rows)
+
+    @cached_property
+    def lines(self) -> LineSignals:
+        """What the lines are like."""
+        return line_signals(*self.column, self.rows)
+
+    @cached_property
+    def paragraphs(self) -> ParagraphSignals:
+        """What the paragraphs are like."""
+        return paragraph_signals(*self.column, self.rows)
+
+    @cached_property
+    def ngrams(self) -> NgramSignals:
+        """What n-grams of words repeat, of the sizes in ``needs``."""
+        return ngram_signals(*self.column, self.rows, self.needs.removed, self.needs.repeated)
+
+    def narrowed(self, mask: npt.NDArray[np.bool_]) -> Signals:
+        """The signals of the texts where ``mask`` is true; what is computed already is kept."""
+        narrow = Signals(self.column, self.needs, self.rows[mask])
+        for name in GROUPS & vars(self).keys():
+            vars(narrow)[name] = _narrowed(vars(self)[name], mask)
+        return narrow
+
+    def compute(self) -> None:
+        """Compute all that is in ``needs`` now: on a few texts this makes the kernels ready."""
+        for group in self.needs.groups:
+            getattr(self, group)
+
+
+def _narrowed(group: Any, mask: npt.NDArray[np.bool_]) -> Any:
+    if isinstance(group, NgramSignals):
+        return NgramSignals(*({size: values[mask] for size, values in kind.items()} for kind in group))
+    return type(group)(*(values[mask] for values in group))
+
+
+def text_as_column(text: str) -> TextColumn:
+    """A column of one text.
+
+    >>> len(text_as_column("é").data)
+    2
+    """
+    data = np.frombuffer(text.encode(errors="surrogatepass"), np.uint8)
+    return TextColumn(np.array([0, len(data)], np.int64), data)
+
+
+def warm(needs: Needs) -> None:
+    """Compile the kernels that compute these signals, or load them from numba's cache on disk."""
+    Signals(text_as_column("one two\n\none two"), needs).compute()

@@ -1,0 +1,28 @@
+"""A program that tests start, kill and start again: ``python -m tests.run.curate INPUT OUTPUT MODE``."""
+
+import sys
+
+from dcurate import DaskExecutor, ExactDuplicates, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
+from tests.stages import KeepEvery, OneByOne, Sleep
+
+
+def pipeline(source: str, output: str) -> Pipeline:
+    return Pipeline(
+        "curate",
+        stages=[
+            JsonlReader(source),
+            Sleep(0.02),
+            KeepEvery(5, 1).with_(name="drop_some"),
+            ExactDuplicates(),
+            OneByOne(),
+            Sleep(0.002).with_(name="nap", batch_size=4),
+            JsonlWriter(output),
+        ],
+    )
+
+
+if __name__ == "__main__":
+    _, source, output, mode = sys.argv
+    cluster = None if mode == "inline" else LocalCluster(n_workers=2, gpus=False)
+    executor = InlineExecutor() if cluster is None else DaskExecutor({"execution_mode": mode}, cluster)
+    pipeline(source, output).run(executor, resume=True)
