@@ -58,7 +58,7 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
     if meta is None:
         meta = _processed(ddf._meta, payload, BatchKey("meta"))
         if meta is None:
-            raise PipelineError("the stages answer None for a frame without rows; give apply() an empty frame as meta=")
+            raise PipelineError("the stages make nothing of a frame without rows; give apply() an empty frame as meta=")
     return ddf.map_partitions(_apply_partition, payload, meta, meta=meta).clear_divisions()
 
 

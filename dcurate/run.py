@@ -227,8 +227,7 @@ class _Run:
                 folders.append(url)
             yield from self._carry(session, stages, last=True)
             for url in folders:
-                folder = Directory(url, self._options)
-                folder.remove(list(folder.files(own=True)))
+                Directory(url, self._options).clear()
 
     @property
     def _options(self) -> Mapping[str, Any]:

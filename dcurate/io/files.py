@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from fsspec.core import has_magic
@@ -100,14 +101,22 @@ def list_files(file_paths: str | list[str], kind: Format, options: Mapping[str, 
     return sorted(_distinct(list(found.values())), key=lambda file: file.name)
 
 
-def shown_name(path: str, file_paths: str | list[str], options: Mapping[str, Any] | None) -> str:
+def shown_name(path: str, file_paths: str | list[str]) -> str:
     """What a file is called in messages: its path below the directory or glob that it was found by."""
-    for given in as_list(file_paths):
-        store, root = stores.opened(given, options)
-        prefix = stores.full_address(store, _fixed_prefix(root) if has_magic(root) else root).rstrip("/") + "/"
+    for prefix in _prefixes(tuple(as_list(file_paths))):
         if path.startswith(prefix):
             return path[len(prefix) :]
     return path.rpartition("/")[2]
+
+
+@lru_cache(maxsize=16)
+def _prefixes(file_paths: tuple[str, ...]) -> tuple[str, ...]:
+    prefixes = []
+    for path in file_paths:
+        local = path if "://" not in path else path.removeprefix("file://").removeprefix("local://")
+        address = path if "://" in local else os.path.abspath(local)
+        prefixes.append((_fixed_prefix(address) if has_magic(address) else address).rstrip("/") + "/")
+    return tuple(dict.fromkeys(prefixes))
 
 
 def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Iterator[SourceFile]:

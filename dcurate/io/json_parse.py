@@ -93,7 +93,7 @@ def _read(data: bytes, schema: pa.Schema, behavior: str) -> pa.Table | None:
         table = pj.read_json(pa.BufferReader(data), read_options=options, parse_options=parsing)
         table.validate(full=True)
         "".join(table.column_names).encode()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeError):
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeError, OverflowError):
         return None
     return table
 

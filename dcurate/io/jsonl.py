@@ -13,7 +13,7 @@ from fsspec.implementations.local import LocalFileSystem
 from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk
+from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk, unified
 from dcurate.io import files, json_text, stores
 from dcurate.io.compression import ending_for, ending_of, head, packing, unpack
 from dcurate.io.json_parse import BadLine, Wanted, parse_clean, parse_lines
@@ -194,7 +194,8 @@ class JsonlReader(FileReader):
         except TypeConflict as conflict:
             if self.on_bad_line == "raise":
                 raise self._clash(conflict, name) from conflict
-            return shape.joined([column for column in schema if column.name != conflict.column], name)
+            same = [column for column in schema if unified(shape.types.get(column.name, pa.null()), column.type)]
+            return shape.joined(same, name)
 
     def _check_read_kwargs(self, kwargs: dict[str, Any]) -> None:
         taken = {"lines": True, "orient": "records"}

@@ -98,7 +98,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         return {name: value for name, value in (self.read_kwargs or {}).items() if name != "storage_options"}
 
     def _named(self, part: FilePart) -> str:
-        return shown_name(part.path, self.file_paths, self._options())
+        return shown_name(part.path, self.file_paths)
 
     def _store(self, path: str) -> tuple[Any, str]:
         return stores.opened(path, self._options())

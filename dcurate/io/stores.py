@@ -7,7 +7,7 @@ import os
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -109,6 +109,13 @@ class Directory:
                 _remove_empty(parent, root)
         store.invalidate_cache()
 
+    def clear(self) -> None:
+        """Delete the directory and all that is in it; it is fine if it is gone already."""
+        store, root = self._opened()
+        with told("delete", self.url), suppress(FileNotFoundError):
+            store.rm(root, recursive=True)
+        store.invalidate_cache()
+
     @contextmanager
     def writing(self, name: str, scratch: str = TMP) -> Iterator[BinaryIO]:
         """A file to write to that appears under its name whole, or not at all.
@@ -208,6 +215,8 @@ def _walk_local(path: str, skip: Callable[[str], bool], above: frozenset[str]) -
         elif child.is_file():
             status = child.stat()
             yield Entry(child.path, status.st_size, f"{status.st_size}-{status.st_mtime}")
+        elif child.is_symlink() and not os.path.exists(child.path):
+            yield Entry(child.path, 0, "")  # reading it says that it is not there; leaving it out would not
 
 
 @contextmanager

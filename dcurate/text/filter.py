@@ -36,7 +36,9 @@ class DocumentFilter(ABC):
     @property
     def name(self) -> str:
         """What its stage and its reason for dropping rows are called."""
-        return self._name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
+        return (
+            self._name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
+        )
 
     @abstractmethod
     def score_document(self, text: str) -> Any:

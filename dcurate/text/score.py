@@ -2,100 +2,31 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeAlias
-
-import numpy as np
+from typing import Any, TypeAlias
 
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
-from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.filter import DocumentFilter, SignalFilter
 from dcurate.text.passes import Pass
-from dcurate.text.signals import Needs, warm
+from dcurate.text.rules import (
+    Rule,
+    chain_name,
+    checked,
+    is_filter,
+    is_rule,
+    name_of,
+    needs_of,
+    one_each,
+    one_or_many,
+    own_each,
+    prepare_host,
+    prepare_slot,
+    unique,
+)
+from dcurate.text.signals import Needs
 
-ScoreFunction: TypeAlias = Callable[[Any], Any] | DocumentFilter
 AnyStage: TypeAlias = ProcessingStage[Any, Any]
-
-
-def name_of(rule: ScoreFunction) -> str:
-    """What a filter or a plain function is called in reports.
-
-    >>> name_of(len)
-    'len'
-    """
-    if isinstance(rule, DocumentFilter):
-        return rule.name
-    return str(rule.__name__) if inspect.isroutine(rule) else type(rule).__name__
-
-
-def one_or_many(value: Any) -> list[Any]:
-    """The list itself, or a list of the one value."""
-    return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def one_each(values: Any, count: int, what: str) -> list[Any]:
-    """One value for each of ``count`` rules: as given, or the one value for all of them.
-
-    Raises:
-        PipelineError: a list of another length.
-
-    >>> one_each(["text"], 2, "text_field")
-    ['text', 'text']
-    """
-    given = one_or_many(values)
-    if len(given) == 1:
-        return given * count
-    if len(given) != count:
-        raise PipelineError(f"{what} has {len(given)} entries for {count} functions; give one each, or one for all")
-    return given
-
-
-def _own_each(values: Any, count: int, what: str) -> list[str]:
-    """One name for each of ``count`` rules, none of them shared."""
-    given = one_or_many(values)
-    if len(given) != count or not all(isinstance(name, str) and name for name in given):
-        raise PipelineError(f"{what}={values!r} must name {count} column{'s' if count > 1 else ''}, one for each function")
-    return given
-
-
-def _checked(rules: Any, kinds: str, accepts: Callable[[Any], bool]) -> list[Any]:
-    given = one_or_many(rules)
-    if not given:
-        raise PipelineError(f"an empty list of functions; give at least one {kinds}")
-    for rule in given:
-        if isinstance(rule, type) or not accepts(rule):
-            hint = f"; make one of it: {rule.__name__}()" if isinstance(rule, type) else ""
-            raise PipelineError(f"{rule!r} is not a {kinds}{hint}")
-    return given
-
-
-def _chain_name(rules: list[Any], kind: str, given: str, default: str) -> str:
-    """The name of a stage: the one given, or the filter's, or what it chains."""
-    if given != default:
-        return given
-    if len(rules) > 1:
-        return f"{kind}_chain_of_" + "_".join(map(name_of, rules))
-    return rules[0].name if isinstance(rules[0], DocumentFilter) else given
-
-
-def _set_up_on_node(rules: Iterable[ScoreFunction]) -> None:
-    needs = Needs()
-    for rule in rules:
-        if isinstance(rule, SignalFilter):
-            needs |= rule.needs
-        elif isinstance(rule, DocumentFilter):
-            rule.model_check_or_download()
-    warm(needs)
-
-
-def _set_up(rules: Iterable[ScoreFunction]) -> None:
-    for rule in rules:
-        if isinstance(rule, DocumentFilter):
-            rule.load_model()
-            rule.load_tokenizer()
 
 
 @dataclass
@@ -118,20 +49,20 @@ class Score(ProcessingStage[DocumentBatch, DocumentBatch]):
     [2, 1]
     """
 
-    score_fn: ScoreFunction | list[ScoreFunction]
+    score_fn: Rule | list[Rule]
     score_field: str | list[str]
     text_field: str | list[str] = "text"
     name: str = "score_fn"
 
     def __post_init__(self) -> None:
         rules = self._rules
-        self.name = _chain_name(rules, "score", self.name, "score_fn")
-        _own_each(self.score_field, len(rules), "score_field")
+        self.name = chain_name(rules, "score", self.name, "score_fn")
+        own_each(self.score_field, len(rules), "score_field")
         one_each(self.text_field, len(rules), "text_field")
 
     @property
-    def _rules(self) -> list[ScoreFunction]:
-        return _checked(self.score_fn, "filter or function", callable_or_filter)
+    def _rules(self) -> list[Rule]:
+        return checked(self.score_fn, "filter or function", is_rule)
 
     @property
     def _text_fields(self) -> list[str]:
@@ -144,10 +75,10 @@ class Score(ProcessingStage[DocumentBatch, DocumentBatch]):
         return ["data"], unique(one_or_many(self.score_field))
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
-        _set_up_on_node(self._rules)
+        prepare_host(self._rules)
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
-        _set_up(self._rules)
+        prepare_slot(self._rules)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         rules = self._rules
@@ -174,20 +105,20 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
     ['b']
     """
 
-    filter_fn: ScoreFunction | list[ScoreFunction]
+    filter_fn: Rule | list[Rule]
     filter_field: str | list[str]
     invert: bool | list[bool] = False
     name: str = "filter_fn"
 
     def __post_init__(self) -> None:
         rules = self._rules
-        self.name = _chain_name(rules, "filter", self.name, "filter_fn")
-        _own_each(self.filter_field, len(rules), "filter_field")
+        self.name = chain_name(rules, "filter", self.name, "filter_fn")
+        own_each(self.filter_field, len(rules), "filter_field")
         one_each(self.invert, len(rules), "invert")
 
     @property
-    def _rules(self) -> list[ScoreFunction]:
-        return _checked(self.filter_fn, "filter or function", callable_or_filter)
+    def _rules(self) -> list[Rule]:
+        return checked(self.filter_fn, "filter or function", is_rule)
 
     def inputs(self) -> Spec:
         return ["data"], unique(one_or_many(self.filter_field))
@@ -200,5 +131,146 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
         run = Pass(task, Needs())
         inverts = one_each(self.invert, len(rules), "invert")
         for rule, field, invert in zip(rules, one_or_many(self.filter_field), inverts, strict=True):
-            run.drop(run.kept(rule, run.column(field, rule)) ^ invert, self.name, name_of(rule))
+            scores = run.numbers(field) if isinstance(rule, SignalFilter) else run.column(field)
+            run.drop(run.kept(rule, scores) ^ invert, self.name, name_of(rule))
         return run.result()
+
+
+@dataclass
+class ScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Scores each document and drops it if the score is bad.
+
+    Args:
+        filter_obj: the filter, or a list of filters applied in turn, each to what the one before it left.
+        text_field: the column that is scored; one for all, or a list.
+        score_field: a column to keep the score in, or None; for several filters a list of as many.
+        invert: keep what would be dropped, and the other way round; one for all, or a list.
+        name: of the stage; by default that of the filter.
+
+    Dropped rows leave the batch as rejected by this stage, with the name of the filter as the reason. Stages with
+    built-in filters that follow one another on the same column are merged into one that passes over the text once.
+
+    >>> import pandas as pd
+    >>> from dcurate.text.filters.words import WordCountFilter
+    >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["two words", "one"]}))
+    >>> kept = ScoreFilter(WordCountFilter(min_words=2), score_field="words").process(batch)
+    >>> kept.to_pandas().to_dict("records"), kept.rejections[0].reason
+    ([{'text': 'two words', 'words': 2}], 'word_count')
+    """
+
+    filter_obj: DocumentFilter | list[DocumentFilter]
+    text_field: str | list[str] = "text"
+    score_field: str | list[str] | list[str | None] | None = None
+    invert: bool | list[bool] = False
+    name: str = "score_filter"
+
+    def __post_init__(self) -> None:
+        rules = self.filters
+        self.name = chain_name(rules, "score_filter", self.name, "score_filter")
+        one_each(self.text_field, len(rules), "text_field")
+        one_each(self.invert, len(rules), "invert")
+        if isinstance(self.score_field, str):
+            own_each(self.score_field, len(rules), "score_field")
+        one_each(self.score_field, len(rules), "score_field")
+
+    @property
+    def filters(self) -> list[DocumentFilter]:
+        """The filters, in order."""
+        return checked(self.filter_obj, "filter", is_filter)
+
+    @property
+    def _text_fields(self) -> list[str]:
+        return one_each(self.text_field, len(self.filters), "text_field")
+
+    @property
+    def _score_fields(self) -> list[str | None]:
+        return one_each(self.score_field, len(self.filters), "score_field")
+
+    def inputs(self) -> Spec:
+        return ["data"], unique(self._text_fields)
+
+    def outputs(self) -> Spec:
+        return ["data"], unique(self._score_fields)
+
+    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
+        prepare_host(self.filters)
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        prepare_slot(self.filters)
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        run = Pass(task, needs_of(self.filters))
+        self.apply(run)
+        return run.result()
+
+    def apply(self, run: Pass) -> None:
+        """Score and drop in a pass that other stages may share."""
+        rules = self.filters
+        inverts = one_each(self.invert, len(rules), "invert")
+        for rule, text_field, score_field, invert in zip(
+            rules, self._text_fields, self._score_fields, inverts, strict=True
+        ):
+            scores = run.scores(rule, text_field)
+            if score_field is not None:
+                run.put(score_field, scores)
+            run.drop(run.kept(rule, scores) ^ invert, self.name, rule.name)
+
+    def merged_with(self, following: AnyStage) -> MergedScoreFilter | None:
+        return MergedScoreFilter((self,)).merged_with(following) if self.shared_field() is not None else None
+
+    def shared_field(self) -> str | None:
+        """The column that all of its filters look at, if they are built in and leave it as it is; else None."""
+        fields = set(self._text_fields)
+        if len(fields) > 1 or fields & set(self._score_fields):
+            return None
+        return fields.pop() if all(isinstance(rule, SignalFilter) for rule in self.filters) else None
+
+
+@dataclass
+class MergedScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """What several `ScoreFilter` stages do in turn, in one pass over the text.
+
+    Rows, score columns and rejections are those of the stages in turn: a row is dropped by the first filter, in the
+    order written, that it fails, and that filter's stage is named. Signals are computed when the first filter needs
+    them, for the rows that are left by then, and n-grams of all sizes together.
+    """
+
+    stages: tuple[ScoreFilter, ...]
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        self.name = self.name or "+".join(stage.name for stage in self.stages)
+        self.resources = self.stages[0].resources
+        self.batch_size = self.stages[0].batch_size
+
+    @property
+    def parts(self) -> tuple[AnyStage, ...]:
+        return self.stages
+
+    def inputs(self) -> Spec:
+        return ["data"], self.stages[0].inputs()[1]
+
+    def outputs(self) -> Spec:
+        return ["data"], unique(name for stage in self.stages for name in stage.outputs()[1])
+
+    def num_workers(self) -> int | None:
+        return self.stages[0].num_workers()
+
+    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
+        prepare_host(rule for stage in self.stages for rule in stage.filters)
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        run = Pass(task, needs_of(rule for stage in self.stages for rule in stage.filters))
+        for stage in self.stages:
+            stage.apply(run)
+        return run.result()
+
+    def merged_with(self, following: AnyStage) -> MergedScoreFilter | None:
+        if not isinstance(following, ScoreFilter) or following.shared_field() != self.stages[0].shared_field():
+            return None
+        alike = all(
+            (stage.resources, stage.batch_size, stage.num_workers())
+            == (following.resources, following.batch_size, following.num_workers())
+            for stage in self.stages
+        )
+        return MergedScoreFilter((*self.stages, following)) if alike else None

@@ -9,6 +9,7 @@ import time
 import urllib.request
 import uuid
 
+import fsspec
 import pytest
 
 
@@ -17,7 +18,8 @@ def small_disk(tmp_path):
     """A directory on a file system that holds one megabyte."""
     mounted = tmp_path / "small"
     mounted.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", mounted], capture_output=True).returncode:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", mounted]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("mounting needs root")
     yield mounted
     subprocess.run(["umount", "-l", mounted], check=True)
@@ -56,8 +58,6 @@ def s3_server():
 @pytest.fixture
 def bucket(s3_server):
     """A fresh bucket, and the storage_options to reach it."""
-    import fsspec
-
     options = {
         "key": "test",
         "secret": "test",

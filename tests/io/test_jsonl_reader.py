@@ -244,6 +244,20 @@ def test_files_of_different_types_are_refused_and_both_are_named(tmp_path):
     assert [batch.num_items for batch in batches] == [1, 0]
 
 
+def test_heads_that_clash_in_several_columns_are_no_reason_to_stop_in_quarantine(tmp_path):
+    put(tmp_path / "a.jsonl", b'{"a": 1, "b": 1, "c": 1}\n')
+    put(tmp_path / "b.jsonl", b'{"a": "x", "b": "x", "c": 2}\n')
+    reader = JsonlReader(str(tmp_path), on_bad_line="quarantine")
+    assert reader.columns() == ["a", "b", "c"]
+
+
+def test_a_link_to_a_file_that_is_gone_is_told(tmp_path):
+    put(tmp_path / "a.jsonl", b'{"a": 1}\n')
+    (tmp_path / "b.jsonl").symlink_to(tmp_path / "gone.jsonl")
+    with pytest.raises(DataError, match="cannot read '.*/b.jsonl': there is no such file or directory"):
+        read(tmp_path)
+
+
 def test_a_later_file_of_another_type_is_refused_when_it_is_read(tmp_path):
     put(tmp_path / "a.jsonl", b'{"id": 1}\n')
     reader = JsonlReader(str(tmp_path))

@@ -97,7 +97,7 @@ def test_what_is_not_there_is_told(bucket):
         JsonlReader(f"{url}/none", storage_options=options).columns()
     with pytest.raises(DataError, match="cannot list 's3://no-such-bucket-here/x': there is no such file or directory"):
         JsonlReader("s3://no-such-bucket-here/x", storage_options=options).columns()
-    with pytest.raises(DataError, match="cannot write 's3://no-such-bucket-here/x/_dcurate/output.json'"):
+    with pytest.raises(DataError, match="cannot list 's3://no-such-bucket-here/x': there is no such file or directory"):
         JsonlWriter("s3://no-such-bucket-here/x", storage_options=options).prepare(resume=False)
 
 

@@ -237,6 +237,13 @@ def test_partition_columns_become_directories_and_come_back(tmp_path):
     ]
     reader = ParquetReader(str(tmp_path), fields=["year", "t"], schema={"year": "int64"})
     assert reader.process(next(reader.splits())).data.schema.names == ["year", "t"]
+    only = ParquetReader(str(tmp_path), fields=["lang"])
+    assert sorted(str(row["lang"]) for s in only.splits() for row in only.process(s).data.to_pylist()) == [
+        "None",
+        "a/b c",
+        "en",
+        "en",
+    ]
     assert pq.read_table(tmp_path).shape == (4, 3)
 
 

@@ -1,0 +1,56 @@
+"""The stage that gives documents ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dcurate.core.stage import ProcessingStage, Spec
+from dcurate.errors import DataError
+from dcurate.frames.columns import with_text
+from dcurate.frames.document import DocumentBatch
+
+
+@dataclass
+class AddId(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Adds a column of ids that are unique in a data set and the same in every run over the same input.
+
+    Args:
+        id_field: the column.
+        id_prefix: what ids begin with, before an underscore; nothing by default.
+        overwrite: replace a column of that name instead of refusing.
+        name: of the stage.
+
+    An id is made of the digest of the batch's key and the number of the row: it depends neither on the worker that
+    made it nor on what else was running.
+
+    Raises:
+        DataError: the column is there already, or the batch has no key, which the engine gives it.
+
+    >>> from dcurate.core.batch import BatchKey
+    >>> import pandas as pd
+    >>> batch = DocumentBatch(key=BatchKey("a.jsonl"), data=pd.DataFrame({"text": ["x", "y"]}))
+    >>> AddId("id", id_prefix="web").process(batch).to_pandas()["id"].tolist()
+    ['web_3c0bba9fbe30_0', 'web_3c0bba9fbe30_1']
+    """
+
+    id_field: str
+    id_prefix: str | None = None
+    overwrite: bool = False
+    name: str = "add_id"
+
+    def inputs(self) -> Spec:
+        return ["data"], []
+
+    def outputs(self) -> Spec:
+        return ["data"], [self.id_field]
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        if self.id_field in task.get_columns() and not self.overwrite:
+            raise DataError(
+                f"column {self.id_field!r} is there already; give another id_field, or overwrite=True to replace it"
+            )
+        if task.key is None:
+            raise DataError(f"stage {self.name!r} makes ids of the batch's key, and this batch has none; give it a key")
+        start = f"{self.id_prefix}_{task.key.digest}_" if self.id_prefix else f"{task.key.digest}_"
+        ids = [f"{start}{row}" for row in range(task.num_items)]
+        return task.with_data(with_text(task.to_arrow(), self.id_field, ids))

@@ -1,0 +1,131 @@
+"""Modifiers of single documents."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from dcurate.text.modifier import DocumentModifier
+
+_NEWLINES = re.compile(r"\n{3,}")
+_WINDOWS_NEWLINES = re.compile(r"(?:\r\n){3,}")
+_URL = re.compile(r"https?://\S+|www\.\S+", re.IGNORECASE)
+_BOLD = re.compile(r"\*\*(.*?)\*\*")
+_ITALIC = re.compile(r"\*(.*?)\*")
+#: An underscore inside a word neither opens nor closes emphasis, as in CommonMark: snake_case stays.
+_UNDERLINED = re.compile(r"(?<!\w)(__?)(?=\S)(.+?)(?<=\S)\1(?!\w)")
+_LINK = re.compile(r"\[.*?\]\((.*?)\)")
+
+
+@dataclass(frozen=True)
+class NewlineNormalizer(DocumentModifier):
+    r"""Leaves two of three or more newlines in a row, of either kind.
+
+    >>> NewlineNormalizer().modify_document("a\n\n\n\nb")
+    'a\n\nb'
+    """
+
+    def modify_document(self, text: str) -> str:
+        return _WINDOWS_NEWLINES.sub("\r\n\r\n", _NEWLINES.sub("\n\n", text))
+
+
+@dataclass(frozen=True)
+class UrlRemover(DocumentModifier):
+    """Removes what begins with ``http://``, ``https://`` or ``www.``, up to the next whitespace.
+
+    >>> UrlRemover().modify_document("see https://example.org/a now")
+    'see  now'
+    """
+
+    def modify_document(self, text: str) -> str:
+        return _URL.sub("", text)
+
+
+@dataclass(frozen=True)
+class MarkdownRemover(DocumentModifier):
+    """Removes the marks of bold, italic and underlined text, and leaves the address of a link.
+
+    >>> MarkdownRemover().modify_document("**a** *b* _c_ [d](https://e.org)")
+    'a b c https://e.org'
+    """
+
+    def modify_document(self, text: str) -> str:
+        lines = []
+        for line in text.split("\n"):
+            plain = _UNDERLINED.sub(r"\2", _ITALIC.sub(r"\1", _BOLD.sub(r"\1", line)))
+            lines.append(_LINK.sub(r"\1", plain))
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class QuotationRemover(DocumentModifier):
+    r"""Removes the quotation marks around a whole document.
+
+    They stay if there are several lines and the first of them ends with a quotation mark: then it is the first line
+    that is quoted.
+
+    >>> QuotationRemover().modify_document('"quoted"')
+    'quoted'
+    >>> QuotationRemover().modify_document('"one"\n"two"')
+    '"one"\n"two"'
+    """
+
+    def modify_document(self, text: str) -> str:
+        if len(text.strip()) <= 2 or not (text.startswith('"') and text.endswith('"')):
+            return text
+        first, newline, _ = text.partition("\n")
+        return text if newline and first.endswith('"') else text[1:-1]
+
+
+@dataclass(frozen=True)
+class Slicer(DocumentModifier):
+    """Leaves a stretch of each document.
+
+    Args:
+        left: where it begins: a number of characters, or a string, of which the first occurrence counts.
+        right: where it ends: a number of characters, a string, of which the last occurrence counts, or None for
+            the end of the text.
+        include_left: whether the string ``left`` belongs to it.
+        include_right: whether the string ``right`` belongs to it.
+        strip: whether whitespace around it goes.
+
+    A document without one of the strings becomes empty.
+
+    >>> Slicer(left="<", right=">", include_left=False, include_right=False).modify_document("a < b > c")
+    'b'
+    """
+
+    left: int | str | None = 0
+    right: int | str | None = None
+    include_left: bool = True
+    include_right: bool = True
+    strip: bool = True
+
+    def modify_document(self, text: str) -> str:
+        start, stop = self.left or 0, len(text) if self.right is None else self.right
+        if isinstance(start, str):
+            found = text.find(start)
+            if found < 0:
+                return ""
+            start = found if self.include_left else found + len(start)
+        if isinstance(stop, str):
+            found = text.rfind(stop)
+            if found < 0:
+                return ""
+            stop = found + len(stop) if self.include_right else found
+        return text[start:stop].strip() if self.strip else text[start:stop]
+
+
+@dataclass(frozen=True)
+class LineRemover(DocumentModifier):
+    r"""Removes the lines that equal one of the patterns.
+
+    >>> LineRemover(["Advertisement"]).modify_document("a\nAdvertisement\nb")
+    'a\nb'
+    """
+
+    patterns: list[str] = field(hash=False)
+
+    def modify_document(self, text: str) -> str:
+        unwanted = set(self.patterns)
+        return "\n".join(line for line in text.split("\n") if line not in unwanted)

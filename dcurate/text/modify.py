@@ -1,0 +1,114 @@
+"""The stage that changes documents."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from dcurate.core.stage import ProcessingStage, Spec
+from dcurate.errors import PipelineError
+from dcurate.frames.columns import values, with_column, with_text
+from dcurate.frames.document import DocumentBatch
+from dcurate.text.modifier import DocumentModifier
+from dcurate.text.rules import checked, one_or_many, unique
+
+Modification: TypeAlias = Callable[..., Any] | DocumentModifier
+
+
+@dataclass
+class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Replaces columns by what a modifier makes of them, or adds what it makes as new ones.
+
+    Args:
+        modifier_fn: a modifier, a function, or a list of these, applied in turn.
+        input_fields: the column that is read; a list of one for each modifier; or a list of lists for modifiers
+            that read several columns, whose values are then given by name.
+        output_fields: the column that is written, one for all or a list; by default the one that was read.
+        name: of the stage; by default that of the modifier.
+
+    A null stays null under a modifier of one column; functions are given what the column holds.
+
+    Raises:
+        PipelineError: lists of different lengths, or several columns read and none named to write.
+
+    >>> import pandas as pd
+    >>> from dcurate.text.modifiers import UrlRemover
+    >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["at www.example.org"]}))
+    >>> Modify([UrlRemover(), str.strip]).process(batch).to_pandas()["text"].tolist()
+    ['at']
+    """
+
+    modifier_fn: Modification | list[Modification]
+    input_fields: str | list[str] | list[list[str]] = "text"
+    output_fields: str | list[str] | list[str | None] | None = None
+    name: str = "modifier_fn"
+
+    def __post_init__(self) -> None:
+        names = [_name_of(modifier) for modifier in self._modifiers]
+        if self.name == "modifier_fn":
+            self.name = names[0] if len(names) == 1 else "modifier_chain_of_" + "_".join(names)
+        self._columns()
+
+    @property
+    def _modifiers(self) -> list[Modification]:
+        return checked(self.modifier_fn, "modifier or function", _is_modification)
+
+    def _columns(self) -> list[tuple[list[str], str]]:
+        """For each modifier the columns that it reads and the one that it writes."""
+        count = len(self._modifiers)
+        reads = [one_or_many(fields) for fields in _one_each(one_or_many(self.input_fields), count, "input_fields")]
+        writes = _one_each(one_or_many(self.output_fields), count, "output_fields")
+        for number, (read, write) in enumerate(zip(reads, writes, strict=True)):
+            if write is None and len(read) != 1:
+                raise PipelineError(
+                    f"a modifier that reads {len(read)} columns needs output_fields to name one to write"
+                )
+            writes[number] = write or read[0]
+        return list(zip(reads, writes, strict=True))
+
+    def inputs(self) -> Spec:
+        made: set[str] = set()
+        read = []
+        for fields, target in self._columns():
+            read.extend(name for name in fields if name not in made)
+            made.add(target)
+        return ["data"], unique(read)
+
+    def outputs(self) -> Spec:
+        return ["data"], unique(target for _, target in self._columns())
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        table = task.to_arrow()
+        for modifier, (fields, target) in zip(self._modifiers, self._columns(), strict=True):
+            new = _modified(modifier, {field: values(table, field) for field in fields})
+            is_text = all(value is None or isinstance(value, str) for value in new)
+            table = with_text(table, target, new) if is_text else with_column(table, target, new)
+        return task.with_data(table)
+
+
+def _modified(modifier: Modification, columns: dict[str, list[Any]]) -> list[Any]:
+    function = modifier.modify_document if isinstance(modifier, DocumentModifier) else modifier
+    if len(columns) > 1:
+        return [function(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
+    (column,) = columns.values()
+    if isinstance(modifier, DocumentModifier):
+        return [None if value is None else function(value) for value in column]
+    return [function(value) for value in column]
+
+
+def _one_each(given: list[Any], count: int, what: str) -> list[Any]:
+    if len(given) not in (1, count):
+        raise PipelineError(f"{what} has {len(given)} entries for {count} modifiers; give one each, or one for all")
+    return given * count if len(given) == 1 else given
+
+
+def _is_modification(value: Any) -> bool:
+    return isinstance(value, DocumentModifier) or callable(value)
+
+
+def _name_of(modifier: Modification) -> str:
+    if isinstance(modifier, DocumentModifier):
+        return modifier.name
+    return str(modifier.__name__) if inspect.isroutine(modifier) else type(modifier).__name__

@@ -1,0 +1,120 @@
+"""One batch on its way through scores and filters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.batch import Rejection
+from dcurate.frames.columns import numbers, rows_at, values, with_column
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.text import text_column
+from dcurate.text.filter import DocumentFilter, SignalFilter
+from dcurate.text.rules import Rule
+from dcurate.text.signals import Needs, Signals
+
+#: One value a row: an array, or Python objects of any kind.
+Column: TypeAlias = npt.NDArray[Any] | list[Any]
+
+
+class Pass:
+    """The rows of a batch that are left, the columns added to them, and what was dropped so far.
+
+    The text is copied only once, at the end, however many filters drop rows.
+
+    Args:
+        batch: what is scored and filtered.
+        needs: the signals of all built-in filters that will be asked for scores.
+    """
+
+    def __init__(self, batch: DocumentBatch, needs: Needs) -> None:
+        self._batch = batch
+        self._needs = needs
+        self._table = batch.to_arrow()
+        self._rows = np.arange(self._table.num_rows, dtype=np.int64)
+        self._added: dict[str, Column] = {}
+        self._signals: dict[str, Signals] = {}
+        self._rejections: list[Rejection] = []
+
+    def scores(self, rule: Rule, field: str) -> Column:
+        """The scores that a filter or function gives to what the column holds, for the rows that are left."""
+        if isinstance(rule, SignalFilter):
+            return rule.score(self._signals_of(field))
+        texts = self.column(field)
+        if isinstance(rule, DocumentFilter):
+            return [rule.score_document("" if text is None else text) for text in texts]
+        return [rule(text) for text in texts]
+
+    def kept(self, rule: Rule, scores: Column) -> npt.NDArray[np.bool_]:
+        """Where a filter or function says of the scores that the row stays."""
+        if isinstance(rule, SignalFilter):
+            return rule.keep(np.asarray(scores))
+        keep = rule.keep_document if isinstance(rule, DocumentFilter) else rule
+        return np.array([bool(keep(score)) for score in scores], np.bool_)
+
+    def column(self, field: str) -> list[Any]:
+        """What the column holds for the rows that are left, as Python values."""
+        return values(self._at_rows(field), field)
+
+    def numbers(self, field: str) -> npt.NDArray[Any]:
+        """What a numeric column holds for the rows that are left."""
+        return numbers(self._at_rows(field), field)
+
+    def put(self, field: str, column: Column) -> None:
+        """Add a column, or replace it."""
+        self._added[field] = column
+        self._signals.pop(field, None)
+
+    def drop(self, kept: npt.NDArray[np.bool_], stage: str, reason: str) -> None:
+        """Take out the rows where ``kept`` is false."""
+        if kept.all():
+            return
+        gone = self._frame(~kept)
+        self._rejections.append(Rejection(stage, reason, gone.num_rows, gone.nbytes, gone))
+        self._rows = self._rows[kept]
+        self._added = {name: _narrowed(column, kept) for name, column in self._added.items()}
+        self._signals = {name: signals.narrowed(kept) for name, signals in self._signals.items()}
+
+    def result(self) -> DocumentBatch:
+        """The batch with the rows that are left; what was dropped is in its rejections."""
+        if not self._added and len(self._rows) == self._table.num_rows:
+            return self._batch.with_data(self._batch.data)
+        left = self._frame(np.ones(len(self._rows), np.bool_))
+        return replace(self._batch, data=left, rejections=tuple(self._rejections))
+
+    def _frame(self, mask: npt.NDArray[np.bool_]) -> Any:
+        """Those of the rows left where ``mask`` is true, with the columns added."""
+        rows = self._rows[mask]
+        table = self._table if len(rows) == self._table.num_rows else rows_at(self._table, rows)
+        for name, column in self._added.items():
+            table = with_column(table, name, _narrowed(column, mask))
+        return table
+
+    def _at_rows(self, field: str) -> Any:
+        """A table of the column as it is now, for the rows that are left."""
+        if field in self._added:
+            self._settle()
+        whole = self._table.select([field]) if field in self._table.column_names else self._table
+        return whole if len(self._rows) == whole.num_rows else rows_at(whole, self._rows)
+
+    def _signals_of(self, field: str) -> Signals:
+        if field in self._added:
+            self._settle()
+        if field not in self._signals:
+            self._signals[field] = Signals(text_column(self._table, field), self._needs, self._rows)
+        return self._signals[field]
+
+    def _settle(self) -> None:
+        """Make the rows left and the columns added into the table, so that an added column can be read."""
+        self._table = self._frame(np.ones(len(self._rows), np.bool_))
+        self._rows = np.arange(self._table.num_rows, dtype=np.int64)
+        self._added, self._signals = {}, {}
+
+
+def _narrowed(column: Column, mask: npt.NDArray[np.bool_]) -> Column:
+    if isinstance(column, np.ndarray):
+        return column[mask]
+    return [value for value, wanted in zip(column, mask, strict=True) if wanted]

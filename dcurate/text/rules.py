@@ -1,0 +1,126 @@
+"""The functions and filters that a stage is given: one or several, and a column for each."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from dcurate.errors import PipelineError
+from dcurate.text.filter import DocumentFilter, SignalFilter
+from dcurate.text.signals import Needs, warm
+
+Rule: TypeAlias = Callable[[Any], Any] | DocumentFilter
+
+
+def name_of(rule: Rule) -> str:
+    """What a filter or a plain function is called in reports.
+
+    >>> name_of(len)
+    'len'
+    """
+    if isinstance(rule, DocumentFilter):
+        return rule.name
+    return str(rule.__name__) if inspect.isroutine(rule) else type(rule).__name__
+
+
+def one_or_many(value: Any) -> list[Any]:
+    """The list itself, or a list of the one value."""
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def one_each(values: Any, count: int, what: str) -> list[Any]:
+    """One value for each of ``count`` rules: as given, or the one value for all of them.
+
+    Raises:
+        PipelineError: a list of another length.
+
+    >>> one_each(["text"], 2, "text_field")
+    ['text', 'text']
+    """
+    given = one_or_many(values)
+    if len(given) == 1:
+        return given * count
+    if len(given) != count:
+        raise PipelineError(f"{what} has {len(given)} entries for {count} functions; give one each, or one for all")
+    return given
+
+
+def own_each(values: Any, count: int, what: str) -> list[str]:
+    """One name for each of ``count`` rules, none of them shared."""
+    given = one_or_many(values)
+    if len(given) != count or not all(isinstance(name, str) and name for name in given):
+        raise PipelineError(
+            f"{what}={values!r} must name {count} column{'s' if count > 1 else ''}, one for each function"
+        )
+    return given
+
+
+def checked(rules: Any, kinds: str, accepts: Callable[[Any], bool]) -> list[Any]:
+    """The rules as a list.
+
+    Raises:
+        PipelineError: there is none, or one of them is not acceptable.
+    """
+    given = one_or_many(rules)
+    if not given:
+        raise PipelineError(f"an empty list of functions; give at least one {kinds}")
+    for rule in given:
+        if isinstance(rule, type) or not accepts(rule):
+            hint = f"; make one of it: {rule.__name__}()" if isinstance(rule, type) else ""
+            raise PipelineError(f"{rule!r} is not a {kinds}{hint}")
+    return given
+
+
+def chain_name(rules: list[Any], kind: str, given: str, default: str) -> str:
+    """The name of a stage: the one given, or the filter's, or what it chains."""
+    if given != default:
+        return given
+    if len(rules) > 1:
+        return f"{kind}_chain_of_" + "_".join(map(name_of, rules))
+    return rules[0].name if isinstance(rules[0], DocumentFilter) else given
+
+
+def is_rule(value: Any) -> bool:
+    """Whether a value is a filter or can be called."""
+    return isinstance(value, DocumentFilter) or callable(value)
+
+
+def is_filter(value: Any) -> bool:
+    """Whether a value is a filter."""
+    return isinstance(value, DocumentFilter)
+
+
+def unique(names: Iterable[str | None]) -> list[str]:
+    """The names that are there, in order, each once.
+
+    >>> unique(["text", None, "text"])
+    ['text']
+    """
+    return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def needs_of(rules: Iterable[Rule]) -> Needs:
+    """All the signals that the built-in filters among the rules look at."""
+    needs = Needs()
+    for rule in rules:
+        if isinstance(rule, SignalFilter):
+            needs |= rule.needs
+    return needs
+
+
+def prepare_host(rules: Iterable[Rule]) -> None:
+    """Make kernels and models ready on a host, before any slot there needs them."""
+    given = list(rules)
+    warm(needs_of(given))
+    for rule in given:
+        if isinstance(rule, DocumentFilter):
+            rule.model_check_or_download()
+
+
+def prepare_slot(rules: Iterable[Rule]) -> None:
+    """Load the models of the rules that have one."""
+    for rule in rules:
+        if isinstance(rule, DocumentFilter):
+            rule.load_model()
+            rule.load_tokenizer()

@@ -1,0 +1,87 @@
+from pathlib import Path
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+
+from dcurate import DocumentBatch, ExactDuplicates, JsonlReader, LocalCluster, ProcessingStage, apply, processing_stage
+from dcurate.errors import PipelineError
+from tests.stages import Append, OneByOne
+
+
+@processing_stage(name="lengths")
+def lengths(batch: DocumentBatch) -> DocumentBatch:
+    rows = batch.to_pandas()
+    return batch.with_data(rows.assign(length=rows.text.str.len().astype("int64")))
+
+
+@processing_stage(name="long_only")
+def long_only(batch: DocumentBatch) -> DocumentBatch | None:
+    rows = batch.to_pandas()
+    kept = rows[rows.text.str.len() > 2]
+    return batch.with_data(kept) if len(kept) or not len(rows) else None
+
+
+@pytest.fixture
+def ddf() -> dd.DataFrame:
+    frame = pd.DataFrame({"text": ["a", "bbb", "cc", "dddd", "e", "f"], "n": np.arange(6)})
+    return dd.from_pandas(frame, npartitions=3)
+
+
+def test_stages_apply_lazily_with_known_meta(ddf: dd.DataFrame) -> None:
+    made = apply([lengths, long_only], ddf)
+    assert made._meta.dtypes.to_dict() == {**ddf.dtypes.to_dict(), "length": np.dtype("int64")}
+    assert made.npartitions == 3
+    assert made.compute().to_dict("list") == {"text": ["bbb", "dddd"], "n": [1, 3], "length": [3, 4]}
+
+
+def test_the_result_composes_with_dask_and_writes_parquet(ddf: dd.DataFrame, tmp_path: Path) -> None:
+    made = apply(lengths, ddf[ddf.n > 0])
+    made[made.length > 1].to_parquet(str(tmp_path / "out"), write_index=False)
+    assert pd.read_parquet(tmp_path / "out").text.tolist() == ["bbb", "cc", "dddd"]
+
+
+def test_it_runs_on_the_workers_of_a_cluster(ddf: dd.DataFrame, cluster: LocalCluster) -> None:
+    future = cluster.client.compute(apply([lengths, long_only], ddf).optimize())
+    assert future.result().length.sum() == 7
+
+
+def test_a_partition_of_which_nothing_is_left_keeps_its_columns(ddf: dd.DataFrame) -> None:
+    parts = apply([lengths, long_only], ddf).to_delayed()
+    assert list(parts[2].compute().columns) == ["text", "n", "length"]
+    assert len(parts[2].compute()) == 0
+
+
+def test_meta_may_be_given_where_stages_make_nothing_of_no_rows() -> None:
+    @processing_stage(name="nothing")
+    def nothing(batch: DocumentBatch) -> DocumentBatch | None:
+        return batch if batch.num_items else None
+
+    ddf = dd.from_pandas(pd.DataFrame({"text": ["a"]}), npartitions=1)
+    with pytest.raises(
+        PipelineError, match="make nothing of a frame without rows; give apply.* an empty frame as meta="
+    ):
+        apply(nothing, ddf)
+    assert apply(nothing, ddf, meta=ddf._meta).compute().text.tolist() == ["a"]
+
+
+def test_fan_out_stays_in_its_partition() -> None:
+    ddf = dd.from_pandas(pd.DataFrame({"text": ["a", "b", "c"]}), npartitions=1)
+    assert apply([OneByOne(), Append("!")], ddf, meta=ddf._meta).compute().text.tolist() == ["a!", "b!", "c!"]
+
+
+@pytest.mark.parametrize("stage", [ExactDuplicates(), JsonlReader("x")])
+def test_stages_that_need_more_than_a_partition_are_refused(
+    stage: ProcessingStage, ddf: dd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "a.jsonl").write_text('{"text": "a"}\n')
+    with pytest.raises(PipelineError, match="does not work on one partition at a time"):
+        apply(stage, ddf)
+
+
+def test_a_missing_column_is_refused_at_once(ddf: dd.DataFrame) -> None:
+    with pytest.raises(PipelineError, match="stage 'append' reads column 'text', but the input yields only 'n'"):
+        apply(Append(), ddf[["n"]])
