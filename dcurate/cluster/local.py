@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 import math
-from contextlib import ExitStack
-from typing import Any
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, cast
 
 import dask
 from dask.system import CPU_COUNT
-from distributed import Client, Nanny
+from distributed import Client, Nanny, SpecCluster
 from distributed import LocalCluster as DaskLocalCluster
 from distributed.system import MEMORY_LIMIT
 
 from dcurate.cluster import cuda
 from dcurate.cluster.base import Cluster
-from dcurate.errors import ResourceError
+from dcurate.errors import ResourceError, RunError
 
 #: Settings of Dask that the engine relies on.
 DASK_SETTINGS: dict[str, Any] = {
@@ -67,15 +67,22 @@ class LocalCluster(Cluster):
             "dashboard_address": "127.0.0.1:0",
             "scheduler_kwargs": {"dashboard": self.dashboard},
         }
-        if devices:
-            cluster = stack.enter_context(cuda.hybrid_cluster(devices, self._cpu_worker(), self.n_workers, quiet))
-        else:
-            cluster = stack.enter_context(
-                DaskLocalCluster(
-                    n_workers=self.n_workers, threads_per_worker=1, memory_limit=self.memory_limit, **quiet
-                )
-            )
+        try:
+            cluster = stack.enter_context(self._started(devices, quiet))
+        except RuntimeError as error:
+            raise RunError(
+                f"the worker processes did not start ({error}); in a script, put the lines that run the pipeline "
+                'under: if __name__ == "__main__":'
+            ) from error
         return stack.enter_context(Client(cluster, direct_to_workers=True, set_as_default=False))
+
+    def _started(self, devices: list[int], options: dict[str, Any]) -> AbstractContextManager[SpecCluster]:
+        if devices:
+            return cuda.hybrid_cluster(devices, self._cpu_worker(), self.n_workers, options)
+        return cast(
+            AbstractContextManager[SpecCluster],
+            DaskLocalCluster(n_workers=self.n_workers, threads_per_worker=1, memory_limit=self.memory_limit, **options),
+        )
 
     def _cpu_worker(self) -> dict[str, Any]:
         options = {"nthreads": 1, "memory_limit": self.memory_limit, "env": {"CUDA_VISIBLE_DEVICES": ""}}

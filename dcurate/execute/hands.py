@@ -58,6 +58,8 @@ class ClusterHands:
     def _hear(self, event: tuple[float, dict[str, Any]]) -> None:
         """News from workers or the scaler; called on the client's own thread."""
         self._news.put(event[1])
+        if "ticket" in event[1]:
+            return  # the end of the task follows and wakes the driver
         with self.completed.thread_condition:
             self.completed.thread_condition.notify()
 

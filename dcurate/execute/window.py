@@ -7,7 +7,7 @@ from dataclasses import dataclass
 #: Work that should wait at a slot, in seconds: enough to hide the way to the scheduler and back.
 AHEAD_S = 0.5
 #: Tasks in flight per slot, at least and at most.
-LEAST, MOST = 2, 64
+LEAST, MOST = 2, 128
 
 
 @dataclass

@@ -9,7 +9,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from fsspec import get_filesystem_class
 from fsspec.core import has_magic
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.utils import get_protocol
 
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.io import stores
@@ -113,8 +116,10 @@ def shown_name(path: str, file_paths: str | list[str]) -> str:
 def _prefixes(file_paths: tuple[str, ...]) -> tuple[str, ...]:
     prefixes = []
     for path in file_paths:
-        local = path if "://" not in path else path.removeprefix("file://").removeprefix("local://")
-        address = path if "://" in local else os.path.abspath(local)
+        store = get_filesystem_class(get_protocol(path))
+        root = store._strip_protocol(path)
+        protocol = store.protocol if isinstance(store.protocol, str) else store.protocol[0]
+        address = root if issubclass(store, LocalFileSystem) else f"{protocol}://{root}"
         prefixes.append((_fixed_prefix(address) if has_magic(address) else address).rstrip("/") + "/")
     return tuple(dict.fromkeys(prefixes))
 

@@ -84,9 +84,11 @@ class ParquetReader(FileReader):
     def _table(self, part: FilePart, name: str) -> pa.Table:
         with self._opened(part.path, name) as file:
             groups = range(part.start, file.num_row_groups if part.stop is None else part.stop)
-            table = file.read_row_groups(list(groups), columns=self.fields, use_threads=False)
-            table.validate(full=True)
             stored = file.schema_arrow.names
+            wanted = stored if self.fields is None else [name for name in self.fields if name in stored]
+            # One column at least, even if it is dropped later: without any, Arrow forgets how many rows there are.
+            table = file.read_row_groups(list(groups), columns=wanted or stored[:1], use_threads=False)
+            table.validate(full=True)
         plain = pa.schema([pa.field(column.name, without(column.type, "encoding")) for column in table.schema])
         table = fitted(table.replace_schema_metadata(None), plain)
         for column, value in _hive(name).items():

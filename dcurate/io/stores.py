@@ -98,14 +98,23 @@ class Directory:
         """Delete files; those that are gone already are fine, and local directories left empty go with them."""
         store, root = self._opened()
         root = root.rstrip("/")
-        for name in names:
-            with told("delete", self.path(name)):
+        paths = [f"{root}/{name}" for name in names]
+        if not self.local and len(paths) > 1:
+            try:
+                with told("delete", self.address):
+                    store.rm(paths)  # many in one request, where the store can
+                paths = []
+            except DataError as error:
+                if not isinstance(error.__cause__, FileNotFoundError):
+                    raise
+        for path in paths:
+            with told("delete", full_address(store, path)):
                 try:
-                    store.rm_file(f"{root}/{name}")
+                    store.rm_file(path)
                 except FileNotFoundError:
                     continue
         if self.local:
-            for parent in sorted({os.path.dirname(f"{root}/{name}") for name in names}, reverse=True):
+            for parent in sorted(set(map(os.path.dirname, paths)), reverse=True):
                 _remove_empty(parent, root)
         store.invalidate_cache()
 

@@ -34,9 +34,9 @@ _CLASSES = _packed_classes()
 
 
 class CharacterSignals(NamedTuple):
-    """How many characters of each class each text has.
+    r"""How many characters of each class each text has.
 
-    ``plain`` are ``[a-zA-Z0-9\\n?!,.]``, ``digits`` ``[0-9]``, ``blanks`` tab, newline, return, backspace and space,
+    ``plain`` are ``[a-zA-Z0-9\n?!,.]``, ``digits`` ``[0-9]``, ``blanks`` tab, newline, return, backspace and space,
     ``brackets`` ``{}[]()⟨⟩``.
     """
 
@@ -89,9 +89,9 @@ def _characters(offsets, data, rows, out):
 
 
 def character_signals(offsets: Offsets, data: Bytes, rows: Rows) -> CharacterSignals:
-    """Count the characters of the texts numbered ``rows``.
+    r"""Count the characters of the texts numbered ``rows``.
 
-    >>> text = "a 1\\n(é)".encode()
+    >>> text = "a 1\n(é)".encode()
     >>> signals = character_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]))
     >>> [int(count[0]) for count in signals]
     [7, 3, 1, 2, 2]

@@ -205,9 +205,9 @@ def _paragraphs(offsets, data, rows, out):
 
 
 def line_signals(offsets: Offsets, data: Bytes, rows: Rows) -> LineSignals:
-    """Measure the lines of the texts numbered ``rows``.
+    r"""Measure the lines of the texts numbered ``rows``.
 
-    >>> text = "• one.\\n\\n• one.\\nand so on...".encode()
+    >>> text = "• one.\n\n• one.\nand so on...".encode()
     >>> signals = line_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]))
     >>> [int(count[0]) for count in signals]
     [3, 24, 2, 18, 2, 1, 0]
@@ -218,9 +218,9 @@ def line_signals(offsets: Offsets, data: Bytes, rows: Rows) -> LineSignals:
 
 
 def paragraph_signals(offsets: Offsets, data: Bytes, rows: Rows) -> ParagraphSignals:
-    """Measure the paragraphs of the texts numbered ``rows``.
+    r"""Measure the paragraphs of the texts numbered ``rows``.
 
-    >>> text = b"one\\n\\ntwo\\n\\none"
+    >>> text = b"one\n\ntwo\n\none"
     >>> signals = paragraph_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]))
     >>> [int(count[0]) for count in signals]
     [3, 9, 2, 6, 0]

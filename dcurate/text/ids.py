@@ -30,7 +30,7 @@ class AddId(ProcessingStage[DocumentBatch, DocumentBatch]):
     >>> import pandas as pd
     >>> batch = DocumentBatch(key=BatchKey("a.jsonl"), data=pd.DataFrame({"text": ["x", "y"]}))
     >>> AddId("id", id_prefix="web").process(batch).to_pandas()["id"].tolist()
-    ['web_3c0bba9fbe30_0', 'web_3c0bba9fbe30_1']
+    ['web_4a976e20f24e_0', 'web_4a976e20f24e_1']
     """
 
     id_field: str

@@ -247,6 +247,23 @@ def test_partition_columns_become_directories_and_come_back(tmp_path):
     assert pq.read_table(tmp_path).shape == (4, 3)
 
 
+@pytest.mark.parametrize(("writer", "reader"), [(JsonlWriter, JsonlReader), (ParquetWriter, ParquetReader)])
+def test_any_store_that_fsspec_knows_will_do(writer, reader):
+    url = f"memory://{time.time_ns()}"
+    stage = ready(writer, url)
+    (path,) = stage.process(batch({"t": ["x"], "n": [1]})).data
+    assert path.startswith(f"memory:///{url.removeprefix('memory://')}/part-00-")
+    assert rows_of(reader, url) == [{"t": "x", "n": 1}]
+    with pytest.raises(DataError, match="holds the output of a"):
+        stage.prepare(resume=False)
+    if writer is ParquetWriter:
+        ready(writer, url, mode="overwrite", partition_cols=["n"]).process(batch({"t": ["y"], "n": [2]}))
+        assert rows_of(reader, url) == [{"t": "y", "n": "2"}]
+    ready(writer, url, mode="overwrite")
+    with pytest.raises(DataError, match="is empty"):
+        rows_of(reader, url)
+
+
 def test_partition_columns_that_are_not_there_are_refused(tmp_path):
     writer = ready(ParquetWriter, tmp_path, partition_cols=["lang"])
     with pytest.raises(DataError, match="partition_cols 'lang' must be some of the columns, and not all: 't'"):

@@ -10,9 +10,9 @@ from dcurate.text.signals import Needs, Signals
 
 @dataclass(frozen=True)
 class BulletsFilter(SignalFilter):
-    """Drops texts of which too many lines begin with a bullet, one of ``•‣⁃⁌⁍∙○●◘◦⦾⦿`` (Gopher).
+    r"""Drops texts of which too many lines begin with a bullet, one of ``•‣⁃⁌⁍∙○●◘◦⦾⦿`` (Gopher).
 
-    >>> BulletsFilter().score_document("Buy:\\n  • milk")
+    >>> BulletsFilter().score_document("Buy:\n  • milk")
     0.5
     """
 
@@ -32,9 +32,9 @@ class BulletsFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class PunctuationFilter(SignalFilter):
-    """Drops texts of which too many lines do not end with one of ``. ? ! " '`` (C4).
+    r"""Drops texts of which too many lines do not end with one of ``. ? ! " '`` (C4).
 
-    >>> PunctuationFilter().score_document("Title\\nA sentence.")
+    >>> PunctuationFilter().score_document("Title\nA sentence.")
     0.5
     """
 
@@ -54,11 +54,11 @@ class PunctuationFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class EllipsisFilter(SignalFilter):
-    """Drops texts of which too many lines trail off (C4).
+    r"""Drops texts of which too many lines trail off (C4).
 
     They do so with ``...  [...]  …  (...)  […]  -»``, "read more" or "read more..", in any case.
 
-    >>> EllipsisFilter().score_document("It was...\\nOr was it?")
+    >>> EllipsisFilter().score_document("It was...\nOr was it?")
     0.5
     """
 

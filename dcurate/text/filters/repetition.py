@@ -14,9 +14,9 @@ from dcurate.text.signals import Needs, Signals
 
 @dataclass(frozen=True)
 class RepeatedLinesFilter(SignalFilter):
-    """Drops texts of which too few lines are different; the argument is that least share. Without lines: 0.0.
+    r"""Drops texts of which too few lines are different; the argument is that least share. Without lines: 0.0.
 
-    >>> RepeatedLinesFilter().score_document("so\\nso")
+    >>> RepeatedLinesFilter().score_document("so\nso")
     0.5
     """
 
@@ -36,9 +36,9 @@ class RepeatedLinesFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class RepeatedLinesByCharFilter(SignalFilter):
-    """Drops texts whose different lines hold too few of the characters of all lines. Without lines: 0.0.
+    r"""Drops texts whose different lines hold too few of the characters of all lines. Without lines: 0.0.
 
-    >>> RepeatedLinesByCharFilter().score_document("aaa\\nb\\nb")
+    >>> RepeatedLinesByCharFilter().score_document("aaa\nb\nb")
     0.8
     """
 
@@ -58,9 +58,9 @@ class RepeatedLinesByCharFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class RepeatedParagraphsFilter(SignalFilter):
-    """Drops texts of which too few paragraphs are different; the argument is that least share. A blank text: 0.0.
+    r"""Drops texts of which too few paragraphs are different; the argument is that least share. A blank text: 0.0.
 
-    >>> RepeatedParagraphsFilter().score_document("so\\n\\nso")
+    >>> RepeatedParagraphsFilter().score_document("so\n\nso")
     0.5
     """
 
@@ -81,9 +81,9 @@ class RepeatedParagraphsFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class RepeatedParagraphsByCharFilter(SignalFilter):
-    """Drops texts whose different paragraphs hold too few of the characters of all. Without any characters: 0.0.
+    r"""Drops texts whose different paragraphs hold too few of the characters of all. Without any characters: 0.0.
 
-    >>> RepeatedParagraphsByCharFilter().score_document("aaa\\n\\nb\\n\\nb")
+    >>> RepeatedParagraphsByCharFilter().score_document("aaa\n\nb\n\nb")
     0.8
     """
 

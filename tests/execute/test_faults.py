@@ -1,0 +1,85 @@
+"""What goes wrong outside of stages, with real processes."""
+
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+
+from dcurate import AttachedCluster, DaskExecutor, Pipeline
+from dcurate.errors import RunError
+from tests.conftest import ROOT, scheduler_and_workers
+from tests.stages import Numbers, Sleep
+
+
+def test_a_scheduler_that_goes_away_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
+    with scheduler_and_workers(tmp_path, "--nworkers", "1") as address:
+        scheduler = next(
+            one
+            for one in psutil.Process().children()
+            if "scheduler" in one.cmdline() and "dask" in " ".join(one.cmdline())
+        )
+        stream = Pipeline("test", stages=[Numbers(1000, 1), Sleep(0.05)]).stream(
+            DaskExecutor(cluster=AttachedCluster(address))
+        )
+        next(stream)
+        threading.Timer(0.5, scheduler.kill).start()
+        with pytest.raises(RunError, match="scheduler .* start the run again with resume=True to go on"):
+            list(stream)
+
+
+def python(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+SCRIPT = """
+from dataclasses import dataclass
+from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ProcessingStage, processing_stage
+
+SUFFIX = "!"
+
+@dataclass
+class Shout(ProcessingStage):
+    times: int = 2
+    def process(self, task):
+        rows = task.to_pandas()
+        return task.with_data(rows.assign(text=rows.text.str.upper() + SUFFIX * self.times))
+
+@processing_stage(name="question")
+def question(task):
+    rows = task.to_pandas()
+    return task.with_data(rows.assign(text=rows.text + "?"))
+
+if __name__ == "__main__":
+    stages = [JsonlReader("in"), Shout(), question, JsonlWriter("out")]
+    Pipeline("script", stages=stages).run(DaskExecutor(cluster=LocalCluster(n_workers=1)))
+"""
+
+
+def test_stages_of_a_script_s_own_travel_to_workers(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text('{"text": "hello"}\n')
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = python("script.py", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert next((tmp_path / "out").glob("*.jsonl")).read_text() == '{"text":"HELLO!!?"}\n'
+
+
+def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text('{"text": "hello"}\n')
+    body = SCRIPT.replace('if __name__ == "__main__":\n', "if True:\n")
+    (tmp_path / "script.py").write_text(textwrap.dedent(body))
+    done = python("script.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert 'put the lines that run the pipeline under: if __name__ == "__main__":' in done.stderr
+
+
+def test_importing_dcurate_is_light() -> None:
+    heavy = "import sys, dcurate; print([m for m in ('torch', 'bokeh', 'cudf', 'pandas', 'dask') if m in sys.modules])"
+    done = python("-c", heavy, cwd=ROOT)
+    assert done.stdout == "[]\n"

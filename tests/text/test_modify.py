@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dcurate.core.batch import BatchKey
+from dcurate.errors import DataError, PipelineError
+from dcurate.frames.document import DocumentBatch
+from dcurate.text.ids import AddId
+from dcurate.text.modifiers import (
+    LineRemover,
+    MarkdownRemover,
+    NewlineNormalizer,
+    QuotationRemover,
+    Slicer,
+    UrlRemover,
+)
+from dcurate.text.modify import Modify
+
+
+def batch(*documents: str | None, **columns: list[Any]) -> DocumentBatch:
+    return DocumentBatch(key=BatchKey("s"), data=pa.table({"text": list(documents), **columns}))
+
+
+@pytest.mark.parametrize(
+    ("modifier", "text", "expected"),
+    [
+        (NewlineNormalizer(), "a\n\nb\n\n\nc\r\n\r\n\r\n\r\nd", "a\n\nb\n\nc\r\n\r\nd"),
+        (UrlRemover(), "go HTTPS://a.b/c?d or WWW.e.f, now", "go  or  now"),
+        (MarkdownRemover(), "**b** *i* _u_ __u__ snake_case_x\n[t](http://u)", "b i u u snake_case_x\nhttp://u"),
+        (QuotationRemover(), '"a\nb"', "a\nb"),
+        (QuotationRemover(), '"a"\nb"', '"a"\nb"'),
+        (QuotationRemover(), '""', '""'),
+        (Slicer(2, 4), "abcdef", "cd"),
+        (Slicer("b", "d", include_left=False), "abcdbde", "cdbd"),
+        (Slicer("z"), "abc", ""),
+        (Slicer(strip=False), " a ", " a "),
+        (LineRemover(["x", ""]), "x\na\n\nx y", "a\nx y"),
+    ],
+)
+def test_a_modifier_changes_a_text(modifier: Any, text: str, expected: str) -> None:
+    assert modifier.modify_document(text) == expected
+
+
+def test_a_modifier_leaves_null_and_a_function_sees_it() -> None:
+    assert Modify(UrlRemover()).process(batch(None, "www.a b")).to_arrow()["text"].to_pylist() == [None, " b"]
+    assert Modify(lambda text: text or "none").process(batch(None)).to_arrow()["text"].to_pylist() == ["none"]
+
+
+def test_several_columns_are_given_by_name_and_written_to_another() -> None:
+    stage = Modify(lambda text, title: f"{title}: {text}", [["text", "title"]], "whole")
+    assert stage.process(batch("b", title=["a"])).to_arrow().to_pydict() == {"text": ["b"], "title": ["a"], "whole": ["a: b"]}
+    assert (stage.inputs()[1], stage.outputs()[1]) == (["text", "title"], ["whole"])
+
+
+def test_modifiers_apply_in_turn_and_read_what_was_made() -> None:
+    stage = Modify([str.strip, len], ["text", "short"], ["short", "size"])
+    assert stage.process(batch(" a ")).to_arrow().to_pydict() == {"text": [" a "], "short": ["a"], "size": [1]}
+    assert (stage.inputs()[1], stage.name) == (["text"], "modifier_chain_of_strip_len")
+
+
+def test_a_text_column_keeps_its_type() -> None:
+    table = pa.table({"text": pa.array(["a"], pa.large_string())})
+    assert Modify(UrlRemover()).process(DocumentBatch(data=table)).to_arrow().schema == table.schema
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Modify([]), "empty list"),
+        (lambda: Modify(UrlRemover), "make one of it"),
+        (lambda: Modify(len, [["a", "b"]]), "output_fields to name one"),
+        (lambda: Modify(len, ["a", "b"]), "2 entries for 1 modifiers"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_at_once(make: Any, message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        make()
+
+
+def test_ids_follow_from_the_key_and_the_row() -> None:
+    ids = AddId("id").process(batch("a", "b")).to_arrow()["id"].to_pylist()
+    assert ids == [f"{BatchKey('s').digest}_0", f"{BatchKey('s').digest}_1"]
+    assert AddId("id", "p").process(batch("a")).to_arrow()["id"].to_pylist() == [f"p_{BatchKey('s').digest}_0"]
+
+
+def test_an_id_column_is_replaced_only_when_asked() -> None:
+    with pytest.raises(DataError, match="column 'id' is there already"):
+        AddId("id").process(batch("a", id=[1]))
+    assert AddId("id", overwrite=True).process(batch("a", id=[1])).to_arrow().column_names == ["text", "id"]
+
+
+def test_ids_need_a_key() -> None:
+    with pytest.raises(DataError, match="has none"):
+        AddId("id").process(DocumentBatch(data=pa.table({"text": ["a"]})))

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcurate.core.batch import BatchKey
+from dcurate.core.resources import Resources
+from dcurate.errors import DataError, PipelineError
+from dcurate.frames.document import DocumentBatch
+from dcurate.text.filter import DocumentFilter
+from dcurate.text.filters.characters import NumbersFilter
+from dcurate.text.filters.words import LongWordFilter, MeanWordLengthFilter, WordCountFilter
+from dcurate.text.score import Filter, MergedScoreFilter, Score, ScoreFilter
+from tests.text.oracle import RULES
+from tests.text.strategies import texts
+
+
+class Length(DocumentFilter):
+    """A rule of a user's own."""
+
+    def __init__(self, most: int = 3) -> None:
+        super().__init__()
+        self._most = most
+
+    def score_document(self, text: str) -> int:
+        return len(text)
+
+    def keep_document(self, score: int) -> bool:
+        return score <= self._most
+
+
+def batch(*documents: str | None, **columns: list[Any]) -> DocumentBatch:
+    return DocumentBatch(key=BatchKey("s"), data=pa.table({"text": pa.array(documents, pa.string()), **columns}))
+
+
+def outcome(result: DocumentBatch) -> tuple[Any, ...]:
+    gone = [(r.stage, r.reason, r.rows, r.nbytes, r.data.to_pydict(), r.data.schema) for r in result.rejections]
+    return result.to_arrow().to_pydict(), result.to_arrow().schema, gone
+
+
+def in_turn(stages: list[ScoreFilter], start: DocumentBatch) -> DocumentBatch:
+    rejections: list[Any] = []
+    for stage in stages:
+        start = stage.process(start)
+        rejections.extend(start.rejections)
+    return replace(start, rejections=tuple(rejections))
+
+
+def merged(stages: list[ScoreFilter]) -> Any:
+    whole: Any = stages[0]
+    for stage in stages[1:]:
+        whole = whole.merged_with(stage)
+    return whole
+
+
+score_filters = st.builds(
+    ScoreFilter,
+    st.sampled_from([rule for rule, _ in RULES] + [WordCountFilter(min_words=2), NumbersFilter(0.3)]),
+    score_field=st.sampled_from([None, None, "a", "b", "id"]),
+    invert=st.booleans(),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(score_filters, min_size=2, max_size=6), st.lists(st.none() | texts, max_size=8))
+def test_merged_filters_do_what_they_do_in_turn(stages: list[ScoreFilter], documents: list[str | None]) -> None:
+    start = batch(*documents, id=list(range(len(documents))))
+    assert outcome(merged(stages).process(start)) == outcome(in_turn(stages, start))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(score_filters, min_size=2, max_size=4), st.lists(texts, max_size=6))
+def test_a_list_of_filters_does_what_stages_in_turn_do(stages: list[ScoreFilter], documents: list[str]) -> None:
+    start = batch(*documents)
+    fields = [stage.score_field for stage in stages]
+    listed = ScoreFilter(
+        [stage.filter_obj for stage in stages], score_field=fields, invert=[stage.invert for stage in stages], name="all"
+    )
+    kept = listed.process(start)
+    expected = in_turn(stages, start)
+    assert kept.to_arrow() == expected.to_arrow()
+    assert [(r.stage, r.reason, r.rows) for r in kept.rejections] == [("all", r.reason, r.rows) for r in expected.rejections]
+
+
+def test_merging_names_the_stages_and_the_first_filter_that_failed() -> None:
+    chain = merged([ScoreFilter(WordCountFilter(2, 9)), ScoreFilter(LongWordFilter(4)), ScoreFilter(NumbersFilter(0.5))])
+    assert [part.name for part in chain.parts] == ["word_count", "max_word_length", "numbers_ratio"]
+    result = chain.process(batch("toolong", "fine then", "too loooong", "1 2 3"))
+    assert result.to_arrow()["text"].to_pylist() == ["fine then"]
+    assert [(r.stage, r.reason, r.rows, r.fault) for r in result.rejections] == [
+        ("word_count", "word_count", 1, False),
+        ("max_word_length", "max_word_length", 1, False),
+        ("numbers_ratio", "numbers_ratio", 1, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "following",
+    [
+        ScoreFilter(Length()),
+        ScoreFilter(WordCountFilter(), text_field="title"),
+        ScoreFilter(WordCountFilter(), score_field="text"),
+        ScoreFilter([WordCountFilter(), Length()]),
+        ScoreFilter(WordCountFilter()).with_(resources=Resources(cpus=2)),
+        Score(WordCountFilter(), "n"),
+    ],
+)
+def test_stages_that_cannot_share_a_pass_are_not_merged(following: Any) -> None:
+    first = ScoreFilter(NumbersFilter())
+    assert first.merged_with(following) is None
+    assert ScoreFilter(Length()).merged_with(first) is None
+    both = first.merged_with(ScoreFilter(LongWordFilter()))
+    assert isinstance(both, MergedScoreFilter)
+    assert both.merged_with(following) is None
+
+
+def test_a_users_filter_and_a_function_score_document_by_document_and_null_is_empty_to_filters() -> None:
+    scored = Score([Length(), lambda text: text is None], ["length", "is_null"]).process(batch("four", None))
+    assert scored.to_arrow().to_pydict() == {"text": ["four", None], "length": [4, 0], "is_null": [False, True]}
+    kept = ScoreFilter(Length(), score_field="n").process(batch("four", None))
+    assert kept.to_arrow().to_pydict() == {"text": [None], "n": [0]}
+    assert kept.rejections[0].data.to_pydict() == {"text": ["four"], "n": [4]}
+
+
+def test_a_score_may_be_scored_in_its_turn() -> None:
+    chain = ScoreFilter([Length(9), Length(2)], text_field=["text", "again"], score_field=["n", "m"])
+    double = Score([str.upper, str.split], ["again", "words"], ["text", "again"]).process(batch("a b", "c"))
+    assert double.to_arrow()["words"].to_pylist() == [["A", "B"], ["C"]]
+    assert chain.process(double).to_arrow()["text"].to_pylist() == ["c"]
+
+
+def test_a_filter_reads_its_score_from_a_column() -> None:
+    start = batch("a", "b", "c", words=[1, 5, None])
+    rule = WordCountFilter(min_words=2)
+    assert Filter(rule, "words").process(start).to_arrow()["text"].to_pylist() == ["b"]
+    assert Filter(rule, "words", invert=True).process(start).to_arrow()["text"].to_pylist() == ["a", "c"]
+    assert Filter([Length(), lambda n: n == 1], ["words"] * 2, invert=[True, False]).inputs()[1] == ["words"]
+    dropped = Filter(lambda n: n is not None, "words").process(start).rejections
+    assert [(r.stage, r.reason, r.rows) for r in dropped] == [("filter_fn", "<lambda>", 1)]
+    with pytest.raises(DataError, match="not numbers"):
+        Filter(rule, "text").process(start)
+
+
+def test_all_rows_dropped_leaves_an_empty_batch_with_its_columns() -> None:
+    result = ScoreFilter(WordCountFilter(), score_field="n").process(batch("few words"))
+    assert (result.num_items, result.get_columns(), result.key) == (0, ["text", "n"], BatchKey("s"))
+
+
+def test_pandas_rows_are_scored_like_arrow_rows() -> None:
+    frame = pd.DataFrame({"text": ["one two", None, "three"]}, index=[7, 8, 9])
+    result = ScoreFilter(WordCountFilter(1, 1)).process(DocumentBatch(data=frame))
+    assert result.to_pandas()["text"].tolist() == ["three"]
+
+
+def test_stages_are_named_after_what_they_do_unless_named() -> None:
+    assert ScoreFilter([WordCountFilter(), NumbersFilter()]).name == "score_filter_chain_of_word_count_numbers_ratio"
+    assert Score(len, "n").name == "score_fn"
+    assert Filter(NumbersFilter(), "n").name == "numbers_ratio"
+    assert ScoreFilter(WordCountFilter(), name="mine").name == "mine"
+
+
+def test_a_list_of_one_entry_stands_for_all() -> None:
+    stage = ScoreFilter([WordCountFilter(1), MeanWordLengthFilter(1)], text_field=["text"], invert=[False])
+    assert stage.inputs() == (["data"], ["text"])
+    assert stage.outputs() == (["data"], [])
+    assert stage.process(batch("some words")).num_items == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ScoreFilter([]), "empty list"),
+        (lambda: ScoreFilter(WordCountFilter), r"make one of it: WordCountFilter\(\)"),
+        (lambda: ScoreFilter(len), "is not a filter"),
+        (lambda: ScoreFilter(WordCountFilter(), text_field=["a", "b"]), "2 entries for 1 functions"),
+        (lambda: ScoreFilter([Length(), Length()], score_field="n"), "must name 2 columns"),
+        (lambda: Score([Length(), Length()], "n"), "must name 2 columns"),
+        (lambda: Filter([Length(), Length()], ["n"]), "must name 2 columns"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_at_once(make: Any, message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        make()
+
+
+def test_a_column_that_is_not_there_is_named() -> None:
+    with pytest.raises(DataError, match="no column 'body'; the rows have 'text'"):
+        ScoreFilter(WordCountFilter(), text_field="body").process(batch("a"))
+
+
+def test_stages_travel_small_and_arrive_equal() -> None:
+    chain = merged([ScoreFilter(rule, score_field=f"s{number}") for number, (rule, _) in enumerate(RULES)])
+    assert pickle.loads(pickle.dumps(chain)) == chain
+    assert len(pickle.dumps(chain)) < 8000
+    assert len(pickle.dumps(chain.parts[0])) < 400
+
+
+def test_a_hosts_models_are_fetched_and_a_slots_loaded() -> None:
+    calls = []
+
+    class Model(Length):
+        def model_check_or_download(self) -> None:
+            calls.append("fetch")
+
+        def load_model(self) -> None:
+            calls.append("load")
+
+    for stage in (ScoreFilter([Model(), WordCountFilter()]), Score(Model(), "n")):
+        stage.setup_on_node()
+        stage.setup()
+    assert calls == ["fetch", "load"] * 2
