@@ -34,33 +34,97 @@ if TYPE_CHECKING:
     from dcurate.io.parquet import ParquetWriter as ParquetWriter
     from dcurate.run import Pipeline as Pipeline
     from dcurate.run import RunResult as RunResult
+    from dcurate.text.filter import DocumentFilter as DocumentFilter
+    from dcurate.text.filters.characters import NonAlphaNumericFilter as NonAlphaNumericFilter
+    from dcurate.text.filters.characters import NumbersFilter as NumbersFilter
+    from dcurate.text.filters.characters import ParenthesesFilter as ParenthesesFilter
+    from dcurate.text.filters.characters import WhiteSpaceFilter as WhiteSpaceFilter
+    from dcurate.text.filters.lines import BulletsFilter as BulletsFilter
+    from dcurate.text.filters.lines import EllipsisFilter as EllipsisFilter
+    from dcurate.text.filters.lines import PunctuationFilter as PunctuationFilter
+    from dcurate.text.filters.repetition import RepeatedLinesByCharFilter as RepeatedLinesByCharFilter
+    from dcurate.text.filters.repetition import RepeatedLinesFilter as RepeatedLinesFilter
+    from dcurate.text.filters.repetition import RepeatedParagraphsByCharFilter as RepeatedParagraphsByCharFilter
+    from dcurate.text.filters.repetition import RepeatedParagraphsFilter as RepeatedParagraphsFilter
+    from dcurate.text.filters.repetition import RepeatingDuplicateNGramsFilter as RepeatingDuplicateNGramsFilter
+    from dcurate.text.filters.repetition import RepeatingTopNGramsFilter as RepeatingTopNGramsFilter
+    from dcurate.text.filters.words import CommonEnglishWordsFilter as CommonEnglishWordsFilter
+    from dcurate.text.filters.words import LongWordFilter as LongWordFilter
+    from dcurate.text.filters.words import MeanWordLengthFilter as MeanWordLengthFilter
+    from dcurate.text.filters.words import SymbolsToWordsFilter as SymbolsToWordsFilter
+    from dcurate.text.filters.words import WordCountFilter as WordCountFilter
+    from dcurate.text.filters.words import WordsWithoutAlphabetsFilter as WordsWithoutAlphabetsFilter
+    from dcurate.text.ids import AddId as AddId
+    from dcurate.text.modifier import DocumentModifier as DocumentModifier
+    from dcurate.text.modifiers import LineRemover as LineRemover
+    from dcurate.text.modifiers import MarkdownRemover as MarkdownRemover
+    from dcurate.text.modifiers import NewlineNormalizer as NewlineNormalizer
+    from dcurate.text.modifiers import QuotationRemover as QuotationRemover
+    from dcurate.text.modifiers import Slicer as Slicer
+    from dcurate.text.modifiers import UrlRemover as UrlRemover
+    from dcurate.text.modify import Modify as Modify
+    from dcurate.text.score import Filter as Filter
+    from dcurate.text.score import Score as Score
+    from dcurate.text.score import ScoreFilter as ScoreFilter
 
 __version__ = "0.1.0"
 
 #: Where each public name lives.
 _HOME = {
+    "AddId": "dcurate.text.ids",
     "AttachedCluster": "dcurate.cluster.attach",
     "Batch": "dcurate.core.batch",
     "BatchKey": "dcurate.core.batch",
+    "BulletsFilter": "dcurate.text.filters.lines",
+    "CommonEnglishWordsFilter": "dcurate.text.filters.words",
     "CompositeStage": "dcurate.core.stage",
     "DaskExecutor": "dcurate.execute.dask_executor",
     "DocumentBatch": "dcurate.frames.document",
+    "DocumentFilter": "dcurate.text.filter",
+    "DocumentModifier": "dcurate.text.modifier",
+    "EllipsisFilter": "dcurate.text.filters.lines",
     "ExactDuplicates": "dcurate.dedup.exact",
     "FileGroup": "dcurate.core.batch",
+    "Filter": "dcurate.text.score",
     "InlineExecutor": "dcurate.execute.inline",
     "JsonlReader": "dcurate.io.jsonl",
     "JsonlWriter": "dcurate.io.jsonl",
+    "LineRemover": "dcurate.text.modifiers",
     "LocalCluster": "dcurate.cluster.local",
+    "LongWordFilter": "dcurate.text.filters.words",
+    "MarkdownRemover": "dcurate.text.modifiers",
+    "MeanWordLengthFilter": "dcurate.text.filters.words",
+    "Modify": "dcurate.text.modify",
+    "NewlineNormalizer": "dcurate.text.modifiers",
     "NodeInfo": "dcurate.core.stage",
+    "NonAlphaNumericFilter": "dcurate.text.filters.characters",
+    "NumbersFilter": "dcurate.text.filters.characters",
     "Observer": "dcurate.core.events",
+    "ParenthesesFilter": "dcurate.text.filters.characters",
     "ParquetReader": "dcurate.io.parquet",
     "ParquetWriter": "dcurate.io.parquet",
     "Pipeline": "dcurate.run",
     "ProcessingStage": "dcurate.core.stage",
+    "PunctuationFilter": "dcurate.text.filters.lines",
+    "QuotationRemover": "dcurate.text.modifiers",
+    "RepeatedLinesByCharFilter": "dcurate.text.filters.repetition",
+    "RepeatedLinesFilter": "dcurate.text.filters.repetition",
+    "RepeatedParagraphsByCharFilter": "dcurate.text.filters.repetition",
+    "RepeatedParagraphsFilter": "dcurate.text.filters.repetition",
+    "RepeatingDuplicateNGramsFilter": "dcurate.text.filters.repetition",
+    "RepeatingTopNGramsFilter": "dcurate.text.filters.repetition",
     "Resources": "dcurate.core.resources",
     "RunResult": "dcurate.run",
+    "Score": "dcurate.text.score",
+    "ScoreFilter": "dcurate.text.score",
     "SinkStage": "dcurate.core.stage",
+    "Slicer": "dcurate.text.modifiers",
     "SourceStage": "dcurate.core.stage",
+    "SymbolsToWordsFilter": "dcurate.text.filters.words",
+    "UrlRemover": "dcurate.text.modifiers",
+    "WhiteSpaceFilter": "dcurate.text.filters.characters",
+    "WordCountFilter": "dcurate.text.filters.words",
+    "WordsWithoutAlphabetsFilter": "dcurate.text.filters.words",
     "WorkerMetadata": "dcurate.core.stage",
     "apply": "dcurate.dataframe",
     "processing_stage": "dcurate.core.stage",

@@ -137,7 +137,7 @@ def _executor(recipe: Recipe, mode: str | None, scheduler: str | None, workers: 
         if scheduler or workers:
             raise click.UsageError("mode inline uses no workers; leave out --scheduler and --workers")
         return dcurate.InlineExecutor()
-    cluster = None
+    cluster: dcurate.AttachedCluster | dcurate.LocalCluster | None = None
     if scheduler:
         cluster = dcurate.AttachedCluster(scheduler, config.get("scheduler_timeout_s", SCHEDULER_TIMEOUT))
     elif workers:

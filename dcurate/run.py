@@ -253,7 +253,7 @@ class _Run:
             splits=source.splits(),
             delivers=last and (self.streams or sink is None),
             ledger=ledger,
-            rejections=DirectoryRejections(self.options.rejected, quarantine),
+            rejections=DirectoryRejections(self.options.rejected, quarantine, self._options),
             observers=self.options.observers,
         )
         books = Books(job, self.runner.mode)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import OPTIONS, Bytes, Offsets, Rows, frozen
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Rows, frozen
 
 _FIELD = 12
 _BLOCK = (1 << _FIELD) - 1
@@ -47,7 +47,7 @@ class CharacterSignals(NamedTuple):
     brackets: npt.NDArray[np.int64]
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _angle_brackets(data, start, stop):
     suspects = 0
     for at in range(start, stop):
@@ -60,7 +60,7 @@ def _angle_brackets(data, start, stop):
     return count
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _packed_counts(block):
     """The counters of a block of at most `_BLOCK` bytes, in four chains that need not wait for one another."""
     first = second = third = fourth = np.uint64(0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dcurate.kernels.layout import OPTIONS
+from dcurate.kernels.layout import INLINE
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _STIR = np.uint64(0xD6E8FEB86659FD93)
@@ -17,7 +17,7 @@ _HALF = np.uint64(32)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def load_eight(data, at):
     """Eight bytes from ``at`` on as one number, the first in the lowest place."""
     first = np.uint64(at)
@@ -27,7 +27,7 @@ def load_eight(data, at):
     return word
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def load_up_to_eight(data, start, stop):
     """The bytes from ``start`` to ``stop``, one to eight, as one number, the first in the lowest place."""
     if start + 8 <= data.size:
@@ -38,7 +38,7 @@ def load_up_to_eight(data, start, stop):
     return word
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def stirred(value):
     """A number with all its bits spread over all its places; different for different numbers."""
     value = (value ^ (value >> _HALF)) * _STIR
@@ -46,7 +46,7 @@ def stirred(value):
     return value ^ (value >> _HALF)
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def hash_bytes(data, start, stop):
     """The hash of a stretch of bytes."""
     value = np.uint64(stop - start) * _MIX
@@ -60,7 +60,7 @@ def hash_bytes(data, start, stop):
     return stirred(value ^ load_up_to_eight(data, at, stop))
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def table_bits(count):
     """The width in bits of the slot numbers of a table that is at most half full with ``count`` entries."""
     bits = 3
@@ -69,7 +69,7 @@ def table_bits(count):
     return bits
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def find_leader(table, bits, hashes, at):
     """The first entry with the hash of entry ``at``, which is put in the table if there is none before it.
 

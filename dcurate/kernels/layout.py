@@ -11,6 +11,9 @@ from numba import njit
 #: Every kernel is compiled with these: without the GIL, kept on disk, no bounds checks.
 OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "boundscheck": False}
 
+#: What kernels call is compiled into them: a call of its own would pass arrays by the dozen of words.
+INLINE: dict[str, Any] = {**OPTIONS, "forceinline": True}
+
 Rows = npt.NDArray[np.int64]
 Offsets = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -27,7 +30,7 @@ def frozen(array: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
     return view
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def longest(offsets, rows):
     """Bytes of the longest of the texts numbered ``rows``: what scratch arrays are sized by."""
     most = np.int64(0)

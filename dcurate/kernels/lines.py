@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.hashing import find_leader, hash_bytes, table_bits
-from dcurate.kernels.layout import OPTIONS, Bytes, Offsets, Rows, frozen, longest
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Rows, frozen, longest
 from dcurate.kernels.unicode import count_characters, space_width, space_width_before
 
 _NEWLINE = 10
@@ -48,7 +48,7 @@ class ParagraphSignals(NamedTuple):
     blank: npt.NDArray[np.int64]
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _is_bullet(data, start, stop):
     if stop - start < 3 or data[start] != 0xE2:
         return False
@@ -64,7 +64,7 @@ def _is_bullet(data, start, stop):
     return second == 0xA6 and (third == 0xBE or third == 0xBF)
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _is_dots(data, start, stop):
     """Whether the stretch ends with three dots or the one character that stands for them."""
     if stop - start < 3:
@@ -74,7 +74,7 @@ def _is_dots(data, start, stop):
     return data[stop - 1] == 0xA6 and data[stop - 2] == 0x80 and data[stop - 3] == 0xE2
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _says_read_more(data, start, stop):
     if stop - start < _READ_MORE.size:
         return False
@@ -85,7 +85,7 @@ def _says_read_more(data, start, stop):
     return True
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _is_trailing(data, start, stop):
     """Whether a line, stripped, ends with one of the ellipsis marks."""
     last = data[stop - 1]
@@ -101,12 +101,12 @@ def _is_trailing(data, start, stop):
     return _says_read_more(data, start, stop)
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _is_ended(byte):
     return byte == 0x2E or byte == 0x3F or byte == 0x21 or byte == 0x22 or byte == 0x27
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _unique(hashes, lengths, count, table):
     """How many different hashes there are, and the lengths of these together."""
     bits = table_bits(count)
@@ -119,7 +119,7 @@ def _unique(hashes, lengths, count, table):
     return unique, characters
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _after_spaces(data, start, stop):
     """Where the first character stands that is not whitespace; ``stop`` if there is none."""
     while start < stop:
@@ -130,7 +130,7 @@ def _after_spaces(data, start, stop):
     return start
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _before_spaces(data, start, stop):
     """Where the last character ends that is not whitespace; there must be one from ``start`` on."""
     width = space_width_before(data, start, stop)
@@ -140,14 +140,14 @@ def _before_spaces(data, start, stop):
     return stop
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _line_end(data, start, stop):
     while start < stop and data[np.uint64(start)] != _NEWLINE:
         start += 1
     return start
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _paragraph_end(data, start, stop):
     end = _line_end(data, start, stop)
     while end < stop and not (end + 1 < stop and data[end + 1] == _NEWLINE):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.hashing import find_leader, hash_bytes, table_bits
-from dcurate.kernels.layout import OPTIONS, Bytes, Offsets, Rows, frozen, longest
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Rows, frozen, longest
 from dcurate.kernels.unicode import count_characters
 from dcurate.kernels.words import find_words
 
@@ -31,13 +31,13 @@ class NgramSignals(NamedTuple):
     repeated: dict[int, npt.NDArray[np.int64]]
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _hash_words(data, bounds, words, hashes):
     for number in range(words):
         hashes[number] = hash_bytes(data, bounds[2 * number], bounds[2 * number + 1])
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _same(data, left, right, length):
     for step in range(length):
         if data[left + step] != data[right + step]:
@@ -45,7 +45,7 @@ def _same(data, left, right, length):
     return True
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _word_occurrences(data, at, stop, start, length):
     """How often a word occurs in a text, inside words too, no two occurrences overlapping."""
     count = 0
@@ -58,7 +58,7 @@ def _word_occurrences(data, at, stop, start, length):
     return count
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _occurrences(data, bounds, hashes, words, best, n):
     """How often the n-gram at word ``best``, joined by single spaces, occurs in the text, no two overlapping.
 
@@ -87,7 +87,7 @@ def _occurrences(data, bounds, hashes, words, best, n):
     return count
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _removed(data, start, stop, bounds, hashes, words, best, n):
     """Characters that go when the n-gram at word ``best``, joined by single spaces, is removed from the text."""
     length = np.int64(n - 1)
@@ -98,7 +98,7 @@ def _removed(data, start, stop, bounds, hashes, words, best, n):
     return length * _occurrences(data, bounds, hashes, words, best, n)
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _choose(chosen, number, words, done, n, hashes, grams, leaders, counts):
     """Keep the words at which an n-gram may occur twice, and make the hashes of these; returns how many there are."""
     kept = 0
@@ -115,7 +115,7 @@ def _choose(chosen, number, words, done, n, hashes, grams, leaders, counts):
     return kept
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _count(data, bounds, chosen, number, n, grams, leaders, counts, table):
     """Count n-grams at the chosen words; returns the most frequent one's word and the characters of repeated ones."""
     bits = table_bits(number)

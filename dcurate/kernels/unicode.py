@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import OPTIONS
+from dcurate.kernels.layout import INLINE
 
 #: Kinds of a byte, as bits. A byte that may begin a whitespace character of several bytes is `MAYBE_SPACE`.
 LETTER = 1
@@ -76,7 +76,7 @@ def alphabetic_bits() -> npt.NDArray[np.uint8]:
     return bits
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def space_width(data, at, stop):
     """Bytes of the whitespace character at ``at``, or 0 if there is none: the characters that ``str.split`` splits at."""
     byte = data[at]
@@ -96,7 +96,7 @@ def space_width(data, at, stop):
     return 3 if second == 0x81 and third == 0x9F else 0
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def space_width_before(data, start, at):
     """Bytes of the whitespace character that ends at ``at``, or 0 if there is none."""
     byte = data[at - 1]
@@ -109,7 +109,7 @@ def space_width_before(data, start, at):
     return 0
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def count_characters(data, start, stop):
     """Code points in a stretch of bytes."""
     count = 0
@@ -118,7 +118,7 @@ def count_characters(data, start, stop):
     return count
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def has_letter(data, start, stop, alphabetic):
     """Whether a stretch of bytes holds a character with the Alphabetic property beyond ASCII."""
     at = start

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.hashing import load_eight, load_up_to_eight
-from dcurate.kernels.layout import OPTIONS, Bytes, Offsets, Rows, frozen, longest
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Rows, frozen, longest
 from dcurate.kernels.unicode import KINDS, MAYBE_SPACE, alphabetic_bits, has_letter, space_width
 
 _COMMON = ("the", "be", "to", "of", "and", "that", "have", "with")
@@ -62,7 +62,7 @@ class WordSignals(NamedTuple):
     common: npt.NDArray[np.int64]
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def find_words(data, start, stop, bounds):
     """Write where each word of a text begins and ends, in turn, into ``bounds``; returns how many words there are.
 
@@ -87,32 +87,32 @@ def find_words(data, start, stop, bounds):
     return np.int64(count + np.uint64(1)) // 2
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def continuations(word):
     """How many of eight packed bytes continue a character that began before them."""
     return np.int64((((word >> _SEVEN) & ~(word >> _SIX) & _ONES) * _ONES) >> _TOP_BYTE)
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _ascii_letters(word):
     """Not zero if any of eight packed bytes is an ASCII letter."""
     lower = (word | _TO_LOWER) & _LOW_SEVEN
     return (lower + _FROM_A) & ~(lower + _PAST_Z) & ~word & _HIGH
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _is_common(word, length):
     slot = np.int64((word * _COMMON_FACTOR) >> _SLOT_SHIFT)
     return (_COMMON_WORDS[slot] == word) & (_COMMON_LENGTHS[slot] == length)
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _is_ellipsis(word, length):
     slot = np.int64((word * _ELLIPSIS_FACTOR) >> _SLOT_SHIFT)
     return (_ELLIPSIS_WORDS[slot] == word) & (_ELLIPSIS_LENGTHS[slot] == length)
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _is_hashes(data, start, stop, characters):
     """Whether the runs of ``#`` are more than half as many as the characters of the word."""
     runs = 0
