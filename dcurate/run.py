@@ -18,6 +18,7 @@ from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
 from dcurate.errors import PipelineError, RunError
 from dcurate.execute.dask_executor import DaskExecutor
 from dcurate.execute.job import Books, Job
+from dcurate.io.finished import Finished, find_finished, inputs_of, mark_finished
 from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.rejections import DirectoryRejections
 from dcurate.io.stores import Directory
@@ -191,6 +192,7 @@ class _Run:
     options: _Options
     streams: bool = False
     books: list[Books] = field(default_factory=list)
+    earlier: Finished | None = None
 
     def __post_init__(self) -> None:
         self.stages = _with_source(self.pipeline, self.initial_tasks)
@@ -204,30 +206,45 @@ class _Run:
         return self.sink is None
 
     @property
-    def written(self) -> list[tuple[str, ...]]:
+    def written(self) -> Sequence[Sequence[str]]:
         """The files written for each split that is finished, in the order of the source."""
-        return [files for _, files in self.books[-1].in_order()]
+        return self.earlier.written if self.earlier else [files for _, files in self.books[-1].in_order()]
 
     def batches(self) -> Iterator[Batch]:
         """Run phase after phase; yields what the last one delivers."""
         if self.sink is not None:
             self.sink.prepare(self.options.resume)
-        with ExitStack() as stack:
-            session = stack.enter_context(self.runner.session())
-            scratch = self._scratch(stack)
-            folders: list[str] = []
-            stages: list[AnyStage] = []
-            for stage in self.stages:
-                if not isinstance(stage, ExchangeStage):
-                    stages.append(stage)
-                    continue
-                url = f"{scratch}/{stage.name}"
-                yield from self._carry(session, [*stages, *stage.before(url, self._options)], last=False)
-                stages = stage.exchange(url, self._options, self.books[-1].in_order())
-                folders.append(url)
-            yield from self._carry(session, stages, last=True)
-            for url in folders:
-                Directory(url, self._options).clear()
+            if self.options.resume and self._exchanges:
+                self.earlier = find_finished(self.sink, self._inputs())
+        if self.earlier is None:
+            with ExitStack() as stack:
+                yield from self._phases(stack.enter_context(self.runner.session()), self._scratch(stack))
+            if self.sink is not None and self._exchanges:
+                mark_finished(self.sink, Finished(self._inputs(), self.report().to_dict(), self.written))
+
+    def _phases(self, session: Session, scratch: str) -> Iterator[Batch]:
+        folders: list[str] = []
+        stages: list[AnyStage] = []
+        for stage in self.stages:
+            if not isinstance(stage, ExchangeStage):
+                stages.append(stage)
+                continue
+            url = f"{scratch}/{stage.name}"
+            yield from self._carry(session, [*stages, *stage.before(url, self._options)], last=False)
+            stages = stage.exchange(url, self._options, self.books[-1].in_order())
+            folders.append(url)
+        yield from self._carry(session, stages, last=True)
+        for url in folders:
+            Directory(url, self._options).clear()
+
+    @property
+    def _exchanges(self) -> bool:
+        return any(isinstance(stage, ExchangeStage) for stage in self.stages)
+
+    def _inputs(self) -> str:
+        source = self.stages[0]
+        assert isinstance(source, SourceStage)
+        return inputs_of(self.fingerprint, source.splits())
 
     @property
     def _options(self) -> Mapping[str, Any]:
@@ -269,6 +286,9 @@ class _Run:
 
     def report(self) -> RunReport:
         """One report over all phases."""
+        if self.earlier is not None:
+            report = RunReport.from_dict(self.earlier.report)
+            return replace(report, splits_before=report.splits)
         reports = [books.report() for books in self.books]
         stats: dict[str, StageStats] = {stage.name: StageStats(stage.name) for stage in self.stages}
         for report in reports:

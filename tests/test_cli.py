@@ -6,14 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import dcurate
+from tests.conftest import ROOT, scheduler_and_workers
 
-ROOT = Path(dcurate.__file__).parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
 
 RECIPE = """
@@ -241,25 +240,6 @@ def test_what_is_not_there_ends_a_run_with_one_sentence(here, arguments, words):
     assert words in line
 
 
-@contextmanager
-def process(*arguments, cwd):
-    """A process that is ended with the test."""
-    started = subprocess.Popen(
-        arguments,
-        cwd=cwd,
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        yield started
-    finally:
-        started.terminate()
-        started.communicate(timeout=30)
-
-
 def wait_for(condition, what, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
@@ -268,27 +248,28 @@ def wait_for(condition, what, seconds=60):
 
 
 def test_a_running_scheduler_with_workers_of_its_own_does_the_work(here):
-    file = here / "scheduler.json"
-    dask = [sys.executable, "-m", "dask"]
-    with process(*dask, "scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", file, cwd=here):
-        wait_for(lambda: file.exists() and file.read_text(), "scheduler")
-        address = json.loads(file.read_text())["address"]
-        with process(*dask, "worker", address, "--nthreads", "1", "--no-dashboard", cwd=here):
-            done = run("run", "r.yaml", "--scheduler", address, cwd=here)
-            again = run("run", "r.yaml", "--scheduler", address, "--mode", "batch", "--output", "out2", cwd=here)
+    (here / "plain.yaml").write_text(RECIPE.replace("  - slow_stage:Slow: {seconds: ${seconds}}\n", ""))
+    with scheduler_and_workers(here, "--nworkers", "1") as address:
+        done = run("run", "plain.yaml", "--scheduler", address, "--rejected", "dropped", cwd=here)
+        again = run("run", "plain.yaml", "--scheduler", address, "--mode", "batch", "--output", "out2", cwd=here)
     assert done.returncode == 0, done.stderr
     assert again.returncode == 0, again.stderr
     assert len(written(here / "out")) == 48
     assert written(here / "out") == written(here / "out2")
+    assert len(written(here / "dropped")) == 12  # paths mean those of the one who runs it, wherever workers stand
 
 
 @pytest.mark.parametrize("mode", ["inline", "streaming"])
 def test_ctrl_c_stops_cleanly_and_resume_does_the_rest(here, mode):
     arguments = ["run", "r.yaml", "--mode", mode, "--set", "seconds=0.4"]
-    with process(*command(*arguments), cwd=here) as started:
+    started = subprocess.Popen(
+        command(*arguments), cwd=here, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
         wait_for(lambda: len(written(here / "out")) >= 16, "output")
+    finally:
         os.killpg(started.pid, signal.SIGINT)  # a terminal tells the whole group
-        said, _ = started.communicate(timeout=60)
+        _, said = started.communicate(timeout=60)
     assert started.returncode == 130, said
     assert "Traceback" not in said
     assert said.splitlines()[-1] == (

@@ -101,6 +101,7 @@ class FilePart:
         stop: one past the last, or None for the whole file.
         size: bytes of the whole file.
         version: what changes when the content does: an etag, or size and modification time.
+        range_bytes: bytes of the range, where the part is one.
     """
 
     path: str
@@ -108,6 +109,12 @@ class FilePart:
     stop: int | None = None
     size: int = 0
     version: str = ""
+    range_bytes: int | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the part: of its range, or of the whole file."""
+        return self.size if self.range_bytes is None else self.range_bytes
 
 
 @dataclass

@@ -101,7 +101,8 @@ class Partitioning:
 
 def _parts(file: SourceFile, bounds: list[int]) -> Iterator[FileGroup]:
     for number, (start, stop) in enumerate(pairwise(bounds)):
-        part = FilePart(file.path, start, stop, file.size, file.version)
+        share = file.size * (stop - start) // bounds[-1]
+        part = FilePart(file.path, start, stop, file.size, file.version, share)
         yield FileGroup(key=BatchKey(f"{file.name}@{number:05d}"), parts=(part,))
 
 

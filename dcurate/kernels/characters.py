@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Rows, frozen
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, Word, frozen
 
 _FIELD = 12
 _BLOCK = (1 << _FIELD) - 1
@@ -48,7 +48,7 @@ class CharacterSignals(NamedTuple):
 
 
 @njit(**INLINE)
-def _angle_brackets(data, start, stop):
+def _angle_brackets(data: Bytes, start: int, stop: int) -> Scalar:
     suspects = 0
     for at in range(start, stop):
         suspects += data[at] == 0x9F
@@ -61,7 +61,7 @@ def _angle_brackets(data, start, stop):
 
 
 @njit(**INLINE)
-def _packed_counts(block):
+def _packed_counts(block: Bytes) -> Word:
     """The counters of a block of at most `_BLOCK` bytes, in four chains that need not wait for one another."""
     first = second = third = fourth = np.uint64(0)
     even = block.size // 4 * 4
@@ -76,7 +76,7 @@ def _packed_counts(block):
 
 
 @njit(**OPTIONS)
-def _characters(offsets, data, rows, out):
+def _characters(offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
     low = np.uint64(_BLOCK)
     for place in range(rows.size):
         start, stop = offsets[rows[place]], offsets[rows[place] + 1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dcurate.kernels.layout import INLINE
+from dcurate.kernels.layout import INLINE, Bytes, Places, Scalar, Word, Words
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _STIR = np.uint64(0xD6E8FEB86659FD93)
@@ -18,7 +18,7 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @njit(**INLINE)
-def load_eight(data, at):
+def load_eight(data: Bytes, at: int) -> Word:
     """Eight bytes from ``at`` on as one number, the first in the lowest place."""
     first = np.uint64(at)
     word = np.uint64(0)
@@ -28,7 +28,7 @@ def load_eight(data, at):
 
 
 @njit(**INLINE)
-def load_up_to_eight(data, start, stop):
+def load_up_to_eight(data: Bytes, start: int, stop: int) -> Word:
     """The bytes from ``start`` to ``stop``, one to eight, as one number, the first in the lowest place."""
     if start + 8 <= data.size:
         return load_eight(data, start) & (_ALL >> np.uint64(64 - 8 * (stop - start)))
@@ -39,15 +39,14 @@ def load_up_to_eight(data, start, stop):
 
 
 @njit(**INLINE)
-def stirred(value):
+def stirred(value: Word) -> Word:
     """A number with all its bits spread over all its places; different for different numbers."""
-    value = (value ^ (value >> _HALF)) * _STIR
     value = (value ^ (value >> _HALF)) * _STIR
     return value ^ (value >> _HALF)
 
 
 @njit(**INLINE)
-def hash_bytes(data, start, stop):
+def hash_bytes(data: Bytes, start: int, stop: int) -> Word:
     """The hash of a stretch of bytes."""
     value = np.uint64(stop - start) * _MIX
     if start == stop:
@@ -61,16 +60,16 @@ def hash_bytes(data, start, stop):
 
 
 @njit(**INLINE)
-def table_bits(count):
-    """The width in bits of the slot numbers of a table that is at most half full with ``count`` entries."""
+def table_bits(count: int) -> Scalar:
+    """The width in bits of the slot numbers of a table that is at most a quarter full with ``count`` entries."""
     bits = 3
-    while (1 << bits) < 2 * count:
+    while (1 << bits) < 4 * count:
         bits += 1
     return bits
 
 
 @njit(**INLINE)
-def find_leader(table, bits, hashes, at):
+def find_leader(table: Places, bits: int, hashes: Words, at: int) -> Scalar:
     """The first entry with the hash of entry ``at``, which is put in the table if there is none before it.
 
     ``table`` holds numbers of entries plus one in ``2**bits`` slots, 0 where empty.

@@ -17,6 +17,13 @@ INLINE: dict[str, Any] = {**OPTIONS, "forceinline": True}
 Rows = npt.NDArray[np.int64]
 Offsets = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+#: Numbers of rows or words of one text, plus one where 0 is none.
+Places = npt.NDArray[np.int32]
+#: What kernels pass among themselves has numba's types (int64, bool, uint64), of which type checkers know nothing.
+Scalar = Any
+Word = Any
 
 
 def frozen(array: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
@@ -31,7 +38,7 @@ def frozen(array: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
 
 
 @njit(**INLINE)
-def longest(offsets, rows):
+def longest(offsets: Offsets, rows: Rows) -> Scalar:
     """Bytes of the longest of the texts numbered ``rows``: what scratch arrays are sized by."""
     most = np.int64(0)
     for row in rows:

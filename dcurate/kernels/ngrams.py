@@ -10,7 +10,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.hashing import find_leader, hash_bytes, table_bits
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Rows, frozen, longest
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen, longest
 from dcurate.kernels.unicode import count_characters
 from dcurate.kernels.words import find_words
 
@@ -31,25 +31,53 @@ class NgramSignals(NamedTuple):
     repeated: dict[int, npt.NDArray[np.int64]]
 
 
-@njit(**INLINE)
-def _hash_words(data, bounds, words, hashes):
-    for number in range(words):
-        hashes[number] = hash_bytes(data, bounds[2 * number], bounds[2 * number + 1])
+class _Scratch(NamedTuple):
+    """Arrays for one text at a time.
+
+    Of each word: where it begins and ends (``bounds``, two entries), its hash, the hash of the n-gram that begins
+    with it, the word at which that n-gram occurs first (its leader), and how often the n-gram of a leader occurs.
+    ``chosen`` lists the words at which n-grams are looked at; ``table`` is the hash table of leaders.
+    """
+
+    bounds: npt.NDArray[np.int64]
+    hashes: npt.NDArray[np.uint64]
+    grams: npt.NDArray[np.uint64]
+    leaders: npt.NDArray[np.int32]
+    counts: npt.NDArray[np.int32]
+    chosen: npt.NDArray[np.int32]
+    table: npt.NDArray[np.int32]
 
 
 @njit(**INLINE)
-def _same(data, left, right, length):
-    for step in range(length):
+def _scratch(most: int) -> _Scratch:
+    """Scratch for texts of at most that many bytes; memory is taken only as it is written."""
+    room = most // 2 + 1
+    return _Scratch(
+        np.empty(most + 9, np.int64),
+        np.empty(room, np.uint64),
+        np.empty(room, np.uint64),
+        np.empty(room, np.int32),
+        np.empty(room, np.int32),
+        np.empty(room, np.int32),
+        np.empty(1 << table_bits(room), np.int32),
+    )
+
+
+@njit(**INLINE)
+def _same(data: Bytes, left: int, right: int, length: int) -> Scalar:
+    for step in range(length):  # noqa: SIM110 - a loop compiles to less than a generator
         if data[left + step] != data[right + step]:
             return False
     return True
 
 
 @njit(**INLINE)
-def _word_occurrences(data, at, stop, start, length):
-    """How often a word occurs in a text, inside words too, no two occurrences overlapping."""
+def _word_occurrences(data: Bytes, span: tuple[int, int], start: int, stop: int) -> Scalar:
+    """How often the word from ``start`` to ``stop`` occurs in a text, inside words too, no two overlapping."""
+    at, end = span
+    length = stop - start
     count = 0
-    while at + length <= stop:
+    while at + length <= end:
         if data[at] == data[start] and _same(data, at, start, length):
             count += 1
             at += length
@@ -59,11 +87,12 @@ def _word_occurrences(data, at, stop, start, length):
 
 
 @njit(**INLINE)
-def _occurrences(data, bounds, hashes, words, best, n):
+def _occurrences(data: Bytes, scratch: _Scratch, words: int, best: int, n: int) -> Scalar:
     """How often the n-gram at word ``best``, joined by single spaces, occurs in the text, no two overlapping.
 
     An occurrence has its spaces between words, so it ends one word, begins another, and holds whole words between.
     """
+    bounds, hashes = scratch.bounds, scratch.hashes
     first, final = bounds[2 * best], bounds[2 * (best + n - 1)]
     first_length, final_length = bounds[2 * best + 1] - first, bounds[2 * (best + n) - 1] - final
     last_byte, next_byte = data[bounds[2 * best + 1] - 1], data[bounds[2 * best + 2]]
@@ -88,26 +117,52 @@ def _occurrences(data, bounds, hashes, words, best, n):
 
 
 @njit(**INLINE)
-def _removed(data, start, stop, bounds, hashes, words, best, n):
-    """Characters that go when the n-gram at word ``best``, joined by single spaces, is removed from the text."""
-    length = np.int64(n - 1)
-    for number in range(best, best + n):
-        length += count_characters(data, bounds[2 * number], bounds[2 * number + 1])
-    if n == 1:
-        return length * _word_occurrences(data, start, stop, bounds[2 * best], bounds[2 * best + 1] - bounds[2 * best])
-    return length * _occurrences(data, bounds, hashes, words, best, n)
+def _characters(data: Bytes, bounds: Ints, first: int, stop: int) -> Scalar:
+    """Characters of the words from ``first`` up to ``stop``."""
+    count = 0
+    for word in range(first, stop):
+        count += count_characters(data, bounds[2 * word], bounds[2 * word + 1])
+    return count
 
 
 @njit(**INLINE)
-def _choose(chosen, number, words, done, n, hashes, grams, leaders, counts):
-    """Keep the words at which an n-gram may occur twice, and make the hashes of these; returns how many there are."""
+def _removed(data: Bytes, span: tuple[int, int], scratch: _Scratch, words: int, gram: tuple[int, int]) -> Scalar:
+    """Characters that go when an n-gram, its words joined by one space, is removed from the text."""
+    best, n = gram
+    bounds = scratch.bounds
+    if n == 1:
+        occurrences = _word_occurrences(data, span, bounds[2 * best], bounds[2 * best + 1])
+    else:
+        occurrences = _occurrences(data, scratch, words, best, n)
+    return occurrences * (_characters(data, bounds, best, best + n) + n - 1)
+
+
+@njit(**INLINE)
+def _choose_all(scratch: _Scratch, words: int, n: int) -> Scalar:
+    """Choose every word that begins an n-gram; returns how many there are."""
+    hashes, grams, chosen = scratch.hashes, scratch.grams, scratch.chosen
+    number = words - n + 1
+    for at in range(number):
+        grams[at] = hashes[at]
+        chosen[at] = at
+    for step in range(1, n):
+        for at in range(number):
+            grams[at] = grams[at] * _STEP + hashes[at + step]
+    return number
+
+
+@njit(**INLINE)
+def _choose_repeated(scratch: _Scratch, words: int, number: int, before: int, n: int) -> Scalar:
+    """Of the words chosen, keep those whose shorter n-gram occurs twice: the others' cannot; returns how many."""
+    hashes, grams, chosen = scratch.hashes, scratch.grams, scratch.chosen
+    leaders, counts = scratch.leaders, scratch.counts
     kept = 0
     for candidate in range(number):
         at = np.int64(chosen[candidate])
-        if at + n > words or (done > 0 and counts[leaders[at]] < 2):
+        if at + n > words or counts[leaders[at]] < 2:
             continue
         gram = grams[at]
-        for step in range(done, n):
+        for step in range(before, n):
             gram = gram * _STEP + hashes[at + step]
         grams[at] = gram
         chosen[kept] = at
@@ -116,14 +171,15 @@ def _choose(chosen, number, words, done, n, hashes, grams, leaders, counts):
 
 
 @njit(**INLINE)
-def _count(data, bounds, chosen, number, n, grams, leaders, counts, table):
-    """Count n-grams at the chosen words; returns the most frequent one's word and the characters of repeated ones."""
+def _count(data: Bytes, scratch: _Scratch, number: int, n: int) -> tuple[Scalar, Scalar]:
+    """Count the n-grams at the chosen words; returns the most frequent one's word, and the repeated characters."""
+    grams, leaders, counts, table = scratch.grams, scratch.leaders, scratch.counts, scratch.table
     bits = table_bits(number)
     table[: 1 << bits] = 0
     best, best_count = np.int64(0), 1
     repeated, covered, before = np.int64(0), np.int64(0), np.int64(0)
     for place in range(number):
-        at = np.int64(chosen[place])
+        at = np.int64(scratch.chosen[place])
         leader = find_leader(table, bits, grams, at)
         leaders[at] = leader
         if leader == at:
@@ -132,41 +188,36 @@ def _count(data, bounds, chosen, number, n, grams, leaders, counts, table):
         counts[leader] += 1
         if counts[leader] > best_count or (counts[leader] == best_count and leader < best):
             best, best_count = leader, counts[leader]
-        covered = max(covered - (at - before), 0)
-        repeated += min(n - covered, n - 1)
-        for word in range(at + covered, at + n):
-            repeated += count_characters(data, bounds[2 * word], bounds[2 * word + 1])
+        covered = max(covered - (at - before), np.int64(0))
+        repeated += min(n - covered, n - 1) + _characters(data, scratch.bounds, at + covered, at + n)
         covered, before = np.int64(n), at
     return best, repeated
 
 
 @njit(**OPTIONS)
-def _ngrams(offsets, data, rows, sizes, tops, out):
-    most = longest(offsets, rows)
-    room = most // 2 + 1
-    bounds = np.empty(most + 3, np.int64)
-    hashes, grams = np.empty(room, np.uint64), np.empty(room, np.uint64)
-    chosen, leaders, counts = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int32)
-    table = np.empty(1 << table_bits(room), np.int32)
+def _ngrams(layout: tuple[Offsets, Bytes], rows: Rows, sizes: Ints, tops: npt.NDArray[np.bool_], out: Ints) -> None:
+    offsets, data = layout
+    scratch = _scratch(longest(offsets, rows))
     for place in range(rows.size):
-        start, stop = offsets[rows[place]], offsets[rows[place] + 1]
-        words = find_words(data, start, stop, bounds)
-        _hash_words(data, bounds, words, hashes)
-        for at in range(words):
-            chosen[at] = at
-            grams[at] = 0
-        number, done = words, 0
+        span = offsets[rows[place]], offsets[rows[place] + 1]
+        words = find_words(data, span[0], span[1], scratch.bounds)
+        for word in range(words):
+            scratch.hashes[word] = hash_bytes(data, scratch.bounds[2 * word], scratch.bounds[2 * word + 1])
+        number = before = 0
         for index in range(sizes.size):
             n = sizes[index]
             if words < n:
                 out[0, index, place] = out[1, index, place] = -1
                 continue
-            number = _choose(chosen, number, words, done, n, hashes, grams, leaders, counts)
-            done = n
-            best, repeated = _count(data, bounds, chosen, number, n, grams, leaders, counts, table)
+            if before == 0:
+                number = _choose_all(scratch, words, n)
+            else:
+                number = _choose_repeated(scratch, words, number, before, n)
+            before = n
+            best, repeated = _count(data, scratch, number, n)
             out[1, index, place] = repeated
             if tops[index]:
-                out[0, index, place] = _removed(data, start, stop, bounds, hashes, words, best, n)
+                out[0, index, place] = _removed(data, span, scratch, words, (best, n))
 
 
 def ngram_signals(
@@ -185,14 +236,8 @@ def ngram_signals(
     sizes = sorted(tops | repeats)
     out = np.empty((2, len(sizes), rows.size), np.int64)
     wanted = np.array([size in tops for size in sizes], np.bool_)
-    _ngrams(
-        frozen(offsets, np.int64),
-        frozen(data, np.uint8),
-        frozen(rows, np.int64),
-        frozen(np.array(sizes, np.int64), np.int64),
-        frozen(wanted, np.bool_),
-        out,
-    )
+    layout = frozen(offsets, np.int64), frozen(data, np.uint8)
+    _ngrams(layout, frozen(rows, np.int64), frozen(np.array(sizes), np.int64), frozen(wanted, np.bool_), out)
     return NgramSignals(
         {size: out[0, place] for place, size in enumerate(sizes) if size in tops},
         {size: out[1, place] for place, size in enumerate(sizes) if size in repeats},

@@ -10,27 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import INLINE
+from dcurate.kernels.layout import INLINE, Bytes, Scalar
 
-#: Kinds of a byte, as bits. A byte that may begin a whitespace character of several bytes is `MAYBE_SPACE`.
-LETTER = 1
-SPACE = 2
-MAYBE_SPACE = 4
-BEYOND_ASCII = 8
-
-
-def _kinds() -> npt.NDArray[np.uint8]:
-    kinds = np.zeros(256, np.uint8)
-    for byte in range(128):
-        character = chr(byte)
-        kinds[byte] = LETTER * character.isalpha() + SPACE * character.isspace()
-    kinds[128:] = BEYOND_ASCII
-    for lead in (0xC2, 0xE1, 0xE2, 0xE3):
-        kinds[lead] |= MAYBE_SPACE
-    return kinds
-
-
-KINDS = _kinds()
+#: Whether a byte is ASCII whitespace, as ``str.isspace`` has it.
+_SPACES = np.array([byte < 128 and chr(byte).isspace() for byte in range(256)])
+#: Whether a byte ends one of the whitespace characters that begin with E2 80.
+_ENDS_SPACE = np.array([byte in (*range(0x80, 0x8B), 0xA8, 0xA9, 0xAF) for byte in range(256)])
 
 #: Where the Alphabetic property begins and ends, in turn: differences as 7-bit varints, deflated, base 85.
 #: It is the property that ``[[:alpha:]]`` means to the ``regex`` package (Unicode 17); ``unicodedata`` lacks it.
@@ -77,11 +62,11 @@ def alphabetic_bits() -> npt.NDArray[np.uint8]:
 
 
 @njit(**INLINE)
-def space_width(data, at, stop):
-    """Bytes of the whitespace character at ``at``, or 0 if there is none: the characters that ``str.split`` splits at."""
+def space_width(data: Bytes, at: int, stop: int) -> Scalar:
+    """Bytes of the whitespace character at ``at``, or 0 if there is none: where ``str.split`` splits."""
     byte = data[at]
     if byte < 0x80:
-        return 1 if KINDS[byte] & SPACE else 0
+        return 1 if _SPACES[byte] else 0
     if byte == 0xC2 and at + 1 < stop:
         return 2 if data[at + 1] == 0x85 or data[at + 1] == 0xA0 else 0
     if byte < 0xE1 or byte > 0xE3 or at + 2 >= stop:
@@ -92,16 +77,16 @@ def space_width(data, at, stop):
     if byte == 0xE3:
         return 3 if second == 0x80 and third == 0x80 else 0
     if second == 0x80:
-        return 3 if third <= 0x8A or third == 0xA8 or third == 0xA9 or third == 0xAF else 0
+        return 3 if _ENDS_SPACE[third] else 0
     return 3 if second == 0x81 and third == 0x9F else 0
 
 
 @njit(**INLINE)
-def space_width_before(data, start, at):
+def space_width_before(data: Bytes, start: int, at: int) -> Scalar:
     """Bytes of the whitespace character that ends at ``at``, or 0 if there is none."""
     byte = data[at - 1]
     if byte < 0x80:
-        return 1 if KINDS[byte] & SPACE else 0
+        return 1 if _SPACES[byte] else 0
     if at - 2 >= start and data[at - 2] == 0xC2:
         return space_width(data, at - 2, at)
     if at - 3 >= start and 0xE1 <= data[at - 3] <= 0xE3:
@@ -110,7 +95,7 @@ def space_width_before(data, start, at):
 
 
 @njit(**INLINE)
-def count_characters(data, start, stop):
+def count_characters(data: Bytes, start: int, stop: int) -> Scalar:
     """Code points in a stretch of bytes."""
     count = 0
     for at in range(start, stop):
@@ -119,7 +104,7 @@ def count_characters(data, start, stop):
 
 
 @njit(**INLINE)
-def has_letter(data, start, stop, alphabetic):
+def has_letter(data: Bytes, start: int, stop: int, alphabetic: Bytes) -> Scalar:
     """Whether a stretch of bytes holds a character with the Alphabetic property beyond ASCII."""
     at = start
     while at < stop:

@@ -9,41 +9,51 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.hashing import load_eight, load_up_to_eight
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Rows, frozen, longest
-from dcurate.kernels.unicode import KINDS, MAYBE_SPACE, alphabetic_bits, has_letter, space_width
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, Word, frozen, longest
+from dcurate.kernels.unicode import alphabetic_bits, has_letter, space_width
 
 _COMMON = ("the", "be", "to", "of", "and", "that", "have", "with")
 _ELLIPSES = ("...", "[...]", "…", "(...)", "[…]", "-»")
 _HASH = 35
 
-_ONES = np.uint64(0x0101010101010101)
 _HIGH = np.uint64(0x8080808080808080)
-_ONE, _SIX, _SEVEN, _TOP_BYTE = np.uint64(1), np.uint64(6), np.uint64(7), np.uint64(56)
-_TO_LOWER = np.uint64(0x2020202020202020)
+_ONES = np.uint64(0x0101010101010101)
 _LOW_SEVEN = np.uint64(0x7F7F7F7F7F7F7F7F)
-_FROM_A = np.uint64((0x80 - ord("a")) * 0x0101010101010101)
-_PAST_Z = np.uint64((0x80 - ord("z") - 1) * 0x0101010101010101)
-_SLOT_SHIFT = np.uint64(60)
+_TO_LOWER = np.uint64(0x2020202020202020)
+_ZERO, _ONE, _SIX, _SEVEN, _EIGHT = (np.uint64(number) for number in (0, 1, 6, 7, 8))
+_TOP_BYTE, _TOP_BIT = np.uint64(56), np.uint64(63)
+#: Added to bytes below 0x80, these set the high bit of each that is not before the character.
+_FROM_A, _PAST_Z, _FROM_TAB, _PAST_RETURN, _FROM_FS, _PAST_SPACE = (
+    np.uint64((0x80 - first) * 0x0101010101010101) for first in (97, 123, 9, 14, 28, 33)
+)
+#: Multiplied with it, the lowest bits of eight bytes gather in the highest byte.
+_GATHER = np.uint64(0x0102040810204080)
+
+#: For each byte, where its bits are set, and how many are.
+_PLACES = np.array([([at for at in range(8) if byte >> at & 1] + [0] * 8)[:8] for byte in range(256)], np.int64)
+_FOUND = np.array([byte.bit_count() for byte in range(256)], np.uint64)
 
 
 def _packed(word: str) -> int:
     return int.from_bytes(word.encode(), "little")
 
 
-def _slots(words: tuple[str, ...]) -> tuple[np.uint64, npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """A multiplier that sends each word to a slot of its own among sixteen; the slots' words and their bytes."""
+def _slot_factor(words: tuple[str, ...]) -> int:
+    """A multiplier that sends each word to a slot of its own among 64."""
     factor = 0x9E3779B97F4A7C15
-    while len({_packed(word) * factor % 2**64 >> 60 for word in words}) < len(words):
+    while len({_packed(word) * factor % 2**64 >> 58 for word in words}) < len(words):
         factor = factor * 0x5851F42D4C957F2D % 2**64
-    packed, lengths = np.zeros(16, np.uint64), np.zeros(16, np.int64)
-    for word in words:
-        slot = _packed(word) * factor % 2**64 >> 60
-        packed[slot], lengths[slot] = _packed(word), len(word.encode())
-    return np.uint64(factor), packed, lengths
+    return factor
 
 
-_COMMON_FACTOR, _COMMON_WORDS, _COMMON_LENGTHS = _slots(_COMMON)
-_ELLIPSIS_FACTOR, _ELLIPSIS_WORDS, _ELLIPSIS_LENGTHS = _slots(_ELLIPSES)
+_FACTOR = np.uint64(_slot_factor(_COMMON + _ELLIPSES))
+_SLOT = np.uint64(58)
+#: In each slot: the word, its bytes, and what it counts as: one in the lower half if common, in the upper if a symbol.
+_WORDS, _LENGTHS, _COUNTS_AS = np.zeros(64, np.uint64), np.zeros(64, np.int64), np.zeros(64, np.int64)
+for _word in _COMMON + _ELLIPSES:
+    _place = _packed(_word) * int(_FACTOR) % 2**64 >> 58
+    _WORDS[_place], _LENGTHS[_place] = _packed(_word), len(_word.encode())
+    _COUNTS_AS[_place] = 1 if _word in _COMMON else 1 << 32
 
 
 class WordSignals(NamedTuple):
@@ -63,57 +73,68 @@ class WordSignals(NamedTuple):
 
 
 @njit(**INLINE)
-def find_words(data, start, stop, bounds):
-    """Write where each word of a text begins and ends, in turn, into ``bounds``; returns how many words there are.
-
-    No branch depends on where words end: a mispredicted one a word would cost more than all the rest.
-    """
-    count = np.uint64(0)
-    before = np.uint64(1)
-    at = start
-    while at < stop:
-        kind = KINDS[data[np.uint64(at)]]
-        blank = np.uint64((kind >> 1) & 1)
-        width = 1
-        if kind & MAYBE_SPACE:
-            spaces = space_width(data, at, stop)
-            blank = np.uint64(spaces > 0)
-            width = max(spaces, 1)
-        bounds[count] = at
-        count += blank ^ before
-        before = blank
-        at += width
-    bounds[count] = stop
-    return np.int64(count + np.uint64(1)) // 2
+def _ascii_spaces(block: Word) -> Word:
+    """The high bits of those of eight packed ASCII bytes that are whitespace."""
+    controls = (block + _FROM_TAB) & ~(block + _PAST_RETURN)
+    return (controls | ((block + _FROM_FS) & ~(block + _PAST_SPACE))) & _HIGH
 
 
 @njit(**INLINE)
-def continuations(word):
+def find_words(data: Bytes, start: int, stop: int, bounds: Ints) -> Scalar:
+    """Write where each word of a text begins and ends, in turn, into ``bounds``; returns how many words there are.
+
+    ``bounds`` has room for eight more than the bytes of the text. Eight ASCII bytes are looked at together, and no
+    branch depends on where words end: a mispredicted one a word would cost more than all the rest.
+    """
+    count = _ZERO
+    before = _ONE
+    at = start
+    while at < stop:
+        block = load_eight(data, at) if at + 8 <= stop else _HIGH
+        if block & _HIGH:
+            width = space_width(data, at, stop)
+            blank = np.uint64(width > 0)
+            bounds[count] = at
+            count += blank ^ before
+            before = blank
+            at += max(width, 1)
+            continue
+        spaces = _ascii_spaces(block)
+        changes = (((spaces ^ ((spaces << _EIGHT) | (before << _SEVEN))) >> _SEVEN) * _GATHER) >> _TOP_BYTE
+        for step in range(4):
+            bounds[count + np.uint64(step)] = at + _PLACES[changes, step]
+        if _FOUND[changes] > 4:
+            for step in range(4, 8):
+                bounds[count + np.uint64(step)] = at + _PLACES[changes, step]
+        count += _FOUND[changes]
+        before = spaces >> _TOP_BIT
+        at += 8
+    bounds[count] = stop
+    return np.int64(count + _ONE) // 2
+
+
+@njit(**INLINE)
+def continuations(word: Word) -> Scalar:
     """How many of eight packed bytes continue a character that began before them."""
     return np.int64((((word >> _SEVEN) & ~(word >> _SIX) & _ONES) * _ONES) >> _TOP_BYTE)
 
 
 @njit(**INLINE)
-def _ascii_letters(word):
+def _ascii_letters(word: Word) -> Word:
     """Not zero if any of eight packed bytes is an ASCII letter."""
     lower = (word | _TO_LOWER) & _LOW_SEVEN
     return (lower + _FROM_A) & ~(lower + _PAST_Z) & ~word & _HIGH
 
 
 @njit(**INLINE)
-def _is_common(word, length):
-    slot = np.int64((word * _COMMON_FACTOR) >> _SLOT_SHIFT)
-    return (_COMMON_WORDS[slot] == word) & (_COMMON_LENGTHS[slot] == length)
+def _counts_as(word: Word, length: int) -> Scalar:
+    """What a word is, as in `_COUNTS_AS`; 0 for all but a few words."""
+    slot = (word * _FACTOR) >> _SLOT
+    return _COUNTS_AS[slot] * ((_WORDS[slot] == word) & (_LENGTHS[slot] == length))
 
 
 @njit(**INLINE)
-def _is_ellipsis(word, length):
-    slot = np.int64((word * _ELLIPSIS_FACTOR) >> _SLOT_SHIFT)
-    return (_ELLIPSIS_WORDS[slot] == word) & (_ELLIPSIS_LENGTHS[slot] == length)
-
-
-@njit(**INLINE)
-def _is_hashes(data, start, stop, characters):
+def _is_hashes(data: Bytes, start: int, stop: int, characters: int) -> Scalar:
     """Whether the runs of ``#`` are more than half as many as the characters of the word."""
     runs = 0
     for at in range(start, stop):
@@ -122,17 +143,17 @@ def _is_hashes(data, start, stop, characters):
 
 
 @njit(**OPTIONS)
-def _words(offsets, data, rows, alphabetic, out):
-    bounds = np.empty(longest(offsets, rows) + 3, np.int64)
+def _words(offsets: Offsets, data: Bytes, rows: Rows, alphabetic: Bytes, out: Ints) -> None:
+    bounds = np.empty(longest(offsets, rows) + 9, np.int64)
     for place in range(rows.size):
         begin, end = offsets[rows[place]], offsets[rows[place] + 1]
         total = find_words(data, begin, end, bounds)
-        characters = longest_word = symbolic = lettered = common = 0
+        characters = most = symbolic = lettered = known = 0
         for number in range(total):
             start, stop = bounds[2 * number], bounds[2 * number + 1]
             length = stop - start
+            letters = high = _ZERO
             at = start
-            letters = high = np.uint64(0)
             while at + 8 < stop:
                 word = load_eight(data, at)
                 letters |= _ascii_letters(word)
@@ -144,18 +165,15 @@ def _words(offsets, data, rows, alphabetic, out):
             high |= word & _HIGH
             length -= continuations(word)
             characters += length
-            longest_word = max(longest_word, length)
-            common += _is_common(word, stop - start)
-            if letters:
-                lettered += 1
-            else:
-                symbolic += _is_ellipsis(word, stop - start)
-                if high:
-                    lettered += has_letter(data, start, stop, alphabetic)
+            most = max(most, length)
+            known += _counts_as(word, stop - start)
+            lettered += letters != 0
+            if (letters == 0) & (high != 0):
+                lettered += has_letter(data, start, stop, alphabetic)
             if data[start] == _HASH:
                 symbolic += _is_hashes(data, start, stop, length)
-        out[0, place], out[1, place], out[2, place] = total, characters, longest_word
-        out[3, place], out[4, place], out[5, place] = symbolic, lettered, common
+        out[0, place], out[1, place], out[2, place] = total, characters, most
+        out[3, place], out[4, place], out[5, place] = symbolic + (known >> 32), lettered, known & 0xFFFFFFFF
 
 
 def word_signals(offsets: Offsets, data: Bytes, rows: Rows) -> WordSignals:

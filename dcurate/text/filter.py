@@ -109,6 +109,6 @@ def check_language(name: str, lang: str) -> None:
     """
     if lang.lower() in ("zh", "ja"):
         raise PipelineError(
-            f"{name}: words of lang={lang!r} cannot be found by spaces, and splitting it comes later with the 'lang' extra; "
-            "leave the filter out for such texts"
+            f"{name}: words of lang={lang!r} are not separated by spaces; splitting them comes later with the "
+            "'lang' extra, so leave the filter out for such texts"
         )

@@ -70,7 +70,7 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def inputs(self) -> Spec:
         made: set[str] = set()
-        read = []
+        read: list[str] = []
         for fields, target in self._columns():
             read.extend(name for name in fields if name not in made)
             made.add(target)

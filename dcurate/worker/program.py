@@ -171,7 +171,7 @@ def _stats(stage: AnyStage, batches: list[Batch], results: list[Batch], seconds:
     rows_in, bytes_in = sum(b.num_items for b in batches), sum(b.nbytes for b in batches)
     if isinstance(stage, SourceStage):
         rows_in = rows_out + sum(rejection.rows for rejection in rejections)
-        bytes_in = sum(part.size for b in batches if isinstance(b, FileGroup) for part in b.parts) or bytes_in
+        bytes_in = sum(part.nbytes for b in batches if isinstance(b, FileGroup) for part in b.parts) or bytes_in
     if isinstance(stage, SinkStage):
         rows_out = rows_in
         bytes_out = sum(part.size for r in results if isinstance(r, FileGroup) for part in r.parts)

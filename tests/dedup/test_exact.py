@@ -62,6 +62,22 @@ def test_removing_duplicates_twice_is_removing_them_once(tmp_path: Path) -> None
     assert [batch.to_arrow() for batch in once] == [batch.to_arrow() for batch in twice]  # type: ignore[attr-defined]
 
 
+def test_a_finished_run_is_not_done_again(tmp_path: Path) -> None:
+    source, output = write(tmp_path / "in", FILES), tmp_path / "out"
+    stages = [JsonlReader(source), ExactDuplicates(), JsonlWriter(str(output))]
+
+    def run() -> tuple[int, dict[str, float]]:
+        report = Pipeline("test", stages=stages).run(InlineExecutor(), resume=True).report
+        assert report.stages[1].dropped == {"exact_duplicate": 5}
+        return report.splits_before, {path.name: path.stat().st_mtime_ns for path in output.glob("*.jsonl")}
+
+    first, second = run(), run()
+    assert (first[0], second[0]) == (0, 4)
+    assert first[1] == second[1]
+    next(output.glob("00-*")).unlink()
+    assert run()[1].keys() == first[1].keys()
+
+
 def test_nothing_is_left_beside_the_output(tmp_path: Path) -> None:
     ids(write(tmp_path / "in", FILES), InlineExecutor(), tmp_path)
     assert not list((tmp_path / "out-inline" / "_dcurate").glob("exact_duplicates*"))

@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcurate.kernels import words
 from dcurate.kernels.characters import character_signals
 from dcurate.kernels.hashing import find_leader, hash_bytes, table_bits
 from dcurate.kernels.lines import line_signals, paragraph_signals
@@ -35,8 +36,6 @@ def test_what_stands_around_a_text_in_the_buffer_does_not_matter() -> None:
 
 
 def test_each_kernel_compiles_once_whatever_arrays_it_is_given() -> None:
-    from dcurate.kernels import words
-
     offsets, data, rows = layout("a b")
     for given_offsets in (offsets, offsets.astype(np.int32), np.repeat(offsets, 2)[::2]):
         word_signals(given_offsets, data.copy(), rows.astype(np.int32))

@@ -55,7 +55,9 @@ def test_signals_of_some_rows_are_those_rows_of_the_signals_of_all(documents: li
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
 def test_a_slice_of_a_table_scores_like_its_rows(kind: pa.DataType) -> None:
-    table = pa.table({"text": pa.array(["ignore me", "one two", "", "trés 中文 x", None, "and this"], kind)}).slice(1, 4)
+    table = pa.table({"text": pa.array(["ignore me", "one two", "", "trés 中文 x", None, "and this"], kind)}).slice(
+        1, 4
+    )
     signals = Signals(text_column(table, "text"), ALL)
     assert WordCountFilter().score(signals).tolist() == [2, 0, 3, 0]
     assert LongWordFilter().score(signals).tolist() == [3, 1001, 4, 1001]

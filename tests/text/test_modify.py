@@ -51,7 +51,11 @@ def test_a_modifier_leaves_null_and_a_function_sees_it() -> None:
 
 def test_several_columns_are_given_by_name_and_written_to_another() -> None:
     stage = Modify(lambda text, title: f"{title}: {text}", [["text", "title"]], "whole")
-    assert stage.process(batch("b", title=["a"])).to_arrow().to_pydict() == {"text": ["b"], "title": ["a"], "whole": ["a: b"]}
+    assert stage.process(batch("b", title=["a"])).to_arrow().to_pydict() == {
+        "text": ["b"],
+        "title": ["a"],
+        "whole": ["a: b"],
+    }
     assert (stage.inputs()[1], stage.outputs()[1]) == (["text", "title"], ["whole"])
 
 

@@ -81,16 +81,23 @@ def test_a_list_of_filters_does_what_stages_in_turn_do(stages: list[ScoreFilter]
     start = batch(*documents)
     fields = [stage.score_field for stage in stages]
     listed = ScoreFilter(
-        [stage.filter_obj for stage in stages], score_field=fields, invert=[stage.invert for stage in stages], name="all"
+        [stage.filter_obj for stage in stages],
+        score_field=fields,
+        invert=[stage.invert for stage in stages],
+        name="all",
     )
     kept = listed.process(start)
     expected = in_turn(stages, start)
     assert kept.to_arrow() == expected.to_arrow()
-    assert [(r.stage, r.reason, r.rows) for r in kept.rejections] == [("all", r.reason, r.rows) for r in expected.rejections]
+    assert [(r.stage, r.reason, r.rows) for r in kept.rejections] == [
+        ("all", r.reason, r.rows) for r in expected.rejections
+    ]
 
 
 def test_merging_names_the_stages_and_the_first_filter_that_failed() -> None:
-    chain = merged([ScoreFilter(WordCountFilter(2, 9)), ScoreFilter(LongWordFilter(4)), ScoreFilter(NumbersFilter(0.5))])
+    chain = merged(
+        [ScoreFilter(WordCountFilter(2, 9)), ScoreFilter(LongWordFilter(4)), ScoreFilter(NumbersFilter(0.5))]
+    )
     assert [part.name for part in chain.parts] == ["word_count", "max_word_length", "numbers_ratio"]
     result = chain.process(batch("toolong", "fine then", "too loooong", "1 2 3"))
     assert result.to_arrow()["text"].to_pylist() == ["fine then"]
