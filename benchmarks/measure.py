@@ -177,9 +177,7 @@ def job(function: str, **arguments: Any) -> list[str]:
         arguments: plain values.
     """
     module, _, name = function.partition(":")
-    code = (
-        f"import json, sys; from {module} import {name}; print(json.dumps({name}(**json.loads(sys.argv[1]))))"  # noqa: S608
-    )
+    code = f"import json, sys; from {module} import {name}; print(json.dumps({name}(**json.loads(sys.argv[1]))))"
     return [sys.executable, "-c", code, json.dumps(arguments)]
 
 
@@ -222,7 +220,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     lines = [list(map(_shown, row)) for row in [header, *rows]]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     texts = [
-        "  ".join([line[0].ljust(widths[0]), *(cell.rjust(wide) for cell, wide in zip(line[1:], widths[1:], strict=True))])
+        "  ".join(
+            [line[0].ljust(widths[0]), *(cell.rjust(wide) for cell, wide in zip(line[1:], widths[1:], strict=True))]
+        )
         for line in lines
     ]
     return "\n".join([texts[0], "-" * len(texts[0]), *texts[1:]])

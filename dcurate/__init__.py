@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from dcurate.io.jsonl import JsonlWriter as JsonlWriter
     from dcurate.io.parquet import ParquetReader as ParquetReader
     from dcurate.io.parquet import ParquetWriter as ParquetWriter
+    from dcurate.observe.progress import Progress as Progress
+    from dcurate.observe.table import report_table as report_table
     from dcurate.run import Pipeline as Pipeline
     from dcurate.run import RunResult as RunResult
     from dcurate.text.filter import DocumentFilter as DocumentFilter
@@ -105,6 +107,7 @@ _HOME = {
     "ParquetWriter": "dcurate.io.parquet",
     "Pipeline": "dcurate.run",
     "ProcessingStage": "dcurate.core.stage",
+    "Progress": "dcurate.observe.progress",
     "PunctuationFilter": "dcurate.text.filters.lines",
     "QuotationRemover": "dcurate.text.modifiers",
     "RepeatedLinesByCharFilter": "dcurate.text.filters.repetition",
@@ -128,6 +131,7 @@ _HOME = {
     "WorkerMetadata": "dcurate.core.stage",
     "apply": "dcurate.dataframe",
     "processing_stage": "dcurate.core.stage",
+    "report_table": "dcurate.observe.table",
 }
 
 __all__ = [*_HOME]  # noqa: PLE0604 - the names of the table above, all strings

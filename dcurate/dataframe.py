@@ -38,6 +38,7 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
     Raises:
         PipelineError: stages that do not fit together or on these columns, or that read, write, or need all rows.
 
+    >>> import dask.dataframe as dd
     >>> import pandas as pd
     >>> from dcurate import AddId, WordCountFilter, ScoreFilter
     >>> ddf = dd.from_pandas(pd.DataFrame({"text": ["just three words", "two words"]}), npartitions=1)

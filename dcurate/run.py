@@ -206,6 +206,12 @@ class _Run:
         return self.sink is None
 
     @property
+    def rejected(self) -> str | None:
+        """Where rejected rows go, as an address that holds wherever workers stand."""
+        asked = self.options.rejected
+        return Directory(asked, self._options).address if asked is not None else None
+
+    @property
     def written(self) -> Sequence[Sequence[str]]:
         """The files written for each split that is finished, in the order of the source."""
         return self.earlier.written if self.earlier else [files for _, files in self.books[-1].in_order()]
@@ -270,7 +276,7 @@ class _Run:
             splits=source.splits(),
             delivers=last and (self.streams or sink is None),
             ledger=ledger,
-            rejections=DirectoryRejections(self.options.rejected, quarantine, self._options),
+            rejections=DirectoryRejections(self.rejected, quarantine, self._options),
             observers=self.options.observers,
         )
         books = Books(job, self.runner.mode)
@@ -304,7 +310,7 @@ class _Run:
             splits=reports[0].splits,
             splits_before=reports[0].splits_before,
             workers=max(report.workers for report in reports),
-            rejected_path=self.options.rejected,
+            rejected_path=self.rejected,
             quarantine_path=f"{self.sink.output_path}/_dcurate/quarantine" if faulty and self.sink else None,
         )
 

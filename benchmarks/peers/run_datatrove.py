@@ -22,7 +22,10 @@ RULES = ["GopherQualityFilter", "GopherRepetitionFilter"]
 def about() -> dict[str, object]:
     split_into_words("The rules need this.", "eng")  # raises where spaCy is missing
     names = ("datatrove", "spacy", "numpy", "orjson")
-    return {"rules": RULES, "versions": {"python": platform.python_version(), **{name: version(name) for name in names}}}
+    return {
+        "rules": RULES,
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in names}},
+    }
 
 
 def curate(source: str, output: str, workers: int) -> dict[str, int]:

@@ -22,6 +22,8 @@ DASK_SETTINGS: dict[str, Any] = {
     "distributed.scheduler.work-stealing": True,
     "distributed.comm.timeouts.connect": "30s",
     "distributed.worker.daemon": True,
+    # Ctrl-C reaches every process of a terminal; the driver alone acts on it and stops the workers.
+    "distributed.worker.preload": ["import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"],
 }
 
 

@@ -129,6 +129,7 @@ def check_columns(stages: Iterable[AnyStage], columns: Iterable[str] | None = No
                 f"but {origin} yields only {listed(known)}; name the right column, or add a stage that makes it"
             )
         if known is not None:
+            stage.check_columns(known)
             known.extend(column for column in stage.outputs()[1] if column not in known)
     return known
 

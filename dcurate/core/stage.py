@@ -96,6 +96,13 @@ class ProcessingStage(ABC, Generic[X, Y]):
         """Attributes of a batch and columns that the stage adds."""
         return [], []
 
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """Refuse columns that the stage cannot work with; called when a pipeline is built, where they are known.
+
+        Raises:
+            PipelineError: there is a column that must not be there, say.
+        """
+
     def num_workers(self) -> int | None:
         """A fixed number of slots for this stage, or None to leave it to the run."""
         return self._num_workers

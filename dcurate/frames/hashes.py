@@ -26,8 +26,7 @@ def with_hashes(table: pa.Table, text_field: str, hash_field: str) -> pa.Table:
     data = memoryview(texts.data)  # type: ignore[arg-type]  # an array is a buffer; the stubs do not say so
     bounds = texts.offsets.tolist()
     digests = b"".join(
-        hashlib.blake2b(data[start:stop], digest_size=WIDTH).digest()
-        for start, stop in pairwise(bounds)
+        hashlib.blake2b(data[start:stop], digest_size=WIDTH).digest() for start, stop in pairwise(bounds)
     )
     hashes = pa.FixedSizeBinaryArray.from_buffers(pa.binary(WIDTH), len(texts), [None, pa.py_buffer(digests)])
     return table.append_column(hash_field, hashes)

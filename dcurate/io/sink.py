@@ -59,6 +59,7 @@ class FileWriter(SinkStage[DocumentBatch]):
         Raises:
             DataError: it holds what must not be touched, or cannot be written.
         """
+        self.path = self.directory.address  # workers may stand in another directory
         output.prepare(self.directory, self.mode, resume)
         self._generation = None
 

@@ -171,7 +171,7 @@ def _choose_repeated(scratch: _Scratch, words: int, number: int, before: int, n:
 
 
 @njit(**INLINE)
-def _count(data: Bytes, scratch: _Scratch, number: int, n: int) -> tuple[Scalar, Scalar]:
+def _count(data: Bytes, scratch: _Scratch, number: int, n: int, wants_repeated: bool) -> tuple[Scalar, Scalar]:
     """Count the n-grams at the chosen words; returns the most frequent one's word, and the repeated characters."""
     grams, leaders, counts, table = scratch.grams, scratch.leaders, scratch.counts, scratch.table
     bits = table_bits(number)
@@ -188,6 +188,8 @@ def _count(data: Bytes, scratch: _Scratch, number: int, n: int) -> tuple[Scalar,
         counts[leader] += 1
         if counts[leader] > best_count or (counts[leader] == best_count and leader < best):
             best, best_count = leader, counts[leader]
+        if not wants_repeated:
+            continue
         covered = max(covered - (at - before), np.int64(0))
         repeated += min(n - covered, n - 1) + _characters(data, scratch.bounds, at + covered, at + n)
         covered, before = np.int64(n), at
@@ -195,7 +197,7 @@ def _count(data: Bytes, scratch: _Scratch, number: int, n: int) -> tuple[Scalar,
 
 
 @njit(**OPTIONS)
-def _ngrams(layout: tuple[Offsets, Bytes], rows: Rows, sizes: Ints, tops: npt.NDArray[np.bool_], out: Ints) -> None:
+def _ngrams(layout: tuple[Offsets, Bytes], rows: Rows, sizes: Ints, wants: npt.NDArray[np.bool_], out: Ints) -> None:
     offsets, data = layout
     scratch = _scratch(longest(offsets, rows))
     for place in range(rows.size):
@@ -214,9 +216,9 @@ def _ngrams(layout: tuple[Offsets, Bytes], rows: Rows, sizes: Ints, tops: npt.ND
             else:
                 number = _choose_repeated(scratch, words, number, before, n)
             before = n
-            best, repeated = _count(data, scratch, number, n)
+            best, repeated = _count(data, scratch, number, n, wants[1, index])
             out[1, index, place] = repeated
-            if tops[index]:
+            if wants[0, index]:
                 out[0, index, place] = _removed(data, span, scratch, words, (best, n))
 
 
@@ -235,7 +237,7 @@ def ngram_signals(
     tops, repeats = set(removed), set(repeated)
     sizes = sorted(tops | repeats)
     out = np.empty((2, len(sizes), rows.size), np.int64)
-    wanted = np.array([size in tops for size in sizes], np.bool_)
+    wanted = np.array([[size in tops for size in sizes], [size in repeats for size in sizes]], np.bool_)
     layout = frozen(offsets, np.int64), frozen(data, np.uint8)
     _ngrams(layout, frozen(rows, np.int64), frozen(np.array(sizes), np.int64), frozen(wanted, np.bool_), out)
     return NgramSignals(

@@ -24,7 +24,10 @@ def fuse(plan: Plan) -> Plan:
 
 def _may_share_task(first: Operator, second: Operator) -> bool:
     return first.resources == second.resources and not any(
-        operator.resources.requires_gpu or operator.batch_size > 1 or operator.num_workers is not None
+        operator.exchanges
+        or operator.resources.requires_gpu
+        or operator.batch_size > 1
+        or operator.num_workers is not None
         for operator in (first, second)
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dcurate.core.resources import Resources
-from dcurate.core.stage import ProcessingStage, SinkStage, SourceStage
+from dcurate.core.stage import ExchangeStage, ProcessingStage, SinkStage, SourceStage
 
 AnyStage = ProcessingStage[Any, Any]
 
@@ -34,6 +34,11 @@ class Operator:
     def parts(self) -> tuple[AnyStage, ...]:
         """The stages as a person wrote them."""
         return tuple(part for stage in self.stages for part in stage.parts)
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether it sees every row before it passes any on."""
+        return isinstance(self.stages[0], ExchangeStage)
 
     @property
     def resources(self) -> Resources:
@@ -81,6 +86,9 @@ class Plan:
             if operator.num_workers is not None:
                 settings.append(f"{operator.num_workers} slots, fixed")
             lines.append(f"  {'; '.join(settings)}")
+            lines += (
+                ["  sees every row before it passes any on: what comes before runs first"] if operator.exchanges else []
+            )
             for stage in operator.stages:
                 merged = len(stage.parts) > 1
                 lines += [f"  - {len(stage.parts)} stages merged into one pass:"] if merged else []

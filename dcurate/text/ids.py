@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dcurate.core.stage import ProcessingStage, Spec
-from dcurate.errors import DataError
+from dcurate.errors import DataError, PipelineError
 from dcurate.frames.columns import with_text
 from dcurate.frames.document import DocumentBatch
 
@@ -24,7 +25,8 @@ class AddId(ProcessingStage[DocumentBatch, DocumentBatch]):
     made it nor on what else was running.
 
     Raises:
-        DataError: the column is there already, or the batch has no key, which the engine gives it.
+        PipelineError: the column is there already.
+        DataError: the batch has no key, which the engine gives it.
 
     >>> from dcurate.core.batch import BatchKey
     >>> import pandas as pd
@@ -44,11 +46,15 @@ class AddId(ProcessingStage[DocumentBatch, DocumentBatch]):
     def outputs(self) -> Spec:
         return ["data"], [self.id_field]
 
-    def process(self, task: DocumentBatch) -> DocumentBatch:
-        if self.id_field in task.get_columns() and not self.overwrite:
-            raise DataError(
-                f"column {self.id_field!r} is there already; give another id_field, or overwrite=True to replace it"
+    def check_columns(self, columns: Sequence[str]) -> None:
+        if self.id_field in columns and not self.overwrite:
+            raise PipelineError(
+                f"stage {self.name!r}: column {self.id_field!r} is there already; "
+                "give another id_field, or overwrite=True to replace it"
             )
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        self.check_columns(task.get_columns())
         if task.key is None:
             raise DataError(f"stage {self.name!r} makes ids of the batch's key, and this batch has none; give it a key")
         start = f"{self.id_prefix}_{task.key.digest}_" if self.id_prefix else f"{task.key.digest}_"

@@ -128,7 +128,7 @@ def test_observers_hear_the_run_from_start_to_end(executor: Executor) -> None:
     assert (kinds[0], kinds[-1]) == (RunStarted, RunEnded)
     assert kinds.count(SplitDone) == kinds.count(TaskDone) == 5
     assert kinds.count(SourceListed) == 1
-    assert kinds.count(SlotReady) == (0 if executor.mode == "inline" else 2)
+    assert kinds.count(SlotReady) in ((0,) if executor.mode == "inline" else (1, 2))
 
 
 def test_batches_may_be_given_instead_of_a_reader(executor: Executor) -> None:

@@ -336,6 +336,8 @@ def test_a_killed_process_leaves_whole_files_only(tmp_path):
     for _ in range(3):
         process = subprocess.Popen([sys.executable, "-c", WRITE_FOR_EVER, str(tmp_path)], stdout=subprocess.PIPE)
         process.stdout.readline()
+        while not outputs(tmp_path):
+            time.sleep(0.01)
         time.sleep(0.2)
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -1,3 +1,5 @@
+import os
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,8 +111,12 @@ def notes(folder: Path) -> list[str]:
 
 
 def pool(folder: Path, slots: int, *more: ProcessingStage[Any, Any]) -> SlotPool:
-    run = "r" + folder.name
-    return SlotPool(run, pickled(Program("test", (Diary(str(folder)), *more))), slots, "worker")
+    return SlotPool(
+        uuid.uuid5(uuid.NAMESPACE_URL, f"{os.getpid()}{folder}").hex,
+        pickled(Program("test", (Diary(str(folder)), *more))),
+        slots,
+        "worker",
+    )
 
 
 def test_every_slot_is_set_up_and_torn_down_once_and_the_host_once(tmp_path: Path) -> None:
