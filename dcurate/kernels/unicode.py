@@ -36,6 +36,10 @@ _ALPHABETIC_RUNS = (
 )
 
 
+#: More than there are: bytes that are no UTF-8 decode to any number of 21 bits, and must find an entry too.
+_POINTS = 1 << 21
+
+
 @cache
 def alphabetic_bits() -> npt.NDArray[np.uint8]:
     """The Alphabetic property of every code point, eight to a byte, the lowest bit first.
@@ -53,7 +57,7 @@ def alphabetic_bits() -> npt.NDArray[np.uint8]:
             steps.append(value)
             value = shift = 0
     edges = np.cumsum(steps)
-    marks = np.zeros(0x110000 + 1, np.int8)
+    marks = np.zeros(_POINTS + 1, np.int8)
     marks[edges[0::2]] = 1
     marks[edges[1::2]] = -1
     bits = np.packbits(np.cumsum(marks[:-1], dtype=np.int8).astype(np.uint8), bitorder="little")
@@ -113,6 +117,8 @@ def has_letter(data: Bytes, start: int, stop: int, alphabetic: Bytes) -> Scalar:
             at += 1
             continue
         width = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+        if at + width > stop:
+            return False
         point = lead & (0x7F >> width)
         for step in range(1, width):
             point = (point << 6) | (np.int64(data[at + step]) & 0x3F)

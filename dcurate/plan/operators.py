@@ -86,9 +86,8 @@ class Plan:
             if operator.num_workers is not None:
                 settings.append(f"{operator.num_workers} slots, fixed")
             lines.append(f"  {'; '.join(settings)}")
-            lines += (
-                ["  sees every row before it passes any on: what comes before runs first"] if operator.exchanges else []
-            )
+            if operator.exchanges:
+                lines.append("  sees every row before it passes any on: what comes before runs first")
             for stage in operator.stages:
                 merged = len(stage.parts) > 1
                 lines += [f"  - {len(stage.parts)} stages merged into one pass:"] if merged else []

@@ -259,6 +259,9 @@ class MergedScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
         prepare_host(rule for stage in self.stages for rule in stage.filters)
 
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        prepare_slot(rule for stage in self.stages for rule in stage.filters)
+
     def process(self, task: DocumentBatch) -> DocumentBatch:
         run = Pass(task, needs_of(rule for stage in self.stages for rule in stage.filters))
         for stage in self.stages:

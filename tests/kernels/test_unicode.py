@@ -6,7 +6,7 @@ import unicodedata
 import numpy as np
 import pytest
 
-from dcurate.kernels.unicode import alphabetic_bits, count_characters, space_width, space_width_before
+from dcurate.kernels.unicode import alphabetic_bits, count_characters, has_letter, space_width, space_width_before
 
 POINTS = [point for point in range(sys.maxunicode + 1) if not 0xD800 <= point < 0xE000]
 
@@ -49,3 +49,8 @@ def test_a_character_cut_short_by_the_end_of_the_text_is_no_whitespace() -> None
 def test_characters_are_code_points() -> None:
     data = np.frombuffer("aé中😀".encode(), np.uint8)
     assert count_characters(data, 0, len(data)) == 4
+
+
+def test_bytes_that_are_no_utf8_are_no_letters_and_do_no_harm() -> None:
+    for broken in (b"\xff\xff\xff\xff", b"\xf8\xbf\xbf\xbf", b"1\xe4\xb8", b"\x80\x80", b"\xc3"):
+        assert not has_letter(np.frombuffer(broken, np.uint8), 0, len(broken), alphabetic_bits())

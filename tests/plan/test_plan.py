@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import ProcessingStage, Resources
+from dcurate import ExactDuplicates, ProcessingStage, Resources
 from dcurate.core.batch import Batch
 from dcurate.execute.inline import InlineExecutor
 from dcurate.execute.job import Books, Job
@@ -61,6 +61,12 @@ def test_cpu_neighbours_share_one_task() -> None:
 )
 def test_a_stage_with_needs_of_its_own_is_an_operator_of_its_own(change: dict[str, Any]) -> None:
     assert operators(Numbers(), Append().with_(**change), KeepEvery()) == [["numbers"], ["append"], ["keep_every"]]
+
+
+def test_a_stage_that_must_see_every_row_is_an_operator_of_its_own() -> None:
+    assert operators(Numbers(), ExactDuplicates(), Append()) == [["numbers"], ["exact_duplicates"], ["append"]]
+    text = compile_plan([Numbers(), ExactDuplicates()]).explain()
+    assert "sees every row before it passes any on: what comes before runs first" in text
 
 
 def test_later_operators_go_first() -> None:

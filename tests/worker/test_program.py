@@ -111,12 +111,8 @@ def notes(folder: Path) -> list[str]:
 
 
 def pool(folder: Path, slots: int, *more: ProcessingStage[Any, Any]) -> SlotPool:
-    return SlotPool(
-        uuid.uuid5(uuid.NAMESPACE_URL, f"{os.getpid()}{folder}").hex,
-        pickled(Program("test", (Diary(str(folder)), *more))),
-        slots,
-        "worker",
-    )
+    run = uuid.uuid5(uuid.NAMESPACE_URL, f"{os.getpid()}{folder}").hex
+    return SlotPool(run, pickled(Program("test", (Diary(str(folder)), *more))), slots, "worker")
 
 
 def test_every_slot_is_set_up_and_torn_down_once_and_the_host_once(tmp_path: Path) -> None:
