@@ -154,12 +154,15 @@ def made_up(seed: int, nbytes: int) -> pa.Table:
 # Jobs, each in a process of its own
 
 
-def first_batch(source: str, workers: int) -> dict[str, Any]:
-    """Seconds to the first batch and to the end, from the start of this process and with the cluster open already."""
+def first_batches(source: str, workers: int) -> dict[str, dict[str, float]]:
+    """Seconds to the first batch and to the end: from the start of this process, and on a cluster that is open."""
     cluster = LocalCluster(n_workers=workers, gpus=False)
-    fresh = _streamed(source, DaskExecutor(cluster=cluster), psutil.Process().create_time())
+    executor = DaskExecutor(cluster=cluster)
+    runs = {"Python, fresh process": _streamed(source, executor, psutil.Process().create_time())}
     with cluster:
-        return {"fresh": fresh, "open": _streamed(source, DaskExecutor(cluster=cluster), time.time())}
+        runs["Python, cluster just opened"] = _streamed(source, executor, time.time())
+        runs["Python, second run on it"] = _streamed(source, executor, time.time())
+    return runs
 
 
 def _streamed(source: str, executor: DaskExecutor, began: float) -> dict[str, float]:
@@ -253,15 +256,12 @@ def first_output(workers: int, repeat: int, scratch: Path) -> dict[str, dict[str
         (source / f"{number}.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     recipe = scratch / "recipe.yaml"
     recipe.write_text(RECIPE)
-    by_command, by_python = [], []
+    runs = []
     for number in range(repeat + 1):
-        by_command.append(_by_command(recipe, source, scratch / f"output-{number}", workers))
-        by_python.append(measure(job("benchmarks.overhead:first_batch", source=str(source), workers=workers)).result)
-    return {
-        "command line": _medians(by_command[1:]),
-        "Python, fresh process": _medians([run["fresh"] for run in by_python[1:]]),
-        "Python, cluster open": _medians([run["open"] for run in by_python[1:]]),
-    }
+        by_command = {"command line": _by_command(recipe, source, scratch / f"output-{number}", workers)}
+        by_python = measure(job("benchmarks.overhead:first_batches", source=str(source), workers=workers)).result
+        runs.append(by_command | by_python)
+    return {name: _medians([run[name] for run in runs[1:]]) for name in runs[0]}
 
 
 RECIPE = """
