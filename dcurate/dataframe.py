@@ -38,12 +38,13 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
     Raises:
         PipelineError: stages that do not fit together or on these columns, or that read, write, or need all rows.
 
-    >>> import dask.dataframe as dd
-    >>> import pandas as pd
-    >>> from dcurate import AddId, WordCountFilter, ScoreFilter
-    >>> ddf = dd.from_pandas(pd.DataFrame({"text": ["just three words", "two words"]}), npartitions=1)
-    >>> apply([ScoreFilter(WordCountFilter(min_words=3)), AddId("id")], ddf).compute().text.tolist()
-    ['just three words']
+    Examples:
+        >>> import dask.dataframe as dd
+        >>> import pandas as pd
+        >>> from dcurate import AddId, WordCountFilter, ScoreFilter
+        >>> ddf = dd.from_pandas(pd.DataFrame({"text": ["just three words", "two words"]}), npartitions=1)
+        >>> apply([ScoreFilter(WordCountFilter(min_words=3)), AddId("id")], ddf).compute().text.tolist()
+        ['just three words']
     """
     wanted = [stages] if isinstance(stages, ProcessingStage) else list(stages)
     built = PipelineDefinition("apply", stages=wanted).build()

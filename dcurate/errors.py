@@ -33,10 +33,11 @@ class RunError(DcurateError):
 def listed(names: Iterable[str]) -> str:
     """Quote and join names for an error sentence.
 
-    >>> listed(["text", "url"])
-    "'text', 'url'"
-    >>> listed([])
-    'nothing'
+    Examples:
+        >>> listed(["text", "url"])
+        "'text', 'url'"
+        >>> listed([])
+        'nothing'
     """
     return ", ".join(repr(name) for name in names) or "nothing"
 
@@ -44,10 +45,11 @@ def listed(names: Iterable[str]) -> str:
 def nearest(name: str, among: Iterable[str]) -> str:
     """The end of an error sentence that offers what was probably meant.
 
-    >>> nearest("colour", ["color", "size"])
-    "; did you mean 'color'?"
-    >>> nearest("zzz", ["size", "color"])
-    "; there are 'size', 'color'"
+    Examples:
+        >>> nearest("colour", ["color", "size"])
+        "; did you mean 'color'?"
+        >>> nearest("zzz", ["size", "color"])
+        "; there are 'size', 'color'"
     """
     options = list(among)
     close = difflib.get_close_matches(name, options, n=1)

@@ -98,8 +98,9 @@ def bundled_recipes() -> tuple[RecipeInfo, ...]:
 def parse_setting(text: str) -> tuple[str, Any]:
     """A param and its value from ``key=value``, the value read as YAML.
 
-    >>> parse_setting("min_words=20"), parse_setting("fields=[text, url]"), parse_setting("output=s3://b/out")
-    (('min_words', 20), ('fields', ['text', 'url']), ('output', 's3://b/out'))
+    Examples:
+        >>> parse_setting("min_words=20"), parse_setting("fields=[text, url]"), parse_setting("output=s3://b/out")
+        (('min_words', 20), ('fields', ['text', 'url']), ('output', 's3://b/out'))
 
     Raises:
         PipelineError: there is no ``=``, or the value is not YAML.
@@ -385,8 +386,9 @@ def _text(value: Any, place: str) -> str:
 def _kind(value: Any) -> str:
     """What a value is, in a reader's words.
 
-    >>> _kind([1]), _kind({}), _kind(None), _kind(3)
-    ('a list', 'a mapping', 'nothing', '3')
+    Examples:
+        >>> _kind([1]), _kind({}), _kind(None), _kind(3)
+        ('a list', 'a mapping', 'nothing', '3')
     """
     if isinstance(value, list):
         return "a list"

@@ -76,14 +76,15 @@ class RunResult(Sequence[Batch]):
 class Pipeline(PipelineDefinition):
     """Stages in a row that can be run.
 
-    >>> from dcurate import DocumentBatch, InlineExecutor, processing_stage
-    >>> @processing_stage(name="shout")
-    ... def shout(batch):
-    ...     return batch.with_data(batch.to_pandas().assign(text=lambda rows: rows.text.str.upper()))
-    >>> rows = DocumentBatch(data=__import__("pandas").DataFrame({"text": ["hello"]}))
-    >>> result = Pipeline("demo").add_stage(shout).run(InlineExecutor(), initial_tasks=[rows])
-    >>> result[0].to_pandas().text[0], result.report.stages[-1].rows_out
-    ('HELLO', 1)
+    Examples:
+        >>> from dcurate import DocumentBatch, InlineExecutor, processing_stage
+        >>> @processing_stage(name="shout")
+        ... def shout(batch):
+        ...     return batch.with_data(batch.to_pandas().assign(text=lambda rows: rows.text.str.upper()))
+        >>> rows = DocumentBatch(data=__import__("pandas").DataFrame({"text": ["hello"]}))
+        >>> result = Pipeline("demo").add_stage(shout).run(InlineExecutor(), initial_tasks=[rows])
+        >>> result[0].to_pandas().text[0], result.report.stages[-1].rows_out
+        ('HELLO', 1)
     """
 
     def run(

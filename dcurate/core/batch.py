@@ -16,11 +16,12 @@ class BatchKey:
     Equal keys mean equal rows: file names, document ids and resume all follow from the key, so it
     never depends on which worker made the batch or when.
 
-    >>> key = BatchKey("part-00.jsonl")
-    >>> str(key.child(3))
-    'part-00.jsonl/3'
-    >>> key.child(3).digest == BatchKey("part-00.jsonl", (3,)).digest
-    True
+    Examples:
+        >>> key = BatchKey("part-00.jsonl")
+        >>> str(key.child(3))
+        'part-00.jsonl/3'
+        >>> key.child(3).digest == BatchKey("part-00.jsonl", (3,)).digest
+        True
     """
 
     split: str
@@ -121,8 +122,9 @@ class FilePart:
 class FileGroup(Batch):
     """A group of files: a source split that a reader reads, or what a writer has written.
 
-    >>> FileGroup.of(["a.jsonl", "b.jsonl"]).data
-    ['a.jsonl', 'b.jsonl']
+    Examples:
+        >>> FileGroup.of(["a.jsonl", "b.jsonl"]).data
+        ['a.jsonl', 'b.jsonl']
     """
 
     parts: tuple[FilePart, ...] = field(default=())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import inspect
+import re
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
 from typing import Any, Self
 
 from dcurate.core.stage import CompositeStage, ProcessingStage, SinkStage, SourceStage
@@ -170,18 +170,17 @@ def _canonical(value: Any) -> str:
     kind = type(value)
     if isinstance(value, ProcessingStage):
         settings = {k: v for k, v in value.settings().items() if k not in ("name", "resources", "batch_size")}
-        return f"{kind.__module__}.{kind.__qualname__}#{_source(kind)}({_canonical(settings)})"
-    settings = {f.name: getattr(value, f.name) for f in fields(value)} if is_dataclass(value) else vars_of(value)
-    public = {name: setting for name, setting in settings.items() if not name.startswith("_")}
-    return f"{kind.__module__}.{kind.__qualname__}#{_source(kind)}({_canonical(public)})"
+    else:
+        settings = _attributes(value)
+    return f"{kind.__module__}.{kind.__qualname__}#{_source(kind)}({_canonical(settings)})"
 
 
-def vars_of(value: Any) -> dict[str, Any]:
-    """The attributes of an object, or its text where it has none."""
+def _attributes(value: Any) -> dict[str, Any]:
+    """The attributes of an object; of one that has none its text, without the place in memory that it may tell."""
     try:
         return dict(vars(value))
     except TypeError:
-        return {"repr": repr(value)}
+        return {"text": re.sub(r" at 0x[0-9a-f]+", "", repr(value))}
 
 
 def _source(value: Any) -> str:

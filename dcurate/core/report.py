@@ -30,9 +30,10 @@ class RunReport:
         files: how many output files were written.
         error: what ended the run early; empty if nothing did.
 
-    >>> report = RunReport("7f3a", "demo", "inline", 0.0, 2.0, (StageStats("read", rows_out=8),), splits=1)
-    >>> RunReport.from_dict(report.to_dict()) == report
-    True
+    Examples:
+        >>> report = RunReport("7f3a", "demo", "inline", 0.0, 2.0, (StageStats("read", rows_out=8),), splits=1)
+        >>> RunReport.from_dict(report.to_dict()) == report
+        True
     """
 
     run: str

@@ -22,10 +22,11 @@ class Resources:
         ResourceError: a negative or non-finite amount, ``gpus`` and ``gpu_memory_gb`` together,
             or a number of GPUs above one that is not whole.
 
-    >>> Resources(cpus=2).requires_gpu
-    False
-    >>> Resources(gpus=0.25)
-    Resources(cpus=1.0, gpus=0.25, gpu_memory_gb=0.0)
+    Examples:
+        >>> Resources(cpus=2).requires_gpu
+        False
+        >>> Resources(gpus=0.25)
+        Resources(cpus=1.0, gpus=0.25, gpu_memory_gb=0.0)
     """
 
     cpus: float = 1.0

@@ -50,11 +50,12 @@ class ProcessingStage(ABC, Generic[X, Y]):
     * ``resources``: what one slot needs (one CPU by default).
     * ``batch_size``: how many batches ``process_batch`` is given in one call.
 
-    >>> class Shout(ProcessingStage):
-    ...     def process(self, batch):
-    ...         return batch
-    >>> Shout().name, Shout().with_(name="loud", resources=Resources(cpus=2)).resources.cpus
-    ('shout', 2.0)
+    Examples:
+        >>> class Shout(ProcessingStage):
+        ...     def process(self, batch):
+        ...         return batch
+        >>> Shout().name, Shout().with_(name="loud", resources=Resources(cpus=2)).resources.cpus
+        ('shout', 2.0)
     """
 
     name: str = "processing_stage"
@@ -108,12 +109,12 @@ class ProcessingStage(ABC, Generic[X, Y]):
         return self._num_workers
 
     def settings(self) -> dict[str, Any]:
-        """What decides the rows that the stage makes: its public attributes.
+        """What decides the rows that the stage makes: its attributes.
 
         A resumed run refuses to go on when they changed. Override it to leave out what does not matter
         to the rows, such as where they are read from or written to.
         """
-        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return {name: value for name, value in vars(self).items() if name not in ("_with", "_num_workers")}
 
     def merged_with(self, following: ProcessingStage[Any, Any]) -> ProcessingStage[Any, Any] | None:
         """One stage that does this one's work and the following one's at lower cost, or None.
@@ -289,11 +290,12 @@ def processing_stage(
 ) -> Callable[[Callable[[X], Y | list[Y] | None]], FunctionStage[X, Y]]:
     """Make a stage of a function of one batch.
 
-    >>> @processing_stage(name="keep_all", resources=Resources(cpus=2))
-    ... def keep_all(batch):
-    ...     return batch
-    >>> keep_all.name, keep_all.resources.cpus
-    ('keep_all', 2.0)
+    Examples:
+        >>> @processing_stage(name="keep_all", resources=Resources(cpus=2))
+        ... def keep_all(batch):
+        ...     return batch
+        >>> keep_all.name, keep_all.resources.cpus
+        ('keep_all', 2.0)
     """
 
     def make(function: Callable[[X], Y | list[Y] | None]) -> FunctionStage[X, Y]:

@@ -32,8 +32,9 @@ class ExactDuplicates(ExchangeStage[DocumentBatch]):
     Args:
         text_field: the column to compare.
 
-    >>> ExactDuplicates().inputs()
-    ([], ['text'])
+    Examples:
+        >>> ExactDuplicates().inputs()
+        ([], ['text'])
     """
 
     text_field: str = "text"

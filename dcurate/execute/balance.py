@@ -43,9 +43,10 @@ def allot(demands: Sequence[Demand], workers: Sequence[WorkerKind]) -> Allocatio
     Raises:
         ResourceError: an operator does not fit anywhere; says what it lacks.
 
-    >>> two = [WorkerKind("a", threads=1), WorkerKind("b", threads=1)]
-    >>> allot([Demand("read", Resources()), Demand("write", Resources(), num_workers=1)], two)
-    {'a': {'read': 1, 'write': 1}, 'b': {'read': 1}}
+    Examples:
+        >>> two = [WorkerKind("a", threads=1), WorkerKind("b", threads=1)]
+        >>> allot([Demand("read", Resources()), Demand("write", Resources(), num_workers=1)], two)
+        {'a': {'read': 1, 'write': 1}, 'b': {'read': 1}}
     """
     gpu_workers = [worker for worker in workers if worker.gpus]
     allocation = _deal_gpus([demand for demand in demands if demand.resources.requires_gpu], gpu_workers)

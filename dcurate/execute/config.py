@@ -27,12 +27,13 @@ class ExecutorConfig:
     Raises:
         PipelineError: a value out of range.
 
-    >>> ExecutorConfig.of({"execution_mode": "batch"}).execution_mode
-    'batch'
-    >>> ExecutorConfig.of({"execution_mod": "batch"})
-    Traceback (most recent call last):
-    ...
-    dcurate.errors.PipelineError: the executor has no setting 'execution_mod'; did you mean 'execution_mode'?
+    Examples:
+        >>> ExecutorConfig.of({"execution_mode": "batch"}).execution_mode
+        'batch'
+        >>> ExecutorConfig.of({"execution_mod": "batch"})
+        Traceback (most recent call last):
+        ...
+        dcurate.errors.PipelineError: the executor has no setting 'execution_mod'; did you mean 'execution_mode'?
     """
 
     execution_mode: Literal["streaming", "batch"] = "streaming"

@@ -37,8 +37,9 @@ class DaskExecutor:
     Raises:
         PipelineError: an unknown setting or a value out of range.
 
-    >>> DaskExecutor({"execution_mode": "batch"}).mode
-    'batch'
+    Examples:
+        >>> DaskExecutor({"execution_mode": "batch"}).mode
+        'batch'
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, cluster: Cluster | Client | None = None) -> None:

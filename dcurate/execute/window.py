@@ -17,12 +17,13 @@ class Window:
     Two a slot for long tasks; more for short ones, so that slots never wait for the driver and many
     tasks travel in one message.
 
-    >>> window = Window(slots=4)
-    >>> window.size
-    8
-    >>> for _ in range(50): window.took(0.01)
-    >>> window.size
-    204
+    Examples:
+        >>> window = Window(slots=4)
+        >>> window.size
+        8
+        >>> for _ in range(50): window.took(0.01)
+        >>> window.size
+        204
     """
 
     slots: int = 0

@@ -18,8 +18,9 @@ def values(table: pa.Table, name: str) -> list[Any]:
     Raises:
         DataError: there is no such column.
 
-    >>> values(pa.table({"text": ["a", None]}), "text")
-    ['a', None]
+    Examples:
+        >>> values(pa.table({"text": ["a", None]}), "text")
+        ['a', None]
     """
     return list(_column(table, name).to_pylist())
 
@@ -30,8 +31,9 @@ def numbers(table: pa.Table, name: str) -> npt.NDArray[Any]:
     Raises:
         DataError: there is no such column, or it does not hold numbers.
 
-    >>> numbers(pa.table({"score": [1, 2]}), "score")
-    array([1, 2])
+    Examples:
+        >>> numbers(pa.table({"score": [1, 2]}), "score")
+        array([1, 2])
     """
     column = _column(table, name)
     kind = column.type
@@ -48,8 +50,9 @@ def with_column(table: pa.Table, name: str, column: npt.NDArray[Any] | Sequence[
     Raises:
         DataError: the values are of kinds that one column cannot hold together.
 
-    >>> with_column(pa.table({"text": ["a", "b"]}), "score", np.array([1, 2])).to_pydict()
-    {'text': ['a', 'b'], 'score': [1, 2]}
+    Examples:
+        >>> with_column(pa.table({"text": ["a", "b"]}), "score", np.array([1, 2])).to_pydict()
+        {'text': ['a', 'b'], 'score': [1, 2]}
     """
     try:
         content = pa.array(column)
@@ -66,8 +69,9 @@ def with_text(table: pa.Table, name: str, texts: Sequence[str | None]) -> pa.Tab
     Raises:
         DataError: a value is not text.
 
-    >>> with_text(pa.table({"text": ["a "]}), "text", ["a"]).schema.field("text").type
-    DataType(string)
+    Examples:
+        >>> with_text(pa.table({"text": ["a "]}), "text", ["a"]).schema.field("text").type
+        DataType(string)
     """
     kind = table.schema.field(name).type if name in table.column_names else pa.string()
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
@@ -82,8 +86,9 @@ def with_text(table: pa.Table, name: str, texts: Sequence[str | None]) -> pa.Tab
 def rows_at(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
     """The rows of these numbers, in this order.
 
-    >>> rows_at(pa.table({"text": ["a", "b", "c"]}), np.array([2, 0]))["text"].to_pylist()
-    ['c', 'a']
+    Examples:
+        >>> rows_at(pa.table({"text": ["a", "b", "c"]}), np.array([2, 0]))["text"].to_pylist()
+        ['c', 'a']
     """
     return table.take(pa.array(rows))
 

@@ -23,11 +23,12 @@ class DocumentBatch(Batch):
             by dcurate's own stages.
         dataset_name: free text that travels along.
 
-    >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["one", "two"]}))
-    >>> batch.num_items, batch.get_columns()
-    (2, ['text'])
-    >>> batch.with_data(batch.to_pandas().head(1)).num_items
-    1
+    Examples:
+        >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["one", "two"]}))
+        >>> batch.num_items, batch.get_columns()
+        (2, ['text'])
+        >>> batch.with_data(batch.to_pandas().head(1)).num_items
+        1
     """
 
     data: Any = field(default_factory=lambda: pa.table({}))
@@ -69,10 +70,11 @@ class DocumentBatch(Batch):
     def keep(self, mask: npt.NDArray[np.bool_], stage: str, reason: str) -> Self:
         """The rows where ``mask`` is true; the others leave as rejected by ``stage`` for ``reason``.
 
-        >>> batch = DocumentBatch(data=pa.table({"text": ["long enough", "no"]}))
-        >>> kept = batch.keep(np.array([True, False]), "length", "too short")
-        >>> kept.num_items, kept.rejections[0].reason, kept.rejections[0].rows
-        (1, 'too short', 1)
+        Examples:
+            >>> batch = DocumentBatch(data=pa.table({"text": ["long enough", "no"]}))
+            >>> kept = batch.keep(np.array([True, False]), "length", "too short")
+            >>> kept.num_items, kept.rejections[0].reason, kept.rejections[0].rows
+            (1, 'too short', 1)
         """
         if mask.all():
             return self.with_data(self.data)

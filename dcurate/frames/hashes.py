@@ -47,9 +47,10 @@ def hashes_of(table: pa.Table, hash_field: str) -> npt.NDArray[np.uint64]:
 def repeats(hashes: Iterable[npt.NDArray[np.uint64]]) -> list[npt.NDArray[np.bool_]]:
     """For each array of hashes, which rows repeat a row that comes before them in it or in an earlier array.
 
-    >>> first, second = np.array([[1, 1], [2, 2], [1, 1]], np.uint64), np.array([[2, 2], [3, 3]], np.uint64)
-    >>> [rows.tolist() for rows in repeats([first, second])]
-    [[False, False, True], [True, False]]
+    Examples:
+        >>> first, second = np.array([[1, 1], [2, 2], [1, 1]], np.uint64), np.array([[2, 2], [3, 3]], np.uint64)
+        >>> [rows.tolist() for rows in repeats([first, second])]
+        [[False, False, True], [True, False]]
     """
     arrays = list(hashes)
     if not arrays:

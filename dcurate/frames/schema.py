@@ -35,9 +35,10 @@ class TypeConflict(DcurateError):  # noqa: N818 - a fact that callers turn into 
 class Shape:
     """The type of every column as seen so far, and where each was seen first.
 
-    >>> shape = Shape().joined(pa.schema({"id": pa.int64()}), "a.jsonl")
-    >>> shape.joined(pa.schema({"id": pa.float64(), "text": pa.string()}), "b.jsonl").types
-    {'id': DataType(double), 'text': DataType(string)}
+    Examples:
+        >>> shape = Shape().joined(pa.schema({"id": pa.int64()}), "a.jsonl")
+        >>> shape.joined(pa.schema({"id": pa.float64(), "text": pa.string()}), "b.jsonl").types
+        {'id': DataType(double), 'text': DataType(string)}
     """
 
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
@@ -69,8 +70,9 @@ class Shape:
 def declared(types: Mapping[str, Any], what: str) -> dict[str, pa.DataType]:
     """Arrow types of a person's own: names (``"string"``, ``"int64"``, ``"float64"``, ...) or Arrow types.
 
-    >>> declared({"id": "string"}, "schema")
-    {'id': DataType(string)}
+    Examples:
+        >>> declared({"id": "string"}, "schema")
+        {'id': DataType(string)}
 
     Raises:
         PipelineError: a name that is no type.
@@ -91,8 +93,9 @@ def declared(types: Mapping[str, Any], what: str) -> dict[str, pa.DataType]:
 def unified(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """The type that holds values of both without loss of kind, or None if there is none.
 
-    >>> unified(pa.int64(), pa.float64()), unified(pa.null(), pa.string()), unified(pa.int64(), pa.string())
-    (DataType(double), DataType(string), None)
+    Examples:
+        >>> unified(pa.int64(), pa.float64()), unified(pa.null(), pa.string()), unified(pa.int64(), pa.string())
+        (DataType(double), DataType(string), None)
     """
     is_ = pa.types
     if left == right or is_.is_null(right):

@@ -34,8 +34,9 @@ _BROKEN = (EOFError, ValueError, OSError, zlib.error, lzma.LZMAError, zstandard.
 def ending_of(path: str) -> str:
     """The ending that says how a file is compressed, empty for plain.
 
-    >>> ending_of("part-00.jsonl.GZ"), ending_of("part-00.jsonl")
-    ('.gz', '')
+    Examples:
+        >>> ending_of("part-00.jsonl.GZ"), ending_of("part-00.jsonl")
+        ('.gz', '')
     """
     lower = path.lower()
     return next((ending for ending in ENDINGS[1:] if lower.endswith(ending)), "")
@@ -44,8 +45,9 @@ def ending_of(path: str) -> str:
 def ending_for(compression: str | None) -> str:
     """The ending for a compression by name.
 
-    >>> ending_for("gzip"), ending_for(None)
-    ('.gz', '')
+    Examples:
+        >>> ending_for("gzip"), ending_for(None)
+        ('.gz', '')
 
     Raises:
         PipelineError: no such compression.

@@ -161,8 +161,9 @@ def _globbed(store: Any, pattern: str, prefix: str) -> Iterator[stores.Entry]:
 def _fixed_prefix(pattern: str) -> str:
     """The directory above the first part of a glob that is not fixed.
 
-    >>> _fixed_prefix("/data/2024-*/part-?.jsonl")
-    '/data'
+    Examples:
+        >>> _fixed_prefix("/data/2024-*/part-?.jsonl")
+        '/data'
     """
     parts = pattern.split("/")
     first = next(place for place, part in enumerate(parts) if has_magic(part))

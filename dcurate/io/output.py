@@ -26,10 +26,11 @@ _LONGEST_STEM = 48
 def file_name(key: BatchKey, suffix: str, generation: int = 0, number: int = 0) -> str:
     """The name of the ``number``-th file of a batch: it follows from the key alone.
 
-    >>> file_name(BatchKey("books/part-00.jsonl.gz", (3,)), ".parquet")
-    'part-00-102f3d4d4319.parquet'
-    >>> file_name(BatchKey("part-00.jsonl"), ".jsonl", generation=2, number=1)
-    'part-00-554f530902ef-g2-0001.jsonl'
+    Examples:
+        >>> file_name(BatchKey("books/part-00.jsonl.gz", (3,)), ".parquet")
+        'part-00-102f3d4d4319.parquet'
+        >>> file_name(BatchKey("part-00.jsonl"), ".jsonl", generation=2, number=1)
+        'part-00-554f530902ef-g2-0001.jsonl'
     """
     mark = f"-g{generation}" if generation else ""
     further = f"-{number:04d}" if number else ""

@@ -143,8 +143,9 @@ class ParquetReader(FileReader):
 def _hive(name: str) -> dict[str, str | None]:
     """Columns in the directories of a file's name.
 
-    >>> _hive("lang=en/year=2024/part-0.parquet")
-    {'lang': 'en', 'year': '2024'}
+    Examples:
+        >>> _hive("lang=en/year=2024/part-0.parquet")
+        {'lang': 'en', 'year': '2024'}
     """
     pairs = [part.partition("=") for part in name.split("/")[:-1] if "=" in part]
     return {unquote(column): None if value == _NULL_DIRECTORY else unquote(value) for column, _, value in pairs}

@@ -25,8 +25,9 @@ Cutter = Callable[[SourceFile, int], list[int]]
 def parse_bytes(size: int | str, what: str = "blocksize") -> int:
     """A number of bytes.
 
-    >>> parse_bytes("128MiB"), parse_bytes("1.5 GB"), parse_bytes(4096)
-    (134217728, 1500000000, 4096)
+    Examples:
+        >>> parse_bytes("128MiB"), parse_bytes("1.5 GB"), parse_bytes(4096)
+        (134217728, 1500000000, 4096)
 
     Raises:
         PipelineError: not a size, or none above zero.
@@ -115,8 +116,9 @@ def _group(files: list[SourceFile]) -> Iterator[FileGroup]:
 def _group_name(names: list[str]) -> str:
     """The name of a group: its first file, how many more there are, and a digest of all names.
 
-    >>> _group_name(["a.jsonl"]), _group_name(["a.jsonl", "b.jsonl"])
-    ('a.jsonl', 'a.jsonl+1-7fe60755')
+    Examples:
+        >>> _group_name(["a.jsonl"]), _group_name(["a.jsonl", "b.jsonl"])
+        ('a.jsonl', 'a.jsonl+1-7fe60755')
     """
     if len(names) == 1:
         return names[0]

@@ -69,8 +69,9 @@ def _with(table: pa.Table, column: str, values: pa.Array) -> pa.Table:
 def _safe(operator: str) -> str:
     """The operator's name as part of a file name; a long one is cut, and a digest tells it from others.
 
-    >>> _safe("read > filter")
-    'read-filter-62d28f60'
+    Examples:
+        >>> _safe("read > filter")
+        'read-filter-62d28f60'
     """
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", operator).strip("-.") or "operator"
     if safe == operator and len(safe) <= _LONGEST_NAME:

@@ -65,7 +65,7 @@ class FileWriter(SinkStage[DocumentBatch]):
 
     def settings(self) -> dict[str, Any]:
         """What decides the rows and file names: all but where they go and what was there before."""
-        settings = super().settings()
+        settings = {name: value for name, value in super().settings().items() if not name.startswith("_")}
         for name in ("path", "storage_options", "mode"):
             del settings[name]
         return {**settings, "write_kwargs": self._writing(), "max_bytes_per_file": self._max_bytes()}

@@ -68,7 +68,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
 
     def settings(self) -> dict[str, Any]:
         """What decides the rows: all but where the files lie and how many are read."""
-        settings = super().settings()
+        settings = {name: value for name, value in super().settings().items() if not name.startswith("_")}
         for name in ("file_paths", "storage_options", "limit"):
             del settings[name]
         return {**settings, "blocksize": self._partitioning().nbytes, "read_kwargs": self._reading()}

@@ -91,10 +91,11 @@ def _characters(offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
 def character_signals(offsets: Offsets, data: Bytes, rows: Rows) -> CharacterSignals:
     r"""Count the characters of the texts numbered ``rows``.
 
-    >>> text = "a 1\n(é)".encode()
-    >>> signals = character_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]))
-    >>> [int(count[0]) for count in signals]
-    [7, 3, 1, 2, 2]
+    Examples:
+        >>> text = "a 1\n(é)".encode()
+        >>> signals = character_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]))
+        >>> [int(count[0]) for count in signals]
+        [7, 3, 1, 2, 2]
     """
     out = np.zeros((5, rows.size), np.int64)
     _characters(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from numba import config, njit
+
+if not any(os.access(place, os.W_OK) for place in (Path(__file__).parent, Path.home())):
+    # numba keeps compiled kernels beside the package or at home; in a container that may write to neither, here.
+    kept = str(Path(tempfile.gettempdir(), f"dcurate-kernels-{os.getuid()}"))
+    vars(config)["CACHE_DIR"] = os.environ.setdefault("NUMBA_CACHE_DIR", kept)
 
 #: Every kernel is compiled with these: without the GIL, kept on disk, no bounds checks.
 OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "boundscheck": False}
@@ -29,8 +37,9 @@ Word = Any
 def frozen(array: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
     """The array as a kernel takes it: contiguous, of one type and read-only, so that each kernel compiles once.
 
-    >>> frozen(np.array([0, 3], np.int32), np.int64).flags.writeable
-    False
+    Examples:
+        >>> frozen(np.array([0, 3], np.int32), np.int64).flags.writeable
+        False
     """
     view = np.ascontiguousarray(array, dtype).view()
     view.flags.writeable = False

@@ -212,10 +212,11 @@ def _paragraphs(offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
 def line_signals(offsets: Offsets, data: Bytes, rows: Rows) -> LineSignals:
     r"""Measure the lines of the texts numbered ``rows``.
 
-    >>> text = "• one.\n\n• one.\nand so on...".encode()
-    >>> signals = line_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]))
-    >>> [int(count[0]) for count in signals]
-    [3, 24, 2, 18, 2, 1, 0]
+    Examples:
+        >>> text = "• one.\n\n• one.\nand so on...".encode()
+        >>> signals = line_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]))
+        >>> [int(count[0]) for count in signals]
+        [3, 24, 2, 18, 2, 1, 0]
     """
     out = np.empty((7, rows.size), np.int64)
     _lines(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
@@ -225,10 +226,11 @@ def line_signals(offsets: Offsets, data: Bytes, rows: Rows) -> LineSignals:
 def paragraph_signals(offsets: Offsets, data: Bytes, rows: Rows) -> ParagraphSignals:
     r"""Measure the paragraphs of the texts numbered ``rows``.
 
-    >>> text = b"one\n\ntwo\n\none"
-    >>> signals = paragraph_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]))
-    >>> [int(count[0]) for count in signals]
-    [3, 9, 2, 6, 0]
+    Examples:
+        >>> text = b"one\n\ntwo\n\none"
+        >>> signals = paragraph_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]))
+        >>> [int(count[0]) for count in signals]
+        [3, 9, 2, 6, 0]
     """
     out = np.empty((5, rows.size), np.int64)
     _paragraphs(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)

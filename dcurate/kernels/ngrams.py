@@ -229,10 +229,11 @@ def ngram_signals(
 
     Several sizes cost little more than the smallest of them: an n-gram can only occur twice where its beginning does.
 
-    >>> text = b"so it goes and so it goes"
-    >>> signals = ngram_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]), [2], [3])
-    >>> int(signals.removed[2][0]), int(signals.repeated[3][0])
-    (10, 10)
+    Examples:
+        >>> text = b"so it goes and so it goes"
+        >>> signals = ngram_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]), [2], [3])
+        >>> int(signals.removed[2][0]), int(signals.repeated[3][0])
+        (10, 10)
     """
     tops, repeats = set(removed), set(repeated)
     sizes = sorted(tops | repeats)

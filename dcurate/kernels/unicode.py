@@ -44,9 +44,10 @@ _POINTS = 1 << 21
 def alphabetic_bits() -> npt.NDArray[np.uint8]:
     """The Alphabetic property of every code point, eight to a byte, the lowest bit first.
 
-    >>> bits = alphabetic_bits()
-    >>> [bool(bits[ord(c) >> 3] >> (ord(c) & 7) & 1) for c in "aé中1 "]
-    [True, True, True, False, False]
+    Examples:
+        >>> bits = alphabetic_bits()
+        >>> [bool(bits[ord(c) >> 3] >> (ord(c) & 7) & 1) for c in "aé中1 "]
+        [True, True, True, False, False]
     """
     steps: list[int] = []
     value = shift = 0

@@ -179,10 +179,11 @@ def _words(offsets: Offsets, data: Bytes, rows: Rows, alphabetic: Bytes, out: In
 def word_signals(offsets: Offsets, data: Bytes, rows: Rows) -> WordSignals:
     """Measure the words of the texts numbered ``rows``.
 
-    >>> text = "to be ... ## naïve".encode()
-    >>> signals = word_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]))
-    >>> [int(count[0]) for count in signals]
-    [5, 14, 5, 1, 3, 2]
+    Examples:
+        >>> text = "to be ... ## naïve".encode()
+        >>> signals = word_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]))
+        >>> [int(count[0]) for count in signals]
+        [5, 14, 5, 1, 3, 2]
     """
     out = np.empty((6, rows.size), np.int64)
     _words(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), alphabetic_bits(), out)

@@ -24,8 +24,9 @@ FIRST_LINE = 2.0
 def seconds_text(seconds: float) -> str:
     """A duration as a person says it.
 
-    >>> [seconds_text(s) for s in (0.0042, 0.25, 3.21, 59.97, 65, 3700)]
-    ['4 ms', '250 ms', '3.2 s', '1 min 00 s', '1 min 05 s', '1 h 01 min']
+    Examples:
+        >>> [seconds_text(s) for s in (0.0042, 0.25, 3.21, 59.97, 65, 3700)]
+        ['4 ms', '250 ms', '3.2 s', '1 min 00 s', '1 min 05 s', '1 h 01 min']
     """
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
@@ -38,8 +39,9 @@ def seconds_text(seconds: float) -> str:
 def many(number: int, noun: str) -> str:
     """A number of things.
 
-    >>> many(1, "file"), many(1200, "file")
-    ('1 file', '1,200 files')
+    Examples:
+        >>> many(1, "file"), many(1200, "file")
+        ('1 file', '1,200 files')
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 

@@ -141,12 +141,13 @@ def _quarantined(reasons: Mapping[str, int]) -> str:
 def _why(stage: StageStats) -> str:
     """Why a stage took rows out; a filter that says no more than its own name says nothing.
 
-    >>> _why(StageStats("word_count", dropped={"word_count": 3}))
-    ''
-    >>> _why(StageStats("length", dropped={"too short": 5, "too long": 1200}))
-    '1,200 too long, 5 too short'
-    >>> _why(StageStats("jsonl_reader", faulty={"malformed line": 2}))
-    '2 quarantined: malformed line'
+    Examples:
+        >>> _why(StageStats("word_count", dropped={"word_count": 3}))
+        ''
+        >>> _why(StageStats("length", dropped={"too short": 5, "too long": 1200}))
+        '1,200 too long, 5 too short'
+        >>> _why(StageStats("jsonl_reader", faulty={"malformed line": 2}))
+        '2 quarantined: malformed line'
     """
     dropped = "" if set(stage.dropped) == {stage.name} else _reasons(stage.dropped)
     faulty = f"{_quarantined(stage.faulty)}: {_reasons(stage.faulty)}" if stage.faulty else ""

@@ -22,13 +22,14 @@ class DocumentFilter(ABC):
     The name is the class name in snake case unless you set ``self._name``. A document whose text is null is
     scored as an empty one. Where a rule needs a model, load it in the hooks below, never in the constructor.
 
-    >>> class TooShort(DocumentFilter):
-    ...     def score_document(self, text):
-    ...         return len(text)
-    ...     def keep_document(self, score):
-    ...         return score > 3
-    >>> TooShort().name, TooShort().keep_document(TooShort().score_document("tiny"))
-    ('too_short', True)
+    Examples:
+        >>> class TooShort(DocumentFilter):
+        ...     def score_document(self, text):
+        ...         return len(text)
+        ...     def keep_document(self, score):
+        ...         return score > 3
+        >>> TooShort().name, TooShort().keep_document(TooShort().score_document("tiny"))
+        ('too_short', True)
     """
 
     _name: str = ""
@@ -93,8 +94,9 @@ class SignalFilter(DocumentFilter):
 def ratio(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64], otherwise: float) -> npt.NDArray[np.float64]:
     """``part / whole``, and ``otherwise`` where the whole is 0.
 
-    >>> ratio(np.array([1, 0]), np.array([2, 0]), 1.0)
-    array([0.5, 1. ])
+    Examples:
+        >>> ratio(np.array([1, 0]), np.array([2, 0]), 1.0)
+        array([0.5, 1. ])
     """
     result = np.full(len(whole), otherwise)
     np.divide(part, whole, out=result, where=whole > 0)

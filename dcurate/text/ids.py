@@ -28,11 +28,12 @@ class AddId(ProcessingStage[DocumentBatch, DocumentBatch]):
         PipelineError: the column is there already.
         DataError: the batch has no key, which the engine gives it.
 
-    >>> from dcurate.core.batch import BatchKey
-    >>> import pandas as pd
-    >>> batch = DocumentBatch(key=BatchKey("a.jsonl"), data=pd.DataFrame({"text": ["x", "y"]}))
-    >>> AddId("id", id_prefix="web").process(batch).to_pandas()["id"].tolist()
-    ['web_4a976e20f24e_0', 'web_4a976e20f24e_1']
+    Examples:
+        >>> from dcurate.core.batch import BatchKey
+        >>> import pandas as pd
+        >>> batch = DocumentBatch(key=BatchKey("a.jsonl"), data=pd.DataFrame({"text": ["x", "y"]}))
+        >>> AddId("id", id_prefix="web").process(batch).to_pandas()["id"].tolist()
+        ['web_4a976e20f24e_0', 'web_4a976e20f24e_1']
     """
 
     id_field: str

@@ -12,11 +12,12 @@ class DocumentModifier(ABC):
 
     The name is the class name in snake case unless you set ``self._name``. A null text stays null.
 
-    >>> class Shout(DocumentModifier):
-    ...     def modify_document(self, text):
-    ...         return text.upper()
-    >>> Shout().name, Shout().modify_document("hey")
-    ('shout', 'HEY')
+    Examples:
+        >>> class Shout(DocumentModifier):
+        ...     def modify_document(self, text):
+        ...         return text.upper()
+        >>> Shout().name, Shout().modify_document("hey")
+        ('shout', 'HEY')
     """
 
     _name: str = ""

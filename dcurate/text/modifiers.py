@@ -21,8 +21,9 @@ _LINK = re.compile(r"\[.*?\]\((.*?)\)")
 class NewlineNormalizer(DocumentModifier):
     r"""Leaves two of three or more newlines in a row, of either kind.
 
-    >>> NewlineNormalizer().modify_document("a\n\n\n\nb")
-    'a\n\nb'
+    Examples:
+        >>> NewlineNormalizer().modify_document("a\n\n\n\nb")
+        'a\n\nb'
     """
 
     def modify_document(self, text: str) -> str:
@@ -33,8 +34,9 @@ class NewlineNormalizer(DocumentModifier):
 class UrlRemover(DocumentModifier):
     """Removes what begins with ``http://``, ``https://`` or ``www.``, up to the next whitespace.
 
-    >>> UrlRemover().modify_document("see https://example.org/a now")
-    'see  now'
+    Examples:
+        >>> UrlRemover().modify_document("see https://example.org/a now")
+        'see  now'
     """
 
     def modify_document(self, text: str) -> str:
@@ -45,8 +47,9 @@ class UrlRemover(DocumentModifier):
 class MarkdownRemover(DocumentModifier):
     """Removes the marks of bold, italic and underlined text, and leaves the address of a link.
 
-    >>> MarkdownRemover().modify_document("**a** *b* _c_ [d](https://e.org)")
-    'a b c https://e.org'
+    Examples:
+        >>> MarkdownRemover().modify_document("**a** *b* _c_ [d](https://e.org)")
+        'a b c https://e.org'
     """
 
     def modify_document(self, text: str) -> str:
@@ -64,10 +67,11 @@ class QuotationRemover(DocumentModifier):
     They stay if there are several lines and the first of them ends with a quotation mark: then it is the first line
     that is quoted.
 
-    >>> QuotationRemover().modify_document('"quoted"')
-    'quoted'
-    >>> QuotationRemover().modify_document('"one"\n"two"')
-    '"one"\n"two"'
+    Examples:
+        >>> QuotationRemover().modify_document('"quoted"')
+        'quoted'
+        >>> QuotationRemover().modify_document('"one"\n"two"')
+        '"one"\n"two"'
     """
 
     def modify_document(self, text: str) -> str:
@@ -91,8 +95,9 @@ class Slicer(DocumentModifier):
 
     A document without one of the strings becomes empty.
 
-    >>> Slicer(left="<", right=">", include_left=False, include_right=False).modify_document("a < b > c")
-    'b'
+    Examples:
+        >>> Slicer(left="<", right=">", include_left=False, include_right=False).modify_document("a < b > c")
+        'b'
     """
 
     left: int | str | None = 0
@@ -120,8 +125,9 @@ class Slicer(DocumentModifier):
 class LineRemover(DocumentModifier):
     r"""Removes the lines that equal one of the patterns.
 
-    >>> LineRemover(["Advertisement"]).modify_document("a\nAdvertisement\nb")
-    'a\nb'
+    Examples:
+        >>> LineRemover(["Advertisement"]).modify_document("a\nAdvertisement\nb")
+        'a\nb'
     """
 
     patterns: list[str] = field(hash=False)

@@ -33,11 +33,12 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
     Raises:
         PipelineError: lists of different lengths, or several columns read and none named to write.
 
-    >>> import pandas as pd
-    >>> from dcurate.text.modifiers import UrlRemover
-    >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["at www.example.org"]}))
-    >>> Modify([UrlRemover(), str.strip]).process(batch).to_pandas()["text"].tolist()
-    ['at']
+    Examples:
+        >>> import pandas as pd
+        >>> from dcurate.text.modifiers import UrlRemover
+        >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["at www.example.org"]}))
+        >>> Modify([UrlRemover(), str.strip]).process(batch).to_pandas()["text"].tolist()
+        ['at']
     """
 
     modifier_fn: Modification | list[Modification]

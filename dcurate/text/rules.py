@@ -16,8 +16,9 @@ Rule: TypeAlias = Callable[[Any], Any] | DocumentFilter
 def name_of(rule: Rule) -> str:
     """What a filter or a plain function is called in reports.
 
-    >>> name_of(len)
-    'len'
+    Examples:
+        >>> name_of(len)
+        'len'
     """
     if isinstance(rule, DocumentFilter):
         return rule.name
@@ -35,8 +36,9 @@ def one_each(values: Any, count: int, what: str) -> list[Any]:
     Raises:
         PipelineError: a list of another length.
 
-    >>> one_each(["text"], 2, "text_field")
-    ['text', 'text']
+    Examples:
+        >>> one_each(["text"], 2, "text_field")
+        ['text', 'text']
     """
     given = one_or_many(values)
     if len(given) == 1:
@@ -94,8 +96,9 @@ def is_filter(value: Any) -> bool:
 def unique(names: Iterable[str | None]) -> list[str]:
     """The names that are there, in order, each once.
 
-    >>> unique(["text", None, "text"])
-    ['text']
+    Examples:
+        >>> unique(["text", None, "text"])
+        ['text']
     """
     return list(dict.fromkeys(name for name in names if name is not None))
 

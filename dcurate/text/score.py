@@ -42,11 +42,12 @@ class Score(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     A null text counts as empty for filters; functions are given what the column holds.
 
-    >>> import pandas as pd
-    >>> from dcurate.text.filters.words import WordCountFilter
-    >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["two words", "one"]}))
-    >>> Score(WordCountFilter(), "words").process(batch).to_pandas()["words"].tolist()
-    [2, 1]
+    Examples:
+        >>> import pandas as pd
+        >>> from dcurate.text.filters.words import WordCountFilter
+        >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["two words", "one"]}))
+        >>> Score(WordCountFilter(), "words").process(batch).to_pandas()["words"].tolist()
+        [2, 1]
     """
 
     score_fn: Rule | list[Rule]
@@ -99,10 +100,11 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
         invert: keep what would be dropped, and the other way round; one for all, or a list.
         name: of the stage; by default that of the filter.
 
-    >>> import pandas as pd
-    >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["a", "b"], "score": [1, 5]}))
-    >>> Filter(lambda score: score > 2, "score").process(batch).to_pandas()["text"].tolist()
-    ['b']
+    Examples:
+        >>> import pandas as pd
+        >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["a", "b"], "score": [1, 5]}))
+        >>> Filter(lambda score: score > 2, "score").process(batch).to_pandas()["text"].tolist()
+        ['b']
     """
 
     filter_fn: Rule | list[Rule]
@@ -150,12 +152,13 @@ class ScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
     Dropped rows leave the batch as rejected by this stage, with the name of the filter as the reason. Stages with
     built-in filters that follow one another on the same column are merged into one that passes over the text once.
 
-    >>> import pandas as pd
-    >>> from dcurate.text.filters.words import WordCountFilter
-    >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["two words", "one"]}))
-    >>> kept = ScoreFilter(WordCountFilter(min_words=2), score_field="words").process(batch)
-    >>> kept.to_pandas().to_dict("records"), kept.rejections[0].reason
-    ([{'text': 'two words', 'words': 2}], 'word_count')
+    Examples:
+        >>> import pandas as pd
+        >>> from dcurate.text.filters.words import WordCountFilter
+        >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["two words", "one"]}))
+        >>> kept = ScoreFilter(WordCountFilter(min_words=2), score_field="words").process(batch)
+        >>> kept.to_pandas().to_dict("records"), kept.rejections[0].reason
+        ([{'text': 'two words', 'words': 2}], 'word_count')
     """
 
     filter_obj: DocumentFilter | list[DocumentFilter]

@@ -30,9 +30,10 @@ class Needs:
         removed: sizes of n-grams of which the most frequent is looked at.
         repeated: sizes of n-grams of which all that repeat are looked at.
 
-    >>> both = Needs.of("words") | Needs.of("characters", removed=2)
-    >>> sorted(both.groups), set(both.removed)
-    (['characters', 'ngrams', 'words'], {2})
+    Examples:
+        >>> both = Needs.of("words") | Needs.of("characters", removed=2)
+        >>> sorted(both.groups), set(both.removed)
+        (['characters', 'ngrams', 'words'], {2})
     """
 
     groups: frozenset[str] = frozenset()
@@ -117,8 +118,9 @@ def _narrowed(group: Any, mask: npt.NDArray[np.bool_]) -> Any:
 def text_as_column(text: str) -> TextColumn:
     """A column of one text.
 
-    >>> len(text_as_column("é").data)
-    2
+    Examples:
+        >>> len(text_as_column("é").data)
+        2
     """
     data = np.frombuffer(text.encode(errors="surrogatepass"), np.uint8)
     return TextColumn(np.array([0, len(data)], np.int64), data)

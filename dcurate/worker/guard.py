@@ -16,11 +16,12 @@ def user_code(doing: str) -> Iterator[None]:
     Errors of dcurate's own (a reader that names file and line) pass with a note. The traceback travels as
     a note, since causes are lost on the way between processes.
 
-    >>> with user_code("stage 'divide' failed on batch 'a.jsonl'"):
-    ...     1 / 0
-    Traceback (most recent call last):
-    ...
-    dcurate.errors.StageError: stage 'divide' failed on batch 'a.jsonl': ZeroDivisionError: division by zero ...
+    Examples:
+        >>> with user_code("stage 'divide' failed on batch 'a.jsonl'"):
+        ...     1 / 0
+        Traceback (most recent call last):
+        ...
+        dcurate.errors.StageError: stage 'divide' failed on batch 'a.jsonl': ZeroDivisionError: division by zero ...
     """
     try:
         yield

@@ -12,8 +12,9 @@ from dcurate.text.signals import Needs, Signals
 class NonAlphaNumericFilter(SignalFilter):
     """Drops texts of which too much is neither ``[a-zA-Z0-9]`` nor one of newline, ``? ! , .``; for English (Gopher).
 
-    >>> NonAlphaNumericFilter().score_document("ab&%")
-    0.5
+    Examples:
+        >>> NonAlphaNumericFilter().score_document("ab&%")
+        0.5
     """
 
     max_non_alpha_numeric_to_text_ratio: float = 0.25
@@ -35,8 +36,9 @@ class NonAlphaNumericFilter(SignalFilter):
 class NumbersFilter(SignalFilter):
     """Drops texts of which too much is digits, ``0`` to ``9``.
 
-    >>> NumbersFilter().score_document("in 1969")
-    0.5714285714285714
+    Examples:
+        >>> NumbersFilter().score_document("in 1969")
+        0.5714285714285714
     """
 
     max_number_to_text_ratio: float = 0.15
@@ -57,8 +59,9 @@ class NumbersFilter(SignalFilter):
 class WhiteSpaceFilter(SignalFilter):
     r"""Drops texts of which too much is space, ``\t``, ``\n``, ``\r`` or ``\b``, at the ends too.
 
-    >>> WhiteSpaceFilter().score_document("a b ")
-    0.5
+    Examples:
+        >>> WhiteSpaceFilter().score_document("a b ")
+        0.5
     """
 
     max_white_space_ratio: float = 0.25
@@ -79,8 +82,9 @@ class WhiteSpaceFilter(SignalFilter):
 class ParenthesesFilter(SignalFilter):
     """Drops texts of which too much is brackets: ``{ } ⟨ ⟩ [ ] ( )``.
 
-    >>> ParenthesesFilter().score_document("f(x)")
-    0.5
+    Examples:
+        >>> ParenthesesFilter().score_document("f(x)")
+        0.5
     """
 
     max_parentheses_ratio: float = 0.1

@@ -12,8 +12,9 @@ from dcurate.text.signals import Needs, Signals
 class BulletsFilter(SignalFilter):
     r"""Drops texts of which too many lines begin with a bullet, one of ``•‣⁃⁌⁍∙○●◘◦⦾⦿`` (Gopher).
 
-    >>> BulletsFilter().score_document("Buy:\n  • milk")
-    0.5
+    Examples:
+        >>> BulletsFilter().score_document("Buy:\n  • milk")
+        0.5
     """
 
     max_bullet_lines_ratio: float = 0.9
@@ -34,8 +35,9 @@ class BulletsFilter(SignalFilter):
 class PunctuationFilter(SignalFilter):
     r"""Drops texts of which too many lines do not end with one of ``. ? ! " '`` (C4).
 
-    >>> PunctuationFilter().score_document("Title\nA sentence.")
-    0.5
+    Examples:
+        >>> PunctuationFilter().score_document("Title\nA sentence.")
+        0.5
     """
 
     max_num_sentences_without_endmark_ratio: float = 0.85
@@ -58,8 +60,9 @@ class EllipsisFilter(SignalFilter):
 
     They do so with ``...  [...]  …  (...)  […]  -»``, "read more" or "read more..", in any case.
 
-    >>> EllipsisFilter().score_document("It was...\nOr was it?")
-    0.5
+    Examples:
+        >>> EllipsisFilter().score_document("It was...\nOr was it?")
+        0.5
     """
 
     max_num_lines_ending_with_ellipsis_ratio: float = 0.3

@@ -16,8 +16,9 @@ from dcurate.text.signals import Needs, Signals
 class RepeatedLinesFilter(SignalFilter):
     r"""Drops texts of which too few lines are different; the argument is that least share. Without lines: 0.0.
 
-    >>> RepeatedLinesFilter().score_document("so\nso")
-    0.5
+    Examples:
+        >>> RepeatedLinesFilter().score_document("so\nso")
+        0.5
     """
 
     max_repeated_line_fraction: float = 0.7
@@ -38,8 +39,9 @@ class RepeatedLinesFilter(SignalFilter):
 class RepeatedLinesByCharFilter(SignalFilter):
     r"""Drops texts whose different lines hold too few of the characters of all lines. Without lines: 0.0.
 
-    >>> RepeatedLinesByCharFilter().score_document("aaa\nb\nb")
-    0.8
+    Examples:
+        >>> RepeatedLinesByCharFilter().score_document("aaa\nb\nb")
+        0.8
     """
 
     max_repeated_lines_char_ratio: float = 0.8
@@ -60,8 +62,9 @@ class RepeatedLinesByCharFilter(SignalFilter):
 class RepeatedParagraphsFilter(SignalFilter):
     r"""Drops texts of which too few paragraphs are different; the argument is that least share. A blank text: 0.0.
 
-    >>> RepeatedParagraphsFilter().score_document("so\n\nso")
-    0.5
+    Examples:
+        >>> RepeatedParagraphsFilter().score_document("so\n\nso")
+        0.5
     """
 
     max_repeated_paragraphs_ratio: float = 0.7
@@ -83,8 +86,9 @@ class RepeatedParagraphsFilter(SignalFilter):
 class RepeatedParagraphsByCharFilter(SignalFilter):
     r"""Drops texts whose different paragraphs hold too few of the characters of all. Without any characters: 0.0.
 
-    >>> RepeatedParagraphsByCharFilter().score_document("aaa\n\nb\n\nb")
-    0.8
+    Examples:
+        >>> RepeatedParagraphsByCharFilter().score_document("aaa\n\nb\n\nb")
+        0.8
     """
 
     max_repeated_paragraphs_char_ratio: float = 0.8
@@ -108,8 +112,9 @@ class RepeatingTopNGramsFilter(SignalFilter):
     The n-gram's words are joined by one space and removed wherever that string occurs, inside words too. Of n-grams
     equally frequent the one that occurs first counts. A text of fewer than n words scores 1.0.
 
-    >>> RepeatingTopNGramsFilter(n=2).score_document("so it goes and so it went")
-    0.4
+    Examples:
+        >>> RepeatingTopNGramsFilter(n=2).score_document("so it goes and so it went")
+        0.4
     """
 
     n: int = 2
@@ -142,8 +147,9 @@ class RepeatingDuplicateNGramsFilter(SignalFilter):
     Characters of repeated n-grams and the spaces in them are counted, none twice. A text of fewer than n words
     scores 1.0.
 
-    >>> RepeatingDuplicateNGramsFilter(n=2).score_document("so it goes so it went")
-    0.23809523809523808
+    Examples:
+        >>> RepeatingDuplicateNGramsFilter(n=2).score_document("so it goes so it went")
+        0.23809523809523808
     """
 
     n: int = 2

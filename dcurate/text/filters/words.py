@@ -15,8 +15,9 @@ from dcurate.text.signals import Needs, Signals
 class WordCountFilter(SignalFilter):
     """Drops texts of too few or too many words.
 
-    >>> WordCountFilter().score_document("three short words")
-    3
+    Examples:
+        >>> WordCountFilter().score_document("three short words")
+        3
     """
 
     min_words: int = 50
@@ -42,8 +43,9 @@ class WordCountFilter(SignalFilter):
 class MeanWordLengthFilter(SignalFilter):
     """Drops texts whose words are too short or too long on average; a text without words scores 0.0 (Gopher).
 
-    >>> MeanWordLengthFilter().score_document("an apple")
-    3.5
+    Examples:
+        >>> MeanWordLengthFilter().score_document("an apple")
+        3.5
     """
 
     min_mean_word_length: float = 3
@@ -69,8 +71,9 @@ class MeanWordLengthFilter(SignalFilter):
 class LongWordFilter(SignalFilter):
     """Drops texts with a word that is too long, such as minified code; without words, the score is one too many (C4).
 
-    >>> LongWordFilter().score_document("an apple")
-    5
+    Examples:
+        >>> LongWordFilter().score_document("an apple")
+        5
     """
 
     max_word_length: int = 1000
@@ -98,8 +101,9 @@ class SymbolsToWordsFilter(SignalFilter):
     A symbol is an ellipsis mark (``...  [...]  …  (...)  […]  -»``), or a word with more runs of ``#`` than half
     its characters.
 
-    >>> SymbolsToWordsFilter().score_document("and so on ...")
-    0.25
+    Examples:
+        >>> SymbolsToWordsFilter().score_document("and so on ...")
+        0.25
     """
 
     max_symbol_to_word_ratio: float = 0.1
@@ -128,10 +132,11 @@ class CommonEnglishWordsFilter(SignalFilter):
         min_num_common_words: how many are enough.
         stop_at_false: count no further than that.
 
-    >>> CommonEnglishWordsFilter().score_document("to be or not to be")
-    2
-    >>> CommonEnglishWordsFilter(stop_at_false=False).score_document("to be or not to be")
-    4
+    Examples:
+        >>> CommonEnglishWordsFilter().score_document("to be or not to be")
+        2
+        >>> CommonEnglishWordsFilter(stop_at_false=False).score_document("to be or not to be")
+        4
     """
 
     min_num_common_words: int = 2
@@ -155,8 +160,9 @@ class CommonEnglishWordsFilter(SignalFilter):
 class WordsWithoutAlphabetsFilter(SignalFilter):
     """Drops texts of which too few words have a letter, of any script; a text without words scores 0.0 (Gopher).
 
-    >>> WordsWithoutAlphabetsFilter().score_document("route 66")
-    0.5
+    Examples:
+        >>> WordsWithoutAlphabetsFilter().score_document("route 66")
+        0.5
     """
 
     min_words_with_alphabets: float = 0.8
