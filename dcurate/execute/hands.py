@@ -127,7 +127,7 @@ class ClusterHands:
         while not done:
             changed = self._read_news()
             if self.completed.has_ready():
-                done = [self._done(future) for future in self.completed.next_batch(block=False)]
+                done = self._ended()
             elif changed:
                 return []
             else:
@@ -138,15 +138,23 @@ class ClusterHands:
         self._heard = time.monotonic()
         return done
 
-    def _done(self, future: Future) -> Done:
-        ticket = self._tickets.pop(future)
-        submit = self._submits.pop(ticket)
-        if future.status != "finished":
-            raise self._failure(future, submit)
-        summary = self._summary(ticket, future)
-        if not any(summary["sizes"]):
-            del self._futures[ticket]
-        return Done(ticket, submit.operator, summary)
+    def _ended(self) -> list[Done]:
+        """Calls that came to their end; one whose result died with its worker is being made again, and waits on."""
+        done = []
+        for future in self.completed.next_batch(block=False):
+            status = future.status
+            if status in ("lost", "pending"):
+                self.completed.add(future)
+                continue
+            ticket = self._tickets.pop(future)
+            submit = self._submits[ticket]
+            if status != "finished":
+                raise self._failure(future, submit)
+            done.append(Done(ticket, submit.operator, self._summary(ticket, future)))
+            del self._submits[ticket]
+            if not any(done[-1].summary["sizes"]):
+                del self._futures[ticket]
+        return done
 
     def _summary(self, ticket: int, future: Future) -> dict[str, Any]:
         """What the worker told of a call; Dask delivers it before the task's end, else it is asked for."""

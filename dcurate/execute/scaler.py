@@ -10,7 +10,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from dcurate.errors import ResourceError
 from dcurate.execute.balance import Demand, WorkerKind, allot
-from dcurate.worker.plugin import topic
+from dcurate.worker.plugin import resource, topic
 
 #: The Dask resource by which a worker says that it has GPUs (LocalCUDACluster's workers are started with it).
 GPU = "GPU"
@@ -62,14 +62,15 @@ class Scaler(SchedulerPlugin):
         self.scheduler.extensions.get("dcurate", {}).pop(self.run, None)
 
     def ready(self, worker: str, operator: str, slots: int, setup_seconds: float) -> None:
-        """A worker has set slots up and offers them: wake the tasks that waited for them, and tell the driver."""
+        """A worker has set slots up: tell the driver, offer them, and wake the tasks that waited for them."""
         state = self.scheduler.workers.get(worker)
         if state is None:
             return
-        woken = self.scheduler.bulk_schedule_unrunnable_after_adding_worker(state)
-        self.scheduler.transitions(woken, stimulus_id=f"dcurate-ready-{time.time()}")
         news = {"ready": operator, "worker": worker, "slots": slots, "setup_seconds": setup_seconds}
         self.scheduler.log_event(topic(self.run), news)
+        self.scheduler.add_resources(worker, {resource(self.run, operator): slots})
+        woken = self.scheduler.bulk_schedule_unrunnable_after_adding_worker(state)
+        self.scheduler.transitions(woken, stimulus_id=f"dcurate-ready-{time.time()}")
 
     def _assign(self, worker: str) -> None:
         kinds = worker_kinds({w.address: (w.nthreads, dict(w.resources)) for w in self.scheduler.workers.values()})

@@ -67,7 +67,8 @@ class SlotHolder(WorkerPlugin):
             self._tell(run, {"failed": operator, "error": f"worker cannot load operator {operator!r}: {error}"})
             return
         self.pools[run, operator] = pool
-        await self.worker.set_resources(**{resource(run, operator): slots})
+        for amounts in (self.worker.state.total_resources, self.worker.state.available_resources):
+            amounts[resource(run, operator)] = slots
         ready = {"run": run, "operator": operator, "slots": slots, "setup_seconds": pool.setup_seconds}
         self.worker.batched_send({"op": "dcurate-ready", **ready})
 
