@@ -199,6 +199,11 @@ def peer_script(name: str) -> Path:
     return Path(__file__).parent / "peers" / f"run_{name}.py"
 
 
+def peer_command(script: Sequence[Path], workers: int) -> Command:
+    """How a peer's script is called."""
+    return lambda source, output: [*script, source, output, str(workers)]
+
+
 def probe(name: str, python: Path) -> tuple[dict[str, Any], str]:
     """The versions and rules of a peer; or nothing, and why it cannot run."""
     if not python.exists():
@@ -230,22 +235,16 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     figures = compare_sizes(ours, sizes, options.repeat, scratch)
     figures["rules"] = [rule.name for rule in rules()]
     peers: dict[str, Any] = {}
-    for name in options.peer:
+    for name in dict.fromkeys(options.peer):
         python = peer_python(name, options.peer_python)
         known, why_not = probe(name, python)
         if why_not:
             print(f"{name}: not installed here ({why_not}); left out")
             continue
-        about["versions"][name] = known["versions"]
+        command = peer_command([python, peer_script(name)], options.workers)
         parts = peer_sizes(files, options, times, scratch / f"for-{name}")
-        script = [str(python), str(peer_script(name))]
-        peers[name] = compare_sizes(
-            lambda source, output, script=script: [*script, str(source), str(output), str(options.workers)],  # type: ignore[misc]
-            parts,
-            options.repeat,
-            scratch,
-        )
-        peers[name]["rules"] = known["rules"]
+        peers[name] = compare_sizes(command, parts, options.repeat, scratch) | {"rules": known["rules"]}
+        about["versions"][name] = known["versions"]
     return {
         "dcurate": figures,
         "peers": peers,
