@@ -159,7 +159,7 @@ def compare_sizes(command: Command, sizes: Sequence[Data], repeat: int, scratch:
         "marginal_mb_per_cpu_s": _rate(more_mb, large["cpu_s"] - small["cpu_s"]),
         "cpu_s_per_mb": large["cpu_s"] / large["mb"],
         "wall_s_per_mb": large["wall_s"] / large["mb"],
-        "marginal_wall_s_per_mb": (large["wall_s"] - small["wall_s"]) / more_mb,
+        "marginal_wall_s_per_mb": (large["wall_s"] - small["wall_s"]) / more_mb if more_mb else None,
         "peak_rss_mb": large["peak_rss_mb"],
         "peak_pss_mb": large["peak_pss_mb"],
         "sizes": figures,
@@ -168,7 +168,7 @@ def compare_sizes(command: Command, sizes: Sequence[Data], repeat: int, scratch:
 
 def _rate(mb: float, seconds: float) -> float | None:
     """MB per second, or None where noise has eaten the difference."""
-    return mb / seconds if seconds > 0 else None
+    return mb / seconds if mb and seconds > 0 else None
 
 
 def _figures(size: Data, usages: Sequence[Usage]) -> dict[str, Any]:
@@ -231,7 +231,8 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         where = {"source": str(source), "output": str(output), "workers": options.workers}
         return job("benchmarks.filters:curate", **where)
 
-    measure(ours(warm.folder, scratch / "warm-output"))  # compiles the kernels, or finds them compiled
+    if options.repeat > 1:
+        measure(ours(warm.folder, scratch / "warm-output"))  # compiles the kernels, or finds them compiled
     figures = compare_sizes(ours, sizes, options.repeat, scratch)
     figures["rules"] = [rule.name for rule in rules()]
     peers: dict[str, Any] = {}

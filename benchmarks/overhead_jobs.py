@@ -1,0 +1,217 @@
+"""The work that `benchmarks.overhead` measures, each piece in a process of its own: made-up sources and jobs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+from distributed import Client, as_completed
+
+from benchmarks.measure import MB
+from dcurate import (
+    BatchKey,
+    DaskExecutor,
+    DocumentBatch,
+    FileGroup,
+    JsonlReader,
+    JsonlWriter,
+    LocalCluster,
+    Pipeline,
+    ProcessingStage,
+    SinkStage,
+    SourceStage,
+)
+from dcurate.core.stage import Spec
+from dcurate.text.filters.characters import NonAlphaNumericFilter, WhiteSpaceFilter
+from dcurate.text.filters.lines import BulletsFilter
+from dcurate.text.filters.words import MeanWordLengthFilter, WordCountFilter
+from dcurate.text.score import ScoreFilter
+
+#: Splits of the runs that are subtracted, and of those that only warm up.
+FEW = 500
+
+#: Text of one split of the stream, and of one of its documents.
+SPLIT_BYTES, DOCUMENT_BYTES = 4_000_000, 4_000
+
+FILTERS = (WordCountFilter(), MeanWordLengthFilter(), NonAlphaNumericFilter(), WhiteSpaceFilter(), BulletsFilter())
+
+
+# Stages made for measuring
+
+
+@dataclass
+class Partitions(SourceStage[FileGroup, DocumentBatch]):
+    """Splits with nothing to read, of one row each."""
+
+    count: int = 1
+    name: str = "partitions"
+
+    def splits(self) -> Iterator[FileGroup]:
+        for number in range(self.count):
+            yield FileGroup(key=BatchKey(f"split-{number:07}"))
+
+    def columns(self) -> list[str]:
+        return ["text"]
+
+    def process(self, task: FileGroup) -> DocumentBatch:
+        return DocumentBatch(data=_ONE_ROW)
+
+
+_ONE_ROW = pa.table({"text": ["nothing to see here"]})
+
+
+@dataclass
+class Nothing(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Drops every batch, so that nothing has to be handed out or written."""
+
+    name: str = "nothing"
+
+    def process(self, task: DocumentBatch) -> None:
+        return None
+
+
+@dataclass
+class NullWriter(SinkStage[DocumentBatch]):
+    """Writes nothing, but like a writer: the run keeps its ledger in the output directory."""
+
+    path: str = ""
+    name: str = "null_writer"
+
+    @property
+    def output_path(self) -> str:
+        return self.path
+
+    def prepare(self, resume: bool) -> None:
+        Path(self.path).mkdir(parents=True, exist_ok=True)
+
+    def process(self, task: DocumentBatch) -> FileGroup:
+        return FileGroup()
+
+
+@dataclass
+class Texts(Partitions):
+    """Splits of text made up from the number of the split, as if read from somewhere."""
+
+    name: str = "texts"
+
+    def process(self, task: FileGroup) -> DocumentBatch:
+        assert task.key is not None
+        return DocumentBatch(data=made_up(int(task.key.split.removeprefix("split-")), SPLIT_BYTES))
+
+
+@dataclass
+class FirstRow(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Keeps one row of a batch."""
+
+    name: str = "first_row"
+
+    def inputs(self) -> Spec:
+        return [], ["text"]
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task.with_data(task.to_arrow().slice(0, 1).take([0]))
+
+
+@lru_cache(1)
+def _pool() -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Eight MB of lines of made-up words, the same in every process."""
+    rng = np.random.default_rng(1)
+    letters = rng.choice(np.frombuffer(b"etaoinshrdlucmfwygpb", np.uint8), 8_000_000)
+    letters[np.cumsum(rng.integers(3, 12, 1_000_000))[:1_000_000] % len(letters)] = ord(" ")
+    letters[np.cumsum(rng.integers(40, 120, 90_000)) % len(letters)] = ord("\n")
+    return letters
+
+
+def made_up(seed: int, nbytes: int) -> pa.Table:
+    """A table of documents of ``nbytes`` in all: pieces of the pool, other ones for every seed."""
+    count = max(1, nbytes // DOCUMENT_BYTES)
+    starts = np.random.default_rng(seed).integers(0, len(_pool()) - DOCUMENT_BYTES, count)
+    data = np.concatenate([_pool()[start : start + DOCUMENT_BYTES] for start in starts])
+    offsets = np.arange(0, (count + 1) * DOCUMENT_BYTES, DOCUMENT_BYTES, dtype=np.int64)
+    text = pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data))
+    return pa.table({"text": text})
+
+
+# Jobs
+
+
+def first_batches(source: str, workers: int) -> dict[str, dict[str, float]]:
+    """Seconds to the first batch and to the end: from the start of this process, and on a cluster that is open."""
+    cluster = LocalCluster(n_workers=workers, gpus=False)
+    executor = DaskExecutor(cluster=cluster)
+    runs = {"Python, fresh process": _streamed(source, executor, psutil.Process().create_time())}
+    with cluster:
+        runs["Python, cluster just opened"] = _streamed(source, executor, time.time())
+        runs["Python, second run on it"] = _streamed(source, executor, time.time())
+    return runs
+
+
+def _streamed(source: str, executor: DaskExecutor, began: float) -> dict[str, float]:
+    first = 0.0
+    for _ in _few_filters("first", JsonlReader(source)).stream(executor):
+        first = first or time.time() - began
+    return {"first_s": first, "end_s": time.time() - began}
+
+
+def _few_filters(name: str, source: SourceStage[Any, Any]) -> Pipeline:
+    return Pipeline(name, stages=[source, *map(ScoreFilter, FILTERS)])
+
+
+def engine(count: int, workers: int, output: str) -> dict[str, Any]:
+    """CPU of driver (with scheduler) and of workers, in microseconds a task beyond a run of few tasks."""
+    few = min(FEW, count // 10)
+    with LocalCluster(n_workers=workers, gpus=False) as cluster:
+        executor, client = DaskExecutor(cluster=cluster), cluster.client
+
+        def dropped(number: int) -> None:
+            Pipeline("dropped", stages=[Partitions(number), Nothing()]).run(executor)
+
+        def written(number: int) -> None:
+            Pipeline("written", stages=[Partitions(number), NullWriter(output)]).run(executor)
+
+        def mapped(number: int) -> None:
+            for _ in as_completed(client.map(_nothing, range(number), pure=False), loop=client.loop):
+                pass
+
+        return {
+            body.__name__: _per_task(lambda number, body=body: _used(client, body, number), few, count)  # type: ignore[misc]
+            for body in (dropped, written, mapped)
+        }
+
+
+def _nothing(number: int) -> None:
+    return None
+
+
+def _used(client: Client, body: Callable[[int], None], number: int) -> np.ndarray[Any, Any]:
+    """CPU-seconds of driver and workers, and wall seconds, while a body runs."""
+    before = np.array([time.process_time(), sum(client.run(time.process_time).values()), time.perf_counter()])
+    body(number)
+    return np.array([time.process_time(), sum(client.run(time.process_time).values()), time.perf_counter()]) - before
+
+
+def _per_task(used: Callable[[int], np.ndarray[Any, Any]], few: int, many: int) -> dict[str, float]:
+    used(few)  # warms up
+    driver, workers, wall = (used(many) - used(few)) / (many - few) * 1e6
+    return {"driver_us": driver, "workers_us": workers, "total_us": driver + workers, "wall_us": wall}
+
+
+def long_stream(gb: float, workers: int, output: str, apart: bool) -> dict[str, float]:
+    """Stream made-up text through filters to a small output.
+
+    Args:
+        apart: run the end of the pipeline as an operator of its own, so that batches wait and travel between two.
+    """
+    count = max(1, round(gb * 1e9 / SPLIT_BYTES))
+    pipeline = _few_filters("stream", Texts(count))
+    pipeline.add_stage(FirstRow().with_(num_workers=workers) if apart else FirstRow())
+    pipeline.add_stage(JsonlWriter(output))
+    report = pipeline.run(DaskExecutor(cluster=LocalCluster(n_workers=workers, gpus=False))).report
+    return {"mb": report.stages[0].bytes_out / MB, "splits": report.splits, "run_s": report.seconds}
