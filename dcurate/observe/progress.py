@@ -125,8 +125,14 @@ def _standard_console() -> Console:
     return Console() if console.is_jupyter else console
 
 
+#: What there is to say before the first slot is ready.
+SETTING_UP = "setting up: stages load what they need; the first run on a machine compiles its kernels, once"
+
+
 def progress_line(tally: Tally, now: float) -> str:
     """The figures so far in one line of text."""
+    if tally.setting_up:
+        return f"{tally.pipeline}: {seconds_text(tally.elapsed(now))} | {SETTING_UP}"
     parts = [f"{tally.pipeline}: {seconds_text(tally.elapsed(now))}", _splits(tally), *_flow(tally, now)]
     remaining = tally.remaining(now)
     if remaining is not None:
@@ -179,6 +185,8 @@ def live_view(tally: Tally, now: float) -> RenderableType:
         Text(_splits(tally)),
         Text(seconds_text(tally.elapsed(now)) + (f", {seconds_text(remaining)} left" if remaining is not None else "")),
     )
+    if tally.setting_up:
+        return Group(head, Text(f"  {SETTING_UP}", "cyan"))
     lines: list[RenderableType] = [head, Text("  " + "   ".join(_flow(tally, now)), "cyan")]
     operators = Table.grid(padding=(0, 2))
     for name, operator in tally.operators.items():

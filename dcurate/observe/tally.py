@@ -93,6 +93,12 @@ class Tally:
     def _operator(self, name: str) -> OperatorTally:
         return self.operators.setdefault(name, OperatorTally())
 
+    @property
+    def setting_up(self) -> bool:
+        """Whether nothing can have been done yet, because no slot is ready."""
+        begun = self.splits_done or any(operator.tasks or operator.slots for operator in self.operators.values())
+        return self.ended is None and not begun
+
     def elapsed(self, now: float) -> float:
         """Seconds that the run has taken, never 0."""
         return max((self.ended or now) - self.started, 1e-6)

@@ -15,7 +15,7 @@ from dcurate.core.events import (
     TaskDone,
     WorkerLost,
 )
-from dcurate.observe.progress import Progress, live_view, progress_line
+from dcurate.observe.progress import SETTING_UP, Progress, live_view, progress_line
 from dcurate.observe.tally import Tally
 
 EVENTS = [
@@ -132,3 +132,11 @@ def test_one_observer_may_follow_several_runs():
         for event in [*EVENTS, RunEnded(102.0, "")]:
             progress.on_event(event)
     assert [line.count("1,000 rows in") for line in console.file.getvalue().splitlines()] == [1, 1]
+
+
+def test_before_the_first_slot_it_says_that_things_are_set_up():
+    tally = Tally()
+    tally.count(RunStarted(100.0, "r1", "demo", "streaming", (("read", "write"),)))
+    assert progress_line(tally, 103.0) == f"demo: 3.0 s | {SETTING_UP}"
+    tally.count(SlotReady(103.0, "read-write", "tcp://a", 1, 2.5))
+    assert SETTING_UP not in progress_line(tally, 103.0)
