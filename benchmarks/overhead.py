@@ -82,9 +82,9 @@ stages:
 def _by_command(recipe: Path, source: Path, output: Path, workers: int) -> dict[str, float]:
     """Run a recipe as a user would, and look for the first output file."""
     program = Path(sys.executable).with_name("dcurate")
-    words = [program, "run", recipe, "--input", source, "--output", output, "--workers", str(workers)]
+    words = [program, "run", recipe, "--input", source, "--output", output, "--workers", workers]
     began, first = time.perf_counter(), 0.0
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(list(map(str, words)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         while process.poll() is None:
             if not first and any(output.glob("*.jsonl")):
                 first = time.perf_counter() - began

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import psutil
 import pyarrow as pa
 from distributed import Client, as_completed
@@ -120,7 +121,7 @@ class FirstRow(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 @lru_cache(1)
-def _pool() -> np.ndarray[Any, np.dtype[np.uint8]]:
+def _pool() -> npt.NDArray[np.uint8]:
     """Eight MB of lines of made-up words, the same in every process."""
     rng = np.random.default_rng(1)
     letters = rng.choice(np.frombuffer(b"etaoinshrdlucmfwygpb", np.uint8), 8_000_000)
@@ -143,14 +144,13 @@ def made_up(seed: int, nbytes: int) -> pa.Table:
 
 
 def first_batches(source: str, workers: int) -> dict[str, dict[str, float]]:
-    """Seconds to the first batch and to the end: from the start of this process, and on a cluster that is open."""
-    cluster = LocalCluster(n_workers=workers, gpus=False)
-    executor = DaskExecutor(cluster=cluster)
-    runs = {"Python, fresh process": _streamed(source, executor, psutil.Process().create_time())}
-    with cluster:
-        runs["Python, cluster just opened"] = _streamed(source, executor, time.time())
-        runs["Python, second run on it"] = _streamed(source, executor, time.time())
-    return runs
+    """Seconds to the first batch and to the end: from the start of this process, and once more on the same cluster."""
+    with LocalCluster(n_workers=workers, gpus=False) as cluster:
+        executor = DaskExecutor(cluster=cluster)
+        return {
+            "Python, fresh process": _streamed(source, executor, psutil.Process().create_time()),
+            "Python, again on its cluster": _streamed(source, executor, time.time()),
+        }
 
 
 def _streamed(source: str, executor: DaskExecutor, began: float) -> dict[str, float]:
@@ -190,16 +190,25 @@ def _nothing(number: int) -> None:
     return None
 
 
-def _used(client: Client, body: Callable[[int], None], number: int) -> np.ndarray[Any, Any]:
-    """CPU-seconds of driver and workers, and wall seconds, while a body runs."""
-    before = np.array([time.process_time(), sum(client.run(time.process_time).values()), time.perf_counter()])
+#: CPU-seconds of the driver and of the workers, and wall seconds.
+Costs: TypeAlias = npt.NDArray[np.float64]
+
+
+def _used(client: Client, body: Callable[[int], None], number: int) -> Costs:
+    """What it costs to run a body."""
+    before = _costs(client)
     body(number)
-    return np.array([time.process_time(), sum(client.run(time.process_time).values()), time.perf_counter()]) - before
+    used: Costs = _costs(client) - before
+    return used
 
 
-def _per_task(used: Callable[[int], np.ndarray[Any, Any]], few: int, many: int) -> dict[str, float]:
+def _costs(client: Client) -> Costs:
+    return np.array([time.process_time(), sum(client.run(time.process_time).values()), time.perf_counter()])
+
+
+def _per_task(used: Callable[[int], Costs], few: int, many: int) -> dict[str, float]:
     used(few)  # warms up
-    driver, workers, wall = (used(many) - used(few)) / (many - few) * 1e6
+    driver, workers, wall = map(float, (used(many) - used(few)) / (many - few) * 1e6)
     return {"driver_us": driver, "workers_us": workers, "total_us": driver + workers, "wall_us": wall}
 
 

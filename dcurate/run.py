@@ -23,6 +23,7 @@ from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.rejections import DirectoryRejections
 from dcurate.io.stores import Directory
 from dcurate.plan.compile import compile_plan
+from dcurate.plan.operators import Plan
 
 AnyStage = ProcessingStage[Any, Any]
 
@@ -43,6 +44,9 @@ class Executor(Protocol):
 
 class Session(Protocol):
     """An open executor."""
+
+    def check(self, plan: Plan) -> None:
+        """Refuse a plan that cannot run here, before anything is touched."""
 
     def execute(self, job: Job, books: Books) -> Iterator[Batch]:
         """Carry a job out; yields the batches to deliver as they come."""
@@ -210,7 +214,7 @@ class _Run:
     def rejected(self) -> str | None:
         """Where rejected rows go, as an address that holds wherever workers stand."""
         asked = self.options.rejected
-        return Directory(asked, self._options).address if asked is not None else None
+        return Directory(asked, self._storage).address if asked is not None else None
 
     @property
     def written(self) -> Sequence[Sequence[str]]:
@@ -219,15 +223,19 @@ class _Run:
 
     def batches(self) -> Iterator[Batch]:
         """Run phase after phase; yields what the last one delivers."""
-        if self.sink is not None:
-            self.sink.prepare(self.options.resume)
-            if self.options.resume and self._exchanges:
-                self.earlier = find_finished(self.sink, self._inputs())
-        if self.earlier is None:
-            with ExitStack() as stack:
-                yield from self._phases(stack.enter_context(self.runner.session()), self._scratch(stack))
-            if self.sink is not None and self._exchanges:
-                mark_finished(self.sink, Finished(self._inputs(), self.report().to_dict(), self.written))
+        if self.sink is not None and self.options.resume and self._exchanges:
+            self.sink.prepare(resume=True)
+            self.earlier = find_finished(self.sink, self._inputs())
+        if self.earlier is not None:
+            return
+        with ExitStack() as stack:
+            session = stack.enter_context(self.runner.session())
+            session.check(compile_plan(self.stages))
+            if self.sink is not None:
+                self.sink.prepare(self.options.resume)
+            yield from self._phases(session, self._scratch(stack))
+        if self.sink is not None and self._exchanges:
+            mark_finished(self.sink, Finished(self._inputs(), self.report().to_dict(), self.written))
 
     def _phases(self, session: Session, scratch: str) -> Iterator[Batch]:
         folders: list[str] = []
@@ -237,12 +245,12 @@ class _Run:
                 stages.append(stage)
                 continue
             url = f"{scratch}/{stage.name}"
-            yield from self._carry(session, [*stages, *stage.before(url, self._options)], last=False)
-            stages = stage.exchange(url, self._options, self.books[-1].in_order())
+            yield from self._carry(session, [*stages, *stage.before(url, self._storage)], last=False)
+            stages = stage.exchange(url, self._storage, self.books[-1].in_order())
             folders.append(url)
         yield from self._carry(session, stages, last=True)
         for url in folders:
-            Directory(url, self._options).clear()
+            Directory(url, self._storage).clear()
 
     @property
     def _exchanges(self) -> bool:
@@ -254,7 +262,8 @@ class _Run:
         return inputs_of(self.fingerprint, source.splits())
 
     @property
-    def _options(self) -> Mapping[str, Any]:
+    def _storage(self) -> Mapping[str, Any]:
+        """Storage options, for fsspec, of the output and all that stands beside it."""
         return (self.sink.storage_options if self.sink else None) or {}
 
     def _scratch(self, stack: ExitStack) -> str:
@@ -277,7 +286,7 @@ class _Run:
             splits=source.splits(),
             delivers=last and (self.streams or sink is None),
             ledger=ledger,
-            rejections=DirectoryRejections(self.rejected, quarantine, self._options),
+            rejections=DirectoryRejections(self.rejected, quarantine, self._storage),
             observers=self.options.observers,
         )
         books = Books(job, self.runner.mode)

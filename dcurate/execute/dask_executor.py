@@ -22,6 +22,7 @@ from dcurate.execute.hands import ClusterHands
 from dcurate.execute.job import Books, Job
 from dcurate.execute.scaler import Scaler, worker_kinds
 from dcurate.execute.ship import pickled
+from dcurate.plan.operators import Plan
 from dcurate.worker.plugin import SlotHolder, dismiss
 
 
@@ -68,11 +69,22 @@ class DaskSession:
     client: Client
     config: ExecutorConfig
 
+    def check(self, plan: Plan) -> None:
+        """Refuse a plan that cannot run here.
+
+        Raises:
+            ResourceError: an operator does not fit on the workers.
+            StageError: a stage cannot be pickled.
+        """
+        for program in Job("", plan, iter(())).programs():
+            pickled(program)
+        offered = {address: one.offered for address, one in _workers(self.client).items()}
+        allot(_demands(plan), worker_kinds(offered))
+
     def execute(self, job: Job, books: Books) -> Iterator[Batch]:
         """Carry a job out; yields the batches to deliver as they come."""
-        programs = job.programs()
-        payloads = {program.operator: pickled(program) for program in programs}
-        demands = [Demand(one.name, one.resources, one.num_workers) for one in job.plan.operators]
+        payloads = {program.operator: pickled(program) for program in job.programs()}
+        demands = _demands(job.plan)
         workers = _workers(self.client)
         allocation = allot(demands, worker_kinds({address: one.offered for address, one in workers.items()}))
         books.workers = len(workers)
@@ -89,6 +101,10 @@ class DaskSession:
             yield from Carrier(flow, books, hands).run()
         if failures:
             raise StageError(f"the output is complete, but {'; '.join(failures)}")
+
+
+def _demands(plan: Plan) -> list[Demand]:
+    return [Demand(one.name, one.resources, one.num_workers) for one in plan.operators]
 
 
 class _Worker(NamedTuple):

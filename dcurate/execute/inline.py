@@ -11,6 +11,7 @@ from dcurate.execute.carry import Carrier, Done
 from dcurate.execute.flow import Flow, Submit
 from dcurate.execute.job import Books, Job
 from dcurate.execute.ship import pickled
+from dcurate.plan.operators import Plan
 from dcurate.worker.program import Outcome
 from dcurate.worker.slots import SlotPool, forget_host_setup, opened
 
@@ -31,6 +32,11 @@ class InlineExecutor:
     def session(self) -> Iterator[InlineExecutor]:
         """Nothing needs to be opened."""
         yield self
+
+    def check(self, plan: Plan) -> None:
+        """Refuse a plan that cannot run here: one with a stage that cannot be pickled, as slots need copies."""
+        for program in Job("", plan, iter(())).programs():
+            pickled(program)
 
     def execute(self, job: Job, books: Books) -> Iterator[Batch]:
         """Carry a job out; yields the batches to deliver."""

@@ -13,6 +13,7 @@ from dcurate import (
     DaskExecutor,
     DocumentBatch,
     InlineExecutor,
+    JsonlWriter,
     LocalCluster,
     Pipeline,
     ProcessingStage,
@@ -152,6 +153,16 @@ def test_gpus_that_are_not_there_are_refused_before_anything_runs(cluster: Local
     with pytest.raises(ResourceError, match="operator 'append' needs 1 CPU, 1 GPU a slot"):
         pipeline(*stages).run(DaskExecutor(cluster=cluster))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_is_refused_leaves_an_earlier_output_alone(cluster: LocalCluster, tmp_path: Path) -> None:
+    output = str(tmp_path / "out")
+    pipeline(Numbers(), JsonlWriter(output)).run(InlineExecutor())
+    before = sorted(tmp_path.rglob("*.jsonl"))
+    refused = [Numbers(), Append().with_(resources=Resources(gpus=1)), JsonlWriter(output, mode="overwrite")]
+    with pytest.raises(ResourceError):
+        pipeline(*refused).run(DaskExecutor(cluster=cluster))
+    assert sorted(tmp_path.rglob("*.jsonl")) == before != []
 
 
 def test_more_cpus_than_there_are_are_refused_before_anything_runs(cluster: LocalCluster) -> None:
