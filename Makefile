@@ -57,7 +57,7 @@ $(LOWEST): pyproject.toml constraints-lowest.txt | .venv-lowest/bin/pip
 
 $(PEER): | .venv-datatrove/bin/pip
 	@echo "Installing datatrove, to compare with, into .venv-datatrove; this is done once."
-	.venv-datatrove/bin/pip install --quiet 'datatrove[processing,io]==0.10.1'
+	.venv-datatrove/bin/pip install --quiet 'datatrove[processing,io]==0.10.1' 'spacy>=3.8'
 	@touch $@
 
 %/bin/pip:

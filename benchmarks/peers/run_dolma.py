@@ -44,7 +44,7 @@ DROPPED = (
 
 def about() -> dict[str, object]:
     found = {"python": platform.python_version(), **{name: version(name) for name in ("dolma", "numpy", "nltk")}}
-    return {"rules": [f"{TAGGER}: {score} {sign} {bound}" for score, sign, bound in DROPPED], "versions": found}
+    return {"rules": [f"{score} {sign} {bound}" for score, sign, bound in DROPPED], "versions": found}
 
 
 def curate(source: str, output: str, workers: int) -> dict[str, int]:
