@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import multiprocessing
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, cast
 
@@ -16,6 +17,12 @@ from distributed.system import MEMORY_LIMIT
 from dcurate.cluster import cuda
 from dcurate.cluster.base import Cluster
 from dcurate.errors import ResourceError, RunError
+
+#: How long a worker may take to start, in seconds.
+START_S = 45
+
+#: What a script must do whose workers could not start because they began to run it, too.
+NO_GUARD = 'in a script, put the lines that run the pipeline under: if __name__ == "__main__":'
 
 #: Settings of Dask that the engine relies on.
 DASK_SETTINGS: dict[str, Any] = {
@@ -64,6 +71,8 @@ class LocalCluster(Cluster):
         self.dashboard = dashboard
 
     def _connect(self, stack: ExitStack) -> Client:
+        if getattr(multiprocessing.current_process(), "_inheriting", False):  # a worker that imports the script anew
+            raise RunError(NO_GUARD)
         stack.enter_context(dask.config.set(DASK_SETTINGS))
         devices = cuda.devices() if self.gpus is not False else []
         if self.gpus and not devices:
@@ -76,10 +85,7 @@ class LocalCluster(Cluster):
         try:
             cluster = stack.enter_context(self._started(devices, quiet))
         except RuntimeError as error:
-            raise RunError(
-                f"the worker processes did not start ({error}); in a script, put the lines that run the pipeline "
-                'under: if __name__ == "__main__":'
-            ) from error
+            raise RunError(f"the worker processes did not start ({error}); {NO_GUARD}") from error
         return stack.enter_context(Client(cluster, direct_to_workers=True, set_as_default=False))
 
     def _started(self, devices: list[int], options: dict[str, Any]) -> AbstractContextManager[SpecCluster]:
@@ -87,7 +93,13 @@ class LocalCluster(Cluster):
             return cuda.hybrid_cluster(devices, self._cpu_worker(), self.n_workers, options)
         return cast(
             AbstractContextManager[SpecCluster],
-            DaskLocalCluster(n_workers=self.n_workers, threads_per_worker=1, memory_limit=self.memory_limit, **options),
+            DaskLocalCluster(
+                n_workers=self.n_workers,
+                threads_per_worker=1,
+                memory_limit=self.memory_limit,
+                death_timeout=START_S,
+                **options,
+            ),
         )
 
     def _cpu_worker(self) -> dict[str, Any]:
