@@ -250,7 +250,12 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "dcurate": figures,
         "peers": peers,
         "ratio": {name: ratio(figures, peer) for name, peer in peers.items()},
-        "input": {"path": options.input, "mb": sizes[0].mb / times[0], "files": len(files), "read_as": "plain JSONL"},
+        "input": {
+            "folder": Path(options.input).name,
+            "mb": sizes[0].mb / times[0],
+            "files": len(files),
+            "read_as": "plain JSONL",
+        },
         "workers": options.workers,
         "repeat": options.repeat,
         **about,
