@@ -94,12 +94,12 @@ class StagedReader(SourceStage[FileGroup, DocumentBatch]):
     name: str = "from_disk"
 
     def splits(self) -> Iterator[FileGroup]:
-        sizes = Directory(self.url, self.options).files()
+        folder = Directory(self.url, self.options)
+        entries = folder.files()
         for split, names in self.staged:
-            parts = []
-            for name in names:
-                entry = sizes[name]
-                parts.append(FilePart(entry.path, size=entry.size, version=entry.version))
+            parts = [
+                FilePart(folder.path(name), size=entries[name].size, version=entries[name].version) for name in names
+            ]
             yield FileGroup(key=BatchKey(split), parts=tuple(parts))
 
     def settings(self) -> dict[str, Any]:
