@@ -23,7 +23,7 @@ class Pull:
 
 @dataclass(frozen=True)
 class Submit:
-    """Run items through an operator in one call and answer with `Flow.finished`."""
+    """Run items through an operator in one call (one batch size of them, or a few) and answer with `finished`."""
 
     ticket: int
     operator: int
@@ -113,7 +113,7 @@ class Flow:
         """A call is over: for each of its items the bytes of what was made of it; returns the new items likewise."""
         stage = self.operators[operator]
         inputs = stage.running.pop(ticket)
-        stage.window.took(seconds)
+        stage.window.took(seconds, len(inputs))
         made_bytes = sum(map(sum, sizes))
         stage.mean_output_bytes += (made_bytes - stage.mean_output_bytes) * (0.2 if stage.mean_output_bytes else 1.0)
         last = operator == len(self.operators) - 1
@@ -193,7 +193,9 @@ class Flow:
 
     def _submit_one(self, operator: int) -> None:
         stage = self.operators[operator]
-        items = tuple(stage.waiting.popleft() for _ in range(min(stage.batch_size, len(stage.waiting))))
+        share = max(1, len(stage.waiting) // (stage.batch_size * max(1, stage.window.slots)))
+        count = stage.batch_size * min(stage.window.group, share)
+        items = tuple(stage.waiting.popleft() for _ in range(min(count, len(stage.waiting))))
         ticket = self._next_ticket
         self._next_ticket += 1
         stage.running[ticket] = items
@@ -216,8 +218,9 @@ class Flow:
 
     def _pull(self) -> None:
         first = self.operators[0]
-        held = len(first.waiting) + len(first.running) * first.batch_size
-        low = held <= first.window.low_water * first.batch_size
+        each = first.batch_size * first.window.group
+        held = len(first.waiting) + sum(map(len, first.running.values()))
+        low = held <= first.window.low_water * each
         if low and first.window.slots and not self.exhausted and not self._pulling:
             self._pulling = True
-            self._instructions.append(Pull(first.window.size * first.batch_size - held))
+            self._instructions.append(Pull(first.window.size * each - held))

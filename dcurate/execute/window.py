@@ -8,6 +8,8 @@ from dataclasses import dataclass
 AHEAD_S = 0.5
 #: Tasks in flight per slot, at least and at most.
 LEAST, MOST = 2, 128
+#: Items that take less than this many seconds together share a task, up to so many: a task costs Dask milliseconds.
+SHORT_S, TOGETHER = 0.05, 16
 
 
 @dataclass
@@ -15,31 +17,37 @@ class Window:
     """The number of tasks in flight that keeps slots busy without queueing more than that.
 
     Two a slot for long tasks; more for short ones, so that slots never wait for the driver and many
-    tasks travel in one message.
+    tasks travel in one message. Very short items share a task.
 
     Examples:
         >>> window = Window(slots=4)
-        >>> window.size
-        8
+        >>> window.size, window.group
+        (8, 1)
         >>> for _ in range(50): window.took(0.01)
-        >>> window.size
-        204
+        >>> window.size, window.group
+        (44, 5)
     """
 
     slots: int = 0
     mean_s: float = 0.0
     most: int = MOST
 
-    def took(self, seconds: float) -> None:
-        """Learn from a task that took so long in its slot."""
-        self.mean_s = seconds if not self.mean_s else 0.8 * self.mean_s + 0.2 * seconds
+    def took(self, seconds: float, items: int = 1) -> None:
+        """Learn from a task of so many items that took so long in its slot."""
+        each = seconds / items
+        self.mean_s = each if not self.mean_s else 0.8 * self.mean_s + 0.2 * each
+
+    @property
+    def group(self) -> int:
+        """Items that share a task."""
+        return max(1, min(TOGETHER, int(SHORT_S / max(self.mean_s, 1e-6)))) if self.mean_s else 1
 
     @property
     def size(self) -> int:
         """Tasks that may be in flight."""
         if not self.mean_s:
             return self.slots * min(self.most, LEAST)
-        wanted = 1 + AHEAD_S / max(self.mean_s, 1e-6)
+        wanted = 1 + AHEAD_S / max(self.mean_s * self.group, 1e-6)
         return int(self.slots * min(self.most, max(LEAST, wanted)))
 
     @property

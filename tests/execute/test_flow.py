@@ -167,3 +167,25 @@ def test_a_call_of_several_batches_waits_until_it_is_full_or_no_more_can_come() 
     assert not any(isinstance(one, Submit) for one in flow.advance())
     flow.pulled([(2, 1), (3, 1)], exhausted=True)
     assert [one.items for one in flow.advance() if isinstance(one, Submit)] == [(0, 1, 2), (3,)]
+
+
+def calls_after(seconds: float, waiting: int, slots: int) -> list[int]:
+    """Items in each call that follows one call of so many seconds."""
+    flow = Flow([1], budget_bytes=10**9)
+    flow.set_slots(0, slots)
+    flow.advance()
+    flow.pulled([(0, 1)], exhausted=False)
+    (submit,) = [one for one in flow.advance() if isinstance(one, Submit)]
+    flow.finished(submit.ticket, 0, [[]], seconds)
+    flow.advance()
+    flow.pulled([(number, 1) for number in range(1, waiting + 1)], exhausted=True)
+    return [len(one.items) for one in flow.advance() if isinstance(one, Submit)]
+
+
+def test_tiny_items_share_a_task_and_long_ones_do_not() -> None:
+    assert calls_after(0.001, waiting=64, slots=1) == [16, 16, 16, 16]
+    assert calls_after(10.0, waiting=2, slots=1) == [1, 1]
+
+
+def test_tiny_items_are_still_spread_over_the_slots() -> None:
+    assert max(calls_after(0.001, waiting=8, slots=4)) <= 2
