@@ -97,7 +97,7 @@ class DaskSession:
             hands = stack.enter_context(ClusterHands(self.client, job, books, flow))
             stack.callback(lambda: failures.extend(_dismiss(self.client, job.run)))
             stack.callback(hands.cancel)
-            _register(self.client, Scaler(job.run, demands, payloads), stack)
+            _register(self.client, Scaler(job.run, demands, payloads, self.client.id), stack)
             yield from Carrier(flow, books, hands).run()
         if failures:
             raise StageError(f"the output is complete, but {'; '.join(failures)}")

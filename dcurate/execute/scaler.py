@@ -31,13 +31,15 @@ class Scaler(SchedulerPlugin):
         run: id of the run.
         demands: what each operator asks for.
         payloads: each operator's pickled program, by name.
+        client: id of the Dask client that is told the news.
     """
 
-    def __init__(self, run: str, demands: list[Demand], payloads: dict[str, bytes]) -> None:
+    def __init__(self, run: str, demands: list[Demand], payloads: dict[str, bytes], client: str) -> None:
         self.name = f"dcurate-scaler-{run}"
         self.run = run
         self.demands = demands
         self.payloads = payloads
+        self.client = client
         self.asked: dict[str, dict[str, int]] = {}
 
     async def start(self, scheduler: Scheduler) -> None:
@@ -45,6 +47,9 @@ class Scaler(SchedulerPlugin):
         self.scheduler = scheduler
         scheduler.extensions.setdefault("dcurate", {})[self.run] = self
         scheduler.stream_handlers["dcurate-ready"] = lambda **news: _on_ready(scheduler, **news)
+        scheduler.subscribe_topic(
+            topic(self.run), self.client
+        )  # the client's own request may come after the first news
         for worker in list(scheduler.workers):
             self._assign(worker)
 
