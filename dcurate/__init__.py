@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dcurate.core.batch import FileGroup as FileGroup
     from dcurate.core.events import Observer as Observer
     from dcurate.core.resources import Resources as Resources
+    from dcurate.core.spec import StageSpec as StageSpec
     from dcurate.core.stage import CompositeStage as CompositeStage
     from dcurate.core.stage import NodeInfo as NodeInfo
     from dcurate.core.stage import ProcessingStage as ProcessingStage
@@ -117,6 +118,7 @@ _HOME = {
     "RepeatingDuplicateNGramsFilter": "dcurate.text.filters.repetition",
     "RepeatingTopNGramsFilter": "dcurate.text.filters.repetition",
     "Resources": "dcurate.core.resources",
+    "StageSpec": "dcurate.core.spec",
     "RunResult": "dcurate.run",
     "Score": "dcurate.text.score",
     "ScoreFilter": "dcurate.text.score",

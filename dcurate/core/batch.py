@@ -88,6 +88,18 @@ class Batch(ABC):
     def get_columns(self) -> list[str]:
         """Names of its columns, in order; empty for what has none."""
 
+    def rows(self, start: int, stop: int) -> Self | None:
+        """The rows from ``start`` up to ``stop`` as a batch under the same key; None for what cannot be cut.
+
+        With it the engine finds the rows of a batch on which a stage fails.
+        """
+        return None
+
+    @classmethod
+    def joined(cls, batches: Sequence[Self]) -> Self | None:
+        """One batch of all rows in order, under the first one's key; None for what cannot be joined."""
+        return None
+
     def __sizeof__(self) -> int:
         return self.nbytes + 512
 

@@ -6,11 +6,12 @@ import copy
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from dcurate.core.batch import Batch, FileGroup
 from dcurate.core.resources import Resources
+from dcurate.core.spec import SPEC_FIELDS, StageSpec
 from dcurate.errors import PipelineError, nearest
 
 X = TypeVar("X", bound=Batch)
@@ -49,6 +50,7 @@ class ProcessingStage(ABC, Generic[X, Y]):
     * ``name``: shown in plans, reports and errors; the class name in snake case if not given.
     * ``resources``: what one slot needs (one CPU by default).
     * ``batch_size``: how many batches ``process_batch`` is given in one call.
+    * ``spec``: attempts, time limits and lifetimes, see `StageSpec`.
 
     Examples:
         >>> class Shout(ProcessingStage):
@@ -61,6 +63,7 @@ class ProcessingStage(ABC, Generic[X, Y]):
     name: str = "processing_stage"
     resources: Resources = Resources(cpus=1.0)
     batch_size: int = 1
+    spec: ClassVar[StageSpec] = StageSpec()
 
     _num_workers: ClassVar[int | None] = None
 
@@ -114,7 +117,7 @@ class ProcessingStage(ABC, Generic[X, Y]):
         A resumed run refuses to go on when they changed. Override it to leave out what does not matter
         to the rows, such as where they are read from or written to.
         """
-        return {name: value for name, value in vars(self).items() if name not in ("_with", "_num_workers")}
+        return {name: value for name, value in vars(self).items() if name not in ("_with", "_num_workers", "spec")}
 
     def merged_with(self, following: ProcessingStage[Any, Any]) -> ProcessingStage[Any, Any] | None:
         """One stage that does this one's work and the following one's at lower cost, or None.
@@ -134,15 +137,19 @@ class ProcessingStage(ABC, Generic[X, Y]):
         resources: Resources | None = None,
         batch_size: int | None = None,
         num_workers: int | None = _UNSET,
+        **spec: Any,
     ) -> Self:
         """A copy of the stage with some of its settings changed; the stage itself stays as it is.
 
         Args:
             num_workers: a fixed number of slots; None goes back to letting the run decide.
+            spec: fields of `StageSpec` by name, such as ``num_run_attempts=3``.
 
         Raises:
-            PipelineError: a batch size or number of workers below one.
+            PipelineError: a value out of range, or a setting that there is not.
         """
+        for unknown in set(spec) - set(SPEC_FIELDS):
+            raise PipelineError(f"stage {self.name!r}: with_ has no setting {unknown!r}{nearest(unknown, SPEC_FIELDS)}")
         if batch_size is not None and batch_size < 1:
             raise PipelineError(f"stage {self.name!r}: batch_size={batch_size} must be at least 1")
         changed = copy.deepcopy(self)
@@ -153,6 +160,11 @@ class ProcessingStage(ABC, Generic[X, Y]):
             if num_workers is not None and num_workers < 1:
                 raise PipelineError(f"stage {self.name!r}: num_workers={num_workers} must be at least 1")
             object.__setattr__(changed, "_num_workers", num_workers)
+        if spec:
+            try:
+                object.__setattr__(changed, "spec", replace(self.spec, **spec))
+            except PipelineError as error:
+                raise PipelineError(f"stage {self.name!r}: {error}") from error
         return changed
 
 

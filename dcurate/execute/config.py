@@ -18,8 +18,12 @@ class ExecutorConfig:
             through one operator before the next; only one model is resident at a time).
         cpu_allocation_percentage: share of this machine's CPUs that an embedded cluster takes, above 0 to 1;
             at least one worker is always started.
-        autoscale_interval_s: the longest that a balancer may wait before it looks again, in seconds. Kept for
-            the balancer; slots have fixed shares for now.
+        autoscale_interval_s: the longest that the balancer waits before it looks again, in seconds. It looks
+            much earlier when something happened: first figures of a stage, a rate that changed, a worker that
+            came or went.
+        ignore_failures: whether rows on which a stage raises or dies go to quarantine, and the run goes on. Nothing
+            is dropped without a record. A stage may decide otherwise with ``with_(ignore_failures=...)``.
+        max_workers_per_stage: no more slots than this for any stage; None for no limit.
         logging_interval: seconds between progress lines where there is no terminal.
         memory_share: share of the workers' memory that batches between operators may take, above 0 to 1.
         scheduler_timeout_s: how long to wait for a scheduler that does not answer, in seconds.
@@ -40,13 +44,22 @@ class ExecutorConfig:
     cpu_allocation_percentage: float = 0.95
     autoscale_interval_s: float = 180.0
     logging_interval: float = 60.0
+    ignore_failures: bool = False
+    max_workers_per_stage: int | None = None
     memory_share: float = 0.3
     scheduler_timeout_s: float = 10.0
 
     def __post_init__(self) -> None:
         if self.execution_mode not in ("streaming", "batch"):
             raise PipelineError(f"execution_mode={self.execution_mode!r} is neither 'streaming' nor 'batch'")
-        for field in fields(self)[1:]:
+        if not isinstance(self.ignore_failures, bool):
+            raise PipelineError(f"executor setting ignore_failures={self.ignore_failures!r} must be True or False")
+        most = self.max_workers_per_stage
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+            raise PipelineError(f"executor setting max_workers_per_stage={most!r} must be a whole number, at least 1")
+        for field in fields(self):
+            if field.name in ("execution_mode", "ignore_failures", "max_workers_per_stage"):
+                continue
             amount = getattr(self, field.name)
             if isinstance(amount, bool) or not isinstance(amount, int | float) or not amount > 0:
                 raise PipelineError(f"executor setting {field.name}={amount!r} must be a number above zero")
