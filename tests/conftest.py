@@ -26,6 +26,14 @@ def skip_outside_ci(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Rates that earlier test runs measured must not matter, nor those of this one to the user's own runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DCURATE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[LocalCluster]:
     """Two worker processes that all tests may use which do not harm them."""

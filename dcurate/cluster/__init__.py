@@ -1,1 +1,1 @@
-"""A connected Dask client: an embedded local cluster, CPU and CUDA workers together, or one that runs elsewhere."""
+"""A connected Dask client: an embedded cluster, one that runs elsewhere, or one that grows and shrinks by kind."""

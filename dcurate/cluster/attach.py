@@ -13,8 +13,8 @@ from dcurate.errors import RunError
 class AttachedCluster(Cluster):
     """A scheduler at an address, with the workers that were started for it.
 
-    Workers need dcurate installed, in the same version as here. A worker with GPUs says so with Dask resources:
-    ``dask worker tcp://... --resources "GPU=1"``.
+    Workers need dcurate installed, in the same version as here. They say what they are by themselves, or as told:
+    ``CUDA_VISIBLE_DEVICES=0 dask worker tcp://... --nthreads 8 --preload dcurate.preload --kind gpu``.
 
     Args:
         address: such as ``tcp://10.0.0.1:8786``.

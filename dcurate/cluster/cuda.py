@@ -7,37 +7,33 @@ GPU with that GPU first in CUDA_VISIBLE_DEVICES; CPU workers are then added to t
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from distributed import SpecCluster
 
+from dcurate.cluster.nannies import GPU_THREADS, WORKER_PRELOAD, Spec
 from dcurate.errors import ResourceError
+from dcurate.worker.announce import visible_cards
 
 
-def devices() -> list[int]:
-    """Memory in bytes of each GPU that NVML finds, in NVML's order; empty where there is none."""
-    try:
-        nvml = importlib.import_module("pynvml")
-    except ImportError:
-        return []
-    try:
-        nvml.nvmlInit()
-    except nvml.NVMLError:
-        return []
-    try:
-        handles = [nvml.nvmlDeviceGetHandleByIndex(number) for number in range(nvml.nvmlDeviceGetCount())]
-        return [int(nvml.nvmlDeviceGetMemoryInfo(handle).total) for handle in handles]
-    finally:
-        nvml.nvmlShutdown()
+def gpus_here() -> int:
+    """How many GPUs workers of this machine could use: those that NVML finds and CUDA_VISIBLE_DEVICES allows."""
+    return len(visible_cards(os.environ.get("CUDA_VISIBLE_DEVICES", "all")))
 
 
 @contextmanager
 def hybrid_cluster(
-    gpu_memory: Sequence[int], cpu_worker: dict[str, Any], cpu_workers: int, options: dict[str, Any]
+    cpu_workers: Mapping[str, Spec], gpu_memory_limit: int, options: Mapping[str, Any]
 ) -> Iterator[SpecCluster]:
     """A LocalCUDACluster to which CPU workers are added.
+
+    Args:
+        cpu_workers: by name.
+        gpu_memory_limit: bytes of the machine's memory that each GPU worker may use.
+        options: of `LocalCUDACluster`.
 
     Raises:
         ResourceError: dask-cuda is not installed.
@@ -46,11 +42,15 @@ def hybrid_cluster(
         local_cuda_cluster = importlib.import_module("dask_cuda").LocalCUDACluster
     except ImportError as error:
         raise ResourceError(
-            f"NVML finds {len(gpu_memory)} GPUs, but dask-cuda cannot be imported ({error}); "
+            f"NVML finds GPUs, but dask-cuda cannot be imported ({error}); "
             "install dcurate[cuda13], or use LocalCluster(gpus=False)"
         ) from error
-    resources = {"GPU": 1, "GPU_MEMORY": min(gpu_memory)}
-    with local_cuda_cluster(resources=resources, **options) as cluster:
-        cluster.worker_spec.update({f"cpu-{number}": cpu_worker for number in range(cpu_workers)})
+    with local_cuda_cluster(
+        threads_per_worker=GPU_THREADS,
+        memory_limit=gpu_memory_limit,
+        preload=WORKER_PRELOAD,  # its own preload would else take the place of the one in Dask's settings
+        **options,
+    ) as cluster:
+        cluster.worker_spec.update(cpu_workers)
         cluster.sync(cluster._correct_state)
         yield cluster

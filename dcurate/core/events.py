@@ -71,13 +71,24 @@ class SourceListed(Event):
 
 
 @dataclass(frozen=True)
-class SlotReady(Event):
-    """A slot is set up and takes work."""
+class SlotsChanged(Event):
+    """A worker process holds so many slots of an operator now, all set up; ``total`` counts those of all processes."""
 
     operator: str
     worker: str
     slots: int
+    total: int
     setup_seconds: float
+
+
+@dataclass(frozen=True)
+class Decided(Event):
+    """The balancer changes how many slots an operator (or several that share theirs) is to have, and says why."""
+
+    operator: str
+    before: int
+    after: int
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -85,6 +96,14 @@ class WorkerLost(Event):
     """A worker process is gone; what it held is made again elsewhere."""
 
     worker: str
+
+
+@dataclass(frozen=True)
+class WorkerRecycled(Event):
+    """A worker process is emptied and restarted, or cannot be; ``reason`` says why."""
+
+    worker: str
+    reason: str
 
 
 @dataclass(frozen=True)

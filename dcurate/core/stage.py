@@ -63,7 +63,7 @@ class ProcessingStage(ABC, Generic[X, Y]):
     name: str = "processing_stage"
     resources: Resources = Resources(cpus=1.0)
     batch_size: int = 1
-    spec: ClassVar[StageSpec] = StageSpec()
+    spec: StageSpec = StageSpec()
 
     _num_workers: ClassVar[int | None] = None
 
@@ -110,6 +110,11 @@ class ProcessingStage(ABC, Generic[X, Y]):
     def num_workers(self) -> int | None:
         """A fixed number of slots for this stage, or None to leave it to the run."""
         return self._num_workers
+
+    @property
+    def light(self) -> bool:
+        """Whether a slot costs nothing to hold: ``setup`` loads nothing. Light CPU stages share worker processes."""
+        return type(self).setup is ProcessingStage.setup and type(self).teardown is ProcessingStage.teardown
 
     def settings(self) -> dict[str, Any]:
         """What decides the rows that the stage makes: its attributes.

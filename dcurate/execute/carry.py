@@ -20,6 +20,14 @@ class Done:
     summary: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Died:
+    """The worker that ran a call is gone; the call must be made again."""
+
+    ticket: int
+    operator: int
+
+
 class Hands(Protocol):
     """What actually runs batches: this process, or a cluster."""
 
@@ -35,7 +43,7 @@ class Hands(Protocol):
     def release(self, items: Sequence[int]) -> None:
         """Nothing needs these items any more."""
 
-    def wait(self) -> list[Done]:
+    def wait(self) -> list[Done | Died]:
         """Block until something is done, or slots changed; raises what made a call fail."""
 
 
@@ -83,8 +91,8 @@ class Carrier:
             if calls:
                 self.hands.submit(calls)
             if not instructions:
-                for done in self.hands.wait():
-                    self._take_in(done)
+                for ended in self.hands.wait():
+                    self._take_in(ended)
 
     def _pull(self, count: int) -> None:
         taken, exhausted = self.books.next_splits(count)
@@ -93,8 +101,12 @@ class Carrier:
             self._splits[item] = split
             self._split_of[item] = number
 
-    def _take_in(self, done: Done) -> None:
-        """Book a finished call and let the flow know what it made."""
+    def _take_in(self, done: Done | Died) -> None:
+        """Book a finished call and let the flow know what it made; or that it is to be made again."""
+        if isinstance(done, Died):
+            del self._inputs[done.ticket]
+            self.flow.failed(done.ticket, done.operator)
+            return
         splits = [self._split_of[item] for item in self._inputs.pop(done.ticket)]
         made = self.flow.finished(done.ticket, done.operator, done.summary["sizes"], done.summary["seconds"])
         for place, (split, items) in enumerate(zip(splits, made, strict=True)):

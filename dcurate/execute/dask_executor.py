@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from distributed import Client
 
 from dcurate.cluster.attach import ClientCluster
 from dcurate.cluster.base import Cluster
 from dcurate.cluster.local import LocalCluster
+from dcurate.cluster.offer import offered_to
 from dcurate.core.batch import Batch
+from dcurate.core.pipeline import fingerprint
 from dcurate.errors import ResourceError, StageError
-from dcurate.execute.balance import Allocation, Demand, allot
 from dcurate.execute.carry import Carrier
 from dcurate.execute.config import ExecutorConfig
+from dcurate.execute.demand import Demand, WorkerView, group
+from dcurate.execute.elastic import workers_at
 from dcurate.execute.flow import Flow
 from dcurate.execute.hands import ClusterHands
 from dcurate.execute.job import Books, Job
-from dcurate.execute.scaler import Scaler, worker_kinds
+from dcurate.execute.remember import Memory, Remembered, key_of
+from dcurate.execute.scaler import Orders, Scaler
 from dcurate.execute.ship import pickled
 from dcurate.plan.operators import Plan
-from dcurate.worker.plugin import SlotHolder, dismiss
+from dcurate.worker.announce import Announcement
+from dcurate.worker.plugin import SlotHolder, describe, dismiss
 
 
 class DaskExecutor:
@@ -69,6 +74,10 @@ class DaskSession:
     client: Client
     config: ExecutorConfig
 
+    @property
+    def _in_turn(self) -> bool:
+        return self.config.execution_mode == "batch"
+
     def check(self, plan: Plan) -> None:
         """Refuse a plan that cannot run here.
 
@@ -78,63 +87,93 @@ class DaskSession:
         """
         for program in Job("", plan, iter(())).programs():
             pickled(program)
-        offered = {address: one.offered for address, one in _workers(self.client).items()}
-        allot(_demands(plan), worker_kinds(offered))
+        shapes = offered_to(self.client)
+        coming = workers_at(shapes, {kind: shape.maximum for kind, shape in shapes.items()})
+        views = [view for view in _views(self.client) if view.kind not in shapes]
+        group(_demands(plan, self.config), [*views, *coming], self._in_turn)
 
     def execute(self, job: Job, books: Books) -> Iterator[Batch]:
         """Carry a job out; yields the batches to deliver as they come."""
-        payloads = {program.operator: pickled(program) for program in job.programs()}
-        demands = _demands(job.plan)
-        workers = _workers(self.client)
-        allocation = allot(demands, worker_kinds({address: one.offered for address, one in workers.items()}))
+        job = replace(job, ignore_failures=self.config.ignore_failures)
+        orders = Orders(
+            demands=_demands(job.plan, self.config),
+            payloads={program.operator: pickled(program) for program in job.programs()},
+            one_at_a_time=self._in_turn,
+            lifetimes={
+                one.name: (one.spec.worker_max_lifetime_m, one.spec.worker_restart_interval_m)
+                for one in job.plan.operators
+            },
+            interval_s=self.config.autoscale_interval_s,
+        )
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         books.workers = len(workers)
-        budget = sum(one.memory for one in workers.values()) * self.config.memory_share
-        barrier = self.config.execution_mode == "batch"
-        flow = Flow([one.batch_size for one in job.plan.operators], budget, job.delivers, barrier)
-        _prepare_windows(flow, demands, allocation, workers)
+        remembered, keys = Remembered(), _memory_keys(job.plan, workers)
+        orders = replace(orders, priors=_priors(remembered, keys))
+        budget = sum(int(one["memory_limit"] or 0) for one in workers) * self.config.memory_share
+        flow = Flow([one.batch_size for one in job.plan.operators], budget, job.delivers, self._in_turn)
         failures: list[str] = []
         with ExitStack() as stack:
-            hands = stack.enter_context(ClusterHands(self.client, job, books, flow))
+            hands = stack.enter_context(ClusterHands(self.client, job, books, flow, orders.priors))
             stack.callback(lambda: failures.extend(_dismiss(self.client, job.run)))
             stack.callback(hands.cancel)
-            _register(self.client, Scaler(job.run, demands, payloads, self.client.id), stack)
-            yield from Carrier(flow, books, hands).run()
+            _register(self.client, Scaler(job.run, orders, self.client.id), stack)
+            try:
+                yield from Carrier(flow, books, hands).run()
+            finally:
+                remembered.store(_memories(hands, keys))
         if failures:
             raise StageError(f"the output is complete, but {'; '.join(failures)}")
 
 
-def _demands(plan: Plan) -> list[Demand]:
-    return [Demand(one.name, one.resources, one.num_workers) for one in plan.operators]
+def _demands(plan: Plan, config: ExecutorConfig) -> list[Demand]:
+    return [
+        Demand(
+            operator=one.name,
+            resources=one.resources,
+            num_workers=one.num_workers,
+            num_workers_per_node=one.spec.num_workers_per_node,
+            max_workers=min(filter(None, (one.spec.max_workers, config.max_workers_per_stage)), default=None),
+            light=one.light,
+        )
+        for one in plan.operators
+    ]
 
 
-class _Worker(NamedTuple):
-    """A worker process: bytes it may use, and its threads with its Dask resources."""
-
-    memory: int
-    offered: tuple[int, dict[str, float]]
-
-
-def _workers(client: Client) -> dict[str, _Worker]:
-    info = client.scheduler_info(n_workers=-1)["workers"]
+def _memory_keys(plan: Plan, workers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Under which name the speed of each operator is remembered: its stages, and the sort of workers that there are."""
+    hardware = repr(sorted({(int(one["nthreads"]), *sorted(one["resources"])) for one in workers}))
     return {
-        address: _Worker(int(one["memory_limit"] or 0), (int(one["nthreads"]), dict(one["resources"])))
-        for address, one in info.items()
+        one.name: key_of([f"{name} {digest}" for name, digest in fingerprint(one.parts).items()], hardware)
+        for one in plan.operators
     }
 
 
-def _prepare_windows(
-    flow: Flow, demands: Sequence[Demand], allocation: Allocation, workers: Mapping[str, _Worker]
-) -> None:
-    """Before slots report themselves, count on those that will be asked for, so that work is there when they come.
+def _priors(remembered: Remembered, keys: Mapping[str, str]) -> dict[str, dict[str, float]]:
+    found = {operator: remembered.lookup(key) for operator, key in keys.items()}
+    return {operator: asdict(memory) for operator, memory in found.items() if memory is not None}
 
-    An operator with fewer slots than its workers have threads queues nothing there: a task that waits for its slot
-    at the head of a worker's queue would keep the worker's other threads from the tasks behind it.
-    """
-    for number, demand in enumerate(demands):
-        held = {address: slots[demand.operator] for address, slots in allocation.items() if demand.operator in slots}
-        flow.set_slots(number, sum(held.values()))
-        if sum(held.values()) < sum(workers[address].offered[0] for address in held):
-            flow.operators[number].window.most = 1
+
+def _memories(hands: ClusterHands, keys: Mapping[str, str]) -> dict[str, Memory]:
+    """What the run measured well enough to be remembered."""
+    measured = hands.figures.measured()
+    return {
+        keys[operator]: Memory(**figures, setup_s=hands.setups.get(operator, 0.0))
+        for operator, figures in measured.items()
+    }
+
+
+def _views(client: Client) -> list[WorkerView]:
+    """What the workers of a cluster say they are."""
+    info = client.scheduler_info(n_workers=-1)["workers"]
+    try:
+        said = client.run(describe)
+    except (ImportError, AttributeError) as error:
+        raise _too_old(error) from error
+    views = []
+    for address, values in said.items():
+        one = Announcement.from_dict(values)
+        views.append(WorkerView(address, one.host, int(info[address]["nthreads"]), one.cpus, one.cards, one.kind))
+    return views
 
 
 def _register(client: Client, scaler: Scaler, stack: ExitStack) -> None:
@@ -142,10 +181,14 @@ def _register(client: Client, scaler: Scaler, stack: ExitStack) -> None:
         client.register_plugin(SlotHolder())
         client.register_plugin(scaler)
     except (ImportError, AttributeError) as error:
-        raise ResourceError(
-            f"the cluster cannot load dcurate ({error}); install the same version on its scheduler and workers"
-        ) from error
+        raise _too_old(error) from error
     stack.callback(_unregister, client, scaler.name)
+
+
+def _too_old(error: Exception) -> ResourceError:
+    return ResourceError(
+        f"the cluster cannot load dcurate ({error}); install the same version on its scheduler and workers"
+    )
 
 
 def _unregister(client: Client, name: str) -> None:

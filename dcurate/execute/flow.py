@@ -1,8 +1,9 @@
 """Which batch goes where, and when: a state machine without Dask, threads or clocks.
 
-Feed it what happened (`pulled`, `finished`, `delivered`, `set_slots`) and carry out what `advance` answers. Three
-things bound it: the window of each operator, the bytes that stand between operators, and at the end the consumer.
-It cannot deadlock: an operator whose output side is empty may always hold one batch, whatever the budget.
+Feed it what happened (`pulled`, `finished`, `failed`, `delivered`, `set_slots`) and carry out what `advance` answers.
+Four things bound it: the window of each operator, the bytes and the items that stand between operators, and at the
+end the consumer. It cannot deadlock: an operator whose output side is empty may always hold one batch, whatever the
+budget.
 """
 
 from __future__ import annotations
@@ -23,11 +24,16 @@ class Pull:
 
 @dataclass(frozen=True)
 class Submit:
-    """Run items through an operator in one call (one batch size of them, or a few) and answer with `finished`."""
+    """Run items through an operator in one call (one batch size of them, or a few); answer `finished` or `failed`.
+
+    Args:
+        deaths: how many worker processes died during earlier attempts.
+    """
 
     ticket: int
     operator: int
     items: tuple[int, ...]
+    deaths: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,10 +68,26 @@ class Stage:
     window: Window = field(default_factory=Window)
     waiting: deque[int] = field(default_factory=deque)
     running: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    #: Items of calls during which a worker process died, and how many have.
+    suspects: deque[tuple[tuple[int, ...], int]] = field(default_factory=deque)
+    #: The call of suspects that is running, if one is; and its deaths before.
+    tried: dict[int, int] = field(default_factory=dict)
+    #: Items that it has finished.
+    items_done: int = 0
     #: Bytes made by this operator that the next has not yet consumed, and how many items they are.
     output_bytes: int = 0
     output_items: int = 0
     mean_output_bytes: float = 0.0
+
+    @property
+    def items_waiting(self) -> int:
+        """Items that wait for a call, suspects among them."""
+        return len(self.waiting) + sum(len(items) for items, _ in self.suspects)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything waits or runs."""
+        return bool(self.waiting or self.running or self.suspects)
 
 
 class Flow:
@@ -84,8 +106,8 @@ class Flow:
         self.operators = [Stage(size) for size in batch_sizes]
         self.delivers = delivers
         self.barrier = barrier
-        boundaries = len(self.operators) - (not delivers)
-        self.budget_bytes = budget_bytes / max(1, boundaries)
+        self.budget_bytes = budget_bytes
+        self._boundaries = max(1, len(self.operators) - (not delivers))
         self.exhausted = False
         self._pulling = False
         self._items: dict[int, tuple[int, int]] = {}
@@ -113,7 +135,9 @@ class Flow:
         """A call is over: for each of its items the bytes of what was made of it; returns the new items likewise."""
         stage = self.operators[operator]
         inputs = stage.running.pop(ticket)
-        stage.window.took(seconds, len(inputs))
+        if stage.tried.pop(ticket, 0) == 0:
+            stage.window.took(seconds, len(inputs))
+        stage.items_done += len(inputs)
         made_bytes = sum(map(sum, sizes))
         stage.mean_output_bytes += (made_bytes - stage.mean_output_bytes) * (0.2 if stage.mean_output_bytes else 1.0)
         last = operator == len(self.operators) - 1
@@ -129,6 +153,11 @@ class Flow:
             self._consumed(item, operator - 1)
         self._instructions.append(Release(inputs))
         return made
+
+    def failed(self, ticket: int, operator: int) -> None:
+        """The worker of a call died; its items are run again, by themselves."""
+        stage = self.operators[operator]
+        stage.suspects.append((stage.running.pop(ticket), stage.tried.pop(ticket, 0) + 1))
 
     def delivered(self, item: int) -> None:
         """The consumer has taken an item."""
@@ -174,7 +203,11 @@ class Flow:
             self._instructions.append(SplitFinished(split))
 
     def _upstream_done(self, operator: int) -> bool:
-        return self.exhausted and not any(stage.waiting or stage.running for stage in self.operators[:operator])
+        return self.exhausted and not any(stage.has_work for stage in self.operators[:operator])
+
+    def finished_for_good(self, operator: int) -> bool:
+        """Whether an operator has nothing to do, now or later."""
+        return self._upstream_done(operator) and not self.operators[operator].has_work
 
     def _idle(self) -> bool:
         return not self._pulling and not any(stage.running for stage in self.operators)
@@ -184,7 +217,9 @@ class Flow:
         stage = self.operators[operator]
         if self.barrier and operator and not self._upstream_done(operator):
             return
-        if len(stage.running) > stage.window.low_water:
+        if stage.suspects and not stage.tried and stage.window.slots:
+            self._start(operator, *stage.suspects.popleft())
+        if not stage.waiting or len(stage.running) > stage.window.low_water:
             return
         while stage.waiting and len(stage.running) < stage.window.size and self._has_room(operator):
             if len(stage.waiting) < stage.batch_size and not partial:
@@ -195,11 +230,16 @@ class Flow:
         stage = self.operators[operator]
         share = max(1, len(stage.waiting) // (stage.batch_size * max(1, stage.window.slots)))
         count = stage.batch_size * min(stage.window.group, share)
-        items = tuple(stage.waiting.popleft() for _ in range(min(count, len(stage.waiting))))
+        self._start(operator, tuple(stage.waiting.popleft() for _ in range(min(count, len(stage.waiting)))))
+
+    def _start(self, operator: int, items: tuple[int, ...], deaths: int = 0) -> None:
+        stage = self.operators[operator]
         ticket = self._next_ticket
         self._next_ticket += 1
         stage.running[ticket] = items
-        self._instructions.append(Submit(ticket, operator, items))
+        if deaths:
+            stage.tried[ticket] = deaths
+        self._instructions.append(Submit(ticket, operator, items, deaths))
 
     def _submit_any(self) -> None:
         """Nothing runs and nothing may: let the last operator that has anything take what there is."""
@@ -213,8 +253,16 @@ class Flow:
         last = operator == len(self.operators) - 1
         if self.barrier or (last and not self.delivers) or not (stage.output_items or stage.running):
             return True
+        if not last and stage.output_items >= self.operators[operator + 1].window.heap:
+            return False
         expected = stage.mean_output_bytes * (len(stage.running) + 1)
-        return stage.output_bytes + expected <= self.budget_bytes
+        # Half of the budget is dealt out to the boundaries, so that none starves; the other half goes where it is used.
+        share = self.budget_bytes / 2 / self._boundaries
+        used = stage.output_bytes + expected
+        if used <= share:
+            return True
+        over = sum(max(0.0, other.output_bytes - share) for other in self.operators if other is not stage)
+        return used - share + over <= self.budget_bytes / 2
 
     def _pull(self) -> None:
         first = self.operators[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from queue import Empty, SimpleQueue
 from typing import Any, Self
@@ -11,16 +11,20 @@ from typing import Any, Self
 from distributed import Client, Future, KilledWorker, as_completed
 
 from dcurate.core.batch import Batch
-from dcurate.core.events import SlotReady, WorkerLost
+from dcurate.core.events import Decided, SlotsChanged, WorkerLost, WorkerRecycled
 from dcurate.errors import DataError, DcurateError, ResourceError, RunError, StageError
-from dcurate.execute.carry import Done
+from dcurate.execute.carry import Died, Done
+from dcurate.execute.figures import Figures
 from dcurate.execute.flow import Flow, Submit
 from dcurate.execute.job import Books, Job
-from dcurate.worker.plugin import resource, topic, work_on_outcomes, work_on_splits
+from dcurate.execute.window import MOST
+from dcurate.worker.plugin import Call, resource, topic, work_on_outcomes, work_on_splits
 from dcurate.worker.program import Outcome
 
 #: How often to look around when nothing is heard, and how long to put up with a lost scheduler, in seconds.
 LOOK_S, LOST_S = 0.25, 15.0
+#: How often a call may be tried again because what it needs was lost with the worker that made it.
+TRIES = 5
 
 
 class ClusterHands:
@@ -30,7 +34,9 @@ class ClusterHands:
     travels as an event that the worker sends before the task ends, so no result is ever gathered for it.
     """
 
-    def __init__(self, client: Client, job: Job, books: Books, flow: Flow) -> None:
+    def __init__(
+        self, client: Client, job: Job, books: Books, flow: Flow, priors: Mapping[str, Mapping[str, float]]
+    ) -> None:
         self.client = client
         self.run = job.run
         self.operators = job.plan.operators
@@ -45,6 +51,10 @@ class ClusterHands:
         self._items: dict[int, tuple[int, int, int]] = {}
         self._summaries: dict[int, dict[str, Any]] = {}
         self._slots: dict[tuple[str, str], int] = {}
+        self._blocking: set[tuple[str, str]] = set()
+        self.setups: dict[str, float] = {}
+        self._tries: dict[int, int] = {}
+        self.figures = Figures([operator.name for operator in self.operators], priors)
         self._heard = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -77,6 +87,7 @@ class ClusterHands:
             self.completed.update(futures)
 
     def _map(self, number: int, submits: list[Submit], inputs: list[list[Batch] | None]) -> list[Future]:
+        """Submit calls of one operator together: a graph a call would cost the scheduler four times as much."""
         operator = self.operators[number]
         tickets = [submit.ticket for submit in submits]
         settings: dict[str, Any] = {
@@ -85,14 +96,14 @@ class ClusterHands:
             "priority": operator.priority,
             "pure": False,
         }
-        runs, names = [self.run] * len(submits), [operator.name] * len(submits)
+        calls = [Call(self.run, operator.name, submit.ticket, submit.deaths) for submit in submits]
         if number == 0:
-            futures = self.client.map(work_on_splits, runs, names, tickets, inputs, **settings)
+            futures = self.client.map(work_on_splits, calls, inputs, **settings)
         else:
             places = [[self._items[item] for item in submit.items] for submit in submits]
             outcomes = [[self._futures[ticket] for ticket, _, _ in each] for each in places]
             picks = [[(place, child) for _, place, child in each] for each in places]
-            futures = self.client.map(work_on_outcomes, outcomes, picks, runs, names, tickets, **settings)
+            futures = self.client.map(work_on_outcomes, calls, outcomes, picks, **settings)
         return list(futures)
 
     def made(self, item: int, ticket: int, place: int, child: int) -> None:
@@ -122,8 +133,9 @@ class ClusterHands:
 
     # What comes back
 
-    def wait(self) -> list[Done]:
-        done: list[Done] = []
+    def wait(self) -> list[Done | Died]:
+        done: list[Done | Died] = []
+        self._report()
         while not done:
             changed = self._read_news()
             if self.completed.has_ready():
@@ -138,23 +150,51 @@ class ClusterHands:
         self._heard = time.monotonic()
         return done
 
-    def _ended(self) -> list[Done]:
+    def _ended(self) -> list[Done | Died]:
         """Calls that came to their end; one whose result died with its worker is being made again, and waits on."""
-        done = []
+        ended: list[Done | Died] = []
         for future in self.completed.next_batch(block=False):
             status = future.status
-            if status in ("lost", "pending"):
+            if status in ("lost", "pending") or (status == "error" and self._inputs_lost(future)):
                 self.completed.add(future)
                 continue
             ticket = self._tickets.pop(future)
-            submit = self._submits[ticket]
+            submit = self._submits.pop(ticket)
+            if status == "error" and isinstance(future.exception(), KilledWorker):
+                del self._futures[ticket]
+                ended.append(Died(ticket, submit.operator))
+                continue
             if status != "finished":
                 raise self._failure(future, submit)
-            done.append(Done(ticket, submit.operator, self._summary(ticket, future)))
-            del self._submits[ticket]
-            if not any(done[-1].summary["sizes"]):
+            done = Done(ticket, submit.operator, self._summary(ticket, future))
+            ended.append(done)
+            self.figures.done(submit.operator, len(submit.items), submit.deaths, done.summary)
+            if not any(done.summary["sizes"]):
                 del self._futures[ticket]
-        return done
+        return ended
+
+    def _inputs_lost(self, future: Future) -> bool:
+        """Whether a call could not begin as the worker that remade its inputs died too; then it is tried again."""
+        error = future.exception()
+        if not isinstance(error, KilledWorker) or error.task == future.key:
+            return False
+        ticket = self._tickets[future]
+        self._tries[ticket] = self._tries.get(ticket, 0) + 1
+        if self._tries[ticket] > TRIES:
+            return False
+        # Client.retry does as much, but fails on inputs that the client has let go of since.
+        retried = self.client.sync(self.client.scheduler.retry, keys=[future.key], client=self.client.id)
+        for key in retried:
+            if key in self.client.futures:
+                self.client.futures[key].retry()
+        return True
+
+    def _report(self) -> None:
+        """Tell the scaler how the run goes, when there is something to tell."""
+        news = self.figures.news(self.flow, time.monotonic())
+        if news is not None and self.client.status == "running":
+            # What Client.log_event would tell, without waiting for an answer.
+            self.client._send_to_scheduler({"op": "dcurate-figures", "run": self.run, "figures": news})
 
     def _summary(self, ticket: int, future: Future) -> dict[str, Any]:
         """What the worker told of a call; Dask delivers it before the task's end, else it is asked for."""
@@ -171,12 +211,6 @@ class ClusterHands:
         name = self.operators[submit.operator].name
         if isinstance(error, DcurateError):
             return error
-        if isinstance(error, KilledWorker):
-            return StageError(
-                f"operator {name!r}: a batch was on a worker that died, {error.allowed_failures + 1} times over "
-                "(out of memory, or a crash in native code); use a smaller blocksize or files_per_partition, or give "
-                "workers more memory"
-            )
         if isinstance(error, MemoryError):
             return DataError(f"operator {name!r}: {error}; use a smaller blocksize or files_per_partition")
         return StageError(f"operator {name!r} failed: {type(error).__name__}: {error}")
@@ -202,12 +236,21 @@ class ClusterHands:
                         self._summaries[ticket] = news
                 case {"ready": operator, "worker": worker, "slots": slots}:
                     self._slots[operator, worker] = slots
+                    (self._blocking.add if news["blocks"] else self._blocking.discard)((operator, worker))
                     self._count_slots()
-                    self.books.tell(SlotReady(time.time(), operator, worker, slots, news["setup_seconds"]))
+                    total = sum(held for (name, _), held in self._slots.items() if name == operator)
+                    seconds = news["setup_seconds"]
+                    self.setups[operator] = seconds or self.setups.get(operator, 0.0)
+                    self.books.tell(SlotsChanged(time.time(), operator, worker, slots, total, seconds))
                     changed = True
+                case {"decision": unit, "before": before, "after": after, "reason": reason}:
+                    self.books.tell(Decided(time.time(), unit, before, after, reason))
+                case {"recycled": worker, "reason": reason} | {"kept": worker, "reason": reason}:
+                    self.books.tell(WorkerRecycled(time.time(), worker, reason))
                 case {"lost": worker}:
                     for key in [key for key in self._slots if key[1] == worker]:
                         del self._slots[key]
+                        self._blocking.discard(key)
                     self._count_slots()
                     self.books.tell(WorkerLost(time.time(), worker))
                     changed = True
@@ -218,7 +261,13 @@ class ClusterHands:
                     raise failure
 
     def _count_slots(self) -> None:
+        """Let the flow know the slots that there are.
+
+        Where a worker has more threads than slots of an operator, a task that waits for its slot at the head of the
+        worker's queue would keep the other threads from the tasks behind it; such an operator queues nothing.
+        """
         for number, operator in enumerate(self.operators):
             slots = sum(count for (name, _), count in self._slots.items() if name == operator.name)
-            if slots:
-                self.flow.set_slots(number, slots)
+            self.flow.set_slots(number, slots)
+            blocks = any(self._slots[key] for key in self._blocking if key[0] == operator.name)
+            self.flow.operators[number].window.most = 1 if blocks else MOST

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from dcurate.core.batch import Batch
-from dcurate.execute.carry import Carrier, Done
+from dcurate.execute.carry import Carrier, Died, Done
 from dcurate.execute.flow import Flow, Submit
 from dcurate.execute.job import Books, Job
 from dcurate.execute.ship import pickled
@@ -84,7 +84,7 @@ class _OwnHands:
         for item in items:
             self.items.pop(item, None)
 
-    def wait(self) -> list[Done]:
+    def wait(self) -> list[Done | Died]:
         self.outcomes.clear()
         furthest = max(self.calls, key=lambda call: (call.submit.operator, -call.submit.ticket))
         self.calls.remove(furthest)

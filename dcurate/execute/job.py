@@ -37,6 +37,7 @@ class Job:
         ledger: knows what earlier runs finished, and is told what this one does.
         rejections: where rows that stages take out are kept.
         observers: are told what happens.
+        ignore_failures: whether rows on which a stage fails go to quarantine and the run goes on.
     """
 
     pipeline: str
@@ -46,6 +47,7 @@ class Job:
     ledger: Ledger | None = None
     rejections: RejectionSink | None = None
     observers: Sequence[Observer] = ()
+    ignore_failures: bool = False
     run: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
     def programs(self) -> list[Program]:
@@ -53,7 +55,7 @@ class Job:
         operators = self.plan.operators
         keeps = [True] * (len(operators) - 1) + [self.delivers]
         return [
-            Program(operator.name, operator.stages, self.rejections, keep)
+            Program(operator.name, operator.stages, self.rejections, keep, ignore_failures=self.ignore_failures)
             for operator, keep in zip(operators, keeps, strict=True)
         ]
 

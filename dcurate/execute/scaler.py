@@ -1,96 +1,313 @@
-"""The scheduler's part: it knows which worker should hold which slots, and has them made."""
+"""The scheduler's part: it knows which worker holds which slots, decides what it should be, and has it made so."""
 
 from __future__ import annotations
 
+import asyncio
 import time
+import traceback
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from distributed import Scheduler
+from distributed import Scheduler, Status
 from distributed.diagnostics.plugin import SchedulerPlugin
+from tornado.ioloop import PeriodicCallback
 
-from dcurate.errors import ResourceError
-from dcurate.execute.balance import Demand, WorkerKind, allot
+from dcurate.cluster.offer import WANTED, offered
+from dcurate.execute.demand import Demand, WorkerView
+from dcurate.execute.governor import Governor
+from dcurate.execute.recycle import Recycler
+from dcurate.execute.seating import Hold, Seating
+from dcurate.worker.announce import Announcement
 from dcurate.worker.plugin import resource, topic
 
-#: The Dask resource by which a worker says that it has GPUs (LocalCUDACluster's workers are started with it).
-GPU = "GPU"
+#: How often the scaler looks at what changes by itself (pauses, lifetimes, memory), in milliseconds.
+TICK_MS = 500
+#: The least time between two decisions, in seconds.
+LEAST_S = 0.1
+#: A worker that is paused for longer than this, in seconds, is not counted on.
+PAUSE_S = 10.0
 
 
-def worker_kinds(resources: dict[str, tuple[int, dict[str, float]]]) -> list[WorkerKind]:
-    """What workers there are, from address to (threads, Dask resources)."""
-    return [
-        WorkerKind(address, threads, gpus=int(offered.get(GPU, 0)), gpu_memory=int(offered.get("GPU_MEMORY", 0)))
-        for address, (threads, offered) in resources.items()
-    ]
+@dataclass(frozen=True)
+class Orders:
+    """What the scaler is told about a run.
+
+    Args:
+        demands: what each operator asks for, in order.
+        payloads: each operator's pickled program, by name.
+        one_at_a_time: whether operators run one after the other (batch mode).
+        priors: rates of earlier runs, by operator, as `Governor` takes them.
+        lifetimes: of operators whose processes are recycled: minutes that one lives, and between two restarts.
+        interval_s: the longest time between two looks at the allocation, in seconds.
+        recycle_share: share of a worker's memory limit at which its process is recycled.
+    """
+
+    demands: Sequence[Demand]
+    payloads: Mapping[str, bytes]
+    one_at_a_time: bool = False
+    priors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    lifetimes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    interval_s: float = 180.0
+    recycle_share: float = 0.75
 
 
 class Scaler(SchedulerPlugin):
-    """Holds the truth about one run's slots, asks `balance` what it should be, and has workers make it so.
+    """Holds the truth about one run's slots, asks the governor what it should be, and has workers make it so.
 
     Args:
         run: id of the run.
-        demands: what each operator asks for.
-        payloads: each operator's pickled program, by name.
+        orders: what is to be run.
         client: id of the Dask client that is told the news.
     """
 
-    def __init__(self, run: str, demands: list[Demand], payloads: dict[str, bytes], client: str) -> None:
+    def __init__(self, run: str, orders: Orders, client: str) -> None:
         self.name = f"dcurate-scaler-{run}"
         self.run = run
-        self.demands = demands
-        self.payloads = payloads
+        self.orders = orders
         self.client = client
-        self.asked: dict[str, dict[str, int]] = {}
+        self.operators = [demand.operator for demand in orders.demands]
+        self.governor = Governor(orders.demands, orders.one_at_a_time, orders.priors)
+        self.views: dict[str, WorkerView] = {}
+        self.asked: Seating = {}
+        self.ready: dict[tuple[str, str], int] = {}
+        self.leaving: set[tuple[str, str]] = set()
+        self.paused: dict[str, float] = {}
+        self.recycler = Recycler(self)
+        self.asked_before: dict[str, tuple[str, ...]] = {}
+        self.target: Seating = {}
+
+    # What Dask calls
 
     async def start(self, scheduler: Scheduler) -> None:
-        """Begin on a scheduler (called by Dask): ask every worker for its slots."""
+        """Begin on a scheduler: ask every worker what it is."""
         self.scheduler = scheduler
-        scheduler.extensions.setdefault("dcurate", {})[self.run] = self
-        scheduler.stream_handlers["dcurate-ready"] = lambda **news: _on_ready(scheduler, **news)
-        scheduler.subscribe_topic(
-            topic(self.run), self.client
-        )  # the client's own request may come after the first news
+        runs = scheduler.extensions.setdefault("dcurate", {})
+        runs[self.run] = self
+        for news in ("hello", "held", "figures"):
+            scheduler.stream_handlers[f"dcurate-{news}"] = partial(_pass_on, runs, news)
+        scheduler.handlers[WANTED] = lambda **_: wanted_by(scheduler)
+        # The client's own request to be told may come after the first news.
+        scheduler.subscribe_topic(topic(self.run), self.client)
+        self._due = asyncio.Event()
+        self._loop = asyncio.ensure_future(self._decide_when_due())
+        self._loop.add_done_callback(self._failed)
+        self._ticks = PeriodicCallback(self._tick, TICK_MS)
+        self._ticks.start()
         for worker in list(scheduler.workers):
-            self._assign(worker)
+            self.add_worker(scheduler, worker)
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
-        """A worker joined, or came back after it died (called by Dask)."""
-        self._assign(worker)
+        """A worker joined, or came back after it died."""
+        scheduler.worker_send(worker, {"op": "dcurate-describe", "run": self.run})
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:
-        """A worker is gone (called by Dask); its tasks go elsewhere by Dask's own rules."""
-        if self.asked.pop(worker, None) is not None:
-            scheduler.log_event(topic(self.run), {"lost": worker})
+        """A worker is gone; what it ran fails at once, and the driver has it made again."""
+        if self.views.pop(worker, None) is None:
+            return
+        self.asked.pop(worker, None)
+        self.target.pop(worker, None)
+        self.paused.pop(worker, None)
+        self.leaving = {one for one in self.leaving if one[0] != worker}
+        self.ready = {one: slots for one, slots in self.ready.items() if one[0] != worker}
+        if not self.recycler.forget(worker):
+            self.tell({"lost": worker})
+        self._due.set()
+
+    def remove_client(self, scheduler: Scheduler, client: str) -> None:
+        """The driver is gone without a word: give the workers free."""
+        if client == self.client:
+            for worker in list(self.asked):
+                self.empty(worker)
+            self._stop()
+            scheduler.plugins.pop(self.name, None)
+
+    def update_graph(self, scheduler: Scheduler, *, tasks: Sequence[Any], **_: Any) -> None:
+        """New tasks: the first death of a worker under one of the run's is told at once, not after three more."""
+        for key in tasks:
+            if isinstance(key, tuple) and str(key[0]).endswith(self.run):
+                scheduler.tasks[key].suspicious = scheduler.allowed_failures
 
     async def close(self) -> None:
-        """The scheduler closes (called by Dask)."""
+        """The run is over, or the scheduler closes."""
+        self._stop()
+
+    def _stop(self) -> None:
+        self._ticks.stop()
+        self._loop.cancel()
         self.scheduler.extensions.get("dcurate", {}).pop(self.run, None)
+        for operator in self.operators:
+            self.scheduler.resources.pop(resource(self.run, operator), None)
+            for state in self.scheduler.workers.values():
+                state.resources.pop(resource(self.run, operator), None)
 
-    def ready(self, worker: str, operator: str, slots: int, setup_seconds: float) -> None:
-        """A worker has set slots up: tell the driver, offer them, and wake the tasks that waited for them."""
+    # What the driver and workers say
+
+    def figures(self, figures: Mapping[str, Any], **_: Any) -> None:
+        """The driver told how the run goes."""
+        self.governor.take_in(figures, time.monotonic())
+        self._due.set()
+
+    def hello(self, worker: str, **news: Any) -> None:
+        """A worker said what it is."""
         state = self.scheduler.workers.get(worker)
-        if state is None:
+        if state is not None:
+            said = Announcement.from_dict(news["is"])
+            self.views[worker] = WorkerView(worker, said.host, state.nthreads, said.cpus, said.cards, said.kind)
+            self.recycler.born[worker] = time.monotonic()
+            self._due.set()
+
+    def held(self, worker: str, operator: str, slots: int, setup_seconds: float, **more: Any) -> None:
+        """A worker changed its slots: tell the driver, offer what there is, and wake the tasks that waited for it."""
+        state = self.scheduler.workers.get(worker)
+        if state is None or worker not in self.views:
             return
-        news = {"ready": operator, "worker": worker, "slots": slots, "setup_seconds": setup_seconds}
+        if more.get("left"):
+            self.leaving.discard((worker, operator))
+            self._enact()
+            return
+        raised = slots > self.ready.get((worker, operator), 0)
+        self.ready[worker, operator] = slots
+        self.scheduler.add_resources(worker, {resource(self.run, operator): more["offered"]})
+        self._reassign(worker, more.get("queued", ()))
+        if raised:
+            self.governor.set_up(operator, setup_seconds)
+            woken = self.scheduler.bulk_schedule_unrunnable_after_adding_worker(state)
+            self.scheduler.transitions(woken, stimulus_id=f"dcurate-held-{time.time()}")
+        news = {"worker": worker, "slots": slots, "setup_seconds": setup_seconds, "blocks": more["blocks"]}
+        self.tell({"ready": operator, **news})
+        self._due.set()
+
+    def _reassign(self, worker: str, keys: Sequence[Any]) -> None:
+        """Send tasks elsewhere that a worker has not begun and will not begin."""
+        tasks = [self.scheduler.tasks.get(tuple(key) if isinstance(key, list) else key) for key in keys]
+        released = {
+            task.key: "released"
+            for task in tasks
+            if task is not None and task.processing_on is not None and task.processing_on.address == worker
+        }
+        if released:
+            self.scheduler.transitions(released, stimulus_id=f"dcurate-reassign-{time.time()}")
+
+    # What it decides and does
+
+    async def _decide_when_due(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._due.wait(), min(self.governor.look_again_s, self.orders.interval_s))
+            self._due.clear()
+            now = time.monotonic()
+            views = [view for address, view in self.views.items() if now - self.paused.get(address, now) < PAUSE_S]
+            decision = self.governor.decide(now, views, self.asked, self.ready)
+            if decision is not None:
+                self.target = decision.seating
+                for change in decision.changes:
+                    counts = {"before": change.before, "after": change.after}
+                    self.tell({"decision": change.unit, "reason": change.reason, **counts})
+                self._enact()
+            await asyncio.sleep(LEAST_S)
+
+    def _failed(self, loop: asyncio.Task[None]) -> None:
+        """The loop ended; if by a fault of ours, the run must not wait for ever."""
+        error = None if loop.cancelled() else loop.exception()
+        if error is not None:
+            trace = "".join(traceback.format_exception(error))
+            self.tell({"failed": "", "error": f"the balancer failed: {error!r}; please report this", "notes": [trace]})
+
+    def _enact(self) -> None:
+        """Bring what workers are asked to hold nearer to the target: give up first, then take."""
+        for worker, seats in list(self.asked.items()):
+            wanted = self.target.get(worker, {})
+            for operator, hold in list(seats.items()):
+                new = wanted.get(operator, Hold(0))
+                if new.cards != hold.cards:
+                    new = Hold(0)
+                if new.slots < hold.slots:
+                    self._order(worker, operator, new)
+        busy = {name for worker, _ in self.leaving for name in self._cards(worker)}
+        for worker, wanted in self.target.items():
+            if worker not in self.views or worker in self.recycler.under_way or busy & self._cards(worker):
+                continue
+            if any(one[0] == worker for one in self.leaving):
+                continue
+            for operator, hold in wanted.items():
+                if hold.slots > self.asked.get(worker, {}).get(operator, Hold(0)).slots:
+                    self._order(worker, operator, hold)
+
+    def _cards(self, worker: str) -> set[str]:
+        view = self.views.get(worker)
+        return {f"{view.host}/{name}" for name, _ in view.cards[:1]} if view else set()
+
+    def _order(self, worker: str, operator: str, hold: Hold) -> None:
+        """Have a worker hold so many slots; where they are fewer than before, no new task goes there from now on."""
+        before = self.asked.get(worker, {}).get(operator, Hold(0)).slots
+        name = resource(self.run, operator)
+        if hold.slots < before:
+            self.leaving.add((worker, operator))
+            state = self.scheduler.workers.get(worker)
+            if state is not None and name in state.resources:
+                self.scheduler.add_resources(worker, {name: state.resources[name] * hold.slots // before})
+        seats = self.asked.setdefault(worker, {})
+        seats[operator] = hold
+        if not hold.slots:
+            del seats[operator]
+        payload = self.orders.payloads[operator]
+        order = {"run": self.run, "operator": operator, "slots": hold.slots, "payload": payload, "cards": hold.cards}
+        self.scheduler.worker_send(worker, {"op": "dcurate-hold", **order})
+
+    def _tick(self) -> None:
+        """Look at what changes by itself."""
+        for worker, state in self.scheduler.workers.items():
+            if worker not in self.views:
+                continue
+            if (state.status == Status.paused) != (worker in self.paused):
+                self._pause(worker, state.status == Status.paused)
+            stray = [task.key for task in state.processing if self._is_stray(worker, state, task)]
+            self._reassign(worker, stray)
+        self.recycler.look(time.monotonic())
+
+    def empty(self, worker: str) -> None:
+        """Have a worker give up all of its slots."""
+        for operator in list(self.asked.get(worker, {})):
+            self._order(worker, operator, Hold(0))
+
+    def _pause(self, worker: str, paused: bool) -> None:
+        if paused:
+            self.paused[worker] = time.monotonic()
+        else:
+            del self.paused[worker]
+        for (address, operator), slots in self.ready.items():
+            if address == worker:
+                told = 0 if paused else slots
+                news = {"worker": worker, "slots": told, "setup_seconds": 0.0, "blocks": False}
+                self.tell({"ready": operator, **news})
+
+    def _is_stray(self, worker: str, state: Any, task: Any) -> bool:
+        """Whether a task stands at a worker that holds no slot for it any more (work stealing can be late)."""
+        for operator in self.operators:
+            name = resource(self.run, operator)
+            if task.resource_restrictions and name in task.resource_restrictions:
+                return not state.resources.get(name) and (worker, operator) not in self.leaving
+        return False
+
+    def tell(self, news: dict[str, Any]) -> None:
+        """Tell the driver."""
         self.scheduler.log_event(topic(self.run), news)
-        self.scheduler.add_resources(worker, {resource(self.run, operator): slots})
-        woken = self.scheduler.bulk_schedule_unrunnable_after_adding_worker(state)
-        self.scheduler.transitions(woken, stimulus_id=f"dcurate-ready-{time.time()}")
-
-    def _assign(self, worker: str) -> None:
-        kinds = worker_kinds({w.address: (w.nthreads, dict(w.resources)) for w in self.scheduler.workers.values()})
-        try:
-            wanted = allot(self.demands, kinds).get(worker, {})
-        except ResourceError as error:
-            self.scheduler.log_event(topic(self.run), {"failed": "", "error": str(error)})
-            return
-        self.asked[worker] = wanted
-        for operator, slots in wanted.items():
-            order = {"run": self.run, "operator": operator, "slots": slots, "payload": self.payloads[operator]}
-            self.scheduler.worker_send(worker, {"op": "dcurate-assign", **order})
 
 
-def _on_ready(scheduler: Scheduler, worker: str, run: str, **news: Any) -> None:
-    scaler = scheduler.extensions.get("dcurate", {}).get(run)
-    if scaler is not None:
-        scaler.ready(worker, **news)
+def _pass_on(runs: Mapping[str, Scaler], news: str, run: str, **what: Any) -> None:
+    """Give what a worker or driver said to the scaler of its run, if that has not ended."""
+    if run in runs:
+        getattr(runs[run], news)(**what)
+
+
+def wanted_by(scheduler: Scheduler) -> dict[str, int]:
+    """How many workers of each kind the runs on a scheduler want together."""
+    shapes = offered(scheduler)
+    total: Counter[str] = Counter()
+    for scaler in scheduler.extensions["dcurate"].values():
+        total.update(scaler.governor.wanted(shapes, list(scaler.views.values())) if shapes else {})
+    return dict(total)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 AHEAD_S = 0.5
 #: Tasks in flight per slot, at least and at most.
 LEAST, MOST = 2, 128
+#: Items that may wait before an operator: seconds of its work, so many a slot at least and at most, so many in all.
+WAIT_S, FEWEST, HEAP, HEAPS = 4.0, 64, 2048, 20_000
 #: Items that take less than this many seconds together share a task, up to so many: a task costs Dask milliseconds.
 SHORT_S, TOGETHER = 0.05, 16
 
@@ -49,6 +51,13 @@ class Window:
             return self.slots * min(self.most, LEAST)
         wanted = 1 + AHEAD_S / max(self.mean_s * self.group, 1e-6)
         return int(self.slots * min(self.most, max(LEAST, wanted)))
+
+    @property
+    def heap(self) -> int:
+        """Items that may wait before the operator, so that its slots go on through the ups and downs of others."""
+        each = WAIT_S / self.mean_s if self.mean_s else FEWEST
+        wanted = int(max(1, self.slots) * min(HEAP, max(FEWEST, each)))
+        return max(min(wanted, HEAPS), 2 * self.size * self.group)
 
     @property
     def low_water(self) -> int:

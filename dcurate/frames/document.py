@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dcurate.core.batch import Batch, Rejection
+from dcurate.errors import DataError
 from dcurate.frames import convert
 
 
@@ -62,6 +64,40 @@ class DocumentBatch(Batch):
 
     def get_columns(self) -> list[str]:
         return convert.columns(self.data)
+
+    def rows(self, start: int, stop: int) -> Self:
+        """The rows from ``start`` up to ``stop`` under the same key; of an Arrow table without a copy.
+
+        Examples:
+            >>> DocumentBatch(data=pa.table({"text": ["a", "b", "c"]})).rows(1, 3).to_arrow()["text"].to_pylist()
+            ['b', 'c']
+        """
+        if isinstance(self.data, pa.Table):
+            return self.with_data(self.data.slice(start, stop - start))
+        return self.with_data(self.data.iloc[start:stop].reset_index(drop=True))
+
+    @classmethod
+    def joined(cls, batches: Sequence[Self]) -> Self | None:
+        """One batch of all rows in order, under the first one's key; a column has a type that can hold all its values.
+
+        Rejections are left behind. None where there is no batch, or a column holds what no one type can.
+
+        Examples:
+            >>> parts = [DocumentBatch(data=pa.table({"n": [1]})), DocumentBatch(data=pa.table({"n": [2.5]}))]
+            >>> DocumentBatch.joined(parts).to_arrow()["n"].to_pylist()
+            [1.0, 2.5]
+        """
+        if not batches:
+            return None
+        full = [batch.data for batch in batches if batch.num_items] or [batches[0].data]
+        if all(isinstance(frame, pd.DataFrame) for frame in full):
+            return batches[0].with_data(convert.stacked(full))
+        try:
+            tables = [convert.to_arrow(frame) for frame in full]
+            whole = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+        except (pa.ArrowInvalid, pa.ArrowTypeError, DataError):
+            return None
+        return batches[0].with_data(whole)
 
     def with_data(self, data: Any) -> Self:
         """The same batch with other rows: key and name stay, rejections do not."""

@@ -19,6 +19,8 @@ from dcurate.observe.tally import Tally
 
 #: Seconds before the first line where there is no live display.
 FIRST_LINE = 2.0
+#: Decisions about slots that the live display shows.
+LATEST = 3
 
 
 def seconds_text(seconds: float) -> str:
@@ -71,7 +73,11 @@ class Progress:
         if isinstance(event, RunStarted):
             self.close()
             self._tally = Tally()
+        before = len(self._tally.decisions)
         self._tally.count(event)
+        if self._live is None:
+            for decision in self._tally.decisions[before:]:
+                self._write(f"{self._tally.pipeline}: {decision}")
         if isinstance(event, RunStarted):
             self._open()
         elif isinstance(event, RunEnded):
@@ -197,6 +203,7 @@ def live_view(tally: Tally, now: float) -> RenderableType:
             Text(f"{seconds_text(operator.mean_seconds)} each" if operator.tasks else "", justify="right"),
         )
     lines.append(operators)
+    lines += [Text(f"  {decision}", "dim") for decision in tally.decisions[-LATEST:]]
     if tally.workers_lost:
         lines.append(Text(f"  {many(tally.workers_lost, 'worker')} lost; what was there is made again", "yellow"))
     return Group(*lines)

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dcurate.core.events import Event, RunEnded, RunStarted, SlotReady, SourceListed, SplitDone, TaskDone, WorkerLost
+from dcurate.core.events import (
+    Decided,
+    Event,
+    RunEnded,
+    RunStarted,
+    SlotsChanged,
+    SourceListed,
+    SplitDone,
+    TaskDone,
+    WorkerLost,
+    WorkerRecycled,
+)
 
 
 @dataclass
@@ -55,6 +66,8 @@ class Tally:
     ended: float | None = None
     error: str = ""
     operators: dict[str, OperatorTally] = field(default_factory=dict)
+    #: What was decided about slots after the first of them stood, in words, the latest last.
+    decisions: list[str] = field(default_factory=list)
     first: str = ""
     last: str = ""
 
@@ -65,8 +78,12 @@ class Tally:
                 self._count_task(event)
             case SplitDone():
                 self.splits_done += 1
-            case SlotReady():
+            case SlotsChanged():
                 self._operator(event.operator).slots[event.worker] = event.slots
+            case Decided() if event.before:
+                self.decisions.append(event.reason)
+            case WorkerRecycled():
+                self.decisions.append(f"worker {event.worker} is restarted: {event.reason}")
             case SourceListed():
                 self.splits, self.splits_before = event.splits, event.finished_before
             case WorkerLost():

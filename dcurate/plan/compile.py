@@ -28,6 +28,8 @@ def _may_share_task(first: Operator, second: Operator) -> bool:
         or operator.resources.requires_gpu
         or operator.batch_size > 1
         or operator.num_workers is not None
+        or operator.spec.num_workers_per_node is not None
+        or operator.spec.max_workers is not None
         for operator in (first, second)
     )
 

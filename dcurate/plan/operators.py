@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dcurate.core.resources import Resources
+from dcurate.core.spec import StageSpec
 from dcurate.core.stage import ExchangeStage, ProcessingStage, SinkStage, SourceStage
 
 AnyStage = ProcessingStage[Any, Any]
@@ -55,6 +56,22 @@ class Operator:
         """A fixed number of slots, or None."""
         return self.stages[0].num_workers()
 
+    @property
+    def spec(self) -> StageSpec:
+        """How it is to be run: that of its first stage, with the shortest lifetime of all."""
+        lifetimes = [stage.spec.worker_max_lifetime_m for stage in self.parts if stage.spec.worker_max_lifetime_m]
+        intervals = [stage.spec.worker_restart_interval_m for stage in self.parts]
+        return replace(
+            self.stages[0].spec,
+            worker_max_lifetime_m=min(lifetimes, default=0.0),
+            worker_restart_interval_m=max(intervals),
+        )
+
+    @property
+    def light(self) -> bool:
+        """Whether its slots cost nothing to hold."""
+        return all(stage.light for stage in self.parts)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -85,6 +102,8 @@ class Plan:
                 settings.append(f"{operator.batch_size} batches a call")
             if operator.num_workers is not None:
                 settings.append(f"{operator.num_workers} slots, fixed")
+            if operator.spec.num_workers_per_node is not None:
+                settings.append(f"{operator.spec.num_workers_per_node} slots on each host, fixed")
             lines.append(f"  {'; '.join(settings)}")
             if operator.exchanges:
                 lines.append("  sees every row before it passes any on: what comes before runs first")

@@ -127,3 +127,13 @@ def prepare_slot(rules: Iterable[Rule]) -> None:
         if isinstance(rule, DocumentFilter):
             rule.load_model()
             rule.load_tokenizer()
+
+
+def load_nothing(rules: Iterable[Rule]) -> bool:
+    """Whether none of the rules has a model to load."""
+    loads = ("load_model", "load_tokenizer")
+    return not any(
+        isinstance(rule, DocumentFilter) and getattr(type(rule), name) is not getattr(DocumentFilter, name)
+        for rule in rules
+        for name in loads
+    )

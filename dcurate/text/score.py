@@ -15,6 +15,7 @@ from dcurate.text.rules import (
     checked,
     is_filter,
     is_rule,
+    load_nothing,
     name_of,
     needs_of,
     one_each,
@@ -80,6 +81,10 @@ class Score(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         prepare_slot(self._rules)
+
+    @property
+    def light(self) -> bool:
+        return load_nothing(self._rules)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         rules = self._rules
@@ -201,6 +206,10 @@ class ScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         prepare_slot(self.filters)
 
+    @property
+    def light(self) -> bool:
+        return load_nothing(self.filters)
+
     def process(self, task: DocumentBatch) -> DocumentBatch:
         run = Pass(task, needs_of(self.filters))
         self.apply(run)
@@ -245,6 +254,7 @@ class MergedScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
         self.name = self.name or "+".join(stage.name for stage in self.stages)
         self.resources = self.stages[0].resources
         self.batch_size = self.stages[0].batch_size
+        self.spec = self.stages[0].spec
 
     @property
     def parts(self) -> tuple[AnyStage, ...]:
@@ -265,6 +275,10 @@ class MergedScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         prepare_slot(rule for stage in self.stages for rule in stage.filters)
 
+    @property
+    def light(self) -> bool:
+        return all(stage.light for stage in self.stages)
+
     def process(self, task: DocumentBatch) -> DocumentBatch:
         run = Pass(task, needs_of(rule for stage in self.stages for rule in stage.filters))
         for stage in self.stages:
@@ -275,8 +289,8 @@ class MergedScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
         if not isinstance(following, ScoreFilter) or following.shared_field() != self.stages[0].shared_field():
             return None
         alike = all(
-            (stage.resources, stage.batch_size, stage.num_workers())
-            == (following.resources, following.batch_size, following.num_workers())
+            (stage.resources, stage.batch_size, stage.num_workers(), stage.spec)
+            == (following.resources, following.batch_size, following.num_workers(), following.spec)
             for stage in self.stages
         )
         return MergedScoreFilter((*self.stages, following)) if alike else None

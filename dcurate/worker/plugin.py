@@ -3,20 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-import os
+from collections import defaultdict
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from distributed import Worker, get_worker
+from distributed import Status, Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
+from distributed.worker_state_machine import UnpauseEvent
 
 from dcurate.core.batch import Batch
 from dcurate.errors import DcurateError
+from dcurate.worker.announce import announcement
+from dcurate.worker.held import Held
 from dcurate.worker.program import Outcome
-from dcurate.worker.slots import SlotPool, forget_host_setup
+from dcurate.worker.slots import forget_host_setup
 
 #: The name of the worker plugin, the same on every worker.
 PLUGIN = "dcurate"
+#: How often a worker that gives slots up looks whether its calls have ended, and how long the end of a run waits.
+LOOK_S, PATIENCE_S = 0.02, 5.0
+#: A call that was under way when so many workers died is run in a process of its own.
+SUSPECT = 2
+#: Slots that can be set up at the same time in one process.
+SETUPS = 4
+
+
+class Call(NamedTuple):
+    """One call of an operator.
+
+    Args:
+        run: id of the run.
+        operator: its name.
+        ticket: the call's number.
+        deaths: how many workers died under its inputs before.
+    """
+
+    run: str
+    operator: str
+    ticket: int
+    deaths: int
 
 
 def topic(run: str) -> str:
@@ -30,7 +56,7 @@ def resource(run: str, operator: str) -> str:
 
 
 class SlotHolder(WorkerPlugin):
-    """Makes slots when the scaler says so, offers them as Dask resources, and runs tasks in them."""
+    """Holds as many slots as the scaler says, offers them as Dask resources, and runs tasks in them."""
 
     name = PLUGIN
     idempotent = True
@@ -38,65 +64,137 @@ class SlotHolder(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Take part in a worker (called by Dask)."""
         self.worker = worker
-        self.pools: dict[tuple[str, str], SlotPool] = {}
-        self.threads = ThreadPoolExecutor(1, thread_name_prefix="dcurate-setup")
-        self.assigning: set[asyncio.Task[None]] = set()
-        worker.stream_handlers["dcurate-assign"] = self.assign
+        self.held: dict[tuple[str, str], Held] = {}
+        self.changing: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.threads = ThreadPoolExecutor(SETUPS, thread_name_prefix="dcurate-setup")
+        self.under_way: set[asyncio.Task[None]] = set()
+        worker.stream_handlers["dcurate-describe"] = self.describe
+        worker.stream_handlers["dcurate-hold"] = self.hold
 
     def teardown(self, worker: Worker) -> None:
         """Tear all slots down when the worker closes (called by Dask)."""
-        for pool in self.pools.values():
-            pool.close()
-        self.pools.clear()
+        for held in self.held.values():
+            held.close()
+        self.held.clear()
         self.threads.shutdown(wait=False)
 
-    def assign(self, run: str, operator: str, slots: int, payload: bytes) -> None:
-        """Set up slots of an operator; they are offered once set-up has ended."""
-        task = asyncio.ensure_future(self._assign(run, operator, slots, payload))
-        self.assigning.add(task)
-        task.add_done_callback(self.assigning.discard)
+    # What the scaler asks for
 
-    async def _assign(self, run: str, operator: str, slots: int, payload: bytes) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            pool = await loop.run_in_executor(self.threads, self._open, run, slots, payload)
-        except DcurateError as error:
-            self._tell(run, {"failed": operator, "error": str(error), "notes": getattr(error, "__notes__", [])})
-            return
-        except (ImportError, AttributeError) as error:
-            self._tell(run, {"failed": operator, "error": f"worker cannot load operator {operator!r}: {error}"})
-            return
-        self.pools[run, operator] = pool
-        for amounts in (self.worker.state.total_resources, self.worker.state.available_resources):
-            amounts[resource(run, operator)] = slots
-        ready = {"run": run, "operator": operator, "slots": slots, "setup_seconds": pool.setup_seconds}
-        self.worker.batched_send({"op": "dcurate-ready", **ready})
+    def describe(self, run: str) -> None:
+        """Say what this worker is."""
+        self.worker.batched_send({"op": "dcurate-hello", "run": run, "is": announcement(self.worker).to_dict()})
 
-    def _open(self, run: str, slots: int, payload: bytes) -> SlotPool:
-        pool = SlotPool(run, payload, slots, str(self.worker.address), visible_gpus())
-        pool.open()
-        return pool
+    def hold(self, run: str, operator: str, slots: int, payload: bytes, cards: Iterable[str]) -> None:
+        """Hold so many slots of an operator: set more up, or let calls end and tear some down."""
+        task = asyncio.ensure_future(self._hold(run, operator, slots, payload, tuple(cards)))
+        self.under_way.add(task)
+        task.add_done_callback(self.under_way.discard)
+
+    async def _hold(self, run: str, operator: str, slots: int, payload: bytes, cards: tuple[str, ...]) -> None:
+        async with self.changing[run, operator]:
+            limit = self.worker.memory_manager.memory_limit
+            held = self.held.setdefault((run, operator), Held(payload, self.worker.nanny is not None, limit))
+            try:
+                if slots < held.count:
+                    await self._lower(run, operator, slots)
+                while held.count < slots:
+                    await self._in_thread(held.add, run, str(self.worker.address), self._indices(cards))
+                    self._offer(run, operator, held.count)
+            except DcurateError as error:
+                self._tell(run, {"failed": operator, "error": str(error), "notes": getattr(error, "__notes__", [])})
+            except (ImportError, AttributeError) as error:
+                self._tell(run, {"failed": operator, "error": f"worker cannot load operator {operator!r}: {error}"})
+            if not held.count:
+                self.held.pop((run, operator), None)
+
+    async def _lower(self, run: str, operator: str, slots: int) -> None:
+        """Offer fewer slots at once; tear down the rest when their calls have ended."""
+        held = self.held[run, operator]
+        name = resource(run, operator)
+        self._offer(run, operator, slots, leaving=True)
+        while not slots and any(name in task.resource_restrictions for task in self._executing()):
+            await asyncio.sleep(LOOK_S)
+        while held.count > slots:
+            for failure in await self._in_thread(held.remove):
+                self._tell(run, {"failed": operator, "error": failure, "notes": []})
+        self._say(run, operator, slots, left=True)
+
+    def _offer(self, run: str, operator: str, slots: int, leaving: bool = False) -> None:
+        """Change the worker's own account of its resources, then have the scheduler's follow."""
+        state = self.worker.state
+        total = sum(held.count for held in self.held.values())
+        # A call that waits for its slot in a thread of its own has its inputs fetched, and blocks no other operator's.
+        lead = 2 if state.nthreads >= 2 * total else 1
+        name = resource(run, operator)
+        change = slots * lead - state.total_resources.get(name, 0)
+        state.total_resources[name] = slots * lead
+        state.available_resources[name] = state.available_resources.get(name, 0) + change
+        queued = []
+        if leaving:
+            queued = [
+                key
+                for key, task in state.tasks.items()
+                if name in task.resource_restrictions and task.state in ("waiting", "ready", "constrained")
+            ]
+        elif self.worker.status == Status.running:
+            self.worker.handle_stimulus(UnpauseEvent(stimulus_id=f"dcurate-offer-{name}"))
+        self._say(
+            run, operator, slots, offered=slots * lead, queued=queued, blocks=lead == 1 and slots < state.nthreads
+        )
+
+    def _say(self, run: str, operator: str, slots: int, **more: Any) -> None:
+        held = self.held.get((run, operator))
+        seconds = held.setup_seconds if held else 0.0
+        news = {"run": run, "operator": operator, "slots": slots, "setup_seconds": seconds, **more}
+        self.worker.batched_send({"op": "dcurate-held", **news})
+
+    def _executing(self) -> list[Any]:
+        state = self.worker.state
+        return [*state.executing, *state.long_running]
+
+    def _indices(self, cards: tuple[str, ...]) -> tuple[int, ...]:
+        """CUDA indices of cards as this process counts them."""
+        names = [name for name, _ in announcement(self.worker).cards]
+        return tuple(names.index(card) for card in cards if card in names)
+
+    async def _in_thread(self, function: Any, *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self.threads, function, *arguments)
 
     def _tell(self, run: str, news: dict[str, Any]) -> None:
         """Publish news of a run: what `Worker.log_event` does, without packing it once more to see that it packs."""
         event = {"op": "log-event", "topic": topic(run), "msg": news}
         self.worker.loop.add_callback(self.worker.batched_send, event)
 
-    def work(self, run: str, operator: str, ticket: int, inputs: list[Batch]) -> Outcome:
-        """Run one call in a slot, and tell the driver what came of it."""
-        outcome = self.pools[run, operator].work(inputs)
-        self._tell(run, {"ticket": ticket, **outcome.summary()})
+    # What tasks and the driver ask for
+
+    def work(self, call: Call, inputs: list[Batch]) -> Outcome:
+        """Run one call in a slot, or alone if it was there when workers died, and tell the driver what came of it."""
+        outcome = self.held[call.run, call.operator].work(inputs, alone=call.deaths >= SUSPECT)
+        self._tell(call.run, {"ticket": call.ticket, **outcome.summary()})
         return outcome
 
     async def dismiss(self, run: str) -> list[str]:
         """Tear down the slots of a run; returns what failed, in words."""
         failures: list[str] = []
-        loop = asyncio.get_running_loop()
-        for pool_run, operator in [key for key in self.pools if key[0] == run]:
-            await self.worker.set_resources(**{resource(run, operator): 0})
-            failures += await loop.run_in_executor(self.threads, self.pools.pop((pool_run, operator)).close)
+        for key in [key for key in self.changing if key[0] == run]:
+            async with self.changing[key]:
+                held = self.held.pop(key, None)
+                self._withdraw(resource(*key))
+                while held is not None and held.count:
+                    failures += await self._in_thread(held.remove, PATIENCE_S)
+            del self.changing[key]
         forget_host_setup(run)
         return failures
+
+    def _withdraw(self, name: str) -> None:
+        """Offer a resource no more; forget it unless a call still has some of it to give back."""
+        state = self.worker.state
+        if any(name in task.resource_restrictions for task in self._executing()):
+            state.available_resources[name] = state.available_resources.get(name, 0) - state.total_resources[name]
+            state.total_resources[name] = 0
+        else:
+            for amounts in (state.total_resources, state.available_resources):
+                amounts.pop(name, None)
 
 
 def holder_of(worker: Worker) -> SlotHolder:
@@ -104,25 +202,22 @@ def holder_of(worker: Worker) -> SlotHolder:
     return cast(SlotHolder, worker.plugins[PLUGIN])
 
 
-def work_on_splits(run: str, operator: str, ticket: int, inputs: list[Batch]) -> Outcome:
+def work_on_splits(call: Call, inputs: list[Batch]) -> Outcome:
     """The task of the first operator: its inputs travel with it."""
-    return holder_of(get_worker()).work(run, operator, ticket, inputs)
+    return holder_of(get_worker()).work(Call(*call), inputs)
 
 
-def work_on_outcomes(
-    outcomes: list[Outcome], picks: list[tuple[int, int]], run: str, operator: str, ticket: int
-) -> Outcome:
+def work_on_outcomes(call: Call, outcomes: list[Outcome], picks: list[tuple[int, int]]) -> Outcome:
     """The task of a later operator: of each upstream outcome it takes the batch that ``picks`` names."""
     inputs = [outcome.outputs[place][child] for outcome, (place, child) in zip(outcomes, picks, strict=True)]
-    return work_on_splits(run, operator, ticket, inputs)
+    return work_on_splits(call, inputs)
+
+
+def describe(dask_worker: Worker) -> dict[str, Any]:
+    """What a worker is, in plain values; for `Client.run`."""
+    return announcement(dask_worker).to_dict()
 
 
 async def dismiss(dask_worker: Worker, run: str) -> list[str]:
     """Tear down a run's slots on a worker; for `Client.run`."""
     return await holder_of(dask_worker).dismiss(run)
-
-
-def visible_gpus() -> tuple[int, ...]:
-    """The CUDA devices that this process was given: a worker of LocalCUDACluster has its own first."""
-    devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    return tuple(int(device) for device in devices.split(",") if device.strip().isdigit())

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dcurate.core.batch import Batch, FileGroup
+from dcurate.core.batch import Batch, FileGroup, Rejection
 from dcurate.core.events import StageStats
 from dcurate.core.ledger import RejectionSink
 from dcurate.core.stage import ProcessingStage, SinkStage, SourceStage
 from dcurate.errors import StageError
-from dcurate.worker.guard import user_code
+from dcurate.worker.calls import Calls
 
 AnyStage = ProcessingStage[Any, Any]
 
@@ -28,6 +28,8 @@ class Program:
         rejections: where rows that a stage took out are kept, if anywhere.
         keeps_outputs: False for the last operator when its outputs are on disk and only their names matter.
         passes_empty: whether batches without rows go on to the next stage; else they end where they lose their rows.
+        ignore_failures: whether rows on which a stage fails go to quarantine and the rest is processed; a stage's own
+            setting of that name goes first.
     """
 
     operator: str
@@ -35,6 +37,7 @@ class Program:
     rejections: RejectionSink | None = None
     keeps_outputs: bool = True
     passes_empty: bool = False
+    ignore_failures: bool = False
 
 
 @dataclass
@@ -76,19 +79,23 @@ class _Lineage:
     stats: list[StageStats] = field(default_factory=list)
 
 
-def run_program(program: Program, stages: Sequence[AnyStage], inputs: Sequence[Batch]) -> Outcome:
+def run_program(
+    program: Program, stages: Sequence[AnyStage], inputs: Sequence[Batch], calls: Calls | None = None
+) -> Outcome:
     """Run batches through the stages of an operator.
 
     Args:
         stages: the program's stages, set up: a slot's own copies.
+        calls: how stages are called; plainly, in this process, if not given.
 
     Raises:
         StageError: a stage raised, or answered something that is not what a stage may answer.
     """
     begin = time.perf_counter()
+    calls = calls or Calls(program.ignore_failures)
     lineages = [_Lineage(batch.key, [batch]) for batch in inputs]
-    for stage in stages:
-        _run_stage(program, stage, lineages)
+    for number, stage in enumerate(stages):
+        _run_stage(program, calls, number, stage, lineages)
     files = [_files_of(stages[-1], lineage.batches) for lineage in lineages]
     if not program.keeps_outputs:
         for lineage in lineages:
@@ -108,42 +115,26 @@ def _files_of(stage: AnyStage, batches: list[Batch]) -> list[str]:
     return [path for batch in batches if isinstance(batch, FileGroup) for path in batch.data]
 
 
-def _run_stage(program: Program, stage: AnyStage, lineages: list[_Lineage]) -> None:
+def _run_stage(program: Program, calls: Calls, number: int, stage: AnyStage, lineages: list[_Lineage]) -> None:
     before = [lineage.batches for lineage in lineages]
-    flat = [batch for batches in before for batch in batches]
     begin = time.perf_counter()
-    answers: list[Any] = []
-    for place in range(0, len(flat), stage.batch_size):
-        answers.extend(_call(stage, flat[place : place + stage.batch_size]))
+    answers, taken_out = calls.process(number, stage, [batch for batches in before for batch in batches])
     share = (time.perf_counter() - begin) / max(1, len(lineages))
-    remaining = iter(answers)
+    remaining = enumerate(answers)
     for lineage, batches in zip(lineages, before, strict=True):
-        made = [_keyed(stage, batch, next(remaining)) for batch in batches]
-        results = [result for results in made for result in results]
-        lineage.stats.extend(_stats(stage, batches, results, share))
-        rejected = [rejection for result in results for rejection in result.rejections]
+        results: list[Batch] = []
+        rejected: list[Rejection] = []
+        for batch in batches:
+            place, answer = next(remaining)
+            results += _keyed(stage, batch, answer)
+            rejected += taken_out.get(place, ())
+        rejected += [rejection for result in results for rejection in result.rejections]
+        lineage.stats.extend(_stats(stage, batches, results, rejected, share))
         if rejected and program.rejections is not None:
             program.rejections.keep(lineage.key, f"{program.operator}.{stage.parts[0].name}", rejected)
         for result in results:
             result.rejections = ()
         lineage.batches = [result for result in results if result.num_items or program.passes_empty]
-
-
-def _call(stage: AnyStage, batches: list[Batch]) -> Sequence[Any]:
-    with user_code(_where(stage, batches)):
-        answers = stage.process_batch(batches)
-    if not isinstance(answers, list | tuple) or len(answers) != len(batches):
-        count = len(answers) if isinstance(answers, list | tuple) else f"a {type(answers).__name__}"
-        raise StageError(
-            f"stage {stage.name!r} was given {len(batches)} batches and process_batch answered {count}; "
-            "answer one result per batch, in order (None where nothing is left, a list where there are several)"
-        )
-    return answers
-
-
-def _where(stage: AnyStage, batches: Sequence[Batch]) -> str:
-    keys = ", ".join(repr(str(batch.key)) for batch in batches[:3])
-    return f"stage {stage.name!r} failed on batch {keys}" + (" and others" if len(batches) > 3 else "")
 
 
 def _keyed(stage: AnyStage, parent: Batch, answer: Any) -> list[Batch]:
@@ -164,9 +155,10 @@ def _keyed(stage: AnyStage, parent: Batch, answer: Any) -> list[Batch]:
     return keyed
 
 
-def _stats(stage: AnyStage, batches: list[Batch], results: list[Batch], seconds: float) -> list[StageStats]:
+def _stats(
+    stage: AnyStage, batches: list[Batch], results: list[Batch], rejections: list[Rejection], seconds: float
+) -> list[StageStats]:
     """What the stage did to one input; of a merged stage, what each of its parts did."""
-    rejections = [rejection for result in results for rejection in result.rejections]
     rows_out, bytes_out = sum(r.num_items for r in results), sum(r.nbytes for r in results)
     rows_in, bytes_in = sum(b.num_items for b in batches), sum(b.nbytes for b in batches)
     if isinstance(stage, SourceStage):

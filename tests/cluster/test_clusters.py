@@ -3,15 +3,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from dask.system import CPU_COUNT
+from distributed import Worker
 from distributed.system import MEMORY_LIMIT
 
 from dcurate import AttachedCluster, LocalCluster
 from dcurate.cluster import cuda
 from dcurate.errors import ResourceError, RunError
+from dcurate.worker.announce import announcement
 from tests.conftest import ROOT, scheduler_and_workers
 
 
@@ -63,12 +66,41 @@ def test_less_than_one_worker_is_refused() -> None:
         LocalCluster(n_workers=0)
 
 
-def test_gpus_are_asked_of_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
-    if cuda.devices():
-        assert all(memory > 0 for memory in cuda.devices())
+def test_where_nvml_finds_no_gpu_none_is_started_and_none_can_be_asked_for() -> None:
+    if cuda.gpus_here():
+        with LocalCluster(n_workers=1) as cluster:
+            kinds = sorted(said["kind"] for said in cluster.client.run(told).values())
+        assert kinds == ["cpu"] + ["gpu"] * cuda.gpus_here()
         return
     with pytest.raises(ResourceError, match="gpus=True, but NVML finds no GPU on this machine"):
         LocalCluster(gpus=True).__enter__()
+
+
+def told(dask_worker: Worker) -> dict[str, Any]:
+    more = {"threads": dask_worker.state.nthreads, "devices": os.environ["CUDA_VISIBLE_DEVICES"]}
+    return {**announcement(dask_worker).to_dict(), **more}
+
+
+def test_simulated_gpus_have_a_worker_each_that_sees_the_others_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setenv("DCURATE_SIMULATED_GPUS", "7")
+    with LocalCluster(n_workers=1, simulate_gpus=2, simulated_gpu_memory_gb=24) as cluster:
+        said = {one["kind"] + str(one["cards"]): one for one in cluster.client.run(told).values()}
+    first, second = ["simulated-0", 24e9], ["simulated-1", 24e9]
+    assert sorted(said) == ["cpu[]", f"gpu{[first, second]}", f"gpu{[second, first]}"]
+    assert {(one["kind"], one["threads"], one["cpus"]) for one in said.values()} == {("cpu", 1, 1.0), ("gpu", 8, 0.0)}
+    assert len({one["host"] for one in said.values()}) == 1
+    assert sum(one["memory"] for one in said.values()) <= MEMORY_LIMIT
+    assert {one["devices"] for one in said.values()} == {""}
+
+
+def test_gpus_are_either_real_or_simulated() -> None:
+    with pytest.raises(ResourceError, match="gpus=True asks for real GPUs and simulate_gpus=2 for GPUs that are not"):
+        LocalCluster(gpus=True, simulate_gpus=2)
+    with pytest.raises(ResourceError, match="simulate_gpus=-1 must be zero or more"):
+        LocalCluster(simulate_gpus=-1)
+    with pytest.raises(ResourceError, match="simulated_gpu_memory_gb=0 more than zero"):
+        LocalCluster(simulate_gpus=1, simulated_gpu_memory_gb=0)
 
 
 def test_an_address_without_workers_says_how_to_start_some(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from dcurate import (
     Resources,
     processing_stage,
 )
-from dcurate.core.events import Event, RunEnded, RunStarted, SlotReady, SourceListed, SplitDone, TaskDone
+from dcurate.core.events import Event, RunEnded, RunStarted, SlotsChanged, SourceListed, SplitDone, TaskDone
 from dcurate.errors import ResourceError, RunError, StageError
 from dcurate.run import Executor
 from tests.conftest import scheduler_and_workers
@@ -95,13 +95,15 @@ def test_set_up_and_tear_down_are_called_for_every_slot_also_after_an_error(exec
     with pytest.raises(StageError):
         pipeline(Numbers(4, 5), Diary(str(tmp_path)), FailOn("7")).run(executor)
     calls = [path.name.split("-")[0] for path in tmp_path.iterdir()]
-    slots = 1 if executor.mode == "inline" else 2
+    slots = calls.count("setup")
     assert sorted(calls) == ["node"] + ["setup"] * slots + ["teardown"] * slots
+    assert 1 <= slots <= 2
 
 
 def test_closing_a_stream_tears_down_and_leaves_nothing_behind(cluster: LocalCluster, tmp_path: Path) -> None:
     stream = pipeline(Numbers(50, 5), Diary(str(tmp_path)), Sleep(0.01)).stream(DaskExecutor(cluster=cluster))
-    next(stream)
+    for _ in range(20):
+        next(stream)
     stream.close()
     calls = sorted(path.name.split("-")[0] for path in tmp_path.iterdir())
     assert calls == ["node", "setup", "setup", "teardown", "teardown"]
@@ -129,7 +131,7 @@ def test_observers_hear_the_run_from_start_to_end(executor: Executor) -> None:
     assert (kinds[0], kinds[-1]) == (RunStarted, RunEnded)
     assert kinds.count(SplitDone) == kinds.count(TaskDone) == 5
     assert kinds.count(SourceListed) == 1
-    assert kinds.count(SlotReady) in ((0,) if executor.mode == "inline" else (1, 2))
+    assert kinds.count(SlotsChanged) in ((0,) if executor.mode == "inline" else (1, 2))
 
 
 def test_batches_may_be_given_instead_of_a_reader(executor: Executor) -> None:
@@ -150,7 +152,7 @@ def test_a_stage_that_cannot_be_pickled_is_named_with_its_attribute(cluster: Loc
 
 def test_gpus_that_are_not_there_are_refused_before_anything_runs(cluster: LocalCluster, tmp_path: Path) -> None:
     stages = [Numbers(), Diary(str(tmp_path)), Append().with_(resources=Resources(gpus=1))]
-    with pytest.raises(ResourceError, match="operator 'append' needs 1 CPU, 1 GPU a slot"):
+    with pytest.raises(ResourceError, match="operator 'append' needs 1 GPU a slot, but the workers have none"):
         pipeline(*stages).run(DaskExecutor(cluster=cluster))
     assert not list(tmp_path.iterdir())
 
@@ -197,7 +199,7 @@ class AlwaysDies(DieOnce):
 def test_a_batch_that_kills_every_worker_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
     with (
         LocalCluster(n_workers=1, gpus=False) as cluster,
-        pytest.raises(StageError, match="operator 'numbers-always_dies': a batch was on a worker that died, 4 times"),
+        pytest.raises(StageError, match="stage 'always_dies' failed on batch 'split-0001': killed by SIGKILL"),
     ):
         pipeline(Numbers(2, 5), AlwaysDies(str(tmp_path), "7")).run(DaskExecutor(cluster=cluster))
 

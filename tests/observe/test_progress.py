@@ -8,7 +8,7 @@ from rich.console import Console
 from dcurate.core.events import (
     RunEnded,
     RunStarted,
-    SlotReady,
+    SlotsChanged,
     SourceListed,
     SplitDone,
     StageStats,
@@ -21,7 +21,7 @@ from dcurate.observe.tally import Tally
 EVENTS = [
     RunStarted(100.0, "7f3a", "demo", "streaming", (("read", "clean"), ("write",))),
     SourceListed(100.1, splits=8, finished_before=2),
-    SlotReady(100.2, "read-clean", "a", 2, 0.1),
+    SlotsChanged(100.2, "read-clean", "a", 2, 2, 0.1),
     TaskDone(
         101.0,
         "read-clean",
@@ -138,5 +138,5 @@ def test_before_the_first_slot_it_says_that_things_are_set_up():
     tally = Tally()
     tally.count(RunStarted(100.0, "r1", "demo", "streaming", (("read", "write"),)))
     assert progress_line(tally, 103.0) == f"demo: 3.0 s | {SETTING_UP}"
-    tally.count(SlotReady(103.0, "read-write", "tcp://a", 1, 2.5))
+    tally.count(SlotsChanged(103.0, "read-write", "tcp://a", 1, 1, 2.5))
     assert SETTING_UP not in progress_line(tally, 103.0)

@@ -1,7 +1,7 @@
 from dcurate.core.events import (
     RunEnded,
     RunStarted,
-    SlotReady,
+    SlotsChanged,
     SourceListed,
     SplitDone,
     StageStats,
@@ -43,7 +43,10 @@ def test_operators_stand_in_the_order_of_the_pipeline_whichever_works_first():
 
 def test_the_slots_of_a_lost_worker_are_gone():
     tally = counted(
-        START, SlotReady(101, "write", "a", 2, 0.1), SlotReady(101, "write", "b", 3, 0.1), WorkerLost(102, "b")
+        START,
+        SlotsChanged(101, "write", "a", 2, 2, 0.1),
+        SlotsChanged(101, "write", "b", 3, 5, 0.1),
+        WorkerLost(102, "b"),
     )
     assert tally.operators["write"].slots == {"a": 2}
     assert tally.workers_lost == 1

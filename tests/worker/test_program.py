@@ -10,11 +10,12 @@ import pytest
 
 from dcurate import BatchKey, DocumentBatch, ProcessingStage
 from dcurate.core.ledger import RejectionSink
-from dcurate.errors import StageError
+from dcurate.errors import ResourceError, StageError
 from dcurate.execute.ship import pickled
 from dcurate.worker.program import Outcome, Program, run_program
 from dcurate.worker.slots import SlotPool, opened
 from tests.stages import Append, Diary, FailOn, KeepEvery, OneByOne
+from tests.worker.failing import Sets
 
 
 def batch(*texts: str, split: str = "a.jsonl") -> DocumentBatch:
@@ -140,3 +141,39 @@ def test_a_set_up_that_fails_is_named_and_what_was_set_up_is_torn_down(tmp_path:
     with pytest.raises(StageError, match="stage 'no_model': setup.* failed: FileNotFoundError: model.bin"):
         pool(tmp_path, 2, NoModel()).open()
     assert notes(tmp_path) == ["node", "setup", "teardown"]
+
+
+@pytest.mark.parametrize("hook", ["setup", "node"])
+def test_a_set_up_is_tried_as_often_as_asked(hook: str, tmp_path: Path) -> None:
+    stage = Sets(str(tmp_path), times=2, hook=hook)
+    with opened(sets(tmp_path, stage.with_(num_setup_attempts=3))) as one:
+        assert texts(one.work([batch("x")])) == [[["x"]]]
+    tried = ["setup", "teardown"] * 2 if hook == "setup" else ["node"] * 2
+    assert sorted(stage.notes()) == sorted(["node", *tried, "setup", "teardown"])
+
+
+def test_between_two_attempts_what_was_set_up_is_torn_down(tmp_path: Path) -> None:
+    stage = Sets(str(tmp_path), times=1)
+    with opened(sets(tmp_path, stage.with_(num_setup_attempts=2))):
+        pass
+    assert stage.notes() == ["node", "setup", "teardown", "setup", "teardown"]
+
+
+def test_a_set_up_that_fails_too_often_says_how_often_it_was_tried(tmp_path: Path) -> None:
+    stage = Sets(str(tmp_path), times=3)
+    with pytest.raises(StageError) as caught:
+        sets(tmp_path, stage.with_(num_setup_attempts=3)).open()
+    assert str(caught.value).startswith("stage 'sets': setup() failed: OSError: connection lost")
+    assert str(caught.value).endswith("; tried 3 times)")
+    assert stage.notes() == ["node"] + ["setup", "teardown"] * 3
+
+
+def test_what_the_machine_lacks_is_not_asked_for_twice(tmp_path: Path) -> None:
+    stage = Sets(str(tmp_path), permanent=True)
+    with pytest.raises(ResourceError, match="no such card"):
+        sets(tmp_path, stage.with_(num_setup_attempts=3)).open()
+    assert stage.notes().count("setup") == 1
+
+
+def sets(folder: Path, stage: ProcessingStage[Any, Any]) -> SlotPool:
+    return SlotPool(uuid.uuid4().hex, pickled(Program("test", (stage,))), 1, "worker")

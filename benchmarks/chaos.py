@@ -1,0 +1,211 @@
+"""A soak under random kills: worker processes, several at once, whole hosts; every row must be there once in the end.
+
+``python -m benchmarks.chaos [--seconds 600] [--kills 100] [--seed 0] [--json FILE]``. See README.md here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks.measure import machine, save, versions
+from dcurate import AttachedCluster, DaskExecutor, DocumentBatch, JsonlReader, JsonlWriter, Pipeline, ProcessingStage
+from dcurate.core.events import Event, WorkerLost
+from dcurate.core.stage import WorkerMetadata
+
+#: Worker processes of each simulated host, and how many hosts.
+WORKERS, HOSTS = 2, 2
+#: What is killed, and how often of a hundred times.
+VICTIMS = {"one worker": 70, "two workers at once": 15, "a whole host": 15}
+#: Seconds after which a host that was killed comes back.
+BACK_S = 2.0
+
+
+@dataclass
+class Prepare(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Takes its time in set-up and in each call."""
+
+    setup_s: float = 0.3
+    seconds: float = 0.15
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        time.sleep(self.setup_s)
+
+    def process(self, task: DocumentBatch) -> list[DocumentBatch]:
+        time.sleep(self.seconds)
+        table = task.to_arrow()
+        half = table.num_rows // 2
+        return [task.with_data(table.slice(0, half)), task.with_data(table.slice(half))]
+
+
+class Host:
+    """A simulated host: a ``dask worker`` with nannies, in a group of its own."""
+
+    def __init__(self, name: str, address: str, folder: Path) -> None:
+        self.name, self.address, self.folder = name, address, folder
+        self.start()
+
+    def start(self) -> None:
+        """Start it, or start it again."""
+        command = [sys.executable, "-m", "dask", "worker", self.address, "--nworkers", str(WORKERS), "--nthreads", "1"]
+        command += ["--no-dashboard", "--local-directory", str(self.folder), "--preload", "dcurate.preload"]
+        with (self.folder / f"{self.name}.log").open("ab") as log:
+            self.process = subprocess.Popen([*command, "--host-name", self.name], stdout=log, stderr=log)
+
+    def workers(self) -> list[psutil.Process]:
+        """Its worker processes, without the nannies."""
+        with suppress(psutil.NoSuchProcess):
+            children = psutil.Process(self.process.pid).children(recursive=True)
+            return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+        return []
+
+    def vanish(self) -> None:
+        """Kill nannies and workers."""
+        family = [psutil.Process(self.process.pid)]
+        family += family[0].children(recursive=True)
+        for member in family:
+            with suppress(psutil.NoSuchProcess):
+                member.kill()
+        self.process.wait()
+
+
+@dataclass
+class Killer(threading.Thread):
+    """Kills something now and then until it is told to stop."""
+
+    hosts: list[Host]
+    pause_s: float
+    draw: random.Random
+    killed: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        super().__init__(daemon=True)
+        self.over = threading.Event()
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def run(self) -> None:
+        while not self.over.wait(self.draw.uniform(0.5, 1.5) * self.pause_s):
+            (victim,) = self.draw.choices(list(VICTIMS), list(VICTIMS.values()))
+            if victim == "a whole host":
+                host = self.draw.choice(self.hosts)
+                host.vanish()
+                self.killed[victim] += 1
+                self.over.wait(BACK_S)
+                host.start()
+                continue
+            alive = [worker for host in self.hosts for worker in host.workers()]
+            number = 1 if victim == "one worker" else 2
+            if len(alive) >= number:
+                for worker in self.draw.sample(alive, number):
+                    with suppress(ProcessLookupError):
+                        os.kill(worker.pid, signal.SIGKILL)
+                self.killed[victim] += 1
+
+
+class Lost(list[Event]):
+    """Counts the workers that a run was told to be lost."""
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, WorkerLost):
+            self.append(event)
+
+
+def write_input(folder: Path, files: int, rows: int) -> None:
+    folder.mkdir()
+    for number in range(files):
+        lines = [json.dumps({"id": row, "text": f"row {row}"}) for row in range(number * rows, (number + 1) * rows)]
+        (folder / f"part-{number:04}.jsonl").write_text("\n".join(lines) + "\n")
+
+
+def one_round(address: str, source: Path, output: Path, rows: int) -> dict[str, Any]:
+    """Run the pipeline once and count its rows."""
+    lost, begin = Lost(), time.monotonic()
+    stages = [JsonlReader(str(source)), Prepare().with_(batch_size=2), JsonlWriter(str(output))]
+    executor = DaskExecutor(cluster=AttachedCluster(address, timeout_s=60))
+    result = Pipeline("chaos", stages=stages).run(executor, observers=[lost])
+    found = Counter(
+        json.loads(line)["id"]
+        for path in output.rglob("*.jsonl")
+        if "_dcurate" not in path.parts
+        for line in path.read_text().splitlines()
+    )
+    return {
+        "rows": rows,
+        "lost": rows - len(found),
+        "doubled": sum(times - 1 for times in found.values()),
+        "counted_otherwise": rows - result.report.stages[-1].rows_out,
+        "workers_lost": len(lost),
+        "seconds": round(time.monotonic() - begin, 1),
+    }
+
+
+def soak(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+    """Rounds of the pipeline until the time is over and enough has been killed."""
+    info = scratch / "scheduler.json"
+    command = [sys.executable, "-m", "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+    with ExitStack() as stack, (scratch / "scheduler.log").open("ab") as log:
+        scheduler = stack.enter_context(
+            subprocess.Popen([*command, "--scheduler-file", str(info)], stdout=log, stderr=log)
+        )
+        stack.callback(scheduler.terminate)
+        while not (info.exists() and info.stat().st_size):
+            time.sleep(0.05)
+        address = json.loads(info.read_text())["address"]
+        hosts = [Host(f"host-{number}", address, scratch) for number in range(HOSTS)]
+        for host in hosts:
+            stack.callback(host.vanish)
+        source = scratch / "input"
+        write_input(source, options.files, options.rows // options.files)
+        killer = Killer(hosts, options.seconds / options.kills, random.Random(options.seed))
+        begin, rounds = time.monotonic(), []
+        killer.start()
+        while time.monotonic() - begin < options.seconds or sum(killer.killed.values()) < options.kills:
+            rounds.append(one_round(address, source, scratch / f"output-{len(rounds)}", options.rows))
+            print(f"round {len(rounds)}: {rounds[-1]}, kills so far: {dict(killer.killed)}", flush=True)
+        killer.over.set()
+        killer.join()
+    sums = {name: sum(one[name] for one in rounds) for name in ("rows", "lost", "doubled", "workers_lost")}
+    seconds = round(time.monotonic() - begin, 1)
+    return {"seconds": seconds, "kills": dict(killer.killed), "rounds": len(rounds), **sums, "every_round": rounds}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=600.0, help="how long, at least")
+    parser.add_argument("--kills", type=int, default=100, help="how many kills, at least")
+    parser.add_argument("--files", type=int, default=200, help="input files of a round")
+    parser.add_argument("--rows", type=int, default=20_000, help="rows of a round")
+    parser.add_argument("--seed", type=int, default=0, help="of what is killed and when")
+    parser.add_argument("--json", help="where to write the figures")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="dcurate-chaos-") as scratch:
+        os.environ["DCURATE_CACHE"] = f"{scratch}/cache"
+        figures = {"machine": machine(), "versions": versions("dask", "distributed"), **soak(options, Path(scratch))}
+    kills = sum(figures["kills"].values())
+    print(
+        f"{kills} kills in {figures['seconds']:.0f} s, {figures['workers_lost']} workers lost while a run went on: "
+        f"{figures['rows']:,} rows in {figures['rounds']} runs, {figures['lost']} lost, {figures['doubled']} doubled"
+    )
+    save(Path(options.json) if options.json else None, figures)
+    sys.exit(1 if figures["lost"] or figures["doubled"] else 0)
+
+
+if __name__ == "__main__":
+    main()

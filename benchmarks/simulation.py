@@ -1,0 +1,405 @@
+"""A cluster that is not there: the real flow, windows, rates and decider, driven through made-up time.
+
+Slots are servers with durations drawn from a log-normal distribution; they are set up and drained as on workers. All
+calls of a unit wait in one queue, and messages take no time: what is lost here is lost by decisions, not by Dask.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dcurate.execute.allocation import Card, Host, Place, Places, Unit, count_slots, throughput
+from dcurate.execute.decide import Decision, decide
+from dcurate.execute.flow import Flow, Pull, Release, SplitFinished, Submit
+from dcurate.execute.rates import Rate, Ratio, Setup
+from dcurate.execute.snapshot import Measured, Snapshot
+from dcurate.execute.solve import solve
+
+#: Ended calls are told to the flow, and the decider is asked, at this rhythm; in seconds.
+TELL_S, ASK_S = 0.01, 0.25
+
+
+@dataclass(frozen=True)
+class Stage:
+    """An operator as it truly is; its `unit` holds the true seconds an item and items a split.
+
+    Args:
+        unit: what it asks for, and the truth about it.
+        cv: standard deviation of its durations over their mean.
+        setup_s: seconds to set a slot up.
+        later_s: seconds an item in the second half of the input, if they differ.
+    """
+
+    unit: Unit
+    cv: float = 0.0
+    setup_s: float = 0.0
+    later_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is simulated.
+
+    Args:
+        stages: in order.
+        hosts: the machines.
+        splits: of the source.
+        counted: whether the driver knows how many splits there are.
+        seed: of the durations.
+    """
+
+    stages: tuple[Stage, ...]
+    hosts: tuple[Host, ...]
+    splits: int
+    counted: bool = False
+    seed: int = 0
+
+    def truth(self, second_half: bool = False) -> tuple[Unit, ...]:
+        """The units as they truly are."""
+        if not second_half:
+            return tuple(stage.unit for stage in self.stages)
+        return tuple(
+            Unit(**{**stage.unit.__dict__, "seconds": stage.later_s or stage.unit.seconds}) for stage in self.stages
+        )
+
+    def best(self, second_half: bool = False) -> float:
+        """The greatest throughput that there can be, in splits a second."""
+        solution = solve(self.truth(second_half), self.hosts)
+        assert solution is not None, "the job does not fit"
+        return solution.throughput
+
+
+def job_of(scenario: Mapping[str, Any], **settings: Any) -> Job:
+    """A job from a scenario as written in ``scenarios.json``."""
+    later = scenario["phases"][1]["seconds_per_task"] if "phases" in scenario else {}
+    stages = tuple(
+        Stage(
+            Unit(
+                *(one["name"], float(one["cpus"]), float(one["gpus"]), one["gpu_memory_gb"] * 1e9),
+                *(float(one["seconds_per_task"]), float(one["fanout"])),
+            ),
+            *(float(one["cv"]), float(one["setup_s"]), later.get(one["name"])),
+        )
+        for one in scenario["stages"]
+    )
+    hosts = tuple(
+        Host(f"host-{number}", float(one["cpus"]), _cards(one["gpus"], one["gpu_memory_gb"] * 1e9))
+        for number, one in enumerate(scenario["nodes"])
+    )
+    return Job(stages, hosts, **{"splits": scenario["num_tasks"], **settings})
+
+
+def _cards(number: int, memory: float) -> tuple[Card, ...]:
+    return tuple(Card(f"gpu{place}", memory) for place in range(number))
+
+
+@dataclass
+class Pool:
+    """The slots of a unit, and the calls that wait for one."""
+
+    ready: int = 0
+    busy: int = 0
+    queue: deque[tuple[int, tuple[int, ...]]] = field(default_factory=deque)
+    leaving: deque[Place] = field(default_factory=deque)
+
+
+@dataclass
+class Outcome:
+    """What came of a simulation. Times are in simulated seconds."""
+
+    seconds: float = 0.0
+    #: Moments at which each hundredth of the splits was finished.
+    finished_at: list[float] = field(default_factory=list)
+    exhausted_at: float = 0.0
+    #: Wall seconds of each decision.
+    decisions: list[float] = field(default_factory=list)
+    #: When the slots that were ready could do 90 % of the best, and when those that were asked for could.
+    right_at: float | None = None
+    right_asked_at: float | None = None
+    setups: int = 0
+    thrown_away: int = 0
+    cheap_dropped: int = 0
+    interrupted: int = 0
+    peak_items: int = 0
+    calls: int = 0
+    changes: list[tuple[float, str]] = field(default_factory=list)
+    #: Ready slots over time, whenever they changed.
+    slots: list[tuple[float, dict[str, int]]] = field(default_factory=list)
+    samples: dict[str, Any] = field(default_factory=dict)
+
+    def throughput(self, start: float, end: float) -> float:
+        """Splits a second between two shares of the splits, given the number of splits as ``splits``."""
+        first, last = (self.finished_at[min(99, int(share * 100))] for share in (start, end))
+        return (int(end * 100) - int(start * 100)) / 100 / max(1e-9, last - first)
+
+
+class Simulation:
+    """Runs a job.
+
+    Args:
+        job: to be run.
+        priors: remembered seconds of units, by name.
+    """
+
+    def __init__(self, job: Job, priors: Mapping[str, float] | None = None) -> None:
+        self.job = job
+        self.order = random.Random(job.seed)
+        self.flow = Flow([1] * len(job.stages), budget_bytes=1e12)
+        self.names = [stage.unit.name for stage in job.stages]
+        self.stage_of = {stage.unit.name: stage for stage in job.stages}
+        self.rates = [Rate((priors or {}).get(name)) for name in self.names]
+        self.ratios = [Ratio() for _ in job.stages]
+        self.setups = [Setup() for _ in job.stages]
+        self.first: dict[int, float] = {}
+        self.pools = [Pool() for _ in job.stages]
+        self.held: Places = Counter()
+        self.setting_up: Places = Counter()
+        self.waiting: Places = Counter()
+        self.events: list[tuple[float, int, tuple[Any, ...]]] = []
+        self.now, self.number, self.pulled, self.splits_done = 0.0, 0, 0, 0
+        self.owed = [0.0] * len(job.stages)
+        self.origin: dict[int, int] = {}
+        self.drifts = any(stage.later_s is not None for stage in job.stages)
+        self.out = Outcome()
+        self.last: Decision | None = None
+        self.due = 0.0
+        self.best = job.best()
+
+    def run(self) -> Outcome:
+        """From the first decision to the last split."""
+        self._decide()
+        self._obey()
+        while not self.flow.done:
+            if not self.events:
+                raise RuntimeError(f"nothing happens any more after {self.now:.0f} s")
+            until = self.events[0][0] + TELL_S
+            while self.events and self.events[0][0] <= until:
+                self.now, _, event = heapq.heappop(self.events)
+                getattr(self, event[0])(*event[1:])
+            self.now = max(self.now, until)
+            self._obey()
+            if self.now >= self.due:
+                self._decide()
+                self._obey()
+        self.out.seconds = self.now
+        self.out.samples = {
+            name: [rate.seconds, rate.samples, rate.changes] for name, rate in zip(self.names, self.rates, strict=True)
+        }
+        return self.out
+
+    # Events
+
+    def _later(self, seconds: float, *event: Any) -> None:
+        self.number += 1
+        heapq.heappush(self.events, (self.now + seconds, self.number, event))
+
+    def _ended(self, operator: int, ticket: int, items: tuple[int, ...], took: float) -> None:
+        pool = self.pools[operator]
+        pool.busy -= 1
+        sizes = [[1] * self._made(operator) for _ in items]
+        made = self.flow.finished(ticket, operator, sizes, took)
+        if self.drifts:
+            for item, new in zip(items, made, strict=True):
+                self.origin.update(dict.fromkeys(new, self.origin[item]))
+        self.rates[operator].took(took, len(items))
+        self.ratios[operator].made(len(items), sum(map(len, sizes)))
+        self.first.setdefault(operator, self.now)
+        self.out.calls += 1
+        if pool.leaving:
+            self._left(operator)
+        self._start(operator)
+
+    def _made(self, operator: int) -> int:
+        """How many items come of one: a whole number that is right on average."""
+        if operator + 1 == len(self.names):
+            return 0
+        ratio = self.job.stages[operator + 1].unit.weight / self.job.stages[operator].unit.weight
+        if ratio == 1:
+            return 1
+        self.owed[operator] += ratio
+        made = int(self.owed[operator] + 1e-9)
+        self.owed[operator] -= made
+        return made
+
+    def _ready(self, place: Place) -> None:
+        if not self.setting_up[place]:
+            return
+        self.setting_up[place] -= 1
+        self.held[place] += 1
+        operator = self.names.index(place.unit)
+        self.setups[operator].took(self.stage_of[place.unit].setup_s)
+        self.pools[operator].ready += 1
+        self.flow.set_slots(operator, self.pools[operator].ready)
+        self._start(operator)
+        self._note()
+
+    def _start(self, operator: int) -> None:
+        pool, stage = self.pools[operator], self.job.stages[operator]
+        while pool.queue and pool.busy < pool.ready + len(pool.leaving):
+            ticket, items = pool.queue.popleft()
+            pool.busy += 1
+            took = sum(self._draw(stage, item) for item in items)
+            self._later(took, "_ended", operator, ticket, items, took)
+
+    def _draw(self, stage: Stage, item: int) -> float:
+        mean = stage.unit.seconds
+        if stage.later_s is not None and self.origin[item] * 2 >= self.job.splits:
+            mean = stage.later_s
+        if not stage.cv:
+            return mean
+        variance = math.log(1 + stage.cv**2)
+        return mean * math.exp(self.order.gauss(-variance / 2, math.sqrt(variance)))
+
+    # What the flow wants
+
+    def _obey(self) -> None:
+        while instructions := self.flow.advance():
+            for one in instructions:
+                if isinstance(one, Submit):
+                    self.pools[one.operator].queue.append((one.ticket, one.items))
+                elif isinstance(one, Pull):
+                    self._pull(one.count)
+                elif isinstance(one, SplitFinished):
+                    self._split_done()
+                elif isinstance(one, Release) and self.drifts:
+                    for item in one.items:
+                        del self.origin[item]
+            for operator in range(len(self.names)):
+                self._start(operator)
+        self.out.peak_items = max(self.out.peak_items, len(self.flow._items))
+
+    def _pull(self, count: int) -> None:
+        count = min(count, self.job.splits - self.pulled)
+        numbers = range(self.pulled, self.pulled + count)
+        self.pulled += count
+        items = self.flow.pulled([(number, 1) for number in numbers], self.pulled == self.job.splits)
+        if self.drifts:
+            self.origin.update(zip(items, numbers, strict=True))
+        if self.pulled == self.job.splits:
+            self.out.exhausted_at = self.now
+
+    def _split_done(self) -> None:
+        self.splits_done += 1
+        while len(self.out.finished_at) < 100 and self.splits_done >= (len(self.out.finished_at) + 1) * self.job.splits / 100:
+            self.out.finished_at.append(self.now)
+
+    # What the decider wants
+
+    def snapshot(self) -> Snapshot:
+        """The run as the decider sees it."""
+        weights = [1.0]
+        for ratio in self.ratios[:-1]:
+            weights.append(weights[-1] * ratio.value)
+        backlog = [stage.items_waiting + sum(map(len, stage.running.values())) for stage in self.flow.operators]
+        units = []
+        for number, stage in enumerate(self.job.stages):
+            left = (self.job.splits - self.pulled) * weights[number]
+            for above in range(number + 1):
+                left += backlog[above] * (weights[number] / weights[above] if weights[above] else 0.0)
+            running = sum(map(len, self.flow.operators[number].running.values()))
+            rate = self.rates[number]
+            units.append(
+                Measured(
+                    unit=stage.unit,
+                    seconds=rate.seconds,
+                    samples=rate.samples,
+                    cv=rate.cv,
+                    remembered=rate.remembered,
+                    first_sample_at=self.first.get(number),
+                    weight=weights[number],
+                    left=left if self.job.counted or self.flow.exhausted else None,
+                    setup_s=self.setups[number].seconds,
+                    waiting=self.flow.operators[number].items_waiting,
+                    running=running,
+                    finished=self.flow.finished_for_good(number),
+                )
+            )
+        under_way = self.setting_up + self.waiting
+        return Snapshot(self.job.hosts, tuple(units), +self.held, +under_way, self.now)
+
+    def _decide(self) -> None:
+        snapshot = self.snapshot()
+        began = time.perf_counter()
+        decision = decide(snapshot, self.last)
+        self.out.decisions.append(time.perf_counter() - began)
+        self.last = decision
+        self.due = self.now + ASK_S
+        if not self.events:
+            self._later(decision.look_again_s, "_nothing")
+        self.out.changes += [(self.now, change.reason) for change in decision.changes]
+        self._enact(+(snapshot.held + snapshot.setting_up), decision.places)
+        if self.out.right_asked_at is None and self._could(decision.places) >= 0.9 * self.best:
+            self.out.right_asked_at = self.now
+
+    def _nothing(self) -> None:
+        """Time passes."""
+
+    def _enact(self, stood: Places, target: Places) -> None:
+        for place, slots in (stood - target).items():
+            operator, cheap = self.names.index(place.unit), self.stage_of[place.unit].setup_s < 1
+            for _ in range(slots):
+                if cheap:
+                    self.out.cheap_dropped += 1
+                else:
+                    self.out.thrown_away += 1
+                self._drop(operator, place)
+        for place, slots in (target - stood).items():
+            self.waiting[place] += slots
+            self.out.setups += slots
+        self._set_up()
+
+    def _drop(self, operator: int, place: Place) -> None:
+        for where in (self.waiting, self.setting_up):
+            if where[place]:
+                where[place] -= 1
+                self.out.interrupted += where is self.setting_up and self.stage_of[place.unit].setup_s >= 1
+                return
+        pool = self.pools[operator]
+        self.held[place] -= 1
+        pool.ready -= 1
+        self.flow.set_slots(operator, pool.ready)
+        pool.leaving.append(place)
+        if pool.busy <= pool.ready + len(pool.leaving) - 1:
+            self._left(operator)
+        self._note()
+
+    def _left(self, operator: int) -> None:
+        self.pools[operator].leaving.popleft()
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """Begin on the slots that wait for room: a host on which slots still drain has none."""
+        if not self.waiting:
+            return
+        draining = {place.host for pool in self.pools for place in pool.leaving}
+        for place, slots in list(self.waiting.items()):
+            if place.host not in draining:
+                del self.waiting[place]
+                self.setting_up[place] += slots
+                for _ in range(slots):
+                    self._later(self.stage_of[place.unit].setup_s, "_ready", place)
+
+    # What is written down
+
+    def _could(self, places: Mapping[Place, int]) -> float:
+        return throughput(self.job.truth(self.drifts and self.pulled * 2 > self.job.splits), count_slots(places))
+
+    def _note(self) -> None:
+        counts = {name: pool.ready for name, pool in zip(self.names, self.pools, strict=True)}
+        if self.out.slots and self.out.slots[-1][0] == self.now:
+            self.out.slots.pop()
+        self.out.slots.append((self.now, counts))
+        if self.out.right_at is None and throughput(self.job.truth(), counts) >= 0.9 * self.best:
+            self.out.right_at = self.now
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which this share of the values lies."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]

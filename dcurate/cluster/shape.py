@@ -1,0 +1,68 @@
+"""What workers of a kind bring to a cluster, as a value. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dcurate.errors import ResourceError
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What one worker of a kind brings, and how many of them there may be.
+
+    Where a kind is made of jobs or pods of several worker processes, this is the shape of a whole job or pod.
+
+    Args:
+        cpus: CPU cores.
+        cards: GPUs.
+        card_memory: memory of each GPU in bytes; 0 where it is not known.
+        seats: slots that it can run at once: its threads, for each of its GPUs if it has some.
+        maximum: no more workers than this.
+        minimum: no fewer than this.
+        host: the machine on which all workers of the kinds that name it stand; if empty, each stands on its own.
+
+    Raises:
+        ResourceError: an amount or a number that cannot be.
+
+    Examples:
+        >>> Shape(cpus=8, seats=8, maximum=16).minimum
+        0
+    """
+
+    cpus: float = 1.0
+    cards: int = 0
+    card_memory: float = 0.0
+    seats: int = 1
+    maximum: int = 1
+    minimum: int = 0
+    host: str = ""
+
+    def __post_init__(self) -> None:
+        if min(self.cpus, self.cards, self.card_memory) < 0 or self.seats < 1:
+            raise ResourceError(f"{self} cannot be: amounts must be zero or more, and seats at least 1")
+        if not 0 <= self.minimum <= self.maximum or self.maximum < 1:
+            raise ResourceError(
+                f"minimum={self.minimum} and maximum={self.maximum} cannot be: "
+                "0 <= minimum <= maximum must hold, and maximum must be at least 1"
+            )
+
+    def clamped(self, number: int) -> int:
+        """The number of workers nearest to this one that there may be.
+
+        Examples:
+            >>> [Shape(minimum=1, maximum=4).clamped(number) for number in (0, 3, 9)]
+            [1, 3, 4]
+        """
+        return max(self.minimum, min(self.maximum, number))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values that Dask can send."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Shape:
+        """From what `to_dict` gave."""
+        return cls(**values)

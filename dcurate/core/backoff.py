@@ -1,0 +1,141 @@
+"""How many items a model is given at once, on a card whose memory may not hold as many as one would like."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+R = TypeVar("R")
+
+#: So many calls of the size allowed must go well in a row before twice the size is allowed.
+GROW_AFTER = 8
+#: For so many calls after memory ran out, no size is allowed that is as large as the one at which it did.
+REMEMBER = 256
+
+_CLASS = "OutOfMemoryError"
+_PHRASES = ("out of memory", "out_of_memory", "alloc_failed", "resource_exhausted")
+
+
+@dataclass
+class _Card:
+    """What is known of a card: how much it may be given, and what was too much."""
+
+    allowed: int | None = None
+    failed: int | None = None
+    since: int = 0
+    well: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def size(self, wanted: int) -> int:
+        with self.lock:
+            return wanted if self.allowed is None else min(wanted, self.allowed)
+
+    def went_well(self, size: int) -> None:
+        with self.lock:
+            if self.allowed is None:
+                return
+            self.since += 1
+            if self.failed is not None and self.since >= REMEMBER:
+                self.failed = None
+            self.well += size >= self.allowed
+            if self.well >= GROW_AFTER and (self.failed is None or 2 * self.allowed < self.failed):
+                self.allowed *= 2
+                self.well = 0
+
+    def ran_out(self, size: int) -> None:
+        with self.lock:
+            self.allowed = max(1, min(size // 2, self.allowed or size))
+            self.failed = size if self.failed is None else min(size, self.failed)
+            self.since = self.well = 0
+
+
+_cards: dict[str, _Card] = {}
+_cards_lock = threading.Lock()
+
+
+class Backoff:
+    """Calls a function on slices of a sequence that are small enough for the memory of a card.
+
+    When memory runs out the slice is halved, and the size that works is kept for all who name the same card in
+    this process. It grows again by doubling, step by step: after `GROW_AFTER` calls of the size allowed, and for
+    `REMEMBER` calls never to a size at which memory ran out.
+
+    Args:
+        card: name of the card, such as ``"cuda:0"``; with the model's name where several share a card.
+        free: called between a failure and the next call, such as ``torch.cuda.empty_cache``.
+
+    Examples:
+        A model for which three texts are too many at once:
+
+        >>> def embed(texts):
+        ...     if len(texts) > 2:
+        ...         raise MemoryError
+        ...     return [len(text) for text in texts]
+        >>> backoff = Backoff("cuda:0 embed", free=lambda: print("freed"))
+        >>> backoff.run(embed, ["a", "bb", "ccc", "dddd"])
+        freed
+        [[1, 2], [3, 4]]
+        >>> backoff.run(embed, ["a", "bb", "ccc"])
+        [[1, 2], [3]]
+    """
+
+    def __init__(self, card: str, free: Callable[[], object] | None = None) -> None:
+        self.card = card
+        self._free = free
+        with _cards_lock:
+            self._memory = _cards.setdefault(card, _Card())
+
+    def run(self, function: Callable[[Any], R], items: Sequence[Any], size: int | None = None) -> list[R]:
+        """What the function answers for slices of the items, one answer a slice, in order.
+
+        Args:
+            function: is given a slice of the items, of whatever type slicing them gives.
+            items: a list, a tensor, an array; all of them are covered, each once.
+            size: no slice is longer; None for no limit but memory.
+
+        Raises:
+            ValueError: ``size`` is below one.
+            Exception: what the function raises, if that is not for want of memory, or one item alone is too much.
+        """
+        if size is not None and size < 1:
+            raise ValueError(f"size={size} must be at least 1")
+        answers: list[R] = []
+        start, count = 0, len(items)
+        while start < count:
+            length = self._memory.size(min(size or count, count - start))
+            answer = self._tried(function, items[start : start + length], length)
+            if answer is None:
+                if self._free is not None:
+                    gc.collect()  # frames of the failed call may still hold its memory
+                    self._free()
+                continue
+            answers.append(answer[0])
+            start += length
+        return answers
+
+    def _tried(self, function: Callable[[Any], R], items: Any, length: int) -> tuple[R] | None:
+        """The function's answer; None if memory ran out."""
+        try:
+            answer = function(items)
+        except (MemoryError, RuntimeError) as error:
+            if length == 1 or not is_out_of_memory(error):
+                raise
+            self._memory.ran_out(length)
+            return None
+        self._memory.went_well(length)
+        return (answer,)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception of Python, PyTorch, CuPy, RMM or XLA says that memory ran out.
+
+    Examples:
+        >>> is_out_of_memory(RuntimeError("CUDA error: out of memory")), is_out_of_memory(ValueError("out of memory"))
+        (True, False)
+    """
+    if isinstance(error, MemoryError) or any(kind.__name__ == _CLASS for kind in type(error).__mro__):
+        return True
+    return isinstance(error, RuntimeError) and any(phrase in str(error).lower() for phrase in _PHRASES)

@@ -1,0 +1,274 @@
+"""When to change the allocation of slots, and why: from a snapshot of a run to a decision. Pure and quick.
+
+While a unit that could be known soon is not, everything stands with as few slots as there can be. Then the best of
+these is taken: to stay; to grow into what is idle; to shift in place; to place everything anew. What tears nothing
+down is done when it helps before the end. What tears slots down must also gain more than the estimates are in doubt.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from math import inf, log
+
+from dcurate.execute.allocation import Host, Places, Unit, count_slots
+from dcurate.execute.moves import Change, Move, explain
+from dcurate.execute.room import Room, grow, in_excess, keep
+from dcurate.execute.snapshot import SOON_S, Snapshot
+from dcurate.execute.solve import bound, shortfall, solve, solve_in_place, spread_spare
+
+#: What tears slots down must gain at least this share, and this many standard errors of the estimates.
+LEAST_GAIN, ERRORS = 0.02, 1.0
+#: And it must save at least this share of the time that the move takes.
+FRICTION = 0.25
+#: A gain below this share is none.
+NO_GAIN = 0.002
+#: Slots of cheap units beyond need: this much more, and so much more still for each unit of cv.
+SLACK, SLACK_CV = 1.3, 0.2
+#: An estimate that has moved by less than this share of its error, or this much at all, has not moved.
+MOVED_ERRORS, MOVED = 0.25, 0.005
+#: Seconds to the next look: while figures are awaited, and when all is well.
+SOON_AGAIN_S, LATER_S = 0.5, 5.0
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a decision rested on, to see whether anything has changed since."""
+
+    hosts: tuple[Host, ...]
+    units: tuple[Unit, ...]
+    under_way: frozenset[str]
+    learning: bool
+    at: float
+    ahead_s: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What should stand, and why.
+
+    Attributes:
+        places: how many slots of each unit should stand where, in all.
+        now: source splits a second that the slots can follow that stand or are being set up.
+        expected: likewise of the slots that should.
+        changes: by unit, with the reason.
+        look_again_s: seconds after which to decide again, if nothing happens before.
+        lack: why nothing can be done about units that have no slots; None if all have.
+        basis: what it rests on.
+    """
+
+    places: Places
+    now: float
+    expected: float
+    changes: tuple[Change, ...]
+    look_again_s: float
+    lack: str | None = None
+    basis: Basis | None = field(default=None, repr=False, compare=False)
+
+
+def decide(snapshot: Snapshot, last: Decision | None = None) -> Decision:
+    """What should stand now.
+
+    Args:
+        snapshot: of the run.
+        last: the decision before, so that a moment at which nothing has changed costs nothing.
+
+    Examples:
+        >>> from dcurate.execute.allocation import Place
+        >>> from dcurate.execute.snapshot import Measured
+        >>> read = Measured(Unit("read"), seconds=0.5, samples=50, setup_s=0.0)
+        >>> score = Measured(Unit("score"), seconds=1.0, samples=50, setup_s=4.0)
+        >>> held = Counter({Place("a", "read"): 1, Place("a", "score"): 1})
+        >>> decision = decide(Snapshot((Host("a", cpus=3),), (read, score), held, Counter(), now=100.0))
+        >>> decision.changes[0].reason
+        'score 1 -> 2 slots: bottleneck, +1 splits/s, setup 4 s paid back in 4 s'
+    """
+    basis = _basis(snapshot)
+    if last is not None and _unchanged(snapshot, last, basis):
+        return replace(last, changes=(), look_again_s=_look_again(snapshot, settled=True))
+    move = _begin(snapshot) if snapshot.learning else _best(snapshot)
+    spare = Counter() if snapshot.learning else _spare(snapshot, move)
+    changes = explain(move, spare)
+    lacking = any(not move.counts.get(unit.name) for unit in snapshot.working)
+    return Decision(
+        places=move.after + spare,
+        now=snapshot.splits_a_second(count_slots(snapshot.current)),
+        expected=snapshot.splits_a_second(move.counts),
+        changes=changes,
+        look_again_s=_look_again(snapshot, settled=not changes and not lacking),
+        lack=shortfall(snapshot.working, snapshot.hosts) if lacking else None,
+        basis=basis,
+    )
+
+
+# While units are unknown
+
+
+def _begin(snapshot: Snapshot) -> Move:
+    """What stands, and what is still missing to have every unit at work: no more than that."""
+    counts = count_slots(snapshot.current)
+    capped = tuple(
+        unit
+        if each.finished
+        else replace(unit, most=min(unit.most or counts.get(unit.name, 1), counts.get(unit.name, 1)))
+        for unit, each in zip(snapshot.solvable, snapshot.units, strict=True)
+    )
+    found = solve_in_place(capped, snapshot.hosts, snapshot.current) or solve(capped, snapshot.hosts, snapshot.current)
+    if found is None:
+        return Move(snapshot, snapshot.current)
+    move = Move(snapshot, _restored(snapshot, found.places))
+    return Move(snapshot, snapshot.current) if move.interrupts else move
+
+
+# When all are known
+
+
+def _best(snapshot: Snapshot) -> Move:
+    """The move that does most in the time that is left."""
+    stay = Move(snapshot, snapshot.current)
+    most = bound(snapshot.working, snapshot.hosts)
+    if stay.throughput >= most * (1 - NO_GAIN) and not _misses_fixed(snapshot):
+        return stay
+    best, found = stay, list(_proposals(snapshot, stay, most))
+    for move in [*_growth(snapshot, stay), *(one for one in found if not one.thrown_away)]:
+        if _gain(move, best) > NO_GAIN and _pays(move, best, stay):
+            best = move
+    calm = best
+    for move in found:
+        needed = max(LEAST_GAIN, ERRORS * move.doubt) if move.thrown_away else NO_GAIN
+        if _gain(move, calm) > needed and _gain(move, best) > NO_GAIN and _pays(move, best, stay):
+            best = move
+    return best
+
+
+def _growth(snapshot: Snapshot, stay: Move) -> Iterator[Move]:
+    """Moves that tear nothing down but cheap slots beyond need: cheap units grow, or all do."""
+    excess = in_excess(snapshot.solvable, snapshot.current, stay.throughput)
+    needed: Places = Counter()
+    for place, slots in snapshot.current.items():
+        beyond = min(slots, excess[place.unit]) if snapshot.cheap(place.unit) else 0
+        excess[place.unit] -= beyond
+        needed[place] = slots - beyond
+    for only_cheap in (True, False):
+        room = Room(snapshot.hosts, snapshot.solvable)
+        keep(room, needed)
+        grow(room, snapshot.working, lambda unit, only=only_cheap: not only or snapshot.cheap(unit.name))
+        yield Move(snapshot, keep(room, snapshot.current))
+
+
+def _proposals(snapshot: Snapshot, stay: Move, most: float) -> Iterator[Move]:
+    """What the solver would do: in place, and anew where that promises more."""
+    units, hosts, current = snapshot.solvable, snapshot.hosts, snapshot.current
+    in_place = solve_in_place(units, hosts, current)
+    reached = stay.throughput
+    if in_place is not None:
+        reached = max(reached, in_place.throughput)
+        move = Move(snapshot, _restored(snapshot, in_place.places))
+        if not move.interrupts:
+            yield move
+    if in_place is None or reached < most * (1 - LEAST_GAIN):
+        anew = solve(units, hosts, current)
+        if anew is not None and anew.throughput > reached * (1 + LEAST_GAIN):
+            move = Move(snapshot, _restored(snapshot, anew.places))
+            if not move.interrupts:
+                yield move
+
+
+def _restored(snapshot: Snapshot, places: Places) -> Places:
+    """These places, and what stands now and need not go for them."""
+    room = Room(snapshot.hosts, snapshot.solvable)
+    precious = {place: slots for place, slots in snapshot.current.items() if not snapshot.cheap(place.unit)}
+    return keep(room, places, precious, snapshot.current)
+
+
+def _gain(move: Move, over: Move) -> float:
+    if over.throughput <= 0:
+        return inf if move.throughput > 0 else 0.0
+    return move.throughput / over.throughput - 1
+
+
+def _pays(move: Move, best: Move, stay: Move) -> bool:
+    """Whether more work is done sooner by a move than by the best so far."""
+    snapshot = move.snapshot
+    if best.throughput <= 0:
+        return True
+    if snapshot.work_known:
+        work = 1.0
+    else:
+        ahead = max(snapshot.ahead_s, 0.0 if move.thrown_away else 3 * move.done_in)
+        work = (stay.throughput or best.throughput) * ahead
+    saved = best.seconds_for(work) - move.seconds_for(work)
+    return saved > (FRICTION * move.done_in if move.thrown_away else 0.0)
+
+
+def _misses_fixed(snapshot: Snapshot) -> bool:
+    counts = count_slots(snapshot.current)
+    return any(
+        unit.fixed_per_host is not None or (unit.fixed is not None and counts.get(unit.name, 0) != unit.fixed)
+        for unit in snapshot.working
+    )
+
+
+def _spare(snapshot: Snapshot, move: Move) -> Places:
+    """More slots of cheap units where nothing else can use the room, so that uneven durations do not bite."""
+    places = move.after
+    for each in snapshot.units:
+        if each.cheap and not each.finished and each.known(snapshot.now):
+            slack = SLACK + SLACK_CV * each.cv
+            places = spread_spare(snapshot.solvable, snapshot.hosts, places, slack, {each.name})
+    return places - move.after
+
+
+# Whether to look at all
+
+
+def _basis(snapshot: Snapshot) -> Basis:
+    under_way = frozenset(place.unit for place, slots in snapshot.setting_up.items() if slots)
+    return Basis(snapshot.hosts, snapshot.solvable, under_way, snapshot.learning, snapshot.now, _seconds_left(snapshot))
+
+
+def _seconds_left(snapshot: Snapshot) -> float:
+    if not snapshot.work_known:
+        return snapshot.ahead_s
+    throughput = snapshot.throughput(count_slots(snapshot.current))
+    return 1 / throughput if throughput > 0 else inf
+
+
+def _unchanged(snapshot: Snapshot, last: Decision, new: Basis) -> bool:
+    """Whether nothing has come since the last decision that could change it."""
+    old = last.basis
+    if old is None or last.lack is not None or snapshot.current != last.places:
+        return False
+    if (old.under_way, old.learning, old.hosts) != (new.under_way, new.learning, new.hosts):
+        return False
+    if not (0.8 < (new.ahead_s + 1e-9) / (old.ahead_s + 1e-9) < 1.25):
+        return False
+    return _same_shares(snapshot, old.units, new.units)
+
+
+def _same_shares(snapshot: Snapshot, old: tuple[Unit, ...], new: tuple[Unit, ...]) -> bool:
+    """Whether units take the same shares of the work as before, as far as that can be told."""
+    if len(old) != len(new):
+        return False
+    was, now = (sum(unit.seconds * unit.weight for unit in units) or 1.0 for units in (old, new))
+    for before, after in zip(old, new, strict=True):
+        if replace(before, seconds=0.0, weight=0.0) != replace(after, seconds=0.0, weight=0.0):
+            return False
+        a, b = before.seconds * before.weight / was, after.seconds * after.weight / now
+        if (before.weight > 0) != (after.weight > 0) or (a > 0) != (b > 0):
+            return False
+        if a > 0 and abs(log(b / a)) > max(MOVED, MOVED_ERRORS * snapshot.by_name[after.name].error):
+            return False
+    return True
+
+
+def _look_again(snapshot: Snapshot, settled: bool) -> float:
+    soon = [
+        SOON_S - (snapshot.now - each.first_sample_at)
+        for each in snapshot.units
+        if each.first_sample_at is not None and not each.finished and not each.known(snapshot.now)
+    ]
+    if soon:
+        return min(max(0.01, min(soon)), SOON_AGAIN_S)
+    return LATER_S if settled and not snapshot.learning else SOON_AGAIN_S

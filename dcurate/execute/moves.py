@@ -1,0 +1,165 @@
+"""What it is worth to go from one allocation to another, and how to say so. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+
+from dcurate.execute.allocation import Places, count_slots
+from dcurate.execute.snapshot import Measured, Snapshot
+
+
+@dataclass(frozen=True)
+class Change:
+    """More or fewer slots of a unit, or the same number elsewhere, and why."""
+
+    unit: str
+    before: int
+    after: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Move:
+    """From what stands to another allocation.
+
+    Args:
+        snapshot: of the run.
+        after: how many slots of each unit are to stand where.
+    """
+
+    snapshot: Snapshot
+    after: Places
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Slots of each unit in the end."""
+        return count_slots(self.after)
+
+    @cached_property
+    def throughput(self) -> float:
+        """In the end."""
+        return self.snapshot.throughput(self.counts)
+
+    @cached_property
+    def kept(self) -> Places:
+        """The slots that stay."""
+        return self.snapshot.current & self.after
+
+    @cached_property
+    def dropped(self) -> Counter[str]:
+        """Slots that are torn down, by unit."""
+        return Counter(count_slots(self.snapshot.current - self.kept))
+
+    @cached_property
+    def gained(self) -> Counter[str]:
+        """Slots that are set up, by unit."""
+        return Counter(count_slots(self.after - self.kept))
+
+    @cached_property
+    def thrown_away(self) -> int:
+        """Slots torn down that someone may miss."""
+        return sum(slots for name, slots in self.dropped.items() if not self.snapshot.cheap(name))
+
+    @cached_property
+    def interrupts(self) -> bool:
+        """Whether it takes away slots that are being set up."""
+        under_way = self.snapshot.setting_up & self.snapshot.current
+        return any(
+            self.after[place] < slots for place, slots in under_way.items() if not self.snapshot.cheap(place.unit)
+        )
+
+    @cached_property
+    def meanwhile(self) -> float:
+        """Throughput until it is done."""
+        return self.snapshot.throughput(count_slots(self.kept))
+
+    @cached_property
+    def done_in(self) -> float:
+        """Seconds until it is done: what leaves ends its call, what comes is set up."""
+        by_name = self.snapshot.by_name
+        drains = [by_name[name].estimate * (1 + by_name[name].cv) for name in self.dropped if self.gained]
+        kept = count_slots(self.kept)
+        needed = [
+            by_name[unit.name].setup
+            for unit in self.snapshot.working
+            if self.gained[unit.name] and not unit.rate(kept.get(unit.name, 0)) >= self.throughput
+        ]
+        return max(drains, default=0.0) + max(needed, default=0.0)
+
+    def seconds_for(self, work: float) -> float:
+        """Seconds from now until so much work is done."""
+        first = self.meanwhile * self.done_in
+        if first >= work:
+            return work / self.meanwhile if self.meanwhile > 0 else 0.0
+        return self.done_in + ((work - first) / self.throughput if self.throughput > 0 else inf)
+
+    def paid_back_in(self, base: Move) -> float:
+        """Seconds until as much is done as would have been with another move that is done at once."""
+        gain = self.throughput - base.throughput
+        return self.done_in * (self.throughput - self.meanwhile) / gain if gain > 0 else inf
+
+    @cached_property
+    def doubt(self) -> float:
+        """Relative standard error of the gain: of what is slowest without the move, and of what it tears down."""
+        by_name, current = self.snapshot.by_name, count_slots(self.snapshot.current)
+        slowest = min(self.snapshot.working, key=lambda unit: unit.rate(current.get(unit.name, 0)), default=None)
+        lost = [by_name[name].error for name in self.dropped if not by_name[name].finished]
+        needed = by_name[slowest.name].error if slowest else 0.0
+        return float((needed**2 + max(lost, default=0.0) ** 2) ** 0.5)
+
+
+def explain(move: Move, spare: Places) -> tuple[Change, ...]:
+    """The changes of a move, each with a sentence why.
+
+    Args:
+        spare: slots that were added to it beyond need.
+    """
+    before, after = count_slots(move.snapshot.current), count_slots(move.after + spare)
+    beyond = count_slots(spare)
+    changes = []
+    for each in move.snapshot.units:
+        name = each.name
+        if before.get(name, 0) != after.get(name, 0) or move.dropped[name]:
+            why = _why(move, each, beyond.get(name, 0))
+            told = f"{name} {before.get(name, 0)} -> {after.get(name, 0)} slots: {why}"
+            changes.append(Change(name, before.get(name, 0), after.get(name, 0), told))
+    return tuple(changes)
+
+
+def _why(move: Move, each: Measured, beyond: int) -> str:
+    snapshot, counts = move.snapshot, move.counts
+    stood = count_slots(snapshot.current)
+    before, after = stood.get(each.name, 0), counts.get(each.name, 0)
+    if after < before:
+        if each.finished:
+            return "nothing left to do"
+        takers = [name for name in move.gained if name != each.name and not snapshot.cheap(name)]
+        takers = takers or [name for name in move.gained if name != each.name]
+        return f"gives room to {' and '.join(takers[:3])}" if takers else "its host has less room"
+    if after == before and move.dropped[each.name]:
+        return f"{move.dropped[each.name]} of them elsewhere, so that others fit"
+    if after == before and beyond:
+        return "idle room, so that uneven durations do not hold others up"
+    if not before and not each.known(snapshot.now):
+        return "to learn how long it takes"
+    was, will = snapshot.splits_a_second(stood), snapshot.splits_a_second(counts)
+    stay = Move(snapshot, snapshot.current)
+    slowest = [unit.name for unit in snapshot.working if unit.rate(before) <= stay.throughput * 1.001]
+    if was == 0 or will in (was, inf) or each.name not in slowest:
+        return f"to keep up with {_number(will)} splits/s" if will not in (0, inf) else "wanted so many"
+    if snapshot.work_known:
+        return f"bottleneck of what is left, done in {_seconds(move)} rather than {_seconds(stay)} s"
+    why = f"bottleneck, +{_number(will - was)} splits/s"
+    paid = move.paid_back_in(stay)
+    return why if each.cheap or paid == inf else f"{why}, setup {each.setup:.0f} s paid back in {paid:.0f} s"
+
+
+def _seconds(move: Move) -> str:
+    return f"{move.seconds_for(1.0):,.0f}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"

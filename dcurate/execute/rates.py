@@ -1,0 +1,348 @@
+"""How long an operator takes for an item, how much it makes of one, how long a slot takes to set up. Pure.
+
+Estimates are plain means over everything since the last change: durations with heavy tails need every sample that there
+is, and a drift makes the old ones worthless. So each estimate looks for the moment at which its samples became
+different, and forgets what was before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import expm1, inf, log, sqrt
+
+#: Calls after which the oldest are forgotten in any case, so that a creeping change is followed too.
+MOST_CALLS = 4096
+#: A remembered rate weighs as many samples as this, and is given up after ten times as many real ones.
+PRIOR_WEIGHT = 3.0
+#: Variation that is assumed of an operator that has been seen once, in standard deviations over the mean.
+ASSUMED_CV = 0.5
+#: Few samples of a heavy tail hide it: up to so many, the tail is guessed from the logarithms, but not beyond this cv.
+FEW, MOST_CV = 64, 2.5
+#: Durations below this many seconds are not told apart.
+TICK_S = 1e-6
+
+
+class Sums:
+    """Sums over calls: enough for a mean, its error, and a test against other calls."""
+
+    __slots__ = ("amount", "amount2", "amount_items", "calls", "items", "items2", "mark", "mark2")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.items = self.items2 = self.amount = self.amount2 = self.amount_items = self.mark = self.mark2 = 0.0
+
+    def count(self, items: float, amount: float, mark: float) -> None:
+        """Add one call."""
+        self.calls += 1
+        self.items += items
+        self.items2 += items * items
+        self.amount += amount
+        self.amount2 += amount * amount
+        self.amount_items += amount * items
+        self.mark += mark
+        self.mark2 += mark * mark
+
+    def add(self, other: Sums, sign: int = 1) -> None:
+        """Add the other's sums to these, or take them away with ``sign=-1``."""
+        self.calls += sign * other.calls
+        self.items += sign * other.items
+        self.items2 += sign * other.items2
+        self.amount += sign * other.amount
+        self.amount2 += sign * other.amount2
+        self.amount_items += sign * other.amount_items
+        self.mark += sign * other.mark
+        self.mark2 += sign * other.mark2
+
+    def marks_variance(self) -> float:
+        """Variance of the calls' marks."""
+        return max(0.0, self.mark2 - self.mark * self.mark / self.calls) / max(1, self.calls - 1)
+
+    def mean(self) -> float:
+        """Amount for an item."""
+        return self.amount / self.items
+
+    def cv(self) -> float:
+        """Spread of the calls, such that ``cv / sqrt(calls)`` is the relative standard error of the mean."""
+        mean = self.mean()
+        if mean <= 0 or self.calls < 2:
+            return 0.0
+        rest = self.amount2 - 2 * mean * self.amount_items + mean * mean * self.items2
+        return sqrt(max(0.0, rest) / (self.calls - 1)) * self.calls / self.amount
+
+
+class History:
+    """Calls since their last change, in buckets that are the finer the newer they are.
+
+    The test is that of the likelihood ratio for one shift in the mean of normal marks of unknown variance, at every
+    border between buckets.
+
+    Args:
+        threshold: twice the log likelihood ratio at which a change is believed.
+        least: calls that a change needs after it; one before it will do, so that a slow first call is forgotten.
+        smallest: a shift of the marks that is not worth a change.
+    """
+
+    def __init__(self, threshold: float = 25.0, least: int = 3, smallest: float = 0.05) -> None:
+        self.threshold, self.least, self.smallest = threshold, least, smallest
+        self.changes = 0
+        self._closed = Sums()
+        self._buckets: list[Sums] = []
+        self._open = Sums()
+
+    @property
+    def calls(self) -> int:
+        """Calls since the last change."""
+        return self._closed.calls + self._open.calls
+
+    @property
+    def total(self) -> Sums:
+        """The sums over these calls."""
+        total = Sums()
+        total.add(self._closed)
+        total.add(self._open)
+        return total
+
+    def add(self, items: float, amount: float, mark: float) -> None:
+        """Add a call of so many items, what it took or made for all of them, and the number that is tested."""
+        self._open.count(items, amount, mark)
+        if self._open.calls >= min(16, self._closed.calls // 16):
+            self._buckets.append(self._open)
+            self._closed.add(self._open)
+            self._open = Sums()
+            self._forget()
+
+    def _forget(self) -> None:
+        if len(self._buckets) > 64:
+            self._merge()
+        keep = self._change()
+        self.changes += keep > 0
+        while keep == 0 and self._closed.calls > MOST_CALLS and len(self._buckets) > 1:
+            self._closed.add(self._buckets.pop(0), sign=-1)
+        if keep:
+            self._buckets = self._buckets[-keep:]
+            self._closed = Sums()
+            for bucket in self._buckets:
+                self._closed.add(bucket)
+
+    def _change(self) -> int:
+        """How many of the newest buckets came after a change; 0 if there was none."""
+        total, best, keep = self._closed, self.threshold, 0
+        recent, mark, mark2 = 0, 0.0, 0.0
+        for count, bucket in enumerate(reversed(self._buckets), 1):
+            recent, mark, mark2 = recent + bucket.calls, mark + bucket.mark, mark2 + bucket.mark2
+            before = total.calls - recent
+            if before < 1:
+                break
+            if recent < self.least:
+                continue
+            shift = mark / recent - (total.mark - mark) / before
+            if abs(shift) < self.smallest:
+                continue
+            within = total.mark2 - mark * mark / recent - (total.mark - mark) ** 2 / before
+            within = max(within, total.calls * (self.smallest / 2) ** 2)
+            ratio = total.calls * log(1 + shift * shift * recent * before / total.calls / within)
+            if ratio > best:
+                best, keep = ratio, count
+        return keep
+
+    def _merge(self) -> None:
+        """Join neighbours: a bucket may hold a quarter as many calls as all newer ones together."""
+        merged: list[Sums] = []
+        newer = 0
+        for bucket in reversed(self._buckets):
+            if merged and merged[-1].calls + bucket.calls <= (newer - merged[-1].calls) / 4:
+                merged[-1].add(bucket)
+            else:
+                merged.append(bucket)
+            newer += bucket.calls
+        self._buckets = merged[::-1]
+
+
+class Rate:
+    """Service time of an operator: seconds that one slot spends on one item.
+
+    A rate of earlier runs may be given. It counts as a few samples, and is dropped once there are enough real ones,
+    or as soon as they contradict it.
+
+    Args:
+        prior: seconds an item of earlier runs.
+        prior_cv: their standard deviation over the mean.
+
+    Examples:
+        >>> rate = Rate()
+        >>> rate.seconds is None
+        True
+        >>> rate.took(1.5, items=3)
+        >>> for _ in range(39): rate.took(0.5)
+        >>> rate.seconds, rate.samples
+        (0.5, 40)
+        >>> for _ in range(8): rate.took(2.0)
+        >>> rate.seconds, rate.samples, rate.changes > 0
+        (2.0, 8, True)
+    """
+
+    def __init__(self, prior: float | None = None, prior_cv: float = ASSUMED_CV) -> None:
+        self._history = History()
+        self._prior = prior
+        self._prior_cv = prior_cv
+
+    def took(self, seconds: float, items: int = 1) -> None:
+        """Learn from a call of so many items that took so many seconds in its slot, without any waiting."""
+        each = max(seconds / items, TICK_S)
+        self._history.add(items, each * items, log(each))
+        if self._prior is not None and self._outdated(self._prior):
+            self._prior = None
+
+    @property
+    def samples(self) -> int:
+        """Calls since the last change; remembered ones do not count."""
+        return self._history.calls
+
+    @property
+    def changes(self) -> int:
+        """How often the rate has changed."""
+        return self._history.changes
+
+    @property
+    def remembered(self) -> bool:
+        """Whether a rate of earlier runs still counts."""
+        return self._prior is not None
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds an item; None if nothing is known."""
+        total = self._history.total
+        if self._prior is None:
+            return total.mean() if total.calls else None
+        own = total.calls * total.mean() if total.calls else 0.0
+        return (PRIOR_WEIGHT * self._prior + own) / (PRIOR_WEIGHT + total.calls)
+
+    @property
+    def cv(self) -> float:
+        """Standard deviation over the mean. Of few samples it is a cautious guess, since they hide a heavy tail."""
+        total = self._history.total
+        if not total.calls:
+            return self._prior_cv
+        spread = total.cv()
+        if total.calls < FEW:
+            by_logarithms = sqrt(expm1(min(total.marks_variance(), log(1 + MOST_CV**2))))
+            spread = max(spread, by_logarithms)
+        assumed = self._prior_cv if self._prior is not None else ASSUMED_CV
+        return sqrt((assumed**2 + spread**2 * total.calls) / (1 + total.calls))
+
+    @property
+    def error(self) -> float:
+        """Relative standard error of `seconds`; infinite if nothing is known."""
+        weight = self.samples + (PRIOR_WEIGHT if self._prior is not None else 0)
+        return self.cv / sqrt(weight) if weight else inf
+
+    def with_running(self, elapsed: Iterable[float]) -> float | None:
+        """Seconds an item, given for how long the calls that have not ended yet have run.
+
+        What has ended early was short: after ten mean durations of cv 2.5 the plain mean is 30 % too low. Calls that
+        have run longer than the mean are counted with the time that they took so far, which halves that.
+
+        Examples:
+            >>> rate = Rate()
+            >>> for _ in range(3): rate.took(1.0)
+            >>> rate.with_running([0.5, 6.0])
+            2.25
+        """
+        mean = self.seconds
+        if mean is None:
+            return None
+        calls = self.samples + (PRIOR_WEIGHT if self._prior is not None else 0.0)
+        each = self._history.total.items / self.samples if self.samples else 1.0
+        taken = calls * mean
+        for longer in sorted((seconds / each for seconds in elapsed), reverse=True):
+            if longer <= taken / calls:
+                break
+            taken, calls = taken + longer, calls + 1
+        return taken / calls
+
+    def _outdated(self, prior: float) -> bool:
+        total = self._history.total
+        if total.calls >= 10 * PRIOR_WEIGHT:
+            return True
+        error = max(self.cv / sqrt(total.calls), 0.05)
+        return total.calls >= 3 and abs(log(total.mean() / max(prior, TICK_S))) > 3 * error
+
+
+class Ratio:
+    """Items that an operator makes of one: more than 1 where it fans out, less where it filters.
+
+    It counts ended calls only, so it is right while the pipeline fills. Weights of operators further down are
+    products of these.
+
+    Args:
+        prior: the ratio of earlier runs, counted like a few samples.
+
+    Examples:
+        >>> ratio = Ratio()
+        >>> ratio.value
+        1.0
+        >>> ratio.made(inputs=4, outputs=1)
+        >>> ratio.value
+        0.25
+    """
+
+    def __init__(self, prior: float | None = None) -> None:
+        self._history = History(threshold=36.0, least=20, smallest=0.02)
+        self._prior = prior
+
+    def made(self, inputs: int, outputs: int) -> None:
+        """Learn from a call that made so many items of so many."""
+        self._history.add(inputs, outputs, outputs / inputs)
+        if self.samples >= 10 * PRIOR_WEIGHT:
+            self._prior = None
+
+    @property
+    def samples(self) -> int:
+        """Calls since the last change."""
+        return self._history.calls
+
+    @property
+    def value(self) -> float:
+        """Outputs for an input; 1 if nothing is known."""
+        total = self._history.total
+        if not total.calls:
+            return 1.0 if self._prior is None else self._prior
+        if self._prior is None:
+            return total.mean()
+        return (PRIOR_WEIGHT * self._prior + total.calls * total.mean()) / (PRIOR_WEIGHT + total.calls)
+
+    @property
+    def error(self) -> float:
+        """Relative standard error of `value`; 0 while every call has made the same."""
+        total = self._history.total
+        return total.cv() / sqrt(total.calls) if total.calls else 0.0
+
+
+class Setup:
+    """Seconds that it takes to set a slot up.
+
+    Args:
+        prior: of earlier runs; counts until the first has been seen.
+
+    Examples:
+        >>> setup = Setup(prior=60.0)
+        >>> setup.seconds
+        60.0
+        >>> setup.took(40.0); setup.took(20.0); setup.seconds
+        30.0
+    """
+
+    def __init__(self, prior: float | None = None) -> None:
+        self._prior = prior
+        self._sum = 0.0
+        self.samples = 0
+
+    def took(self, seconds: float) -> None:
+        """Learn from a slot that was set up in so many seconds."""
+        self._sum += seconds
+        self.samples += 1
+
+    @property
+    def seconds(self) -> float | None:
+        """The mean; None if nothing is known."""
+        return self._sum / self.samples if self.samples else self._prior

@@ -1,0 +1,166 @@
+"""What is free on hosts while slots are laid down one after the other. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heapify, heapreplace
+
+from dcurate.execute.allocation import Host, Place, Places, Unit, count_slots
+
+#: Amounts that differ by less than this are equal.
+TINY = 1e-9
+
+
+class _Card:
+    """What is free of a card."""
+
+    __slots__ = ("known", "memory", "name", "seats", "share")
+
+    def __init__(self, name: str, memory: float, seats: int) -> None:
+        self.name, self.memory, self.seats = name, memory, seats
+        self.share, self.known = 1.0, memory > 0
+
+
+class _Free:
+    """What is free of a host."""
+
+    __slots__ = ("cards", "cpus", "seats")
+
+    def __init__(self, host: Host) -> None:
+        self.cpus, self.seats = host.cpus, host.seats
+        self.cards = {card.name: _Card(card.name, card.memory, card.seats) for card in host.cards}
+
+
+class Room:
+    """What is free on hosts. A slot on several cards has its seat on the first of them.
+
+    Examples:
+        >>> room = Room([Host("a", cpus=2)], [Unit("read")])
+        >>> room.take(Place("a", "read"), 3)
+        2
+        >>> room.taken
+        Counter({Place(host='a', unit='read', cards=()): 2})
+    """
+
+    def __init__(self, hosts: Iterable[Host], units: Iterable[Unit]) -> None:
+        self.units = {unit.name: unit for unit in units}
+        self.taken: Places = Counter()
+        self.counts: Counter[str] = Counter()
+        self._hosts = {host.name: _Free(host) for host in hosts}
+        self._names = list(self._hosts)
+        self._next = dict.fromkeys(self.units, 0)
+
+    def take(self, place: Place, slots: int = 1) -> int:
+        """Lay down up to so many slots at a place; how many fitted."""
+        host, unit = self._hosts.get(place.host), self.units.get(place.unit)
+        if host is None or unit is None or any(name not in host.cards for name in place.cards):
+            return 0
+        cards = [host.cards[name] for name in place.cards]
+        if unit.on_gpu != bool(cards):
+            return 0
+        count = min(slots, _fitting(host, cards, unit))
+        if count > 0:
+            self._lay(host, cards, place, unit, count)
+        return max(0, count)
+
+    def add(self, name: str) -> bool:
+        """Lay down one more slot of a unit, wherever it fits; whether it does anywhere."""
+        unit = self.units[name]
+        if self.counts[name] >= _most(unit):
+            return False
+        while self._next[name] < len(self._names):
+            where = self._names[self._next[name]]
+            host = self._hosts[where]
+            cards = _choose(host, unit)
+            if cards is not None and _fitting(host, cards, unit) > 0:
+                self._lay(host, cards, Place(where, name, tuple(card.name for card in cards)), unit, 1)
+                return True
+            self._next[name] += 1
+        return False
+
+    def _lay(self, host: _Free, cards: Sequence[_Card], place: Place, unit: Unit, count: int) -> None:
+        host.cpus -= unit.cpus * count
+        if not cards:
+            host.seats -= count
+        else:
+            cards[0].seats -= count
+        for card in cards:
+            card.share -= _share(unit) * count
+            card.memory -= unit.gpu_memory / len(cards) * count
+        self.taken[place] += count
+        self.counts[place.unit] += count
+
+
+def keep(room: Room, *groups: Mapping[Place, int]) -> Places:
+    """Fill each place up to so many slots as far as they fit, the first group first; returns all that is there then."""
+    for group in groups:
+        for place, slots in group.items():
+            if slots > room.taken[place]:
+                room.take(place, slots - room.taken[place])
+    return +room.taken
+
+
+def grow(room: Room, working: Sequence[Unit], may: Callable[[Unit], bool]) -> Places:
+    """Give what is free to the slowest unit, again and again, until that one cannot have more.
+
+    Args:
+        working: the units that count.
+        may: whether a unit may be given slots.
+    """
+    heap = [(unit.rate(room.counts[unit.name]), number) for number, unit in enumerate(working)]
+    heapify(heap)
+    while heap and heap[0][0] < float("inf"):
+        unit = working[heap[0][1]]
+        if not may(unit) or not room.add(unit.name):
+            break
+        heapreplace(heap, (unit.rate(room.counts[unit.name]), heap[0][1]))
+    return +room.taken
+
+
+def in_excess(units: Iterable[Unit], places: Mapping[Place, int], throughput: float) -> Counter[str]:
+    """How many slots of each unit are not needed for a throughput.
+
+    Examples:
+        >>> in_excess([Unit("read", seconds=0.5)], {Place("a", "read"): 5}, throughput=4.0)
+        Counter({'read': 3})
+    """
+    counts = count_slots(places)
+    excess: Counter[str] = Counter()
+    for unit in units:
+        needed = max(1, -int(-throughput * unit.seconds * unit.weight * (1 - TINY) // 1)) if throughput > 0 else 1
+        excess[unit.name] = max(0, counts.get(unit.name, 0) - needed)
+    return +excess
+
+
+def _share(unit: Unit) -> float:
+    """What a slot takes of each of its cards."""
+    return min(1.0, unit.gpus)
+
+
+def _most(unit: Unit) -> float:
+    return min(limit for limit in (unit.fixed, unit.most, float("inf")) if limit is not None)
+
+
+def _fitting(host: _Free, cards: Sequence[_Card], unit: Unit) -> int:
+    """How many slots of a unit fit on a host, on these cards if it has cards."""
+    limits = [float(host.seats if not cards else cards[0].seats)]
+    if unit.cpus > 0:
+        limits.append((host.cpus + TINY) / unit.cpus)
+    for card in cards:
+        if _share(unit) > 0:
+            limits.append((card.share + TINY) / _share(unit))
+        if unit.gpu_memory > 0 and card.known:
+            limits.append(card.memory * (1 + TINY) * len(cards) / unit.gpu_memory)
+    return int(min(limits))
+
+
+def _choose(host: _Free, unit: Unit) -> list[_Card] | None:
+    """The cards for one more slot: of those with room, the fullest; None if there are not enough."""
+    if not unit.on_gpu:
+        return []
+    number = max(1, round(unit.gpus))
+    able = [card for card in host.cards.values() if card.seats > 0 and card.share + TINY >= _share(unit)]
+    able = [card for card in able if not card.known or card.memory * (1 + TINY) >= unit.gpu_memory / number]
+    able.sort(key=lambda card: (card.share, card.memory))
+    return able[:number] if len(able) >= number else None

@@ -1,0 +1,50 @@
+"""Workers that come as jobs of several processes each, as a batch system starts them: what dask-jobqueue does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from distributed.deploy.spec import ProcessInterface
+
+from tests.conftest import ROOT
+
+
+class Job(ProcessInterface):
+    """A ``dask worker`` command of two processes; the first submission of a job named in ``refused`` fails.
+
+    Args:
+        scheduler: its address.
+        name: of the job; its workers are called after it.
+        folder: where logs and the marks of refusals are written.
+        refused: names of jobs.
+    """
+
+    def __init__(self, scheduler: str, name: str, folder: str, refused: tuple[str, ...] = (), **_: Any) -> None:
+        super().__init__(scheduler=scheduler, name=name)
+        self.scheduler = scheduler
+        self.name = name
+        self.folder = Path(folder)
+        self.refused = refused
+        self.process: subprocess.Popen[bytes] | None = None
+
+    async def start(self) -> None:
+        mark = self.folder / f"{self.name}.refused"
+        if self.name in self.refused and not mark.exists():
+            mark.touch()
+            raise RuntimeError(f"the queue takes no job {self.name}")
+        options = ["--name", self.name, "--nworkers", "2", "--nthreads", "1", "--no-dashboard"]
+        command = [sys.executable, "-m", "dask", "worker", self.scheduler, *options]
+        with (self.folder / f"{self.name}.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "--local-directory", str(self.folder)], stdout=log, stderr=log, cwd=ROOT
+            )
+        await super().start()
+
+    async def close(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(20)
+        await super().close()
