@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dcurate.cluster.attach import AttachedCluster as AttachedCluster
+    from dcurate.cluster.kinds import ElasticCluster as ElasticCluster
+    from dcurate.cluster.kinds import adapt_kinds as adapt_kinds
     from dcurate.cluster.local import LocalCluster as LocalCluster
+    from dcurate.cluster.shape import Shape as Shape
+    from dcurate.cluster.supply import Kind as Kind
     from dcurate.core.batch import Batch as Batch
     from dcurate.core.batch import BatchKey as BatchKey
     from dcurate.core.batch import FileGroup as FileGroup
@@ -76,6 +80,8 @@ __version__ = "0.1.0"
 _HOME = {
     "AddId": "dcurate.text.ids",
     "AttachedCluster": "dcurate.cluster.attach",
+    "ElasticCluster": "dcurate.cluster.kinds",
+    "adapt_kinds": "dcurate.cluster.kinds",
     "Batch": "dcurate.core.batch",
     "BatchKey": "dcurate.core.batch",
     "BulletsFilter": "dcurate.text.filters.lines",
@@ -94,6 +100,8 @@ _HOME = {
     "JsonlWriter": "dcurate.io.jsonl",
     "LineRemover": "dcurate.text.modifiers",
     "LocalCluster": "dcurate.cluster.local",
+    "Shape": "dcurate.cluster.shape",
+    "Kind": "dcurate.cluster.supply",
     "LongWordFilter": "dcurate.text.filters.words",
     "MarkdownRemover": "dcurate.text.modifiers",
     "MeanWordLengthFilter": "dcurate.text.filters.words",

@@ -277,7 +277,7 @@ class ElasticCluster(Cluster):
         refuse_inside_a_worker()
         stack.enter_context(dask.config.set(DASK_SETTINGS))
         workers = {
-            f"{name}-{number}": kind.spec(number)
+            f"{name}-{number}": kind.spec(name, number)
             for name, kind in self.kinds.items()
             for number in range(kind.shape.minimum)
         }

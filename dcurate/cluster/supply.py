@@ -11,7 +11,7 @@ from typing import Any
 import dask
 from dask.system import CPU_COUNT
 from dask.utils import parse_timedelta
-from distributed import SpecCluster, Status
+from distributed import Nanny, SpecCluster, Status
 
 from dcurate.cluster.nannies import GPU_THREADS, Spec, cpu_worker, simulated_gpu_worker
 from dcurate.cluster.shape import Shape
@@ -26,7 +26,8 @@ class Kind:
         shape: what one of them brings, and how many there may be.
         worker: class and options, as Dask's `SpecCluster` takes them: ``{"cls": Nanny, "options": {...}}``; or a
             function that gives them for the number of a worker, which is less than the maximum. For jobs of several
-            worker processes it says ``"group"``, too, as `SpecCluster` has it.
+            worker processes it says ``"group"``, too, as `SpecCluster` has it. Workers must announce the kind by the
+            name that it has in the cluster (``--kind NAME``); those whose class is `Nanny` are told it.
 
     Examples:
         >>> Kind.cpus_here(maximum=4).shape.seats
@@ -36,9 +37,13 @@ class Kind:
     shape: Shape
     worker: Mapping[str, Any] | Callable[[int], Mapping[str, Any]]
 
-    def spec(self, number: int) -> Spec:
-        """The class and options of a worker."""
-        return dict(self.worker(number) if callable(self.worker) else self.worker)
+    def spec(self, name: str, number: int) -> Spec:
+        """The class and options of a worker of this kind, under the name that it has in a cluster."""
+        spec = dict(self.worker(number) if callable(self.worker) else self.worker)
+        if spec["cls"] is Nanny:
+            options = dict(spec.get("options", {}))
+            spec["options"] = {**options, "env": {**options.get("env", {}), "DCURATE_KIND": name}}
+        return spec
 
     @classmethod
     def cpus_here(cls, maximum: int = CPU_COUNT, minimum: int = 0, memory_limit: int | None = None) -> Kind:
@@ -104,7 +109,7 @@ class SpecSupply(Supply):
     async def start(self, number: int) -> None:
         free = [one for one in range(self.shape.maximum) if f"{self.name}-{one}" not in self.cluster.worker_spec]
         for one in free[:number]:
-            self.cluster.worker_spec[f"{self.name}-{one}"] = self.kind.spec(one)
+            self.cluster.worker_spec[f"{self.name}-{one}"] = self.kind.spec(self.name, one)
         await self.cluster._correct_state()
 
     async def end(self, entries: Sequence[Any]) -> None:

@@ -107,6 +107,14 @@ class WorkerRecycled(Event):
 
 
 @dataclass(frozen=True)
+class CallHung(Event):
+    """A call took longer than its stage's ``timeout_s`` and its process was ended; ``trace`` says where it stood."""
+
+    doing: str
+    trace: str
+
+
+@dataclass(frozen=True)
 class TaskDone(Event):
     """An operator has processed a batch (or a few, where its batch size is above one)."""
 

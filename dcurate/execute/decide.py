@@ -10,22 +10,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import inf, log
 
 from dcurate.execute.allocation import Host, Places, Unit, count_slots
-from dcurate.execute.moves import Change, Move, explain
+from dcurate.execute.moves import LEAST_GAIN, Change, Move, explain
 from dcurate.execute.room import Room, grow, in_excess, keep
 from dcurate.execute.snapshot import SOON_S, Snapshot
 from dcurate.execute.solve import bound, shortfall, solve, solve_in_place, spread_spare
 
-#: What tears slots down must gain at least this share, and this many standard errors of the estimates.
-LEAST_GAIN, ERRORS = 0.02, 1.0
-#: And it must save at least this share of the time that the move takes.
+#: A bold move must save at least this share of the time that it takes.
 FRICTION = 0.25
 #: A gain below this share is none.
 NO_GAIN = 0.002
-#: Slots of cheap units beyond need: this much more, and so much more still for each unit of cv.
-SLACK, SLACK_CV = 1.3, 0.2
+#: What cheap units may have if nobody else needs it, over need: up to a cv of so much, and beyond.
+SLACK, UNEVEN, SLACK_UNEVEN = 1.3, 1.0, 1.8
 #: An estimate that has moved by less than this share of its error, or this much at all, has not moved.
 MOVED_ERRORS, MOVED = 0.25, 0.005
 #: Seconds to the next look: while figures are awaited, and when all is well.
@@ -130,31 +129,34 @@ def _best(snapshot: Snapshot) -> Move:
     most = bound(snapshot.working, snapshot.hosts)
     if stay.throughput >= most * (1 - NO_GAIN) and not _misses_fixed(snapshot):
         return stay
-    best, found = stay, list(_proposals(snapshot, stay, most))
-    for move in [*_growth(snapshot, stay), *(one for one in found if not one.thrown_away)]:
-        if _gain(move, best) > NO_GAIN and _pays(move, best, stay):
+    best, moves = stay, list(_proposals(snapshot, stay, most))
+    if not moves or moves[0].bold:
+        moves += _growth(snapshot, stay)
+    for move in moves:
+        if not move.bold and _gain(move, best) > NO_GAIN and _pays(move, best, stay):
             best = move
     calm = best
-    for move in found:
-        needed = max(LEAST_GAIN, ERRORS * move.doubt) if move.thrown_away else NO_GAIN
-        if _gain(move, calm) > needed and _gain(move, best) > NO_GAIN and _pays(move, best, stay):
+    for move in moves:
+        if move.bold and _gain(move, calm) > max(LEAST_GAIN, move.doubt) and _pays(move, best, stay):
             best = move
     return best
 
 
 def _growth(snapshot: Snapshot, stay: Move) -> Iterator[Move]:
     """Moves that tear nothing down but cheap slots beyond need: cheap units grow, or all do."""
-    excess = in_excess(snapshot.solvable, snapshot.current, stay.throughput)
+    excess = in_excess(snapshot.solvable, snapshot.current, stay.throughput * (1 + max(LEAST_GAIN, stay.doubt)))
     needed: Places = Counter()
     for place, slots in snapshot.current.items():
         beyond = min(slots, excess[place.unit]) if snapshot.cheap(place.unit) else 0
         excess[place.unit] -= beyond
         needed[place] = slots - beyond
-    for only_cheap in (True, False):
+    cheap = {unit.name for unit in snapshot.working if snapshot.cheap(unit.name)}
+    dear = {unit.name for unit in snapshot.working} - cheap
+    for may_grow in (cheap, cheap | dear) if cheap and dear else (cheap | dear,):
         room = Room(snapshot.hosts, snapshot.solvable)
-        keep(room, needed)
-        grow(room, snapshot.working, lambda unit, only=only_cheap: not only or snapshot.cheap(unit.name))
-        yield Move(snapshot, keep(room, snapshot.current))
+        before = keep(room, needed)
+        if grow(room, snapshot.working, may_grow) != before:
+            yield Move(snapshot, keep(room, snapshot.current))
 
 
 def _proposals(snapshot: Snapshot, stay: Move, most: float) -> Iterator[Move]:
@@ -177,6 +179,8 @@ def _proposals(snapshot: Snapshot, stay: Move, most: float) -> Iterator[Move]:
 
 def _restored(snapshot: Snapshot, places: Places) -> Places:
     """These places, and what stands now and need not go for them."""
+    if not snapshot.current - places:
+        return places
     room = Room(snapshot.hosts, snapshot.solvable)
     precious = {place: slots for place, slots in snapshot.current.items() if not snapshot.cheap(place.unit)}
     return keep(room, places, precious, snapshot.current)
@@ -196,10 +200,10 @@ def _pays(move: Move, best: Move, stay: Move) -> bool:
     if snapshot.work_known:
         work = 1.0
     else:
-        ahead = max(snapshot.ahead_s, 0.0 if move.thrown_away else 3 * move.done_in)
+        ahead = max(snapshot.ahead_s, 0.0 if move.bold else 3 * move.done_in)
         work = (stay.throughput or best.throughput) * ahead
     saved = best.seconds_for(work) - move.seconds_for(work)
-    return saved > (FRICTION * move.done_in if move.thrown_away else 0.0)
+    return saved > (FRICTION * move.done_in if move.bold else 0.0)
 
 
 def _misses_fixed(snapshot: Snapshot) -> bool:
@@ -212,11 +216,15 @@ def _misses_fixed(snapshot: Snapshot) -> bool:
 
 def _spare(snapshot: Snapshot, move: Move) -> Places:
     """More slots of cheap units where nothing else can use the room, so that uneven durations do not bite."""
+    counts = move.counts
+    enough: dict[float, list[str]] = {}
+    for each, unit in zip(snapshot.units, snapshot.solvable, strict=True):
+        slack = SLACK if each.cv < UNEVEN else SLACK_UNEVEN
+        if each.cheap and each.known(snapshot.now) and unit.rate(counts.get(each.name, 0)) < slack * move.throughput:
+            enough.setdefault(slack, []).append(each.name)
     places = move.after
-    for each in snapshot.units:
-        if each.cheap and not each.finished and each.known(snapshot.now):
-            slack = SLACK + SLACK_CV * each.cv
-            places = spread_spare(snapshot.solvable, snapshot.hosts, places, slack, {each.name})
+    for slack, names in enough.items():
+        places = spread_spare(snapshot.solvable, snapshot.hosts, places, slack, names)
     return places - move.after
 
 
@@ -238,7 +246,7 @@ def _seconds_left(snapshot: Snapshot) -> float:
 def _unchanged(snapshot: Snapshot, last: Decision, new: Basis) -> bool:
     """Whether nothing has come since the last decision that could change it."""
     old = last.basis
-    if old is None or last.lack is not None or snapshot.current != last.places:
+    if old is None or last.lack is not None or snapshot.asked != last.places:
         return False
     if (old.under_way, old.learning, old.hosts) != (new.under_way, new.learning, new.hosts):
         return False

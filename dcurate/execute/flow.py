@@ -179,6 +179,11 @@ class Flow:
         return instructions
 
     @property
+    def operators_running(self) -> int:
+        """How many operators have calls under way."""
+        return sum(bool(stage.running) for stage in self.operators)
+
+    @property
     def done(self) -> bool:
         """Whether everything that the source has is finished."""
         return self.exhausted and not self._live

@@ -10,7 +10,7 @@ from typing import Any
 
 from dcurate.cluster.shape import Shape
 from dcurate.errors import ResourceError
-from dcurate.execute.allocation import Place, Places, count_slots
+from dcurate.execute.allocation import Host, Place, Places, count_slots
 from dcurate.execute.decide import Decision, decide
 from dcurate.execute.demand import Demand, Group, WorkerView, group, hosts_of
 from dcurate.execute.elastic import Standing, wanted, workers_at
@@ -19,6 +19,9 @@ from dcurate.execute.rates import Setup
 from dcurate.execute.room import Room, keep
 from dcurate.execute.seating import Seating, seat
 from dcurate.execute.snapshot import Measured, Snapshot
+
+#: A slot that has been set up for so many seconds takes long to set up.
+LONG_SETUP_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Governor:
         self.look_again_s = 1.0
         self.snapshot: Snapshot | None = None
         self._last: Decision | None = None
+        self._asked: dict[str, float] = {}
         self._began: float | None = None
         self._figures: dict[str, Mapping[str, Any]] = {}
         self._first: dict[str, float] = {}
@@ -89,32 +93,53 @@ class Governor:
         self.look_again_s = self._last.look_again_s
         places, changes = self._last.places, self._last.changes
         if self.snapshot.learning:
-            places, changes = self._without_rivals(groups, self.snapshot, places, changes)
+            places, changes = self._with_idle(groups, self.snapshot, places, changes)
         return Enactment(seat(groups, views, places, asked), changes)
 
-    def _without_rivals(
+    def _with_idle(
         self, groups: Sequence[Group], snapshot: Snapshot, places: Places, changes: tuple[Change, ...]
     ) -> tuple[Places, tuple[Change, ...]]:
-        """While rates are not known yet, what nobody else asks for goes to those that could use it at once.
+        """While rates are not known yet, use what would stand idle, where that costs nobody anything.
 
-        These are light CPU operators, whose slots cost nothing, and an operator that has its sort of worker to itself.
+        An operator that has its sort of worker to itself takes all of it. So does the last GPU operator that is still
+        being set up when all others are ready: it will be the last to be known, most likely as its model is the
+        largest, and if it turns out to need fewer slots, the others could not have been given them any sooner.
+        Light CPU operators take the cores that no GPU slot could need.
         """
         room = Room(snapshot.hosts, (each.unit for each in snapshot.units))
-        before, filled = count_slots(snapshot.current), keep(room, places)
-        told = {change.unit: change for change in changes}
+        before, told = count_slots(snapshot.current), {change.unit: change for change in changes}
+        keep(room, places)
+        spare_cpus = sum(_idle_cpus(host, snapshot) for host in snapshot.hosts)
         for each, measured in zip(groups, snapshot.units, strict=True):
-            rivals = [other for other in snapshot.units if other.unit.on_gpu == measured.unit.on_gpu]
-            light = all(member.light for member in each.members)
-            if measured.finished or not (light or sum(not other.finished for other in rivals) == 1):
+            reason = self._claim(each, measured, snapshot)
+            if not reason:
                 continue
-            while room.add(each.name):
+            light = not measured.unit.on_gpu
+            while not (light and room.counts[each.name] >= max(1, spare_cpus)) and room.add(each.name):
                 pass
-            filled = +room.taken
-            after = count_slots(filled).get(each.name, 0)
-            if after != before.get(each.name, 0):
-                reason = f"{each.name} {before.get(each.name, 0)} -> {after} slots: nobody else needs the room"
-                told[each.name] = Change(each.name, before.get(each.name, 0), after, reason)
-        return filled, tuple(told.values())
+            slots = room.counts[each.name]
+            if slots != before.get(each.name, 0):
+                sentence = f"{each.name} {before.get(each.name, 0)} -> {slots} slots: {reason}"
+                told[each.name] = Change(each.name, before.get(each.name, 0), slots, sentence)
+        return +room.taken, tuple(told.values())
+
+    def _claim(self, each: Group, measured: Measured, snapshot: Snapshot) -> str:
+        """Why a group may take what is idle; empty if it may not."""
+        rivals = [
+            other
+            for other in snapshot.units
+            if other is not measured and other.unit.on_gpu == measured.unit.on_gpu and not other.finished
+        ]
+        if measured.finished:
+            return ""
+        if not rivals or all(member.light for member in each.members):
+            return "nobody else needs the room"
+        ready, coming = count_slots(snapshot.held), count_slots(snapshot.setting_up)
+        since = self._asked.setdefault(each.name, snapshot.now) if coming.get(each.name) else snapshot.now
+        last = not ready.get(each.name) and all(ready.get(other.name) for other in rivals)
+        if measured.unit.on_gpu and last and snapshot.now - since >= LONG_SETUP_S:
+            return "idle cards, and it takes longest to set up"
+        return ""
 
     def wanted(self, shapes: Mapping[str, Shape], views: Sequence[WorkerView]) -> dict[str, int]:
         """How many workers of each kind would serve the run best, of a cluster that can have more or fewer.
@@ -192,6 +217,12 @@ class Governor:
             left[demand.operator] = coming + one["waiting"] + one["running"]
             coming = left[demand.operator] * one["ratio"]
         return left
+
+
+def _idle_cpus(host: Host, snapshot: Snapshot) -> int:
+    """Cores of a host that are left if every card took as many as a GPU slot may ask for."""
+    most = max((each.unit.cpus for each in snapshot.units if each.unit.on_gpu and not each.finished), default=0.0)
+    return max(0, min(host.seats, int(host.cpus - most * len(host.cards))))
 
 
 def _joint_cv(cvs: Sequence[float], shares: Sequence[float]) -> float:

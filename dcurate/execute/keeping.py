@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dcurate.execute.allocation import Place, Places, Unit
 from dcurate.execute.packing import (
+    PLENTY,
     Bin,
     Bins,
     CardFill,
+    Filling,
+    Item,
     Layout,
     Member,
     Model,
@@ -19,16 +22,17 @@ from dcurate.execute.packing import (
     places_on,
     total,
 )
-from dcurate.execute.search import WAYS, Packer
+from dcurate.execute.search import Packer
+from dcurate.execute.ways import WAYS
 
-#: Kinds of hosts that are looked at for slots to drop, and how much work that is, see `dcurate.execute.search.EFFORT`.
-LOOKED_AT, PLAN_EFFORT = 64, 50
+#: Kinds of hosts that are looked at for slots to drop, for one slot and for one question.
+LOOKED_AT, LOOKS = 64, 500
 
 
 class Spot(NamedTuple):
     """Where on a host some slots of an item stand: on a card, on several whole ones, or on its CPUs."""
 
-    index: int
+    unit: int
     card: int | None
     wide: tuple[int, ...]
     slots: int
@@ -87,7 +91,7 @@ def stand(bins: Bins, units: Sequence[Unit], kinds: Sequence[Model], current: Ma
 
 def as_model(bins: Bins, one: Bin, model: Model) -> Bin:
     """A bin as one of another model that has the same resources."""
-    return bins.make(model, one.cpus, one.seats, one.cards, one.held, one.wide)
+    return bins.make(one.filling._replace(model=model))
 
 
 def _filled(
@@ -97,46 +101,52 @@ def _filled(
     number = {name: position for position, name in enumerate(cards)}
     cpus, seats, held, fills = one.cpus, one.seats, one.held, list(one.cards)
     wide: list[tuple[int, tuple[int, ...]]] = []
-    for index, names, count in slots:
-        item = bins.items[index]
+    for unit, names, count in slots:
+        item = bins.items[unit]
         taken = tuple(number[name] for name in names if name in number)
-        slots_here = min(count, cpus // item.cpus if item.cpus else count)
         if len(taken) != max(item.wide, int(item.on_card)) or len(set(taken)) != len(names):
             continue
+        fits = min(count, cpus // item.cpus if item.cpus else count)
         if item.wide:
-            if slots_here < 1 or fills[taken[0]].seats < 1 or not all(fills[c].free_for(item) for c in taken):
-                continue
-            slots_here = 1
-            wide.append((index, taken))
-            for card in taken:
-                fills[card] = CardFill(0, 0, 0, ((index, 0),))
+            free = all(fills[card].free_for(item) for card in taken) and fills[taken[0]].seats > 0
+            fits = min(fits, int(free))
+            for card in taken if fits else ():
+                fills[card] = CardFill(0, 0, 0, ((unit, 0),))
+            wide += [(unit, taken)] * fits
         elif item.on_card:
-            slots_here = min(slots_here, fills[taken[0]].room(item))
-            fills[taken[0]] = fills[taken[0]].after(item, slots_here) if slots_here else fills[taken[0]]
+            fits = min(fits, fills[taken[0]].room(item))
+            fills[taken[0]] = fills[taken[0]].after(item, fits) if fits else fills[taken[0]]
         else:
-            slots_here = min(slots_here, seats)
-            seats -= slots_here
-            held = added(held, index, slots_here)
-        cpus -= slots_here * item.cpus
-    return _sorted_cards(bins, one.model, cards, (cpus, seats, held, fills, wide))
+            fits = min(fits, seats)
+            seats -= fits
+            held = added(held, unit, fits)
+        cpus -= fits * item.cpus
+    return _in_order(bins, Filling(one.model, cpus, seats, tuple(fills), held, tuple(wide)), cards)
 
 
-def _sorted_cards(
-    bins: Bins,
-    model: Model,
-    names: tuple[str, ...],
-    filling: tuple[int, int, tuple[tuple[int, int], ...], list[CardFill], list[tuple[int, tuple[int, ...]]]],
-) -> tuple[Bin, tuple[str, ...]]:
-    cpus, seats, held, fills, wide = filling
-    group = {card: number for number, (_, taken) in enumerate(wide) for card in taken}
-    order = sorted(range(len(fills)), key=lambda c: (model.cards[c], fills[c].held, group.get(c, -1)))
+def _in_order(bins: Bins, filling: Filling, names: tuple[str, ...]) -> tuple[Bin, tuple[str, ...]]:
+    """Cards of the same kind by what is on them."""
+    group = {card: number for number, (_, taken) in enumerate(filling.wide) for card in taken}
+    empty, fills = filling.model.cards, filling.cards
+    order = sorted(range(len(fills)), key=lambda card: (empty[card], fills[card].held, group.get(card, -1)))
     now = {card: position for position, card in enumerate(order)}
-    moved = tuple(sorted((index, tuple(now[card] for card in taken)) for index, taken in wide))
-    one = bins.make(model, cpus, seats, tuple(fills[card] for card in order), held, moved)
+    wide = tuple(sorted((unit, tuple(now[card] for card in taken)) for unit, taken in filling.wide))
+    one = bins.make(filling._replace(cards=tuple(fills[card] for card in order), wide=wide))
     return one, tuple(names[card] for card in order)
 
 
 # Adding without moving
+
+
+class _Cleared(NamedTuple):
+    """A host where slots were dropped, and how many of each unit."""
+
+    one: Bin
+    dropped: dict[int, int]
+
+    @property
+    def slots(self) -> int:
+        return sum(self.dropped.values())
 
 
 class Keeper:
@@ -172,38 +182,114 @@ class Keeper:
             if not any(best[1]):
                 break
         assert best is not None
-        return self._restored(best[0]), best[1]
+        layout, missing = best
+        if any(missing) and any(surplus):
+            enough = [want if more else 0 for want, more in zip(wanted, surplus, strict=True)]
+
+            def returned(_: Sequence[int], after: Layout) -> Layout | None:
+                stand = total(after, len(enough))
+                return self._returned([max(0, n - slots) for n, slots in zip(enough, stand, strict=True)], after)
+
+            least = trimmed(
+                self.bins, layout, [want if more else None for want, more in zip(wanted, surplus, strict=True)]
+            )
+            other = self._shifted(least, missing, [not slots for slots in surplus], returned)
+            layout, missing = (layout, missing) if other is None else (other, [0] * len(lack))
+        return self._restored(layout), missing
 
     def _make_room(self, layout: Layout, missing: Sequence[int], surplus: list[int]) -> tuple[Layout, list[int]]:
-        """Drop slots that are not needed for such as are, the fewest possible for each."""
-        layout, missing = dict(layout), list(missing)
-        for index in self.packer.hardest_first:
-            item = self.bins.items[index]
-            while missing[index] and self.packer.effort > 0:
-                plans = []
+        """Drop slots that are not needed for such as are, as few as possible for each."""
+        layout, missing, looks = dict(layout), list(missing), LOOKS
+        for unit in self.packer.hardest_first:
+            item = self.bins.items[unit]
+            known: dict[Bin, _Cleared | None] = {}
+            while missing[unit] and looks > 0:
+                best: tuple[int, Bin, _Cleared] | None = None
                 for one in sorted(layout, key=lambda one: (-one.cpus - one.load, one.model.number))[:LOOKED_AT]:
-                    emptied = self._room_for(one, index, surplus)
-                    if emptied is not None:
-                        before, after = one.slots(), emptied.slots()
-                        dropped = {i: n - after.get(i, 0) for i, n in before.items() if n > after.get(i, 0)}
-                        plans.append((sum(dropped.values()), len(plans), one, emptied, dropped))
-                if not plans:
+                    plan = known.get(one)
+                    if one not in known or (plan and any(surplus[i] < slots for i, slots in plan.dropped.items())):
+                        plan = known[one] = self._cleared(one, item, surplus)
+                        looks -= 1
+                    if plan and (best is None or plan.slots < best[0]):
+                        best = plan.slots, one, plan
+                if best is None:
                     break
-                _, _, one, emptied, dropped = min(plans, key=lambda plan: plan[:2])
-                hosts = min(layout[one], missing[index], *(surplus[i] // n for i, n in dropped.items()))
-                exchange(layout, one, self.bins.after(emptied, item, 1), hosts)
-                missing[index] -= hosts
-                for i, n in dropped.items():
-                    surplus[i] -= n * hosts
+                _, one, plan = best
+                hosts = min(layout[one], missing[unit], *(surplus[i] // slots for i, slots in plan.dropped.items()))
+                exchange(layout, one, self.bins.after(plan.one, item, 1), hosts)
+                missing[unit] -= hosts
+                for i, slots in plan.dropped.items():
+                    surplus[i] -= slots * hosts
         return layout, missing
 
-    def _room_for(self, one: Bin, index: int, surplus: Sequence[int]) -> Bin | None:
+    def moved(self, layout: Layout, missing: Sequence[int], stays: Sequence[bool]) -> Layout | None:
+        """Make room for slots that are missing by moving others to where there is room, few for each.
+
+        Args:
+            stays: whether slots of a unit must stay where they are.
+        """
+        return self._shifted(layout, missing, stays, lambda slots, after: self.packer.pack(slots, layout=after))
+
+    def _shifted(
+        self,
+        layout: Layout,
+        missing: Sequence[int],
+        stays: Sequence[bool],
+        place: Callable[[Sequence[int], Layout], Layout | None],
+    ) -> Layout | None:
+        """Take slots away where others are missing, and place them elsewhere."""
+        layout, missing = dict(layout), list(missing)
+        while any(missing):
+            plans: list[tuple[int, int, Bin, Item, _Cleared]] = []
+            for one in sorted(layout, key=lambda one: (-one.cpus - one.load, one.model.number))[:LOOKED_AT]:
+                for item in self.bins.items:
+                    free = [0 if fast or unit == item.unit else PLENTY for unit, fast in enumerate(stays)]
+                    plan = self._cleared(one, item, free) if missing[item.unit] else None
+                    if plan:
+                        plans.append((plan.slots, len(plans), one, item, plan))
+            for _, _, one, item, plan in sorted(plans, key=lambda plan: plan[:2]):
+                after = dict(layout)
+                exchange(after, one, self.bins.after(plan.one, item, 1))
+                placed = place([plan.dropped.get(unit, 0) for unit in range(len(missing))], after)
+                if placed is not None:
+                    layout = placed
+                    missing[item.unit] -= 1
+                    break
+            else:
+                return None
+        return layout
+
+    def _returned(self, slots: Sequence[int], layout: Layout) -> Layout | None:
+        """Put slots back where others of their unit were dropped."""
+        layout = dict(layout)
+        for unit, count in enumerate(slots):
+            for _ in range(count):
+                found = next(((one, new) for one in layout if (new := self._with_one_back(one, unit))), None)
+                if found is None:
+                    return None
+                exchange(layout, *found)
+        return layout
+
+    def _with_one_back(self, one: Bin, unit: int) -> Bin | None:
+        for spot, _ in self._gone(one):
+            if spot.unit == unit and (new := again(self.bins, one, spot, 1)) is not None:
+                return new
+        return None
+
+    def _gone(self, one: Bin) -> Iterator[tuple[Spot, int]]:
+        """Where slots of what stands were dropped on a host, and how many."""
+        here = {spot[:3]: spot.slots for spot in spots(one)}
+        for spot in spots(self.packer.base[one.model]):
+            gone = spot.slots - here.get(spot[:3], 0)
+            if gone > 0:
+                yield spot, gone
+
+    def _cleared(self, one: Bin, item: Item, surplus: Sequence[int]) -> _Cleared | None:
         """A host with room for a slot, where only what must go has gone; None if there is no way."""
-        item, bins = self.bins.items[index], self.bins
+        bins, items = self.bins, self.bins.items
         if bins.room(one, item):
-            return one
-        self.packer.effort -= PLAN_EFFORT
-        kept = [sum(n for i, n in fill.held if not surplus[i]) for fill in one.cards]
+            return _Cleared(one, {})
+        kept = [sum(slots for unit, slots in fill.held if not surplus[unit]) for fill in one.cards]
         left, empty, gone = list(surplus), one, []
         for spot in sorted(spots(one), key=lambda spot: kept[spot.card] if spot.card is not None else 0):
             slots = min(spot.slots, left[spot.unit])
@@ -213,18 +299,19 @@ class Keeper:
                 gone.append(spot._replace(slots=slots))
         if not bins.room(empty, item):
             return None
-        for spot in sorted(
-            gone, key=lambda spot: (bins.items[spot.unit].gpu, bins.items[spot.unit].cpus), reverse=True
-        ):
-            empty = self._back(empty, spot, index)
-        return empty
+        gone.sort(key=lambda spot: (items[spot.unit].gpu, items[spot.unit].cpus), reverse=True)
+        for spot in gone:
+            empty = self._back(empty, spot, item)
+        before, after = one.slots(), empty.slots()
+        dropped = {unit: slots - after.get(unit, 0) for unit, slots in before.items()}
+        return _Cleared(empty, {unit: slots for unit, slots in dropped.items() if slots})
 
-    def _back(self, one: Bin, spot: Spot, index: int | None = None) -> Bin:
+    def _back(self, one: Bin, spot: Spot, item: Item | None = None) -> Bin:
         """As many slots put back at a spot as leave room for a slot of an item."""
         left = step = spot.slots
         while step:
             new = again(self.bins, one, spot, step) if step <= left else None
-            if new is not None and (index is None or self.bins.room(new, self.bins.items[index])):
+            if new is not None and (item is None or self.bins.room(new, item)):
                 one, left = new, left - step
             else:
                 step //= 2
@@ -234,12 +321,9 @@ class Keeper:
         """With every slot put back that was dropped and would still fit."""
         restored: Layout = {}
         for one, hosts in layout.items():
-            here = {spot[:3]: spot.slots for spot in spots(one)}
             new = one
-            for spot in spots(self.packer.base[one.model]):
-                gone = spot.slots - here.get(spot[:3], 0)
-                if gone > 0:
-                    new = self._back(new, spot._replace(slots=gone))
+            for spot, slots in self._gone(one):
+                new = self._back(new, spot._replace(slots=slots))
             restored[new] = restored.get(new, 0) + hosts
         return restored
 
@@ -282,7 +366,7 @@ def relaid(bins: Bins, units: Sequence[Unit], layout: Layout, standing: Layout) 
     for one in standing:
         now.setdefault(resources(one.model), []).append((one, list(one.model.members)))
     left = dict(layout)
-    pairs = []
+    pairs: list[tuple[int, bool, int, int, Bin, int]] = []
     for new in layout:
         counts = new.slots()
         for number, (old, _) in enumerate(now[resources(new.model)]):

@@ -35,12 +35,9 @@ def shortfall(units: Sequence[Unit], hosts: Sequence[Host]) -> str | None:
         >>> from dcurate.execute.allocation import Card
         >>> units = [Unit("a", gpus=1.0), Unit("b", gpus=0.5)]
         >>> shortfall(units, [Host("h", 8, (Card("gpu0"), Card("gpu1")))])
-        >>> print(shortfall(units, [Host("h", 8, (Card("gpu0"),))]).replace(";", ",").replace(", ", ",\\n"))
-        operator 'b' needs 0.5 GPU a slot,
-        but after one slot of each of the others nothing is left of the 1 GPU of the workers,
-        use fewer or smaller GPU stages,
-        execution_mode='batch',
-        or a cluster with more GPUs
+        >>> sentence = shortfall(units, [Host("h", 8, (Card("gpu0"),))])
+        >>> sentence.partition(";")[0].split(", ")  # doctest: +ELLIPSIS
+        ["operator 'b' needs 0.5 GPU a slot", 'but after one slot of each of the others nothing is left of ...']
     """
     problem = Problem(units, hosts)
     need = problem.need(0.0)

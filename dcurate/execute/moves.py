@@ -10,6 +10,9 @@ from math import inf
 from dcurate.execute.allocation import Places, count_slots
 from dcurate.execute.snapshot import Measured, Snapshot
 
+#: What tears down slots that may be missed must gain at least this share.
+LEAST_GAIN = 0.02
+
 
 @dataclass(frozen=True)
 class Change:
@@ -59,9 +62,15 @@ class Move:
         return Counter(count_slots(self.after - self.kept))
 
     @cached_property
-    def thrown_away(self) -> int:
-        """Slots torn down that someone may miss."""
-        return sum(slots for name, slots in self.dropped.items() if not self.snapshot.cheap(name))
+    def bold(self) -> bool:
+        """Whether it tears down what may be missed: dear slots, or cheap ones of a unit with little to spare."""
+        units = {unit.name: unit for unit in self.snapshot.working}
+        enough = self.throughput * (1 + max(LEAST_GAIN, self.doubt))
+        return any(
+            not self.snapshot.cheap(name) or units[name].rate(self.counts.get(name, 0)) < enough
+            for name in self.dropped
+            if name in units
+        )
 
     @cached_property
     def interrupts(self) -> bool:
@@ -72,22 +81,43 @@ class Move:
         )
 
     @cached_property
-    def meanwhile(self) -> float:
-        """Throughput until it is done."""
-        return self.snapshot.throughput(count_slots(self.kept))
+    def drain_s(self) -> float:
+        """Seconds for which slots that leave are missed: they end their calls before others have room."""
+        by_name = self.snapshot.by_name
+        calls = (by_name[name].estimate * (1 + by_name[name].cv) for name in self.dropped if self.gained)
+        return max(calls, default=0.0) / 2
 
     @cached_property
+    def soon(self) -> dict[str, int]:
+        """Slots that work as soon as there is room: those that stay, and new ones that are cheap."""
+        new = {name: slots for name, slots in self.gained.items() if self.snapshot.cheap(name)}
+        return Counter(count_slots(self.kept)) + Counter(new)
+
+    @cached_property
+    def setup_s(self) -> float:
+        """Seconds to set up what is needed besides."""
+        return max(
+            (
+                self.snapshot.by_name[unit.name].setup
+                for unit in self.snapshot.working
+                if self.gained[unit.name] and unit.rate(self.soon.get(unit.name, 0)) < self.throughput
+            ),
+            default=0.0,
+        )
+
+    @property
     def done_in(self) -> float:
-        """Seconds until it is done: what leaves ends its call, what comes is set up."""
-        by_name = self.snapshot.by_name
-        drains = [by_name[name].estimate * (1 + by_name[name].cv) for name in self.dropped if self.gained]
-        kept = count_slots(self.kept)
-        needed = [
-            by_name[unit.name].setup
-            for unit in self.snapshot.working
-            if self.gained[unit.name] and not unit.rate(kept.get(unit.name, 0)) >= self.throughput
-        ]
-        return max(drains, default=0.0) + max(needed, default=0.0)
+        """Seconds until all is as it should be."""
+        return self.drain_s + self.setup_s
+
+    @cached_property
+    def meanwhile(self) -> float:
+        """Throughput until then, on average."""
+        if not self.done_in:
+            return self.throughput
+        kept, soon = count_slots(self.kept), self.soon
+        work = self.drain_s * self.snapshot.throughput(kept) + self.setup_s * self.snapshot.throughput(soon)
+        return work / self.done_in
 
     def seconds_for(self, work: float) -> float:
         """Seconds from now until so much work is done."""

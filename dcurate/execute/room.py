@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from heapq import heapify, heapreplace
 
 from dcurate.execute.allocation import Host, Place, Places, Unit, count_slots
@@ -101,18 +101,18 @@ def keep(room: Room, *groups: Mapping[Place, int]) -> Places:
     return +room.taken
 
 
-def grow(room: Room, working: Sequence[Unit], may: Callable[[Unit], bool]) -> Places:
+def grow(room: Room, working: Sequence[Unit], may: Container[str]) -> Places:
     """Give what is free to the slowest unit, again and again, until that one cannot have more.
 
     Args:
         working: the units that count.
-        may: whether a unit may be given slots.
+        may: names of the units that may be given slots.
     """
     heap = [(unit.rate(room.counts[unit.name]), number) for number, unit in enumerate(working)]
     heapify(heap)
     while heap and heap[0][0] < float("inf"):
         unit = working[heap[0][1]]
-        if not may(unit) or not room.add(unit.name):
+        if unit.name not in may or not room.add(unit.name):
             break
         heapreplace(heap, (unit.rate(room.counts[unit.name]), heap[0][1]))
     return +room.taken

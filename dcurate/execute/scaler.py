@@ -17,6 +17,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from tornado.ioloop import PeriodicCallback
 
 from dcurate.cluster.offer import WANTED, offered
+from dcurate.cluster.shape import Shape
 from dcurate.execute.demand import Demand, WorkerView
 from dcurate.execute.governor import Governor
 from dcurate.execute.recycle import Recycler
@@ -30,6 +31,8 @@ TICK_MS = 500
 LEAST_S = 0.1
 #: A worker that is paused for longer than this, in seconds, is not counted on.
 PAUSE_S = 10.0
+#: For how long an answer to how many workers are wanted holds, in seconds.
+WANTED_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ class Scaler(SchedulerPlugin):
         self.ready: dict[tuple[str, str], int] = {}
         self.leaving: set[tuple[str, str]] = set()
         self.paused: dict[str, float] = {}
+        self._wanted: dict[str, int] = {}
+        self._wanted_until = 0.0
         self.recycler = Recycler(self)
         self.asked_before: dict[str, tuple[str, ...]] = {}
         self.target: Seating = {}
@@ -194,6 +199,14 @@ class Scaler(SchedulerPlugin):
 
     # What it decides and does
 
+    def wanted(self, shapes: Mapping[str, Shape]) -> dict[str, int]:
+        """How many workers of each kind the run wants; thought over anew every few seconds."""
+        now = time.monotonic()
+        if now >= self._wanted_until:
+            self._wanted = self.governor.wanted(shapes, list(self.views.values()))
+            self._wanted_until = now + WANTED_S
+        return self._wanted
+
     async def _decide_when_due(self) -> None:
         while True:
             with suppress(TimeoutError):
@@ -263,8 +276,8 @@ class Scaler(SchedulerPlugin):
         for worker, state in self.scheduler.workers.items():
             if worker not in self.views:
                 continue
-            if (state.status == Status.paused) != (worker in self.paused):
-                self._pause(worker, state.status == Status.paused)
+            if (state.status != Status.running) != (worker in self.paused):
+                self._pause(worker, state.status != Status.running)
             stray = [task.key for task in state.processing if self._is_stray(worker, state, task)]
             self._reassign(worker, stray)
         self.recycler.look(time.monotonic())
@@ -309,5 +322,5 @@ def wanted_by(scheduler: Scheduler) -> dict[str, int]:
     shapes = offered(scheduler)
     total: Counter[str] = Counter()
     for scaler in scheduler.extensions["dcurate"].values():
-        total.update(scaler.governor.wanted(shapes, list(scaler.views.values())) if shapes else {})
+        total.update(scaler.wanted(shapes) if shapes else {})
     return dict(total)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from dcurate.execute.packing import Bin, Bins, Item, Layout, exchange
+from dcurate.execute.packing import PLENTY, Bin, Bins, Item, Layout, exchange
 from dcurate.execute.ways import RANKS, SIMPLE, WAYS, Scale, gaps_for, orders, scale_of, thrifty
 
 #: How much is tried where the simple ways fail, for all that one `Packer` is asked, counted in bins looked at.
@@ -16,6 +16,10 @@ WIDE_SEARCH, NARROW_SEARCH = 400, 60
 
 #: Slots beyond which backtracking is hopeless.
 TOO_MANY = 400
+
+
+#: From a host, and how many slots are to be placed yet, to how many of them go there, and what it becomes.
+Fill = Callable[[Bin, int], tuple[int, Bin]]
 
 
 class Packer:
@@ -73,7 +77,7 @@ class Packer:
     def most(self, need: Sequence[int], ways: int = SIMPLE) -> list[tuple[Layout, list[int]]]:
         """What each way makes of it, with the slots that are missing; the nearest misses first."""
         scale = scale_of(self.items, need, self.start)
-        tried = []
+        tried: list[tuple[float, int, Layout, list[int]]] = []
         for way in WAYS[:ways]:
             packed, missing = self.greedy(need, self._orders[way.order], way.choice, scale, self.start)
             lack = sum(
@@ -95,42 +99,40 @@ class Packer:
         for number in order:
             item, left = self.items[number], need[number]
             rank = RANKS[choice if item.on_card else "cpu"]
-            fill = self._fill(need, item, choice, start)
-            while left:
+            fills = self._fills(need, item, choice) if left else []
+            while left and fills:
                 best: tuple[tuple[float, float, int], Bin, Bin, int] | None = None
                 self.effort -= len(layout)
                 for one in layout:
-                    slots, new = fill(one, left)
+                    slots, new = fills[0](one, left)
                     if slots:
                         ranked = (*rank(one, new, item, scale), one.model.number)
                         if best is None or ranked < best[0]:
                             best = ranked, one, new, slots
-                if best is not None:
-                    _, one, new, slots = best
-                    hosts = min(layout[one], left // slots)
-                    exchange(layout, one, new, hosts)
-                    left -= hosts * slots
-                elif choice == "thrifty" and fill != (full := self._fill(need, item, "tight", start)):
-                    fill = full
-                else:
-                    missing[number] = left
-                    break
+                if best is None:
+                    del fills[0]
+                    continue
+                _, one, new, slots = best
+                hosts = min(layout[one], left // slots)
+                exchange(layout, one, new, hosts)
+                left -= hosts * slots
+            missing[number] = left
         return layout, missing
 
-    def _fill(
-        self, need: Sequence[int], item: Item, choice: str, start: Layout
-    ) -> Callable[[Bin, int], tuple[int, Bin]]:
-        """How many slots go at once on a host, of so many, and what it becomes."""
+    def _fills(self, need: Sequence[int], item: Item, choice: str) -> list[Fill]:
+        """Ways to put slots on a host at once, and what is done when the first finds no host."""
         bins, limit = self.bins, 1 if choice == "spread" and item.on_card else PLENTY
-        gaps = gaps_for(self.items, need, item, start) if choice == "thrifty" else None
+        gaps = gaps_for(self.items, need, item, self.start) if choice == "thrifty" else None
 
-        def fill(one: Bin, left: int) -> tuple[int, Bin]:
+        def full(one: Bin, left: int) -> tuple[int, Bin]:
             slots = min(bins.room(one, item), left, limit)
-            if slots and gaps is not None:
-                return thrifty(bins, one, item, slots, gaps)
             return slots, bins.after(one, item, slots) if slots else one
 
-        return fill
+        def spared(one: Bin, left: int) -> tuple[int, Bin]:
+            slots = min(bins.room(one, item), left)
+            return thrifty(bins, one, item, slots, gaps) if slots and gaps else (0, one)
+
+        return [spared, full] if gaps else [full]
 
     def pack_hard(self, need: Sequence[int]) -> tuple[Layout | None, bool]:
         """The slots on the hosts, in every way there is, as long as there is effort left.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, sqrt
@@ -156,13 +157,20 @@ class Snapshot:
         return each is None or each.finished or each.cheap
 
     @cached_property
+    def asked(self) -> Places:
+        """All slots that stand or are being set up."""
+        return self.held + self.setting_up
+
+    @cached_property
     def current(self) -> Places:
-        """What stands, or will when it is set up, of what the hosts have room for."""
-        every = +(self.held + self.setting_up)
+        """Those of them that the hosts have room for: of others than cheap ones first those that are being set up."""
+        there = {host.name for host in self.hosts}
+        every = Counter({place: slots for place, slots in self.asked.items() if place.host in there})
+        if keep(Room(self.hosts, (each.unit for each in self.units)), every) == every:
+            return every
         precious = {place: slots for place, slots in every.items() if not self.cheap(place.unit)}
         under_way = {place: slots for place, slots in self.setting_up.items() if place in precious}
-        room = Room(self.hosts, (each.unit for each in self.units))
-        return keep(room, under_way, precious, every)
+        return keep(Room(self.hosts, (each.unit for each in self.units)), under_way, precious, every)
 
     @property
     def ahead_s(self) -> float:

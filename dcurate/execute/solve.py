@@ -1,8 +1,8 @@
 """The balancer: which slots stand where, so that source splits go through as fast as the hosts allow. Pure.
 
-For a throughput T each unit needs at least ``T * seconds * weight`` slots, and one in any case. The greatest T is one at
-which some unit has exactly what it needs. It is sought by halving, and then step by step beyond what the simple ways of
-packing reach, see `dcurate.execute.search`.
+For a throughput T each unit needs at least ``T * seconds * weight`` slots, and one in any case. The greatest T is one
+at which some unit has exactly what it needs. It is sought by halving, and then step by step beyond what the simple ways
+of packing reach, see `dcurate.execute.search`.
 
 A unit that is pinned to so many slots on each host gets them first, unit by unit, on every host that could hold them if
 nothing else stood there. A unit of weight 0 gets no slots unless a number of them is pinned.
@@ -220,13 +220,18 @@ def _laid_over(problem: Problem, best: _Answer, current: Mapping[Place, int]) ->
     layout = trimmed(bins, layout, wanted)
     if not any(missing):
         return spelled(layout, units)
+    answers = [elsewhere]
+    shifted = keeper.moved(layout, missing, [pin is not None for pin in problem.pinned])
+    if shifted is not None:
+        answers.append(spelled(shifted, units))
     starts = {resources(one.model): one.model for one in problem.start}
     movable: Layout = {}
     for one, hosts in layout.items():
         free = as_model(bins, one, starts[resources(one.model)])
         movable[free] = movable.get(free, 0) + hosts
     repaired = Packer(bins, problem.start, EFFORT // 4).repair(movable, missing, most=64)
-    answers = [elsewhere, *([relaid(bins, units, repaired, standing)] if repaired is not None else [])]
+    if repaired is not None:
+        answers.append(relaid(bins, units, repaired, standing))
     return max(answers, key=lambda places: sum(min(slots, places[place]) for place, slots in current.items()))
 
 

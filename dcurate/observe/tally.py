@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dcurate.core.events import (
+    CallHung,
     Decided,
     Event,
     RunEnded,
@@ -84,6 +85,8 @@ class Tally:
                 self.decisions.append(event.reason)
             case WorkerRecycled():
                 self.decisions.append(f"worker {event.worker} is restarted: {event.reason}")
+            case CallHung():
+                self.decisions.append(f"{event.doing} took too long; its process was ended")
             case SourceListed():
                 self.splits, self.splits_before = event.splits, event.finished_before
             case WorkerLost():

@@ -13,8 +13,9 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.worker_state_machine import UnpauseEvent
 
 from dcurate.core.batch import Batch
-from dcurate.errors import DcurateError
+from dcurate.errors import DcurateError, ResourceError
 from dcurate.worker.announce import announcement
+from dcurate.worker.deadline import take_hangs
 from dcurate.worker.held import Held
 from dcurate.worker.program import Outcome
 from dcurate.worker.slots import forget_host_setup
@@ -82,7 +83,14 @@ class SlotHolder(WorkerPlugin):
 
     def describe(self, run: str) -> None:
         """Say what this worker is."""
-        self.worker.batched_send({"op": "dcurate-hello", "run": run, "is": announcement(self.worker).to_dict()})
+        try:
+            said = announcement(self.worker).to_dict()
+        except ResourceError as error:
+            self._tell(run, {"failed": "", "error": f"worker {self.worker.address}: {error}", "notes": []})
+            return
+        self.worker.batched_send({"op": "dcurate-hello", "run": run, "is": said})
+        for hang in take_hangs(run):
+            self._tell(run, {"hung": hang.doing, "trace": hang.trace})
 
     def hold(self, run: str, operator: str, slots: int, payload: bytes, cards: Iterable[str]) -> None:
         """Hold so many slots of an operator: set more up, or let calls end and tear some down."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import dask
 import pytest
-from distributed import Client, Future, Scheduler, SpecCluster, get_worker
+from distributed import Client, Future, Scheduler, SpecCluster, Worker, get_worker
 from distributed.deploy import Cluster as DaskCluster
 
 from dcurate import LocalCluster
@@ -20,6 +20,7 @@ from dcurate.cluster.offer import OFFER, offered_to
 from dcurate.cluster.shape import Shape
 from dcurate.cluster.supply import Kind
 from dcurate.errors import ResourceError, RunError
+from dcurate.worker.announce import announcement
 from tests.cluster.jobs import Job
 
 
@@ -242,6 +243,21 @@ def test_a_job_that_was_ended_from_outside_is_asked_for_again(tmp_path: Path) ->
         queue.workers["cpu-0"].process.kill()
         until(lambda: sorted(present(client)) == ["cpu-0-0", "cpu-0-1"] and present(client) != before)
         queue.sync(adaptive.finish)
+
+
+def test_workers_of_this_machine_announce_the_kind_by_its_name_in_the_cluster() -> None:
+    kinds = {
+        "small": Kind.cpus_here(maximum=2, minimum=1, memory_limit=10**9),
+        "a100": Kind.simulated_gpus_here(maximum=1, minimum=1, memory_gb=40, memory_limit=10**9),
+    }
+    with ElasticCluster(kinds, follow=False) as cluster:
+        cluster.scale_kind("small", 2)
+        said = [one["kind"] for one in cluster.client.run(told).values()]
+        assert sorted(said) == ["a100", "small", "small"]
+
+
+def told(dask_worker: Worker) -> dict[str, Any]:
+    return announcement(dask_worker).to_dict()
 
 
 def test_drivers_know_what_could_come(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ProcessingStage, RunResult
-from dcurate.core.events import Event, WorkerLost, WorkerRecycled
+from dcurate.core.events import CallHung, Event, WorkerLost, WorkerRecycled
 from dcurate.errors import StageError
 from tests.faulty import CrashOn, HangOn, Leak, RaiseOn
 
@@ -91,10 +91,15 @@ def test_a_row_that_crashes_the_process_ends_the_run_with_one_sentence_unless_ig
 
 def test_a_row_on_which_a_stage_hangs_is_found_and_kept_apart(tmp_path: Path) -> None:
     write_rows(tmp_path / "in", files=4, rows=8, bad=(9,))
+    heard = Heard()
     with LocalCluster(n_workers=2, gpus=False) as cluster:
-        run(tmp_path, HangOn().with_(timeout_s=1.0), cluster, ignore_failures=True)
+        run(tmp_path, HangOn().with_(timeout_s=1.0), cluster, (heard,), ignore_failures=True)
     assert ids(tmp_path / "out") == [number for number in range(32) if number != 9]
     assert [row["id"] for row in quarantined(tmp_path / "out")] == [9]
+    hung = [event for event in heard if isinstance(event, CallHung)]
+    assert hung
+    assert "hang_on" in hung[0].doing
+    assert "faulty.py" in hung[0].trace
 
 
 def test_a_stage_that_leaks_is_recycled_before_it_harms(tmp_path: Path) -> None:
