@@ -10,23 +10,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from math import inf, log
 
 from dcurate.execute.allocation import Host, Places, Unit, count_slots
 from dcurate.execute.moves import LEAST_GAIN, Change, Move, explain
 from dcurate.execute.room import Room, grow, in_excess, keep
-from dcurate.execute.snapshot import SOON_S, Snapshot
+from dcurate.execute.snapshot import CHEAP_S, SOON_S, Snapshot
 from dcurate.execute.solve import bound, shortfall, solve, solve_in_place, spread_spare
 
 #: A bold move must save at least this share of the time that it takes.
 FRICTION = 0.25
+#: Nothing is changed to be done sooner by less than this many seconds.
+SAVED_S = 0.25
 #: A gain below this share is none.
 NO_GAIN = 0.002
 #: What cheap units may have if nobody else needs it, over need: up to a cv of so much, and beyond.
 SLACK, UNEVEN, SLACK_UNEVEN = 1.3, 1.0, 1.8
 #: An estimate that has moved by less than this share of its error, or this much at all, has not moved.
-MOVED_ERRORS, MOVED = 0.25, 0.005
+MOVED_ERRORS, MOVED = 0.5, 0.01
 #: Seconds to the next look: while figures are awaited, and when all is well.
 SOON_AGAIN_S, LATER_S = 0.5, 5.0
 
@@ -39,7 +40,6 @@ class Basis:
     units: tuple[Unit, ...]
     under_way: frozenset[str]
     learning: bool
-    at: float
     ahead_s: float
 
 
@@ -114,10 +114,7 @@ def _begin(snapshot: Snapshot) -> Move:
         for unit, each in zip(snapshot.solvable, snapshot.units, strict=True)
     )
     found = solve_in_place(capped, snapshot.hosts, snapshot.current) or solve(capped, snapshot.hosts, snapshot.current)
-    if found is None:
-        return Move(snapshot, snapshot.current)
-    move = Move(snapshot, _restored(snapshot, found.places))
-    return Move(snapshot, snapshot.current) if move.interrupts else move
+    return Move(snapshot, snapshot.current) if found is None else _towards(snapshot, found.places)
 
 
 # When all are known
@@ -139,7 +136,19 @@ def _best(snapshot: Snapshot) -> Move:
     for move in moves:
         if move.bold and _gain(move, calm) > max(LEAST_GAIN, move.doubt) and _pays(move, best, stay):
             best = move
-    return best
+    return _without_late(best)
+
+
+def _without_late(move: Move) -> Move:
+    """Without slots that would be ready only when all is done."""
+    snapshot, after = move.snapshot, Counter(move.after)
+    if not snapshot.work_known:
+        return move
+    end, kept = move.seconds_for(1.0), count_slots(move.kept)
+    for place, slots in (move.after - move.kept).items():
+        if kept.get(place.unit) and snapshot.by_name[place.unit].setup >= max(end, CHEAP_S):
+            after[place] -= slots
+    return Move(snapshot, +after)
 
 
 def _growth(snapshot: Snapshot, stay: Move) -> Iterator[Move]:
@@ -166,24 +175,19 @@ def _proposals(snapshot: Snapshot, stay: Move, most: float) -> Iterator[Move]:
     reached = stay.throughput
     if in_place is not None:
         reached = max(reached, in_place.throughput)
-        move = Move(snapshot, _restored(snapshot, in_place.places))
-        if not move.interrupts:
-            yield move
+        yield _towards(snapshot, in_place.places)
     if in_place is None or reached < most * (1 - LEAST_GAIN):
         anew = solve(units, hosts, current)
         if anew is not None and anew.throughput > reached * (1 + LEAST_GAIN):
-            move = Move(snapshot, _restored(snapshot, anew.places))
-            if not move.interrupts:
-                yield move
+            yield _towards(snapshot, anew.places)
 
 
-def _restored(snapshot: Snapshot, places: Places) -> Places:
-    """These places, and what stands now and need not go for them."""
+def _towards(snapshot: Snapshot, places: Places) -> Move:
+    """To these places, as far as slots that are being set up allow, beside what stands now and need not go for them."""
     if not snapshot.current - places:
-        return places
+        return Move(snapshot, places)
     room = Room(snapshot.hosts, snapshot.solvable)
-    precious = {place: slots for place, slots in snapshot.current.items() if not snapshot.cheap(place.unit)}
-    return keep(room, places, precious, snapshot.current)
+    return Move(snapshot, keep(room, snapshot.untouchable, places, snapshot.dear, snapshot.current))
 
 
 def _gain(move: Move, over: Move) -> float:
@@ -203,7 +207,8 @@ def _pays(move: Move, best: Move, stay: Move) -> bool:
         ahead = max(snapshot.ahead_s, 0.0 if move.bold else 3 * move.done_in)
         work = (stay.throughput or best.throughput) * ahead
     saved = best.seconds_for(work) - move.seconds_for(work)
-    return saved > (FRICTION * move.done_in if move.bold else 0.0)
+    least = SAVED_S if snapshot.work_known else 0.0
+    return saved > (max(least, FRICTION * move.done_in) if move.bold else least)
 
 
 def _misses_fixed(snapshot: Snapshot) -> bool:
@@ -217,6 +222,8 @@ def _misses_fixed(snapshot: Snapshot) -> bool:
 def _spare(snapshot: Snapshot, move: Move) -> Places:
     """More slots of cheap units where nothing else can use the room, so that uneven durations do not bite."""
     counts = move.counts
+    if snapshot.work_known and move.seconds_for(1.0) < LATER_S:
+        return Counter()
     enough: dict[float, list[str]] = {}
     for each, unit in zip(snapshot.units, snapshot.solvable, strict=True):
         slack = SLACK if each.cv < UNEVEN else SLACK_UNEVEN
@@ -233,7 +240,7 @@ def _spare(snapshot: Snapshot, move: Move) -> Places:
 
 def _basis(snapshot: Snapshot) -> Basis:
     under_way = frozenset(place.unit for place, slots in snapshot.setting_up.items() if slots)
-    return Basis(snapshot.hosts, snapshot.solvable, under_way, snapshot.learning, snapshot.now, _seconds_left(snapshot))
+    return Basis(snapshot.hosts, snapshot.solvable, under_way, snapshot.learning, _seconds_left(snapshot))
 
 
 def _seconds_left(snapshot: Snapshot) -> float:

@@ -73,14 +73,6 @@ class Move:
         )
 
     @cached_property
-    def interrupts(self) -> bool:
-        """Whether it takes away slots that are being set up."""
-        under_way = self.snapshot.setting_up & self.snapshot.current
-        return any(
-            self.after[place] < slots for place, slots in under_way.items() if not self.snapshot.cheap(place.unit)
-        )
-
-    @cached_property
     def drain_s(self) -> float:
         """Seconds for which slots that leave are missed: they end their calls before others have room."""
         by_name = self.snapshot.by_name

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from dcurate.execute.allocation import Host, Place, Unit
-from dcurate.execute.keeping import spots, stand, without
 from dcurate.execute.packing import Bin, Bins, Item, Layout, models, total
+from dcurate.execute.standing import spots, stand, without
 
 #: Slots are counted as whole if they miss that by this share.
 CLOSE = 1e-9
@@ -50,10 +50,9 @@ class Problem:
         """Slots by item that are pinned to a host of this model."""
         pins = {}
         empty = self.bins.empty(one.model)
-        for index, unit in reversed(list(enumerate(self.units))):
-            item = self.bins.items[index]
+        for unit, item in sorted(zip(self.units, self.bins.items, strict=True), key=lambda pair: _size(pair[0])):
             if unit.fixed_per_host and self.bins.room(empty, item) >= unit.fixed_per_host:
-                pins[index] = unit.fixed_per_host
+                pins[item.unit] = unit.fixed_per_host
                 empty = self.bins.after(empty, item, unit.fixed_per_host)
         return pins
 
@@ -123,6 +122,11 @@ def floor(slots: float) -> int:
     """
     near = round(slots)
     return near if abs(slots - near) <= CLOSE * max(1.0, abs(slots)) else math.floor(slots)
+
+
+def _size(unit: Unit) -> tuple[object, ...]:
+    """Sorts units by what they take, the largest first, whatever their rates."""
+    return (not unit.on_gpu, -unit.gpus, -unit.gpu_memory, -unit.cpus, -(unit.fixed_per_host or 0), unit.name)
 
 
 def _sort_key(unit: Unit) -> tuple[object, ...]:

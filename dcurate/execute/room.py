@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from heapq import heapify, heapreplace
+from math import ceil, inf
 
-from dcurate.execute.allocation import Host, Place, Places, Unit, count_slots
+from dcurate.execute.allocation import UNLIMITED, Host, Place, Places, Unit, count_slots
 
 #: Amounts that differ by less than this are equal.
 TINY = 1e-9
@@ -59,15 +60,18 @@ class Room:
         cards = [host.cards[name] for name in place.cards]
         if unit.on_gpu != bool(cards):
             return 0
-        count = min(slots, _fitting(host, cards, unit))
+        count = min(slots, _fitting(host, cards, unit), _most(unit) - self.counts[place.unit])
         if count > 0:
             self._lay(host, cards, place, unit, count)
         return max(0, count)
 
     def add(self, name: str) -> bool:
-        """Lay down one more slot of a unit, wherever it fits; whether it does anywhere."""
+        """Lay down one more slot of a unit, wherever it fits; whether it does anywhere.
+
+        A unit that is pinned to a number on each host is given none.
+        """
         unit = self.units[name]
-        if self.counts[name] >= _most(unit):
+        if unit.fixed_per_host is not None or self.counts[name] >= _most(unit):
             return False
         while self._next[name] < len(self._names):
             where = self._names[self._next[name]]
@@ -110,7 +114,7 @@ def grow(room: Room, working: Sequence[Unit], may: Container[str]) -> Places:
     """
     heap = [(unit.rate(room.counts[unit.name]), number) for number, unit in enumerate(working)]
     heapify(heap)
-    while heap and heap[0][0] < float("inf"):
+    while heap and heap[0][0] < inf:
         unit = working[heap[0][1]]
         if unit.name not in may or not room.add(unit.name):
             break
@@ -125,11 +129,10 @@ def in_excess(units: Iterable[Unit], places: Mapping[Place, int], throughput: fl
         >>> in_excess([Unit("read", seconds=0.5)], {Place("a", "read"): 5}, throughput=4.0)
         Counter({'read': 3})
     """
-    counts = count_slots(places)
-    excess: Counter[str] = Counter()
+    excess: Counter[str] = Counter(count_slots(places))
     for unit in units:
-        needed = max(1, -int(-throughput * unit.seconds * unit.weight * (1 - TINY) // 1)) if throughput > 0 else 1
-        excess[unit.name] = max(0, counts.get(unit.name, 0) - needed)
+        work = throughput * unit.seconds * unit.weight if unit.weight > 0 else 0.0
+        excess[unit.name] -= max(1, ceil(work * (1 - TINY))) if work < inf else excess[unit.name]
     return +excess
 
 
@@ -138,8 +141,9 @@ def _share(unit: Unit) -> float:
     return min(1.0, unit.gpus)
 
 
-def _most(unit: Unit) -> float:
-    return min(limit for limit in (unit.fixed, unit.most, float("inf")) if limit is not None)
+def _most(unit: Unit) -> int:
+    """How many slots it may have."""
+    return min(limit for limit in (unit.fixed, unit.most, UNLIMITED) if limit is not None)
 
 
 def _fitting(host: _Free, cards: Sequence[_Card], unit: Unit) -> int:
@@ -159,7 +163,7 @@ def _choose(host: _Free, unit: Unit) -> list[_Card] | None:
     """The cards for one more slot: of those with room, the fullest; None if there are not enough."""
     if not unit.on_gpu:
         return []
-    number = max(1, round(unit.gpus))
+    number = max(1, ceil(unit.gpus - TINY))
     able = [card for card in host.cards.values() if card.seats > 0 and card.share + TINY >= _share(unit)]
     able = [card for card in able if not card.known or card.memory * (1 + TINY) >= unit.gpu_memory / number]
     able.sort(key=lambda card: (card.share, card.memory))

@@ -132,7 +132,7 @@ class Snapshot:
 
     @cached_property
     def solvable(self) -> tuple[Unit, ...]:
-        """The units as the solver takes them: no weight for one without work, no time for one not known.
+        """The units as the solver takes them: one that is not known takes no time, one without work has no pins.
 
         If the work left is known, weights are items left, and throughput is shares of that work a second.
         """
@@ -141,7 +141,7 @@ class Snapshot:
     def _solvable(self, each: Measured) -> Unit:
         weight = each.left if self.work_known else each.weight
         if each.finished:
-            return replace(each.unit, weight=0.0, seconds=each.estimate)
+            return replace(each.unit, weight=0.0, seconds=each.estimate, fixed=None, fixed_per_host=None)
         if not each.known(self.now) or not weight:
             return replace(each.unit, weight=1.0, seconds=0.0)
         return replace(each.unit, weight=weight, seconds=each.estimate)
@@ -168,9 +168,21 @@ class Snapshot:
         every = Counter({place: slots for place, slots in self.asked.items() if place.host in there})
         if keep(Room(self.hosts, (each.unit for each in self.units)), every) == every:
             return every
-        precious = {place: slots for place, slots in every.items() if not self.cheap(place.unit)}
-        under_way = {place: slots for place, slots in self.setting_up.items() if place in precious}
-        return keep(Room(self.hosts, (each.unit for each in self.units)), under_way, precious, every)
+        room = Room(self.hosts, (each.unit for each in self.units))
+        return keep(room, self._dear(self.setting_up), self._dear(every), every)
+
+    @cached_property
+    def untouchable(self) -> Places:
+        """Slots that are being set up, of which the work would be lost."""
+        return self._dear(self.setting_up) & self.current
+
+    def _dear(self, places: Places) -> Places:
+        return Counter({place: slots for place, slots in places.items() if not self.cheap(place.unit)})
+
+    @cached_property
+    def dear(self) -> Places:
+        """Slots that took long to set up."""
+        return self._dear(self.current)
 
     @property
     def ahead_s(self) -> float:

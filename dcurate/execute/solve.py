@@ -4,8 +4,9 @@ For a throughput T each unit needs at least ``T * seconds * weight`` slots, and 
 at which some unit has exactly what it needs. It is sought by halving, and then step by step beyond what the simple ways
 of packing reach, see `dcurate.execute.search`.
 
-A unit that is pinned to so many slots on each host gets them first, unit by unit, on every host that could hold them if
-nothing else stood there. A unit of weight 0 gets no slots unless a number of them is pinned.
+A unit that is pinned to so many slots on each host gets them first, the largest such unit first of all, on every host
+that could hold them if nothing but these stood there; no other limit counts for it. A unit of weight 0 gets no slots
+unless a number of them is pinned.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from dcurate.execute.allocation import Host, Place, Places, Solution, Unit, count_slots, throughput
-from dcurate.execute.keeping import Keeper, as_model, relaid, resources, stand, trimmed
+from dcurate.execute.keeping import Keeper
 from dcurate.execute.lacking import shortfall
 from dcurate.execute.packing import Layout, exchange, spelled, total
 from dcurate.execute.problem import CLOSE, Problem, bound
 from dcurate.execute.search import EFFORT, Packer
+from dcurate.execute.standing import as_model, relaid, resources, stand, trimmed
 
 __all__ = ["bound", "shortfall", "solve", "solve_in_place", "spread_spare"]
 

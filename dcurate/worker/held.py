@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Sequence
 
 from dcurate.core.batch import Batch
@@ -26,19 +27,24 @@ class Held:
         self.setup_seconds = 0.0
         self._slots: list[SlotPool] = []
         self._free: queue.SimpleQueue[SlotPool] = queue.SimpleQueue()
+        self._leaving: queue.SimpleQueue[SlotPool] = queue.SimpleQueue()
+        self._surplus = 0
+        self._lock = threading.Lock()
 
     @property
     def count(self) -> int:
         """Slots that are set up, busy or not."""
         return len(self._slots)
 
-    def add(self, run: str, worker: str, gpus: Sequence[int]) -> None:
+    def add(self, run: str, name: str, gpus: Sequence[int]) -> None:
         """Set one more slot up.
+
+        Args:
+            name: of the slot, as ``setup`` is told it.
 
         Raises:
             StageError: a stage's set-up raised.
         """
-        name = f"{worker}/{self.count}"
         slot = SlotPool(run, self.payload, 1, name, gpus, limits=self.restarts, memory_limit=self.memory_limit)
         slot.open()
         self.setup_seconds = slot.setup_seconds
@@ -55,7 +61,16 @@ class Held:
         try:
             return slot.work_alone(inputs) if alone else slot.work(inputs)
         finally:
-            self._free.put(slot)
+            self._give_back(slot)
+
+    def _give_back(self, slot: SlotPool) -> None:
+        """A slot is free: for one who waits to take it away, before any call that waits for it."""
+        with self._lock:
+            if self._surplus:
+                self._surplus -= 1
+                self._leaving.put(slot)
+            else:
+                self._free.put(slot)
 
     def remove(self, patience_s: float | None = None) -> list[str]:
         """Take one slot away as soon as it is free and tear it down; returns what failed, in words.
@@ -63,8 +78,13 @@ class Held:
         Args:
             patience_s: how long to wait for a free one; then any is torn down, busy or not. None waits for ever.
         """
+        with self._lock:
+            try:
+                self._leaving.put(self._free.get_nowait())
+            except queue.Empty:
+                self._surplus += 1
         try:
-            slot = self._free.get(timeout=patience_s)
+            slot = self._leaving.get(timeout=patience_s)
         except queue.Empty:
             slot = self._slots[-1]
         self._slots.remove(slot)

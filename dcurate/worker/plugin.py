@@ -27,7 +27,7 @@ LOOK_S, PATIENCE_S = 0.02, 5.0
 #: A call that was under way when so many workers died is run in a process of its own.
 SUSPECT = 2
 #: Slots that can be set up at the same time in one process.
-SETUPS = 4
+SETUPS = 8
 
 
 class Call(NamedTuple):
@@ -105,15 +105,20 @@ class SlotHolder(WorkerPlugin):
             try:
                 if slots < held.count:
                     await self._lower(run, operator, slots)
-                while held.count < slots:
-                    await self._in_thread(held.add, run, str(self.worker.address), self._indices(cards))
-                    self._offer(run, operator, held.count)
+                missing = range(held.count, slots)
+                await asyncio.gather(*(self._add(run, operator, number, cards) for number in missing))
             except DcurateError as error:
                 self._tell(run, {"failed": operator, "error": str(error), "notes": getattr(error, "__notes__", [])})
             except (ImportError, AttributeError) as error:
                 self._tell(run, {"failed": operator, "error": f"worker cannot load operator {operator!r}: {error}"})
             if not held.count:
                 self.held.pop((run, operator), None)
+
+    async def _add(self, run: str, operator: str, number: int, cards: tuple[str, ...]) -> None:
+        """Set one more slot up, and offer it."""
+        held = self.held[run, operator]
+        await self._in_thread(held.add, run, f"{self.worker.address}/{number}", self._indices(cards))
+        self._offer(run, operator, held.count)
 
     async def _lower(self, run: str, operator: str, slots: int) -> None:
         """Offer fewer slots at once; tear down the rest when their calls have ended."""
