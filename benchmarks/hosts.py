@@ -39,11 +39,13 @@ QUIET_S = 20
 #: Memory that each worker is allowed by name; nobody looks whether it keeps to it.
 WORKER_MEMORY = 2 * 2**30
 
-#: Calls that a GPU worker can run at once: no more slots than this stand on one card.
-GPU_THREADS = 8
+#: Workers on each card: no more slots than this stand on one card.
+GPU_WORKERS = 6
 
 #: Workers that share a process: they share its lock, too, and would wait for each other if there were many more.
-PER_PROCESS = 32
+PER_PROCESS = 16
+#: Seconds after which Python passes its lock on between threads: these Workers share one process, real ones do not.
+SWITCH_S = 0.0005
 
 #: Seconds to wait for a host to stand.
 PATIENCE_S = 90
@@ -88,7 +90,7 @@ class HostSpec:
     @property
     def workers(self) -> int:
         """How many Dask workers it holds."""
-        return self.seats + self.cards
+        return self.seats + GPU_WORKERS * self.cards
 
     def announcements(self) -> list[tuple[str, int, Announcement]]:
         """Name, threads and announcement of each of its workers; their CPUs add up to the host's.
@@ -104,8 +106,9 @@ class HostSpec:
         ]
         cards = [VisibleCard(f"{self.name}-card-{card}", self.card_memory) for card in range(self.cards)]
         on_cards = [
-            (f"{self.name}-gpu-{card}", GPU_THREADS, Announcement(self.name, 0.0, own_first, "gpu", WORKER_MEMORY))
+            (f"{self.name}-gpu-{card}-{number}", 1, Announcement(self.name, 0.0, own_first, "gpu", WORKER_MEMORY))
             for card in range(self.cards)
+            for number in range(GPU_WORKERS)
             for own_first in [(*cards[card:], *cards[:card])]
         ]
         return on_cpus + on_cards
@@ -260,6 +263,7 @@ def main() -> None:
         running: Any = _run_scheduler()
     else:
         running = _run_workers(options.scheduler, HostSpec(**options.spec), slice(*options.part))
+    sys.setswitchinterval(SWITCH_S)
     asyncio.run(running)
 
 

@@ -11,7 +11,7 @@ import math
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -120,6 +120,9 @@ class Outcome:
     exhausted_at: float = 0.0
     #: Wall seconds of each decision.
     decisions: list[float] = field(default_factory=list)
+    #: Whether each was answered without solving anything.
+    quick: list[bool] = field(default_factory=list)
+    watched: list[float] = field(default_factory=list)
     #: When the slots that were ready could do 90 % of the best, and when those that were asked for could.
     right_at: float | None = None
     right_asked_at: float | None = None
@@ -129,6 +132,9 @@ class Outcome:
     interrupted: int = 0
     peak_items: int = 0
     calls: int = 0
+    #: Wall seconds inside the flow.
+    advance_s: float = 0.0
+    finished_s: float = 0.0
     changes: list[tuple[float, str]] = field(default_factory=list)
     #: Ready slots over time, whenever they changed.
     slots: list[tuple[float, dict[str, int]]] = field(default_factory=list)
@@ -146,9 +152,12 @@ class Simulation:
     Args:
         job: to be run.
         priors: remembered seconds of units, by name.
+        watch: is called now and then; what it answers is kept as ``watched``.
     """
 
-    def __init__(self, job: Job, priors: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self, job: Job, priors: Mapping[str, float] | None = None, watch: Callable[[], float] = lambda: 0.0
+    ) -> None:
         self.job = job
         self.order = random.Random(job.seed)
         self.flow = Flow([1] * len(job.stages), budget_bytes=1e12)
@@ -171,6 +180,7 @@ class Simulation:
         self.last: Decision | None = None
         self.due = 0.0
         self.best = job.best()
+        self.watch = watch
 
     def run(self) -> Outcome:
         """From the first decision to the last split."""
@@ -204,7 +214,9 @@ class Simulation:
         pool = self.pools[operator]
         pool.busy -= 1
         sizes = [[1] * self._made(operator) for _ in items]
+        began = time.perf_counter()
         made = self.flow.finished(ticket, operator, sizes, took)
+        self.out.finished_s += time.perf_counter() - began
         if self.drifts:
             for item, new in zip(items, made, strict=True):
                 self.origin.update(dict.fromkeys(new, self.origin[item]))
@@ -260,7 +272,12 @@ class Simulation:
     # What the flow wants
 
     def _obey(self) -> None:
-        while instructions := self.flow.advance():
+        while True:
+            began = time.perf_counter()
+            instructions = self.flow.advance()
+            self.out.advance_s += time.perf_counter() - began
+            if not instructions:
+                break
             for one in instructions:
                 if isinstance(one, Submit):
                     self.pools[one.operator].queue.append((one.ticket, one.items))
@@ -287,7 +304,10 @@ class Simulation:
 
     def _split_done(self) -> None:
         self.splits_done += 1
-        while len(self.out.finished_at) < 100 and self.splits_done >= (len(self.out.finished_at) + 1) * self.job.splits / 100:
+        while (
+            len(self.out.finished_at) < 100
+            and self.splits_done >= (len(self.out.finished_at) + 1) * self.job.splits / 100
+        ):
             self.out.finished_at.append(self.now)
 
     # What the decider wants
@@ -329,12 +349,15 @@ class Simulation:
         began = time.perf_counter()
         decision = decide(snapshot, self.last)
         self.out.decisions.append(time.perf_counter() - began)
+        self.out.quick.append(self.last is not None and decision.basis is self.last.basis)
+        self.out.watched.append(self.watch())
         self.last = decision
         self.due = self.now + ASK_S
         if not self.events:
             self._later(decision.look_again_s, "_nothing")
-        self.out.changes += [(self.now, change.reason) for change in decision.changes]
-        self._enact(+(snapshot.held + snapshot.setting_up), decision.places)
+        if decision.changes:
+            self.out.changes += [(self.now, change.reason) for change in decision.changes]
+            self._enact(+(snapshot.held + snapshot.setting_up), decision.places)
         if self.out.right_asked_at is None and self._could(decision.places) >= 0.9 * self.best:
             self.out.right_asked_at = self.now
 
@@ -398,8 +421,3 @@ class Simulation:
         self.out.slots.append((self.now, counts))
         if self.out.right_at is None and throughput(self.job.truth(), counts) >= 0.9 * self.best:
             self.out.right_at = self.now
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which this share of the values lies."""
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]

@@ -26,12 +26,12 @@ def gpus_here() -> int:
 
 @contextmanager
 def hybrid_cluster(
-    cpu_workers: Mapping[str, Spec], gpu_memory_limit: int, options: Mapping[str, Any]
+    more_workers: Mapping[str, Spec], gpu_memory_limit: int, options: Mapping[str, Any]
 ) -> Iterator[SpecCluster]:
-    """A LocalCUDACluster to which CPU workers are added.
+    """A LocalCUDACluster to which workers are added: CPU workers, and more processes on its GPUs.
 
     Args:
-        cpu_workers: by name.
+        more_workers: by name.
         gpu_memory_limit: bytes of the machine's memory that each GPU worker may use.
         options: of `LocalCUDACluster`.
 
@@ -51,6 +51,6 @@ def hybrid_cluster(
         preload=WORKER_PRELOAD,  # its own preload would else take the place of the one in Dask's settings
         **options,
     ) as cluster:
-        cluster.worker_spec.update(cpu_workers)
+        cluster.worker_spec.update(more_workers)
         cluster.sync(cluster._correct_state)
         yield cluster

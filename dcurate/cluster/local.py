@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from contextlib import AbstractContextManager, ExitStack
+from itertools import product
 from typing import cast
 
 import dask
@@ -15,8 +17,10 @@ from dcurate.cluster import cuda
 from dcurate.cluster.base import Cluster
 from dcurate.cluster.nannies import (
     DASK_SETTINGS,
+    GPU_PROCESSES,
     NO_GUARD,
     cpu_worker,
+    gpu_worker,
     local_scheduler,
     memory_share,
     refuse_inside_a_worker,
@@ -27,7 +31,7 @@ from dcurate.worker.announce import SIMULATED_GB
 
 
 class LocalCluster(Cluster):
-    """Workers on this machine: one process of one thread a CPU, and one of eight threads a GPU where there are any.
+    """Workers on this machine: one process of one thread a CPU, and four of four threads a GPU where there are any.
 
     CPUs and memory are those that this process may really use, inside a container too. A pipeline with GPU stages
     can be rehearsed with GPUs that are not there: ``LocalCluster(simulate_gpus=2)``.
@@ -76,7 +80,7 @@ class LocalCluster(Cluster):
         self.dashboard = dashboard
         self.simulate_gpus = simulate_gpus
         self.simulated_gpu_memory_gb = simulated_gpu_memory_gb
-        self.memory_limit = memory_limit or memory_share(self.n_workers + simulate_gpus)
+        self.memory_limit = memory_limit or memory_share(self.n_workers + GPU_PROCESSES * simulate_gpus)
         self._shares_memory = memory_limit is None
 
     def _connect(self, stack: ExitStack) -> Client:
@@ -86,7 +90,7 @@ class LocalCluster(Cluster):
         if self.gpus and not found:
             raise ResourceError("gpus=True, but NVML finds no GPU on this machine; leave gpus out to run on CPUs")
         if found and self._shares_memory:
-            self.memory_limit = memory_share(self.n_workers + found)
+            self.memory_limit = memory_share(self.n_workers + GPU_PROCESSES * found)
         try:
             cluster = stack.enter_context(self._started(found))
         except RuntimeError as error:
@@ -101,9 +105,12 @@ class LocalCluster(Cluster):
                 "dashboard_address": "127.0.0.1:0",
                 "scheduler_kwargs": {"dashboard": self.dashboard},
             }
+            devices = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus)))).split(",")
+            for number, process in product(range(gpus), range(1, GPU_PROCESSES)):
+                workers[f"gpu-{number}-{process}"] = gpu_worker(number, devices, self.memory_limit)
             return cuda.hybrid_cluster(workers, self.memory_limit, options)
         cards, card_gb = self.simulate_gpus, self.simulated_gpu_memory_gb
-        for number in range(cards):
-            workers[f"gpu-{number}"] = simulated_gpu_worker(number, cards, card_gb, self.memory_limit)
+        for number, process in product(range(cards), range(GPU_PROCESSES)):
+            workers[f"gpu-{number}-{process}"] = simulated_gpu_worker(number, cards, card_gb, self.memory_limit)
         cluster = SpecCluster(workers, local_scheduler(self.dashboard), silence_logs=logging.CRITICAL)
         return cast(AbstractContextManager[SpecCluster], cluster)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+from collections.abc import Sequence
 from typing import Any
 
 from dask.system import CPU_COUNT
@@ -16,8 +17,8 @@ from dcurate.errors import RunError
 START_S = 45
 #: Share of the memory that workers may use together.
 MEMORY_SHARE = 0.9
-#: Threads of a GPU worker: so many slots can stand on its card.
-GPU_THREADS = 8
+#: Worker processes on each GPU, so that each can hold one operator, and their threads: so many slots can each run.
+GPU_PROCESSES, GPU_THREADS = 4, 4
 
 #: What a script must do whose workers could not start because they began to run it, too.
 NO_GUARD = 'in a script, put the lines that run the pipeline under: if __name__ == "__main__":'
@@ -92,6 +93,17 @@ def simulated_gpu_worker(number: int, cards: int, card_gb: float, memory_limit: 
         "DCURATE_SIMULATED_GPU_MEMORY_GB": str(card_gb),
     }
     return _process(GPU_THREADS, memory_limit, said)
+
+
+def gpu_worker(number: int, devices: Sequence[str], memory_limit: int | None = None) -> Spec:
+    """One more process on a GPU that a worker of dask-cuda stands on already.
+
+    Args:
+        number: of its card among the devices.
+        devices: all of them, as ``CUDA_VISIBLE_DEVICES`` names them.
+    """
+    seen = [*devices[number:], *devices[:number]]
+    return _process(GPU_THREADS, memory_limit, {"CUDA_VISIBLE_DEVICES": ",".join(seen), "DCURATE_KIND": "gpu"})
 
 
 def _process(threads: int, memory_limit: int | None, environment: dict[str, str]) -> Spec:

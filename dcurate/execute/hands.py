@@ -17,7 +17,6 @@ from dcurate.execute.carry import Died, Done
 from dcurate.execute.figures import Figures
 from dcurate.execute.flow import Flow, Submit
 from dcurate.execute.job import Books, Job
-from dcurate.execute.window import MOST
 from dcurate.worker.plugin import Call, resource, topic, work_on_outcomes, work_on_splits
 from dcurate.worker.program import Outcome
 
@@ -53,7 +52,6 @@ class ClusterHands:
         self._items: dict[int, tuple[int, int, int]] = {}
         self._summaries: dict[int, dict[str, Any]] = {}
         self._slots: dict[tuple[str, str], int] = {}
-        self._blocking: set[tuple[str, str]] = set()
         self.setups: dict[str, float] = {}
         self._tries: dict[int, int] = {}
         self.figures = Figures([operator.name for operator in self.operators], priors)
@@ -161,7 +159,7 @@ class ClusterHands:
         calls = [
             stage.window.mean_s * stage.window.group
             for stage in self.flow.operators
-            if stage.running and stage.window.most > 1 and stage.window.mean_s
+            if stage.running and stage.window.mean_s
         ]
         return min(LINGER_S, LINGER * min(calls)) if len(calls) == self.flow.operators_running else 0.0
 
@@ -251,7 +249,6 @@ class ClusterHands:
                         self._summaries[ticket] = news
                 case {"ready": operator, "worker": worker, "slots": slots}:
                     self._slots[operator, worker] = slots
-                    (self._blocking.add if news["blocks"] else self._blocking.discard)((operator, worker))
                     self._count_slots()
                     total = sum(held for (name, _), held in self._slots.items() if name == operator)
                     seconds = news["setup_seconds"]
@@ -267,7 +264,6 @@ class ClusterHands:
                 case {"lost": worker}:
                     for key in [key for key in self._slots if key[1] == worker]:
                         del self._slots[key]
-                        self._blocking.discard(key)
                     self._count_slots()
                     self.books.tell(WorkerLost(time.time(), worker))
                     changed = True
@@ -278,13 +274,7 @@ class ClusterHands:
                     raise failure
 
     def _count_slots(self) -> None:
-        """Let the flow know the slots that there are.
-
-        Where a worker has more threads than slots of an operator, a task that waits for its slot at the head of the
-        worker's queue would keep the other threads from the tasks behind it; such an operator queues nothing.
-        """
+        """Let the flow know the slots that there are."""
         for number, operator in enumerate(self.operators):
             slots = sum(count for (name, _), count in self._slots.items() if name == operator.name)
             self.flow.set_slots(number, slots)
-            blocks = any(self._slots[key] for key in self._blocking if key[0] == operator.name)
-            self.flow.operators[number].window.most = 1 if blocks else MOST

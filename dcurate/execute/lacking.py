@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dcurate.execute.allocation import Host, Unit
 from dcurate.execute.packing import MILLION, Bin, Item, Layout
-from dcurate.execute.problem import Problem
+from dcurate.execute.problem import Problem, with_least
 from dcurate.execute.search import Packer
 
 
@@ -29,7 +29,7 @@ def shortfall(units: Sequence[Unit], hosts: Sequence[Host]) -> str | None:
     """Why there is no allocation at all: which unit cannot be placed, what it lacks, and what would mend it.
 
     Returns:
-        None if one slot of each unit fits, or as many as are pinned; else one sentence.
+        None if one slot of each unit fits; else one sentence.
 
     Examples:
         >>> from dcurate.execute.allocation import Card
@@ -39,46 +39,27 @@ def shortfall(units: Sequence[Unit], hosts: Sequence[Host]) -> str | None:
         >>> sentence.partition(";")[0].split(", ")  # doctest: +ELLIPSIS
         ["operator 'b' needs 0.5 GPU a slot", 'but after one slot of each of the others nothing is left of ...']
     """
-    problem = Problem(units, hosts)
+    problem = Problem([with_least(unit) for unit in units], hosts)
     need = problem.need(0.0)
     if need is None:
-        return _limited(problem)
+        limits = zip(problem.units, problem.most, strict=True)
+        name = next(unit.name for unit, most in limits if unit.weight > 0 and most is not None and most < 1)
+        return f"operator {name!r} is limited to no slot at all, so nothing would get through; allow it one or more"
     packer = Packer(problem.bins, problem.start)
     if packer.pack_hard(need)[0] is not None:
         return None
-    empty = {problem.bins.empty(model): len(model.members) for model in problem.models}
-    for index in packer.hardest_first:
-        item, unit = problem.bins.items[index], problem.units[index]
-        if need[index] and not any(problem.bins.room(one, item) for one in empty):
-            return _sentence(unit, "", _lack(unit, item, empty, alone=True))
+    for number in packer.hardest_first:
+        item, unit = problem.bins.items[number], problem.units[number]
+        if need[number] and not any(problem.bins.room(one, item) for one in problem.start):
+            return _sentence(unit, "", _lack(unit, item, problem.start, alone=True))
     layout, missing = packer.most(need)[0]
-    index = next(index for index in packer.hardest_first if missing[index])
-    unit = problem.units[index]
-    taken = []
-    if any(slots for each, slots in enumerate(need) if each != index) or problem.start != empty:
-        ones = all(slots <= 1 for each, slots in enumerate(need) if each != index) and problem.start == empty
-        taken.append("one slot of each of the others" if ones else "the slots of the others")
-    if need[index] > missing[index]:
-        taken.append(f"{need[index] - missing[index]} of its own")
-    return _sentence(unit, " and ".join(taken), _lack(unit, problem.bins.items[index], layout, alone=False))
+    number = next(number for number in packer.hardest_first if missing[number])
+    unit, item = problem.units[number], problem.bins.items[number]
+    return _sentence(unit, "after one slot of each of the others ", _lack(unit, item, layout, alone=False))
 
 
-def _limited(problem: Problem) -> str:
-    """Of a unit that has work to do and may have no slot."""
-    limits = zip(problem.units, problem.most, strict=True)
-    unit = next(unit for unit, most in limits if unit.weight > 0 and most is not None and most < 1)
-    if unit.fixed_per_host:
-        return (
-            f"operator {unit.name!r} is pinned to {_many(unit.fixed_per_host, 'slot')} on each host, but no host has "
-            "room for as many; pin fewer, or use larger hosts"
-        )
-    return f"operator {unit.name!r} is limited to no slot at all, so nothing would get through; allow it one or more"
-
-
-def _sentence(unit: Unit, taken: str, lack: Lack) -> str:
-    pinned = f" and is pinned to {_many(unit.fixed, 'slot')}" if unit.fixed and unit.fixed > 1 else ""
-    after = f"after {taken} " if taken else ""
-    return f"operator {unit.name!r} needs {lack.needed} a slot{pinned}, but {after}{lack.left}; {lack.mend}"
+def _sentence(unit: Unit, after: str, lack: Lack) -> str:
+    return f"operator {unit.name!r} needs {lack.needed} a slot, but {after}{lack.left}; {lack.mend}"
 
 
 def _many(number: float, what: str) -> str:

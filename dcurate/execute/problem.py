@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from dcurate.execute.allocation import Host, Place, Unit
 from dcurate.execute.packing import Bin, Bins, Item, Layout, models, total
+from dcurate.execute.search import EFFORT, Packer
 from dcurate.execute.standing import spots, stand, without
 
 #: Slots are counted as whole if they miss that by this share.
@@ -113,6 +115,45 @@ class Problem:
         return above if above is not None and self.need(above) is not None else None
 
 
+def afforded(units: Sequence[Unit], hosts: Sequence[Host]) -> Problem:
+    """The problem with as many slots of those that are pinned as leave room for one slot of each unit."""
+    problem = Problem(units, hosts)
+    most = max((pin or 0 for unit in units for pin in (unit.fixed, unit.fixed_per_host)), default=0)
+    if all(with_least(unit) == unit for unit in units) or _fits(problem):
+        return problem
+    best, low, high = Problem([with_least(unit) for unit in units], hosts), 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        problem = Problem([_scaled(unit, middle, most) for unit in units], hosts)
+        if _fits(problem):
+            best, low = problem, middle
+        else:
+            high = middle
+    return best
+
+
+def with_least(unit: Unit) -> Unit:
+    """A unit as it is if pinned slots have to give way: with one slot, or none if it has no work on any host."""
+    if unit.fixed_per_host:
+        return replace(unit, fixed=1 if unit.weight > 0 else None, fixed_per_host=None)
+    return replace(unit, fixed=1) if unit.fixed else unit
+
+
+def _fits(problem: Problem) -> bool:
+    need = problem.need(0.0)
+    packer = Packer(problem.bins, problem.start, EFFORT // 10)
+    return need is not None and packer.pack_hard(need)[0] is not None
+
+
+def _scaled(unit: Unit, part: int, whole: int) -> Unit:
+    """With a part of the slots that are pinned, but at least one."""
+
+    def scaled(pin: int | None) -> int | None:
+        return max(1, pin * part // whole) if pin else pin
+
+    return replace(unit, fixed=scaled(unit.fixed), fixed_per_host=scaled(unit.fixed_per_host))
+
+
 def floor(slots: float) -> int:
     """The greatest whole number that is not above, or hardly.
 
@@ -145,7 +186,7 @@ def bound(units: Sequence[Unit], hosts: Sequence[Host]) -> float:
         >>> bound([Unit("read", seconds=0.5), Unit("write", seconds=0.25)], [Host("a", cpus=2), Host("b", cpus=1)])
         4.0
     """
-    return Problem(units, hosts).bound
+    return afforded(units, hosts).bound
 
 
 def _pools(layout: Layout) -> list[tuple[int, Callable[[Item], int]]]:

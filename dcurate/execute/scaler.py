@@ -182,7 +182,7 @@ class Scaler(SchedulerPlugin):
             self.governor.set_up(operator, setup_seconds)
             woken = self.scheduler.bulk_schedule_unrunnable_after_adding_worker(state)
             self.scheduler.transitions(woken, stimulus_id=f"dcurate-held-{time.time()}")
-        news = {"worker": worker, "slots": slots, "setup_seconds": setup_seconds, "blocks": more["blocks"]}
+        news = {"worker": worker, "slots": slots, "setup_seconds": setup_seconds}
         self.tell({"ready": operator, **news})
         self._due.set()
 
@@ -295,7 +295,7 @@ class Scaler(SchedulerPlugin):
         for (address, operator), slots in self.ready.items():
             if address == worker:
                 told = 0 if paused else slots
-                news = {"worker": worker, "slots": told, "setup_seconds": 0.0, "blocks": False}
+                news = {"worker": worker, "slots": told, "setup_seconds": 0.0}
                 self.tell({"ready": operator, **news})
 
     def _is_stray(self, worker: str, state: Any, task: Any) -> bool:

@@ -173,8 +173,9 @@ class Snapshot:
 
     @cached_property
     def untouchable(self) -> Places:
-        """Slots that are being set up, of which the work would be lost."""
-        return self._dear(self.setting_up) & self.current
+        """Slots that are being set up, of which the work would be lost; and their neighbours at the same place."""
+        under_way = self._dear(self.setting_up)
+        return Counter({place: slots for place, slots in self.current.items() if under_way[place]})
 
     def _dear(self, places: Places) -> Places:
         return Counter({place: slots for place, slots in places.items() if not self.cheap(place.unit)})

@@ -5,7 +5,8 @@ at which some unit has exactly what it needs. It is sought by halving, and then 
 of packing reach, see `dcurate.execute.search`.
 
 A unit that is pinned to so many slots on each host gets them first, the largest such unit first of all, on every host
-that could hold them if nothing but these stood there; no other limit counts for it. A unit of weight 0 gets no slots
+that could hold them if nothing but these stood there; no other limit counts for it. Where pinned slots leave no room
+for one slot of each unit there are fewer of them, of all pinned units in proportion. A unit of weight 0 gets no slots
 unless a number of them is pinned.
 """
 
@@ -19,7 +20,7 @@ from dcurate.execute.allocation import Host, Place, Places, Solution, Unit, coun
 from dcurate.execute.keeping import Keeper
 from dcurate.execute.lacking import shortfall
 from dcurate.execute.packing import Layout, exchange, spelled, total
-from dcurate.execute.problem import CLOSE, Problem, bound
+from dcurate.execute.problem import CLOSE, Problem, afforded, bound
 from dcurate.execute.search import EFFORT, Packer
 from dcurate.execute.standing import as_model, relaid, resources, stand, trimmed
 
@@ -41,7 +42,7 @@ def solve(units: Sequence[Unit], hosts: Sequence[Host], current: Mapping[Place, 
             place, and none is worse than what stands. Places that are not there (any more) do not count.
 
     Returns:
-        None if one slot of each unit, or as many as are pinned, do not fit (see `shortfall`).
+        None if one slot of each unit does not fit (see `shortfall`).
 
     Examples:
         >>> from dcurate.execute.allocation import Card
@@ -50,7 +51,7 @@ def solve(units: Sequence[Unit], hosts: Sequence[Host], current: Mapping[Place, 
         >>> solution.counts, solution.throughput
         ({'read': 1, 'embed': 4}, 4.0)
     """
-    problem = Problem(units, hosts)
+    problem = afforded(units, hosts)
     best = _from_scratch(problem)
     if best is None:
         return None
@@ -71,30 +72,16 @@ def solve_in_place(units: Sequence[Unit], hosts: Sequence[Host], current: Mappin
     Returns:
         None if some unit has no slot, and none can be given to it so.
     """
-    problem = Problem(units, hosts)
+    problem = afforded(units, hosts)
     standing = problem.standing(current)
     allowed = trimmed(problem.bins, standing, problem.most)
     if allowed != standing:
         standing = problem.standing(spelled(allowed, problem.units))
     keeper = Keeper(problem.bins, standing, EFFORT // 2)
-
-    def wanted(need: Sequence[int]) -> list[int]:
-        pins = zip(need, problem.pinned, keeper.counts, strict=True)
-        return [slots if pinned is None else stands for slots, pinned, stands in pins]
-
-    reached = problem.reached(keeper.counts)
-    need = problem.need(reached if reached < float("inf") else 0.0)
-    layout = keeper.grown(wanted(need), hard=True) if need is not None else None
-    if need is None or layout is None:
-        return None
-    first = _Answer(problem.reached(problem.counts(need)), need, layout)
-    best = _greatest(
-        problem,
-        first,
-        lambda need: keeper.grown(wanted(need)),
-        lambda need: (keeper.grown(wanted(need), hard=True), keeper.packer.effort <= 0),
-    )
-    return _solution(problem, spelled(best.layout, problem.units))
+    best = _grown(problem, keeper, keep_pins=False)
+    if best is None and any(unit.fixed for unit in problem.units):
+        best = _grown(problem, keeper, keep_pins=True)
+    return None if best is None else _solution(problem, spelled(best.layout, problem.units))
 
 
 def spread_spare(
@@ -162,6 +149,33 @@ def _from_scratch(problem: Problem) -> _Answer | None:
         return packed, certain or packer.effort <= 0
 
     return _greatest(problem, first, packer.pack, hard)
+
+
+def _grown(problem: Problem, keeper: Keeper, keep_pins: bool) -> _Answer | None:
+    """The greatest throughput that is found without moving what stands.
+
+    Args:
+        keep_pins: whether a pinned unit that has slots is content with them, even if they are fewer than pinned.
+    """
+    content = [
+        pin is not None or (keep_pins and bool(unit.fixed and stands))
+        for unit, pin, stands in zip(problem.units, problem.pinned, keeper.counts, strict=True)
+    ]
+
+    def wanted(need: Sequence[int]) -> list[int]:
+        units = zip(need, keeper.counts, content, strict=True)
+        return [stands if is_content else slots for slots, stands, is_content in units]
+
+    def hard(need: Sequence[int]) -> tuple[Layout | None, bool]:
+        return keeper.grown(wanted(need), hard=True), keeper.packer.effort <= 0
+
+    reached = problem.reached(keeper.counts)
+    need = problem.need(reached if reached < float("inf") else 0.0)
+    layout = keeper.grown(wanted(need), hard=True) if need is not None else None
+    if need is None or layout is None:
+        return None
+    first = _Answer(problem.reached(wanted(need)), need, layout)
+    return _greatest(problem, first, lambda need: keeper.grown(wanted(need)), hard)
 
 
 def _greatest(

@@ -16,6 +16,7 @@ from dcurate.core.batch import Batch
 from dcurate.errors import DcurateError, ResourceError
 from dcurate.worker.announce import announcement
 from dcurate.worker.deadline import take_hangs
+from dcurate.worker.fair import be_fair
 from dcurate.worker.held import Held
 from dcurate.worker.program import Outcome
 from dcurate.worker.slots import forget_host_setup
@@ -69,6 +70,7 @@ class SlotHolder(WorkerPlugin):
         self.changing: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
         self.threads = ThreadPoolExecutor(SETUPS, thread_name_prefix="dcurate-setup")
         self.under_way: set[asyncio.Task[None]] = set()
+        be_fair(worker)
         worker.stream_handlers["dcurate-describe"] = self.describe
         worker.stream_handlers["dcurate-hold"] = self.hold
 

@@ -13,6 +13,7 @@ from distributed.system import MEMORY_LIMIT
 
 from dcurate import AttachedCluster, LocalCluster
 from dcurate.cluster import cuda
+from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS
 from dcurate.errors import ResourceError, RunError
 from dcurate.worker.announce import announcement
 from tests.conftest import ROOT, scheduler_and_workers
@@ -81,16 +82,18 @@ def told(dask_worker: Worker) -> dict[str, Any]:
     return {**announcement(dask_worker).to_dict(), **more}
 
 
-def test_simulated_gpus_have_a_worker_each_that_sees_the_others_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulated_gpus_have_workers_each_that_see_the_others_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     monkeypatch.setenv("DCURATE_SIMULATED_GPUS", "7")
     with LocalCluster(n_workers=1, simulate_gpus=2, simulated_gpu_memory_gb=24) as cluster:
-        said = {one["kind"] + str(one["cards"]): one for one in cluster.client.run(told).values()}
+        every = list(cluster.client.run(told).values())
+        said = {one["kind"] + str(one["cards"]): one for one in every}
     first, second = ["simulated-0", 24e9], ["simulated-1", 24e9]
     assert sorted(said) == ["cpu[]", f"gpu{[first, second]}", f"gpu{[second, first]}"]
-    assert {(one["kind"], one["threads"], one["cpus"]) for one in said.values()} == {("cpu", 1, 1.0), ("gpu", 8, 0.0)}
+    assert {(one["kind"], one["threads"], one["cpus"]) for one in said.values()} == {("cpu", 1, 1.0), ("gpu", GPU_THREADS, 0.0)}
     assert len({one["host"] for one in said.values()}) == 1
-    assert sum(one["memory"] for one in said.values()) <= MEMORY_LIMIT
+    assert len(every) == 1 + 2 * GPU_PROCESSES
+    assert sum(one["memory"] for one in every) <= MEMORY_LIMIT
     assert {one["devices"] for one in said.values()} == {""}
 
 

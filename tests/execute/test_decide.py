@@ -324,10 +324,22 @@ def test_what_is_decided_fits_and_leaves_alone_what_is_being_set_up(now: Snapsho
 def test_whoever_decides_twice_decides_the_same(now: Snapshot) -> None:
     assume(not now.learning)
     first = decide(now)
-    held = first.places - now.untouchable
-    done = replace(now, held=held, setting_up=now.untouchable, now=now.now + 0.1)
+    held = first.places - now.setting_up
+    done = replace(now, held=held, setting_up=first.places & now.setting_up, now=now.now + 0.1)
     assert decide(done, first).places == first.places
     assert decide(now).places == first.places
+
+
+@settings(max_examples=100, deadline=None)
+@given(snapshots())
+def test_decisions_settle_while_nothing_changes(now: Snapshot) -> None:
+    assume(not now.learning)
+    decisions = [decide(now)]
+    for _ in range(6):
+        done = decisions[-1].places
+        under_way = done & now.setting_up
+        decisions.append(decide(replace(now, held=done - under_way, setting_up=under_way)))
+    assert decisions[-1].places == decisions[-2].places
 
 
 @settings(max_examples=100, deadline=None)

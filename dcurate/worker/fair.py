@@ -1,0 +1,52 @@
+"""The queue of a worker's tasks, in which one that must wait for its resource does not hold up the others.
+
+Dask looks at the first task of the queue only (dask/distributed#6136). A worker that holds slots of several operators,
+as one with several threads on a GPU may, would leave slots idle behind a task of an operator whose slots are busy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import attrgetter
+
+from distributed import Worker
+from distributed.collections import HeapSet
+from distributed.worker_state_machine import TaskState
+
+
+class FairQueue(HeapSet[TaskState]):
+    """Tasks by priority; the first is the first of those whose resources are free, if there are any.
+
+    Args:
+        free: amounts of each resource that are free.
+    """
+
+    def __init__(self, free: Mapping[str, float]) -> None:
+        super().__init__(key=attrgetter("priority"))
+        self._free = free
+
+    def peek(self) -> TaskState:
+        """The task to look at next."""
+        first = super().peek()
+        if self._may_run(first):
+            return first
+        return next((task for task in self.sorted() if self._may_run(task)), first)
+
+    def pop(self) -> TaskState:
+        """Take the task that `peek` shows."""
+        task = self.peek()
+        self.discard(task)
+        return task
+
+    def _may_run(self, task: TaskState) -> bool:
+        return all(self._free.get(name, 0) >= needed for name, needed in task.resource_restrictions.items())
+
+
+def be_fair(worker: Worker) -> None:
+    """Have a worker use such a queue from now on."""
+    state = worker.state
+    if not isinstance(state.constrained, FairQueue):
+        queue = FairQueue(state.available_resources)
+        for task in state.constrained.sorted():
+            queue.add(task)
+        state.constrained = queue
