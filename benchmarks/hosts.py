@@ -96,8 +96,8 @@ class HostSpec:
         """Name, threads and announcement of each of its workers; their CPUs add up to the host's.
 
         Examples:
-            >>> [(name, said.cpus) for name, _, said in HostSpec("h", cpus=5, seats=2, cards=1).announcements()]
-            [('h-cpu-0', 3.0), ('h-cpu-1', 2.0), ('h-gpu-0', 0.0)]
+            >>> [(name, said.cpus) for name, _, said in HostSpec("h", cpus=5, seats=2, cards=1).announcements()][:3]
+            [('h-cpu-0', 3.0), ('h-cpu-1', 2.0), ('h-gpu-0-0', 0.0)]
         """
         whole, more = divmod(self.cpus, self.seats)
         on_cpus = [

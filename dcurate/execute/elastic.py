@@ -167,4 +167,4 @@ def _room(units: Sequence[Unit], slots: Mapping[str, int], places: Sequence[Host
     if solution is None:
         return False
     counts = solution.counts
-    return all(counts.get(unit.name, 0) >= slots[unit.name] for unit in units if unit.fixed_per_host is not None)
+    return all(counts.get(unit.name, 0) >= slots[unit.name] for unit in units)

@@ -26,6 +26,8 @@ LOOK_S, LOST_S = 0.25, 15.0
 LINGER_S, LINGER = 0.03, 0.15
 #: How often a call may be tried again because what it needs was lost with the worker that made it.
 TRIES = 5
+#: How long to wait until the news that a call is tried again has come, in seconds.
+RETRIED_S = 2.0
 
 
 class ClusterHands:
@@ -195,11 +197,11 @@ class ClusterHands:
         self._tries[ticket] = self._tries.get(ticket, 0) + 1
         if self._tries[ticket] > TRIES:
             return False
-        # Client.retry does as much, but fails on inputs that the client has let go of since.
-        retried = self.client.sync(self.client.scheduler.retry, keys=[future.key], client=self.client.id)
-        for key in retried:
-            if key in self.client.futures:
-                self.client.futures[key].retry()
+        # Client.retry would also set the future back when the answer comes, perhaps after what follows has been heard.
+        self.client.sync(self.client.scheduler.retry, keys=[future.key], client=self.client.id)
+        end = time.monotonic() + RETRIED_S
+        while future.status == "error" and time.monotonic() < end:
+            time.sleep(RETRIED_S / 100)
         return True
 
     def _report(self) -> None:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.hosts import HostSpec
+from benchmarks.hosts import GPU_WORKERS, HostSpec
 from benchmarks.scenario import EXAMPLE, Phase, Scenario, Step
 from benchmarks.sleeping import BLOCK, Entry, Pace, children
 from benchmarks.streaming import GivenUpError, Heard, Run, judge, run
@@ -67,7 +67,7 @@ def test_what_workers_of_a_host_announce_adds_up_to_the_host(cpus: int, seats: i
     assert sum(one.cpus for one in said) == cpus
     assert {one.host for one in said} == {"h"}
     owned = [one.cards[0].name for one in said if one.cards]
-    assert len(set(owned)) == len(owned) == cards
+    assert (len(set(owned)), len(owned)) == (cards, GPU_WORKERS * cards)
 
 
 def test_a_host_has_a_seat_for_every_slot_of_the_optimum() -> None:
