@@ -15,7 +15,7 @@ from dcurate.cluster.local import LocalCluster
 from dcurate.cluster.offer import offered_to
 from dcurate.core.batch import Batch
 from dcurate.core.pipeline import fingerprint
-from dcurate.errors import ResourceError, StageError
+from dcurate.errors import DcurateError, ResourceError, StageError
 from dcurate.execute.carry import Carrier
 from dcurate.execute.config import ExecutorConfig
 from dcurate.execute.demand import Demand, WorkerView, group
@@ -163,16 +163,16 @@ def _memories(hands: ClusterHands, keys: Mapping[str, str]) -> dict[str, Memory]
 
 
 def _views(client: Client) -> list[WorkerView]:
-    """What the workers of a cluster say they are."""
-    info = client.scheduler_info(n_workers=-1)["workers"]
-    try:
-        said = client.run(describe)
-    except (ImportError, AttributeError) as error:
-        raise _too_old(error) from error
+    """What the workers of a cluster say they are; one that goes away meanwhile is left out."""
     views = []
-    for address, values in said.items():
-        one = Announcement.from_dict(values)
-        views.append(WorkerView(address, one.host, int(info[address]["nthreads"]), one.cpus, one.cards, one.kind))
+    for address, said in client.run(describe, on_error="return").items():
+        if isinstance(said, ImportError | AttributeError):
+            raise _too_old(said) from said
+        if isinstance(said, DcurateError):
+            raise said
+        if isinstance(said, dict):
+            one = Announcement.from_dict(said)
+            views.append(WorkerView(address, one.host, said["threads"], one.cpus, one.cards, one.kind))
     return views
 
 

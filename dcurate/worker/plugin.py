@@ -230,7 +230,7 @@ def work_on_outcomes(call: Call, outcomes: list[Outcome], picks: list[tuple[int,
 
 def describe(dask_worker: Worker) -> dict[str, Any]:
     """What a worker is, in plain values; for `Client.run`."""
-    return announcement(dask_worker).to_dict()
+    return {**announcement(dask_worker).to_dict(), "threads": dask_worker.state.nthreads}
 
 
 async def dismiss(dask_worker: Worker, run: str) -> list[str]:

@@ -90,7 +90,10 @@ def test_simulated_gpus_have_workers_each_that_see_the_others_too(monkeypatch: p
         said = {one["kind"] + str(one["cards"]): one for one in every}
     first, second = ["simulated-0", 24e9], ["simulated-1", 24e9]
     assert sorted(said) == ["cpu[]", f"gpu{[first, second]}", f"gpu{[second, first]}"]
-    assert {(one["kind"], one["threads"], one["cpus"]) for one in said.values()} == {("cpu", 1, 1.0), ("gpu", GPU_THREADS, 0.0)}
+    assert {(one["kind"], one["threads"], one["cpus"]) for one in said.values()} == {
+        ("cpu", 1, 1.0),
+        ("gpu", GPU_THREADS, 0.0),
+    }
     assert len({one["host"] for one in said.values()}) == 1
     assert len(every) == 1 + 2 * GPU_PROCESSES
     assert sum(one["memory"] for one in every) <= MEMORY_LIMIT
