@@ -195,6 +195,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of what is killed and when")
     parser.add_argument("--json", help="where to write the figures")
     options = parser.parse_args()
+    options.rows -= options.rows % options.files
     with tempfile.TemporaryDirectory(prefix="dcurate-chaos-") as scratch:
         os.environ["DCURATE_CACHE"] = f"{scratch}/cache"
         figures = {"machine": machine(), "versions": versions("dask", "distributed"), **soak(options, Path(scratch))}

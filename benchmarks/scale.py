@@ -17,7 +17,8 @@ from typing import Any
 import psutil
 
 from benchmarks.measure import MB, machine, save, table, versions
-from benchmarks.simulation import Job, Outcome, Simulation, Stage, job_of
+from benchmarks.simulated import Job, Stage, job_of
+from benchmarks.simulation import Outcome, Simulation
 from dcurate.execute.allocation import Card, Host, Unit
 
 #: Operators of the pipeline that is run at several scales: name, CPUs, GPUs, seconds, cv, setup seconds.
@@ -173,7 +174,7 @@ def scenario_table(runs: list[dict[str, Any]]) -> str:
 
 NOTE = (
     "\n(counted: the driver knows the number of splits; asked and ready: when the slots could do 90 % of the best;"
-    "\nthrown: slots with a setup of a second or more that were torn down, at the end too; the ideal has no setup at all)"
+    "\nthrown: slots with a setup of a second or more torn down, at the end too; the ideal has no setups)"
 )
 
 

@@ -15,89 +15,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dcurate.execute.allocation import Card, Host, Place, Places, Unit, count_slots, throughput
+from benchmarks.simulated import Job, Stage
+from dcurate.execute.allocation import Place, Places, count_slots, throughput
 from dcurate.execute.decide import Decision, decide
 from dcurate.execute.flow import Flow, Pull, Release, SplitFinished, Submit
 from dcurate.execute.rates import Rate, Ratio, Setup
 from dcurate.execute.snapshot import Measured, Snapshot
-from dcurate.execute.solve import solve
 
 #: Ended calls are told to the flow, and the decider is asked, at this rhythm; in seconds.
 TELL_S, ASK_S = 0.01, 0.25
-
-
-@dataclass(frozen=True)
-class Stage:
-    """An operator as it truly is; its `unit` holds the true seconds an item and items a split.
-
-    Args:
-        unit: what it asks for, and the truth about it.
-        cv: standard deviation of its durations over their mean.
-        setup_s: seconds to set a slot up.
-        later_s: seconds an item in the second half of the input, if they differ.
-    """
-
-    unit: Unit
-    cv: float = 0.0
-    setup_s: float = 0.0
-    later_s: float | None = None
-
-
-@dataclass(frozen=True)
-class Job:
-    """What is simulated.
-
-    Args:
-        stages: in order.
-        hosts: the machines.
-        splits: of the source.
-        counted: whether the driver knows how many splits there are.
-        seed: of the durations.
-    """
-
-    stages: tuple[Stage, ...]
-    hosts: tuple[Host, ...]
-    splits: int
-    counted: bool = False
-    seed: int = 0
-
-    def truth(self, second_half: bool = False) -> tuple[Unit, ...]:
-        """The units as they truly are."""
-        if not second_half:
-            return tuple(stage.unit for stage in self.stages)
-        return tuple(
-            Unit(**{**stage.unit.__dict__, "seconds": stage.later_s or stage.unit.seconds}) for stage in self.stages
-        )
-
-    def best(self, second_half: bool = False) -> float:
-        """The greatest throughput that there can be, in splits a second."""
-        solution = solve(self.truth(second_half), self.hosts)
-        assert solution is not None, "the job does not fit"
-        return solution.throughput
-
-
-def job_of(scenario: Mapping[str, Any], **settings: Any) -> Job:
-    """A job from a scenario as written in ``scenarios.json``."""
-    later = scenario["phases"][1]["seconds_per_task"] if "phases" in scenario else {}
-    stages = tuple(
-        Stage(
-            Unit(
-                *(one["name"], float(one["cpus"]), float(one["gpus"]), one["gpu_memory_gb"] * 1e9),
-                *(float(one["seconds_per_task"]), float(one["fanout"])),
-            ),
-            *(float(one["cv"]), float(one["setup_s"]), later.get(one["name"])),
-        )
-        for one in scenario["stages"]
-    )
-    hosts = tuple(
-        Host(f"host-{number}", float(one["cpus"]), _cards(one["gpus"], one["gpu_memory_gb"] * 1e9))
-        for number, one in enumerate(scenario["nodes"])
-    )
-    return Job(stages, hosts, **{"splits": scenario["num_tasks"], **settings})
-
-
-def _cards(number: int, memory: float) -> tuple[Card, ...]:
-    return tuple(Card(f"gpu{place}", memory) for place in range(number))
 
 
 @dataclass
@@ -220,7 +146,7 @@ class Simulation:
         if self.drifts:
             for item, new in zip(items, made, strict=True):
                 self.origin.update(dict.fromkeys(new, self.origin[item]))
-        self.rates[operator].took(took, len(items))
+        self.rates[operator].took(took, len(items), pool.ready)
         self.ratios[operator].made(len(items), sum(map(len, sizes)))
         self.first.setdefault(operator, self.now)
         self.out.calls += 1

@@ -92,7 +92,7 @@ def decide(snapshot: Snapshot, last: Decision | None = None) -> Decision:
     lacking = any(not move.counts.get(unit.name) for unit in snapshot.working)
     return Decision(
         places=move.after + spare,
-        now=snapshot.splits_a_second(count_slots(snapshot.current)),
+        now=snapshot.splits_a_second(snapshot.counts),
         expected=snapshot.splits_a_second(move.counts),
         changes=changes,
         look_again_s=_look_again(snapshot, settled=not changes and not lacking),
@@ -106,7 +106,7 @@ def decide(snapshot: Snapshot, last: Decision | None = None) -> Decision:
 
 def _begin(snapshot: Snapshot) -> Move:
     """What stands, and what is still missing to have every unit at work: no more than that."""
-    counts = count_slots(snapshot.current)
+    counts = snapshot.counts
     capped = tuple(
         unit
         if each.finished
@@ -126,9 +126,12 @@ def _best(snapshot: Snapshot) -> Move:
     most = bound(snapshot.working, snapshot.hosts)
     if stay.throughput >= most * (1 - NO_GAIN) and not _misses_fixed(snapshot):
         return stay
-    best, moves = stay, list(_proposals(snapshot, stay, most))
+    if snapshot.work_known and stay.throughput * SAVED_S >= 1:
+        return stay
+    best, needed = stay, _needed(snapshot, stay)
+    moves = list(_proposals(snapshot, stay, needed, most))
     if not moves or moves[0].bold:
-        moves += _growth(snapshot, stay)
+        moves += _growth(snapshot, needed)
     for move in moves:
         if not move.bold and _gain(move, best) > NO_GAIN and _pays(move, best, stay):
             best = move
@@ -144,40 +147,47 @@ def _without_late(move: Move) -> Move:
     snapshot, after = move.snapshot, Counter(move.after)
     if not snapshot.work_known:
         return move
-    end, kept = move.seconds_for(1.0), count_slots(move.kept)
+    end, kept = move.seconds_for(1.0), move.kept_counts
     for place, slots in (move.after - move.kept).items():
         if kept.get(place.unit) and snapshot.by_name[place.unit].setup >= max(end, CHEAP_S):
             after[place] -= slots
     return Move(snapshot, +after)
 
 
-def _growth(snapshot: Snapshot, stay: Move) -> Iterator[Move]:
-    """Moves that tear nothing down but cheap slots beyond need: cheap units grow, or all do."""
+def _needed(snapshot: Snapshot, stay: Move) -> Places:
+    """What stands, without cheap slots beyond need; which come back where there is room."""
     excess = in_excess(snapshot.solvable, snapshot.current, stay.throughput * (1 + max(LEAST_GAIN, stay.doubt)))
     needed: Places = Counter()
     for place, slots in snapshot.current.items():
         beyond = min(slots, excess[place.unit]) if snapshot.cheap(place.unit) else 0
         excess[place.unit] -= beyond
         needed[place] = slots - beyond
-    cheap = {unit.name for unit in snapshot.working if snapshot.cheap(unit.name)}
-    dear = {unit.name for unit in snapshot.working} - cheap
-    for may_grow in (cheap, cheap | dear) if cheap and dear else (cheap | dear,):
+    return +needed
+
+
+def _growth(snapshot: Snapshot, needed: Places) -> Iterator[Move]:
+    """Moves that tear nothing down but cheap slots beyond need: cheap units grow, or all do."""
+    every = {unit.name for unit in snapshot.working}
+    cheap = {name for name in every if snapshot.cheap(name)}
+    counts = count_slots(needed)
+    slowest = min(snapshot.working, key=lambda unit: unit.rate(counts.get(unit.name, 0)))
+    for may_grow in (cheap, every) if slowest.name in cheap and cheap != every else (every,):
         room = Room(snapshot.hosts, snapshot.solvable)
         before = keep(room, needed)
         if grow(room, snapshot.working, may_grow) != before:
             yield Move(snapshot, keep(room, snapshot.current))
 
 
-def _proposals(snapshot: Snapshot, stay: Move, most: float) -> Iterator[Move]:
+def _proposals(snapshot: Snapshot, stay: Move, needed: Places, most: float) -> Iterator[Move]:
     """What the solver would do: in place, and anew where that promises more."""
-    units, hosts, current = snapshot.solvable, snapshot.hosts, snapshot.current
-    in_place = solve_in_place(units, hosts, current)
+    units, hosts = snapshot.solvable, snapshot.hosts
+    in_place = solve_in_place(units, hosts, needed)
     reached = stay.throughput
     if in_place is not None:
         reached = max(reached, in_place.throughput)
         yield _towards(snapshot, in_place.places)
     if in_place is None or reached < most * (1 - LEAST_GAIN):
-        anew = solve(units, hosts, current)
+        anew = solve(units, hosts, needed)
         if anew is not None and anew.throughput > reached * (1 + LEAST_GAIN):
             yield _towards(snapshot, anew.places)
 
@@ -212,7 +222,7 @@ def _pays(move: Move, best: Move, stay: Move) -> bool:
 
 
 def _misses_fixed(snapshot: Snapshot) -> bool:
-    counts = count_slots(snapshot.current)
+    counts = snapshot.counts
     return any(
         unit.fixed_per_host is not None or (unit.fixed is not None and counts.get(unit.name, 0) != unit.fixed)
         for unit in snapshot.working
@@ -246,7 +256,7 @@ def _basis(snapshot: Snapshot) -> Basis:
 def _seconds_left(snapshot: Snapshot) -> float:
     if not snapshot.work_known:
         return snapshot.ahead_s
-    throughput = snapshot.throughput(count_slots(snapshot.current))
+    throughput = snapshot.throughput(snapshot.counts)
     return 1 / throughput if throughput > 0 else inf
 
 
@@ -273,7 +283,7 @@ def _same_shares(snapshot: Snapshot, old: tuple[Unit, ...], new: tuple[Unit, ...
         a, b = before.seconds * before.weight / was, after.seconds * after.weight / now
         if (before.weight > 0) != (after.weight > 0) or (a > 0) != (b > 0):
             return False
-        if a > 0 and abs(log(b / a)) > max(MOVED, MOVED_ERRORS * snapshot.by_name[after.name].error):
+        if a > 0 and abs(log(b / a)) > max(MOVED, MOVED_ERRORS * snapshot.error(after.name)):
             return False
     return True
 

@@ -39,7 +39,7 @@ class Move:
     @cached_property
     def counts(self) -> dict[str, int]:
         """Slots of each unit in the end."""
-        return count_slots(self.after)
+        return self.snapshot.counts if self.after is self.snapshot.current else count_slots(self.after)
 
     @cached_property
     def throughput(self) -> float:
@@ -52,14 +52,19 @@ class Move:
         return self.snapshot.current & self.after
 
     @cached_property
+    def kept_counts(self) -> Counter[str]:
+        """Slots of each unit that stay."""
+        return Counter(count_slots(self.kept))
+
+    @cached_property
     def dropped(self) -> Counter[str]:
         """Slots that are torn down, by unit."""
-        return Counter(count_slots(self.snapshot.current - self.kept))
+        return Counter(self.snapshot.counts) - self.kept_counts
 
     @cached_property
     def gained(self) -> Counter[str]:
         """Slots that are set up, by unit."""
-        return Counter(count_slots(self.after - self.kept))
+        return Counter(self.counts) - self.kept_counts
 
     @cached_property
     def bold(self) -> bool:
@@ -83,7 +88,7 @@ class Move:
     def soon(self) -> dict[str, int]:
         """Slots that work as soon as there is room: those that stay, and new ones that are cheap."""
         new = {name: slots for name, slots in self.gained.items() if self.snapshot.cheap(name)}
-        return Counter(count_slots(self.kept)) + Counter(new)
+        return self.kept_counts + Counter(new)
 
     @cached_property
     def setup_s(self) -> float:
@@ -107,8 +112,8 @@ class Move:
         """Throughput until then, on average."""
         if not self.done_in:
             return self.throughput
-        kept, soon = count_slots(self.kept), self.soon
-        work = self.drain_s * self.snapshot.throughput(kept) + self.setup_s * self.snapshot.throughput(soon)
+        throughput = self.snapshot.throughput
+        work = self.drain_s * throughput(self.kept_counts) + self.setup_s * throughput(self.soon)
         return work / self.done_in
 
     def seconds_for(self, work: float) -> float:
@@ -126,10 +131,10 @@ class Move:
     @cached_property
     def doubt(self) -> float:
         """Relative standard error of the gain: of what is slowest without the move, and of what it tears down."""
-        by_name, current = self.snapshot.by_name, count_slots(self.snapshot.current)
+        by_name, current = self.snapshot.by_name, self.snapshot.counts
         slowest = min(self.snapshot.working, key=lambda unit: unit.rate(current.get(unit.name, 0)), default=None)
-        lost = [by_name[name].error for name in self.dropped if not by_name[name].finished]
-        needed = by_name[slowest.name].error if slowest else 0.0
+        lost = [self.snapshot.error(name) for name in self.dropped if not by_name[name].finished]
+        needed = self.snapshot.error(slowest.name) if slowest else 0.0
         return float((needed**2 + max(lost, default=0.0) ** 2) ** 0.5)
 
 
@@ -139,8 +144,8 @@ def explain(move: Move, spare: Places) -> tuple[Change, ...]:
     Args:
         spare: slots that were added to it beyond need.
     """
-    before, after = count_slots(move.snapshot.current), count_slots(move.after + spare)
     beyond = count_slots(spare)
+    before, after = move.snapshot.counts, Counter(move.counts) + Counter(beyond)
     changes = []
     for each in move.snapshot.units:
         name = each.name
@@ -153,7 +158,7 @@ def explain(move: Move, spare: Places) -> tuple[Change, ...]:
 
 def _why(move: Move, each: Measured, beyond: int) -> str:
     snapshot, counts = move.snapshot, move.counts
-    stood = count_slots(snapshot.current)
+    stood = snapshot.counts
     before, after = stood.get(each.name, 0), counts.get(each.name, 0)
     if after < before:
         if each.finished:

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import expm1, inf, log, sqrt
 
-#: Calls after which the oldest are forgotten in any case, so that a creeping change is followed too.
-MOST_CALLS = 4096
+#: Calls after which the oldest are forgotten in any case, so that a creeping change is followed too; and for each slot.
+MOST_CALLS, MOST_A_SLOT = 16_384, 20
+#: Of calls that began together the short ones end first. So a change needs this many calls for each slot before it and
+#: after it, and a greater shift the fewer there are.
+CALLS_A_SLOT = 5
 #: A remembered rate weighs as many samples as this, and is given up after ten times as many real ones.
 PRIOR_WEIGHT = 3.0
 #: Variation that is assumed of an operator that has been seen once, in standard deviations over the mean.
@@ -78,13 +81,14 @@ class History:
 
     Args:
         threshold: twice the log likelihood ratio at which a change is believed.
-        least: calls that a change needs after it; one before it will do, so that a slow first call is forgotten.
+        least: calls that a change needs after it; of one slot, one call before it will do, as a first one may be slow.
         smallest: a shift of the marks that is not worth a change.
     """
 
     def __init__(self, threshold: float = 25.0, least: int = 3, smallest: float = 0.05) -> None:
         self.threshold, self.least, self.smallest = threshold, least, smallest
         self.changes = 0
+        self.slots = 1
         self._closed = Sums()
         self._buckets: list[Sums] = []
         self._open = Sums()
@@ -114,9 +118,9 @@ class History:
     def _forget(self) -> None:
         if len(self._buckets) > 64:
             self._merge()
-        keep = self._change()
+        keep, most = self._change(), max(MOST_CALLS, MOST_A_SLOT * self.slots)
         self.changes += keep > 0
-        while keep == 0 and self._closed.calls > MOST_CALLS and len(self._buckets) > 1:
+        while keep == 0 and self._closed.calls > most and len(self._buckets) > 1:
             self._closed.add(self._buckets.pop(0), sign=-1)
         if keep:
             self._buckets = self._buckets[-keep:]
@@ -127,19 +131,22 @@ class History:
     def _change(self) -> int:
         """How many of the newest buckets came after a change; 0 if there was none."""
         total, best, keep = self._closed, self.threshold, 0
+        least = CALLS_A_SLOT * self.slots if self.slots > 1 else 1
         recent, mark, mark2 = 0, 0.0, 0.0
         for count, bucket in enumerate(reversed(self._buckets), 1):
             recent, mark, mark2 = recent + bucket.calls, mark + bucket.mark, mark2 + bucket.mark2
             before = total.calls - recent
-            if before < 1:
+            if before < least:
                 break
-            if recent < self.least:
+            if recent < max(least, self.least):
                 continue
             shift = mark / recent - (total.mark - mark) / before
             if abs(shift) < self.smallest:
                 continue
             within = total.mark2 - mark * mark / recent - (total.mark - mark) ** 2 / before
             within = max(within, total.calls * (self.smallest / 2) ** 2)
+            if abs(shift) < sqrt(within / total.calls) * (self.slots - 1) / min(recent, before):
+                continue
             ratio = total.calls * log(1 + shift * shift * recent * before / total.calls / within)
             if ratio > best:
                 best, keep = ratio, count
@@ -186,8 +193,14 @@ class Rate:
         self._prior = prior
         self._prior_cv = prior_cv
 
-    def took(self, seconds: float, items: int = 1) -> None:
-        """Learn from a call of so many items that took so many seconds in its slot, without any waiting."""
+    def took(self, seconds: float, items: int = 1, slots: int = 1) -> None:
+        """Learn from a call of so many items that took so many seconds in its slot, without any waiting.
+
+        Args:
+            slots: that the operator has now. Of calls that began together the short ones end first; nothing is
+                concluded from that.
+        """
+        self._history.slots = slots
         each = max(seconds / items, TICK_S)
         self._history.add(items, each * items, log(each))
         if self._prior is not None and self._outdated(self._prior):
@@ -232,9 +245,9 @@ class Rate:
 
     @property
     def error(self) -> float:
-        """Relative standard error of `seconds`; infinite if nothing is known."""
+        """Relative standard error of `seconds`, and what calls that still run may add; infinite if nothing is known."""
         weight = self.samples + (PRIOR_WEIGHT if self._prior is not None else 0)
-        return self.cv / sqrt(weight) if weight else inf
+        return self.cv * sqrt(1 / weight + (self.cv * (self._history.slots - 1) / weight) ** 2) if weight else inf
 
     def with_running(self, elapsed: Iterable[float]) -> float | None:
         """Seconds an item, given for how long the calls that have not ended yet have run.

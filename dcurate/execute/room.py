@@ -55,15 +55,16 @@ class Room:
     def take(self, place: Place, slots: int = 1) -> int:
         """Lay down up to so many slots at a place; how many fitted."""
         host, unit = self._hosts.get(place.host), self.units.get(place.unit)
-        if host is None or unit is None or any(name not in host.cards for name in place.cards):
+        if host is None or unit is None:
             return 0
-        cards = [host.cards[name] for name in place.cards]
-        if unit.on_gpu != bool(cards):
+        cards = [host.cards[name] for name in place.cards if name in host.cards]
+        if len(cards) != len(place.cards) or unit.on_gpu != bool(cards):
             return 0
         count = min(slots, _fitting(host, cards, unit), _most(unit) - self.counts[place.unit])
-        if count > 0:
-            self._lay(host, cards, place, unit, count)
-        return max(0, count)
+        if count <= 0:
+            return 0
+        self._lay(host, cards, place, unit, count)
+        return count
 
     def add(self, name: str) -> bool:
         """Lay down one more slot of a unit, wherever it fits; whether it does anywhere.
@@ -123,7 +124,7 @@ def grow(room: Room, working: Sequence[Unit], may: Container[str]) -> Places:
 
 
 def in_excess(units: Iterable[Unit], places: Mapping[Place, int], throughput: float) -> Counter[str]:
-    """How many slots of each unit are not needed for a throughput.
+    """How many slots of each unit are not needed for a throughput; all of a unit without work.
 
     Examples:
         >>> in_excess([Unit("read", seconds=0.5)], {Place("a", "read"): 5}, throughput=4.0)
@@ -131,8 +132,9 @@ def in_excess(units: Iterable[Unit], places: Mapping[Place, int], throughput: fl
     """
     excess: Counter[str] = Counter(count_slots(places))
     for unit in units:
-        work = throughput * unit.seconds * unit.weight if unit.weight > 0 else 0.0
-        excess[unit.name] -= max(1, ceil(work * (1 - TINY))) if work < inf else excess[unit.name]
+        if unit.weight > 0:
+            work = throughput * unit.seconds * unit.weight if unit.seconds > 0 else 0.0
+            excess[unit.name] -= max(1, ceil(work * (1 - TINY))) if work < inf else excess[unit.name]
     return +excess
 
 
@@ -143,20 +145,22 @@ def _share(unit: Unit) -> float:
 
 def _most(unit: Unit) -> int:
     """How many slots it may have."""
-    return min(limit for limit in (unit.fixed, unit.most, UNLIMITED) if limit is not None)
+    if unit.fixed is None:
+        return UNLIMITED if unit.most is None else unit.most
+    return unit.fixed if unit.most is None else min(unit.fixed, unit.most)
 
 
 def _fitting(host: _Free, cards: Sequence[_Card], unit: Unit) -> int:
     """How many slots of a unit fit on a host, on these cards if it has cards."""
-    limits = [float(host.seats if not cards else cards[0].seats)]
+    fits: float = cards[0].seats if cards else host.seats
     if unit.cpus > 0:
-        limits.append((host.cpus + TINY) / unit.cpus)
+        fits = min(fits, (host.cpus + TINY) / unit.cpus)
     for card in cards:
-        if _share(unit) > 0:
-            limits.append((card.share + TINY) / _share(unit))
+        if unit.gpus > 0:
+            fits = min(fits, (card.share + TINY) / _share(unit))
         if unit.gpu_memory > 0 and card.known:
-            limits.append(card.memory * (1 + TINY) * len(cards) / unit.gpu_memory)
-    return int(min(limits))
+            fits = min(fits, card.memory * (1 + TINY) * len(cards) / unit.gpu_memory)
+    return int(fits)
 
 
 def _choose(host: _Free, unit: Unit) -> list[_Card] | None:

@@ -14,6 +14,9 @@ EFFORT = 200_000
 #: Positions that a backtracking search looks at for the whole cluster, and for two or three hosts.
 WIDE_SEARCH, NARROW_SEARCH = 400, 60
 
+#: Rounds in which slots are spread over hosts, where these are many.
+MOST_ROUNDS = 32
+
 #: Slots beyond which backtracking is hopeless.
 TOO_MANY = 400
 
@@ -121,7 +124,9 @@ class Packer:
 
     def _fills(self, need: Sequence[int], item: Item, choice: str) -> list[Fill]:
         """Ways to put slots on a host at once, and what is done when the first finds no host."""
-        bins, limit = self.bins, 1 if choice == "spread" and item.on_card else PLENTY
+        bins, limit = self.bins, PLENTY
+        if choice == "spread" and item.on_card:
+            limit = 1 + need[item.unit] // (MOST_ROUNDS * max(1, sum(self.start.values())))
         gaps = gaps_for(self.items, need, item, self.start) if choice == "thrifty" else None
 
         def full(one: Bin, left: int) -> tuple[int, Bin]:

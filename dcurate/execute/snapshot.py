@@ -75,12 +75,6 @@ class Measured:
         return self.seconds if self.seconds is not None else self.elapsed
 
     @property
-    def error(self) -> float:
-        """Relative standard error of the estimate."""
-        weight = self.samples + PRIOR_WEIGHT * self.remembered
-        return self.cv / sqrt(weight) if weight else 1.0
-
-    @property
     def setup(self) -> float:
         """Seconds to set a slot up, guessed if not known."""
         return UNSEEN_SETUP_S if self.setup_s is None else self.setup_s
@@ -119,9 +113,8 @@ class Snapshot:
     @cached_property
     def learning(self) -> bool:
         """Whether a unit that could be known soon is not: then nobody can say what a fair share is."""
-        ready = count_slots(self.held)
         return any(
-            not (each.finished or each.known(self.now) or (ready.get(each.name, 0) and not each.running))
+            not (each.finished or each.known(self.now) or (self._ready.get(each.name, 0) and not each.running))
             for each in self.units
         )
 
@@ -157,6 +150,17 @@ class Snapshot:
         return each is None or each.finished or each.cheap
 
     @cached_property
+    def _ready(self) -> dict[str, int]:
+        return count_slots(self.held)
+
+    def error(self, name: str) -> float:
+        """Relative standard error of a unit's estimate, and what the calls that still run in its slots may add."""
+        each = self.by_name[name]
+        weight = each.samples + PRIOR_WEIGHT * each.remembered
+        running = max(0, self._ready.get(name, 0) - 1)
+        return each.cv * sqrt(1 / weight + (each.cv * running / weight) ** 2) if weight else 1.0
+
+    @cached_property
     def asked(self) -> Places:
         """All slots that stand or are being set up."""
         return self.held + self.setting_up
@@ -170,6 +174,11 @@ class Snapshot:
             return every
         room = Room(self.hosts, (each.unit for each in self.units))
         return keep(room, self._dear(self.setting_up), self._dear(every), every)
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Slots of each unit that stand."""
+        return count_slots(self.current)
 
     @cached_property
     def untouchable(self) -> Places:

@@ -26,8 +26,8 @@ from dcurate.execute.standing import as_model, relaid, resources, stand, trimmed
 
 __all__ = ["bound", "shortfall", "solve", "solve_in_place", "spread_spare"]
 
-#: Halvings of the range of throughputs, and refusals of greater ones after which the search ends.
-HALVINGS, REFUSALS = 60, 4
+#: Halvings of the range of throughputs, steps upwards from there, and refusals in a row after which the search ends.
+HALVINGS, STEPS, REFUSALS = 60, 100, 4
 
 
 def solve(units: Sequence[Unit], hosts: Sequence[Host], current: Mapping[Place, int] | None = None) -> Solution | None:
@@ -202,19 +202,26 @@ def _greatest(
             high = middle
         else:
             best = _Answer(problem.reached(problem.counts(need)), need, layout)
-    refusals, tried = 0, best.throughput
-    while refusals < REFUSALS:
+    refusals, tried, stride = 0, best.throughput, 0.0
+    for _ in range(STEPS):
         above = problem.above(tried)
-        need = problem.need(above) if above is not None and above <= ceiling else None
-        if above is None or need is None:
+        if above is None or above > ceiling or refusals == REFUSALS:
             break
-        tried = above
+        aim = best.throughput + stride
+        need = problem.need(aim) if above < aim <= ceiling else None
+        if need is None:
+            aim, need, stride = above, problem.need(above) or [], 0.0
         layout, pointless = hard(need)
         if layout is not None:
-            best, refusals = _Answer(tried, need, layout), 0
+            reached = problem.reached(problem.counts(need))
+            stride = 2 * (reached - best.throughput)
+            best, tried, refusals = _Answer(reached, need, layout), reached, 0
+        elif stride:
+            stride = 0.0
         elif pointless:
             break
-        refusals += 1
+        else:
+            tried, refusals = above, refusals + 1
     return best
 
 

@@ -89,6 +89,26 @@ def test_a_drift_by_three_is_noticed_within_twenty_samples_a_slot_of_eight(
         assert rate.seconds == pytest.approx(factor, rel=max(0.02, 4 * cv / math.sqrt(1000)))
 
 
+@pytest.mark.parametrize("cv", [0.3, 1.0, 2.5])
+def test_calls_of_many_slots_that_begin_together_are_no_drift_because_the_short_ones_end_first(cv: float) -> None:
+    seconds, rate, slots = lognormal(0, cv), Rate(), 200
+    for _ in range(40):
+        for took in sorted(next(seconds) for _ in range(slots)):
+            rate.took(took, slots=slots)
+    assert rate.changes == 0
+
+
+@pytest.mark.parametrize("factor", [3.0, 1 / 3])
+def test_but_a_drift_of_all_slots_is_noticed_within_twenty_samples_of_each(factor: float) -> None:
+    before, after, rate, slots = lognormal(0, 0.5), lognormal(1, 0.5, factor), Rate(), 40
+    for _ in range(40 * slots):
+        rate.took(next(before), slots=slots)
+    for _ in range(20 * slots):
+        rate.took(next(after), slots=slots)
+    assert rate.changes >= 1
+    assert rate.seconds == pytest.approx(factor, rel=0.1)
+
+
 def test_a_slow_first_call_is_forgotten_soon() -> None:
     rate = Rate()
     for seconds in (10.0, 0.1, 0.1, 0.1, 0.1):

@@ -126,9 +126,9 @@ def test_nobody_gets_more_than_is_allowed_or_pinned() -> None:
     assert room.take(Place("a", "per host")) == 1
 
 
-def test_excess_is_what_a_throughput_does_not_need_but_one() -> None:
+def test_excess_is_what_a_throughput_does_not_need_but_one_slot_is_always_needed_for_work() -> None:
     units = [Unit("a", seconds=0.5), Unit("b", seconds=1.0, weight=0.0), Unit("c", seconds=1.0)]
     places = {Place("h", "a"): 5, Place("h", "b"): 3, Place("h", "c"): 4}
-    assert in_excess(units, places, 4.0) == {"a": 3, "b": 2}
-    assert in_excess(units, places, 0.0) == {"a": 4, "b": 2, "c": 3}
-    assert in_excess(units, places, float("inf")) == {"b": 2}
+    assert in_excess(units, places, 4.0) == {"a": 3, "b": 3}
+    assert in_excess(units, places, 0.0) == {"a": 4, "b": 3, "c": 3}
+    assert in_excess(units, places, float("inf")) == {"b": 3}

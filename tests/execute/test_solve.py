@@ -187,7 +187,7 @@ def best_throughput(units: Sequence[Unit], hosts: Sequence[Host], fits: Callable
 @settings(max_examples=120, deadline=None)
 @given(named_units(units_of_all_kinds, 3), named_hosts(2))
 def test_small_problems_are_solved_to_the_optimum(units: list[Unit], hosts: list[Host]) -> None:
-    assume(all(unit.cpus or unit.on_gpu for unit in units))
+    assume(all(unit.cpus or unit.gpus for unit in units))
     hosts = [replace(host, cards=host.cards[:2] if len(hosts) > 1 else host.cards) for host in hosts]
     solution, best = solve(units, hosts), best_throughput(units, hosts, packs)
     assert (solution is None) == (best is None)
