@@ -28,6 +28,7 @@ from distributed import Client, Scheduler, Worker
 
 import benchmarks.sleeping  # noqa: F401  a run is not to wait until every host has imported what it needs
 from benchmarks.measure import ROOT
+from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS
 from dcurate.worker.announce import Announcement, VisibleCard, declare
 
 #: Where dcurate keeps what it measured, for later runs.
@@ -38,9 +39,6 @@ QUIET_S = 20
 
 #: Memory that each worker is allowed by name; nobody looks whether it keeps to it.
 WORKER_MEMORY = 2 * 2**30
-
-#: Workers on each card: no more slots than this stand on one card.
-GPU_WORKERS = 6
 
 #: Workers that share a process: they share its lock, too, and would wait for each other if there were many more.
 PER_PROCESS = 16
@@ -77,7 +75,7 @@ class HostSpec:
         name: of the host.
         cpus: CPU cores, however many worker processes stand for them.
         seats: CPU workers, of one thread each; no more than that many CPU slots can be used.
-        cards: GPUs; each has a worker of its own.
+        cards: GPUs; each has as many workers and threads as on a cluster that dcurate starts.
         card_memory: bytes of each GPU.
     """
 
@@ -90,7 +88,7 @@ class HostSpec:
     @property
     def workers(self) -> int:
         """How many Dask workers it holds."""
-        return self.seats + GPU_WORKERS * self.cards
+        return self.seats + GPU_PROCESSES * self.cards
 
     def announcements(self) -> list[tuple[str, int, Announcement]]:
         """Name, threads and announcement of each of its workers; their CPUs add up to the host's.
@@ -106,9 +104,13 @@ class HostSpec:
         ]
         cards = [VisibleCard(f"{self.name}-card-{card}", self.card_memory) for card in range(self.cards)]
         on_cards = [
-            (f"{self.name}-gpu-{card}-{number}", 1, Announcement(self.name, 0.0, own_first, "gpu", WORKER_MEMORY))
+            (
+                f"{self.name}-gpu-{card}-{number}",
+                GPU_THREADS,
+                Announcement(self.name, 0.0, own_first, "gpu", WORKER_MEMORY),
+            )
             for card in range(self.cards)
-            for number in range(GPU_WORKERS)
+            for number in range(GPU_PROCESSES)
             for own_first in [(*cards[card:], *cards[:card])]
         ]
         return on_cpus + on_cards

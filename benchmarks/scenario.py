@@ -20,7 +20,7 @@ from dcurate import Pipeline, Resources
 
 #: What the engine costs: CPU seconds of driver, scheduler and worker for each call, the harness's own included, and the
 #: share of the machine that this may take before it, and not the allocation, decides the throughput.
-CALL_CPU_S, CPU_SHARE = 0.002, 0.25
+CALL_CPU_S, CPU_SHARE = 0.0025, 0.25
 
 #: Seconds from the end of a call to the begin of the next one in its slot, and the share of the optimum that these gaps
 #: may cost where operators are fully busy. A model's call takes a second, so scaled times must not become so short
@@ -87,12 +87,15 @@ class Scenario:
     Args:
         hosts: (CPUs, GPUs, GB of each GPU) of each.
         phases: one, unless rates change midway; none for what cannot run.
+        splits: least number of source tasks of a run: where rates change, as many as the scenario says, for what a
+            change costs is a share of the whole.
     """
 
     name: str
     steps: tuple[Step, ...]
     hosts: tuple[tuple[int, int, float], ...]
     phases: tuple[Phase, ...]
+    splits: int = 8
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -110,7 +113,7 @@ class Scenario:
             for phase in listed
         )
         hosts = tuple((node["cpus"], node["gpus"], node["gpu_memory_gb"]) for node in values["nodes"])
-        return cls(values["name"], steps, hosts, phases)
+        return cls(values["name"], steps, hosts, phases, tasks if len(phases) > 1 else 8)
 
     @property
     def seconds_for_one(self) -> float:

@@ -183,6 +183,9 @@ class _Sleeper:
         time.sleep(self.work.setup_s)
         self.diary.write("setup", begin, time.monotonic())
 
+    def is_fanout_stage(self) -> bool:
+        return self.work.ratio > 1
+
     def teardown(self) -> None:
         now = time.monotonic()
         self.diary.write("teardown", now, now)

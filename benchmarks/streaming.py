@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,10 +26,11 @@ from benchmarks.scenario import EXAMPLE, Scenario, least_scale, load
 from benchmarks.streaming_peers import compare_peers, speeds
 from benchmarks.streaming_small import small
 from benchmarks.timeline import Slot, Timeline, named, read_slots, setup_seconds
-from dcurate import DaskExecutor
+from dcurate import DaskExecutor, Pipeline
 from dcurate.cluster.attach import AttachedCluster
 from dcurate.core.events import Decided, Event, WorkerLost, WorkerRecycled
 from dcurate.errors import DcurateError, ResourceError
+from dcurate.plan.compile import compile_plan
 
 #: What must be reached: by cv, by the bottleneck's slots, by a run whose rates change; and seconds beyond the set-up.
 STEADY, STEADY_HEAVY, HEAVY_CV, BUSY, DRIFT, SECONDS = 0.97, 0.95, 0.5, 0.99, 0.90, 10.0
@@ -77,7 +79,7 @@ class Run:
         error: why it ended early; empty if it did not.
         refused: whether nothing had been set up by then.
         wall_s: from the call to its return.
-        cpu_s: of driver, scheduler and hosts.
+        cpu_s: of the driver, the scheduler and the hosts.
         machine_cpu_s: of everything on this machine meanwhile.
     """
 
@@ -86,7 +88,7 @@ class Run:
     error: str
     refused: bool
     wall_s: float
-    cpu_s: float
+    cpu_s: tuple[float, float, float]
     machine_cpu_s: float
 
 
@@ -114,14 +116,22 @@ def run(scenario: Scenario, scale: float, splits: int, num_workers: int | None =
                 error = f"{type(failure).__name__}: {failure}"
                 refused = isinstance(failure, ResourceError)
             wall = time.monotonic() - began
-            cpu, everything = _cpu(hosts) - cpu, busy_cpu() - everything
+            cpu = [after - before for after, before in zip(_cpu(hosts), cpu, strict=True)]
+            everything = busy_cpu() - everything
         slots = tuple(read_slots(Path(folder)))
-    timeline = Timeline(scenario, scale, slots, began, splits)
-    return Run(timeline, heard, error, bool(error) and refused and not slots, wall, cpu, everything)
+    timeline = Timeline(scenario, scale, slots, began, splits, _fused(pipeline))
+    parts = cpu[0], cpu[1], sum(cpu[2:])
+    return Run(timeline, heard, error, bool(error) and refused and not slots, wall, parts, everything)
 
 
-def _cpu(hosts: Hosts) -> float:
-    return time.process_time() + sum(hosts.cpu_seconds())
+def _fused(pipeline: Pipeline) -> tuple[tuple[int, ...], ...]:
+    """The places of the stages of each operator."""
+    places = iter(range(len(pipeline.stages)))
+    return tuple(tuple(islice(places, len(one.parts))) for one in compile_plan(pipeline.stages).operators)
+
+
+def _cpu(hosts: Hosts) -> list[float]:
+    return [time.process_time(), *hosts.cpu_seconds()]
 
 
 # Figures of a run
@@ -193,13 +203,15 @@ def _by_operator(scenario: Scenario, slots: Sequence[Slot]) -> list[int]:
 
 
 def _costs(one: Run, calls: int) -> dict[str, Any]:
-    cpus = (os.cpu_count() or 1) * one.wall_s
+    cpus, cpu = (os.cpu_count() or 1) * one.wall_s, sum(one.cpu_s)
+    parts = zip(("driver", "scheduler", "hosts"), one.cpu_s, strict=True)
     return {
         "calls": calls,
         "overslept": round(one.timeline.overslept(), 4),
-        "cpu_ms_per_call": round(1000 * one.cpu_s / calls, 3),
-        "cpu_share_of_machine": round(one.cpu_s / cpus, 3),
-        "cpu_share_of_others": round(max(0.0, one.machine_cpu_s - one.cpu_s) / cpus, 3),
+        "cpu_ms_per_call": round(1000 * cpu / calls, 3),
+        "cpu_ms_per_call_of": {name: round(1000 * seconds / calls, 3) for name, seconds in parts},
+        "cpu_share_of_machine": round(cpu / cpus, 3),
+        "cpu_share_of_others": round(max(0.0, one.machine_cpu_s - cpu) / cpus, 3),
     }
 
 
@@ -232,7 +244,9 @@ def line_of(figures: dict[str, Any]) -> str:
         f"{figures.get('bottleneck', '?')} busy {_percent(figures['bottleneck_busy_share'])}",
         f"{figures['setups_thrown_away']} of {figures['setups']} set-ups thrown away",
         f"makespan {_percent(figures['makespan_ratio'])}",
-        f"{figures['cpu_ms_per_call']:.2f} ms of CPU a call, {figures['cpu_share_of_machine']:.0%} of the machine "
+        f"{figures['cpu_ms_per_call']:.2f} ms of CPU a call "
+        f"({', '.join(f'{name} {ms:.1f}' for name, ms in figures['cpu_ms_per_call_of'].items())})",
+        f"{figures['cpu_share_of_machine']:.0%} of the machine "
         f"(others {figures['cpu_share_of_others']:.0%}), calls {figures['overslept']:.1%} too long",
     ]
     if "seconds_to_right_counts_again" in figures:
@@ -266,7 +280,8 @@ def scenarios(listed: Sequence[Scenario], asked: float, seconds: float) -> dict[
         if scale > asked:
             print(f"{scenario.name}: time scale {scale:.3g} and not {asked:g}, for {why}", flush=True)
         per_split = scale * scenario.seconds_for_one
-        splits = max(8, round(seconds / per_split)) if per_split else 8
+        setup = scale * max(step.setup_s for step in scenario.steps)
+        splits = max(scenario.splits, round((seconds + setup) / per_split)) if per_split else scenario.splits
         rows.append(judge(scenario, run(scenario, scale, splits)))
         print(line_of(rows[-1]), flush=True)
     good = sum(not row["short"] for row in rows)

@@ -79,6 +79,7 @@ class Timeline:
         scale: of time.
         began: when it was asked for.
         splits: how many it had.
+        fused: the stages that share slots, where they are not each by itself.
     """
 
     scenario: Scenario
@@ -86,6 +87,7 @@ class Timeline:
     slots: tuple[Slot, ...]
     began: float
     splits: int
+    fused: tuple[tuple[int, ...], ...] = ()
 
     @property
     def ended(self) -> float:
@@ -183,19 +185,21 @@ class Timeline:
     def busy_share(self, window: Window) -> tuple[str, float]:
         """The slowest operator as slots were, and the share of the time that its slots spent in calls.
 
-        Of operators that are equally slow, the busiest.
+        Of operators that are equally slow, the busiest. Stages that were fused are one operator.
         """
         length = window[1] - window[0]
         lived, busy = ([0.0] * len(self.scenario.steps) for _ in range(2))
         for slot in self.slots:
             lived[slot.operator] += slot.lived(window)
             busy[slot.operator] += slot.busy(window)
-        rates = self.scenario.rate_of([time / length for time in lived], len(self.scenario.phases) - 1)
-        shares = {
-            step.name: used / max(lived[place], 1e-9)
-            for place, (step, used) in enumerate(zip(self.scenario.steps, busy, strict=True))
-            if rates[place] <= 1.005 * min(rates)
-        }
+        phase, steps = self.scenario.phases[-1], self.scenario.steps
+        rates, shares = {}, {}
+        for places in self.fused or [(place,) for place in range(len(steps))]:
+            name = "+".join(steps[place].name for place in places)
+            slots = sum(lived[place] for place in places) / len(places) / length
+            rates[name] = slots / sum(phase.seconds[place] * steps[place].fanout for place in places)
+            shares[name] = sum(busy[place] for place in places) / max(slots * length, 1e-9)
+        shares = {name: share for name, share in shares.items() if rates[name] <= 1.005 * min(rates.values())}
         name = max(shares, key=lambda one: shares[one])
         return name, shares[name]
 

@@ -49,12 +49,16 @@ if TYPE_CHECKING:
     from dcurate.text.filters.lines import BulletsFilter as BulletsFilter
     from dcurate.text.filters.lines import EllipsisFilter as EllipsisFilter
     from dcurate.text.filters.lines import PunctuationFilter as PunctuationFilter
+    from dcurate.text.filters.phrases import BoilerPlateStringFilter as BoilerPlateStringFilter
+    from dcurate.text.filters.phrases import SubstringFilter as SubstringFilter
     from dcurate.text.filters.repetition import RepeatedLinesByCharFilter as RepeatedLinesByCharFilter
     from dcurate.text.filters.repetition import RepeatedLinesFilter as RepeatedLinesFilter
     from dcurate.text.filters.repetition import RepeatedParagraphsByCharFilter as RepeatedParagraphsByCharFilter
     from dcurate.text.filters.repetition import RepeatedParagraphsFilter as RepeatedParagraphsFilter
     from dcurate.text.filters.repetition import RepeatingDuplicateNGramsFilter as RepeatingDuplicateNGramsFilter
     from dcurate.text.filters.repetition import RepeatingTopNGramsFilter as RepeatingTopNGramsFilter
+    from dcurate.text.filters.urls import PornographicUrlsFilter as PornographicUrlsFilter
+    from dcurate.text.filters.urls import UrlsFilter as UrlsFilter
     from dcurate.text.filters.words import CommonEnglishWordsFilter as CommonEnglishWordsFilter
     from dcurate.text.filters.words import LongWordFilter as LongWordFilter
     from dcurate.text.filters.words import MeanWordLengthFilter as MeanWordLengthFilter
@@ -63,6 +67,8 @@ if TYPE_CHECKING:
     from dcurate.text.filters.words import WordsWithoutAlphabetsFilter as WordsWithoutAlphabetsFilter
     from dcurate.text.ids import AddId as AddId
     from dcurate.text.modifier import DocumentModifier as DocumentModifier
+    from dcurate.text.modifiers import BoilerPlateStringModifier as BoilerPlateStringModifier
+    from dcurate.text.modifiers import FastTextLabelModifier as FastTextLabelModifier
     from dcurate.text.modifiers import LineRemover as LineRemover
     from dcurate.text.modifiers import MarkdownRemover as MarkdownRemover
     from dcurate.text.modifiers import NewlineNormalizer as NewlineNormalizer
@@ -84,6 +90,8 @@ _HOME = {
     "adapt_kinds": "dcurate.cluster.kinds",
     "Batch": "dcurate.core.batch",
     "BatchKey": "dcurate.core.batch",
+    "BoilerPlateStringFilter": "dcurate.text.filters.phrases",
+    "BoilerPlateStringModifier": "dcurate.text.modifiers",
     "BulletsFilter": "dcurate.text.filters.lines",
     "CommonEnglishWordsFilter": "dcurate.text.filters.words",
     "CompositeStage": "dcurate.core.stage",
@@ -93,6 +101,7 @@ _HOME = {
     "DocumentModifier": "dcurate.text.modifier",
     "EllipsisFilter": "dcurate.text.filters.lines",
     "ExactDuplicates": "dcurate.dedup.exact",
+    "FastTextLabelModifier": "dcurate.text.modifiers",
     "FileGroup": "dcurate.core.batch",
     "Filter": "dcurate.text.score",
     "InlineExecutor": "dcurate.execute.inline",
@@ -115,6 +124,7 @@ _HOME = {
     "ParquetReader": "dcurate.io.parquet",
     "ParquetWriter": "dcurate.io.parquet",
     "Pipeline": "dcurate.run",
+    "PornographicUrlsFilter": "dcurate.text.filters.urls",
     "ProcessingStage": "dcurate.core.stage",
     "Progress": "dcurate.observe.progress",
     "PunctuationFilter": "dcurate.text.filters.lines",
@@ -133,8 +143,10 @@ _HOME = {
     "SinkStage": "dcurate.core.stage",
     "Slicer": "dcurate.text.modifiers",
     "SourceStage": "dcurate.core.stage",
+    "SubstringFilter": "dcurate.text.filters.phrases",
     "SymbolsToWordsFilter": "dcurate.text.filters.words",
     "UrlRemover": "dcurate.text.modifiers",
+    "UrlsFilter": "dcurate.text.filters.urls",
     "WhiteSpaceFilter": "dcurate.text.filters.characters",
     "WordCountFilter": "dcurate.text.filters.words",
     "WordsWithoutAlphabetsFilter": "dcurate.text.filters.words",

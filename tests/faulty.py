@@ -105,3 +105,18 @@ class Leak(ProcessingStage[DocumentBatch, DocumentBatch]):
         self.kept.append(os.urandom(1 << 20) * self.megabytes)
         time.sleep(0.1)
         return task
+
+
+@dataclass
+class StuckOnce(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Stands still for a minute on a batch with a marked text, but only the first time that it sees it."""
+
+    folder: str = ""
+    seconds: float = 0.05
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        time.sleep(self.seconds)
+        if any("!" in text for text in texts(task)) and not Path(self.folder, "stuck").exists():
+            Path(self.folder, "stuck").touch()
+            time.sleep(60)
+        return task

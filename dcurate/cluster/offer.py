@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from inspect import isawaitable
 from typing import Any
@@ -36,9 +37,19 @@ class Offer(SchedulerPlugin):  # type: ignore[misc]
         self.scheduler = scheduler
         self.shapes: dict[str, Shape] = {}
         self.made = time.monotonic()
+        self.arrivals: Counter[str] = Counter()
         scheduler.extensions[OFFER] = self
         scheduler.handlers["dcurate_offer"] = self.offer
         scheduler.handlers["dcurate_let_go"] = self.let_go
+        scheduler.handlers["dcurate_arrivals"] = self.told_arrivals
+
+    def add_worker(self, scheduler: Scheduler, worker: str) -> None:
+        """A worker came (called by Dask)."""
+        self.arrivals[str(scheduler.workers[worker].name)] += 1
+
+    async def told_arrivals(self) -> dict[str, int]:
+        """How often a worker of each name came."""
+        return dict(self.arrivals)
 
     async def offer(self, shapes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
         """Offer workers of these kinds; how many of each are wanted now, nothing where no run has said."""

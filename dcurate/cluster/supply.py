@@ -100,6 +100,7 @@ class SpecSupply(Supply):
         self.name = name
         self.kind = kind
         self._last_here: dict[Any, float] = {}
+        self._arrivals: dict[Any, int] = {}
 
     async def entries(self) -> Mapping[Any, Sequence[Any]]:
         own = {f"{self.name}-{number}" for number in range(self.shape.maximum)}
@@ -130,14 +131,19 @@ class SpecSupply(Supply):
     async def _lost(self) -> list[Any]:
         """Entries whose workers were here, and have all been away for too long: jobs that were ended, say.
 
+        Workers that came and went between two looks were here, too.
+
         `SpecCluster` sees to that itself, but not for entries of several workers.
         """
         present = {str(worker["name"]) for worker in self.cluster.scheduler_info["workers"].values()}
         patience_s = parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout"))
+        arrivals = await self.cluster.scheduler_comm.dcurate_arrivals()
         now = time.monotonic()
         for entry, workers in (await self.entries()).items():
-            if present & set(workers):
+            arrived = sum(arrivals.get(worker, 0) for worker in workers)
+            if present & set(workers) or arrived > self._arrivals.get(entry, 0):
                 self._last_here[entry] = now
+            self._arrivals[entry] = arrived
         lost = [entry for entry, last in self._last_here.items() if now - last > patience_s]
         for entry in lost:
             del self._last_here[entry]

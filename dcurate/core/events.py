@@ -115,6 +115,15 @@ class CallHung(Event):
 
 
 @dataclass(frozen=True)
+class CallCopied(Event):
+    """One of an operator's last calls takes far longer than others do, in seconds, and runs once more elsewhere."""
+
+    operator: str
+    seconds: float
+    usual: float
+
+
+@dataclass(frozen=True)
 class TaskDone(Event):
     """An operator has processed a batch (or a few, where its batch size is above one)."""
 

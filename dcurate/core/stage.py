@@ -111,6 +111,13 @@ class ProcessingStage(ABC, Generic[X, Y]):
         """A fixed number of slots for this stage, or None to leave it to the run."""
         return self._num_workers
 
+    def is_fanout_stage(self) -> bool:
+        """Whether the stage makes many batches of one; override it to say so.
+
+        What follows is then a task of its own for each of the batches, so that they spread over the workers.
+        """
+        return False
+
     @property
     def light(self) -> bool:
         """Whether a slot costs nothing to hold: ``setup`` loads nothing. Light CPU stages share worker processes."""

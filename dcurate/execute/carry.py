@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dcurate.core.batch import Batch
-from dcurate.execute.flow import Deliver, Flow, Pull, Release, SplitFinished, Submit
+from dcurate.execute.flow import Deliver, Flow, GiveUp, Pull, Release, SplitFinished, Submit
 from dcurate.execute.job import Books
 
 
@@ -43,6 +43,9 @@ class Hands(Protocol):
     def release(self, items: Sequence[int]) -> None:
         """Nothing needs these items any more."""
 
+    def give_up(self, ticket: int) -> None:
+        """A call is not needed any more, whether it has ended or not."""
+
     def wait(self) -> list[Done | Died]:
         """Block until something is done, or slots changed; raises what made a call fail."""
 
@@ -72,27 +75,38 @@ class Carrier:
                 return
             calls: list[tuple[Submit, list[Batch] | None]] = []
             for instruction in instructions:
-                match instruction:
-                    case Pull(count):
-                        self._pull(count)
-                    case Submit(ticket, operator, items):
-                        self._inputs[ticket] = items
-                        calls.append((instruction, None if operator else [self._splits[item] for item in items]))
-                    case Deliver(item):
-                        yield self.hands.fetch(item)
-                        self.flow.delivered(item)
-                    case Release(items):
-                        self.hands.release(items)
-                        for item in items:
-                            self._splits.pop(item, None)
-                            self._split_of.pop(item, None)
-                    case SplitFinished(number):
-                        self.books.split_finished(number)
+                if isinstance(instruction, Deliver):
+                    yield self.hands.fetch(instruction.item)
+                    self.flow.delivered(instruction.item)
+                elif isinstance(instruction, Submit):
+                    calls.append((instruction, self._inputs_of(instruction)))
+                else:
+                    self._carry_out(instruction)
             if calls:
                 self.hands.submit(calls)
             if not instructions:
                 for ended in self.hands.wait():
-                    self._take_in(ended)
+                    if self.flow.is_running(ended.ticket, ended.operator):  # else a copy of it was sooner
+                        self._take_in(ended)
+
+    def _inputs_of(self, submit: Submit) -> list[Batch] | None:
+        self._inputs[submit.ticket] = submit.items
+        return None if submit.operator else [self._splits[item] for item in submit.items]
+
+    def _carry_out(self, instruction: Pull | GiveUp | Release | SplitFinished) -> None:
+        match instruction:
+            case Pull(count):
+                self._pull(count)
+            case GiveUp(ticket):
+                self._inputs.pop(ticket, None)
+                self.hands.give_up(ticket)
+            case Release(items):
+                self.hands.release(items)
+                for item in items:
+                    self._splits.pop(item, None)
+                    self._split_of.pop(item, None)
+            case SplitFinished(number):
+                self.books.split_finished(number)
 
     def _pull(self, count: int) -> None:
         taken, exhausted = self.books.next_splits(count)

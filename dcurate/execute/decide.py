@@ -109,7 +109,7 @@ def _begin(snapshot: Snapshot) -> Move:
     counts = snapshot.counts
     capped = tuple(
         unit
-        if each.finished
+        if each.finished or unit.fixed is not None or unit.fixed_per_host is not None
         else replace(unit, most=min(unit.most or counts.get(unit.name, 1), counts.get(unit.name, 1)))
         for unit, each in zip(snapshot.solvable, snapshot.units, strict=True)
     )

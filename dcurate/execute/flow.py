@@ -37,6 +37,14 @@ class Submit:
 
 
 @dataclass(frozen=True)
+class GiveUp:
+    """A call is not needed any more: a copy of it was sooner. It counts as over."""
+
+    ticket: int
+    operator: int
+
+
+@dataclass(frozen=True)
 class Deliver:
     """Hand an item to the consumer and answer with `Flow.delivered`."""
 
@@ -57,7 +65,7 @@ class SplitFinished:
     split: int
 
 
-Instruction = Pull | Submit | Deliver | Release | SplitFinished
+Instruction = Pull | Submit | GiveUp | Deliver | Release | SplitFinished
 
 
 @dataclass
@@ -72,6 +80,8 @@ class Stage:
     suspects: deque[tuple[tuple[int, ...], int]] = field(default_factory=deque)
     #: The call of suspects that is running, if one is; and its deaths before.
     tried: dict[int, int] = field(default_factory=dict)
+    #: Calls of which a copy runs, and their copies: each with the other.
+    copies: dict[int, int] = field(default_factory=dict)
     #: Items that it has finished.
     items_done: int = 0
     #: Bytes made by this operator that the next has not yet consumed, and how many items they are.
@@ -135,6 +145,10 @@ class Flow:
         """A call is over: for each of its items the bytes of what was made of it; returns the new items likewise."""
         stage = self.operators[operator]
         inputs = stage.running.pop(ticket)
+        copy = self._parted(stage, ticket)
+        if copy is not None:
+            del stage.running[copy]
+            self._instructions.append(GiveUp(copy, operator))
         if stage.tried.pop(ticket, 0) == 0:
             stage.window.took(seconds, len(inputs))
         stage.items_done += len(inputs)
@@ -157,7 +171,34 @@ class Flow:
     def failed(self, ticket: int, operator: int) -> None:
         """The worker of a call died; its items are run again, by themselves."""
         stage = self.operators[operator]
+        if self._parted(stage, ticket) is not None:
+            del stage.running[ticket]  # the other of the two goes on
+            return
         stage.suspects.append((stage.running.pop(ticket), stage.tried.pop(ticket, 0) + 1))
+
+    def is_running(self, ticket: int, operator: int) -> bool:
+        """Whether a call has neither ended nor been given up."""
+        return ticket in self.operators[operator].running
+
+    def may_copy(self, operator: int) -> bool:
+        """Whether an operator has only its last calls left, and slots to spare for copies of them."""
+        stage = self.operators[operator]
+        idle = not stage.waiting and not stage.suspects and len(stage.running) < stage.window.slots
+        return idle and bool(stage.running) and self._upstream_done(operator)
+
+    def copy(self, ticket: int, operator: int) -> bool:
+        """Run a call that takes very long once more, elsewhere; the first of the two to end counts.
+
+        Returns:
+            False if it is not the time for that, or has been done.
+        """
+        stage = self.operators[operator]
+        if not self.may_copy(operator) or ticket in stage.copies or ticket in stage.tried:
+            return False
+        copy = self._next_ticket
+        self._start(operator, stage.running[ticket])
+        stage.copies |= {ticket: copy, copy: ticket}
+        return True
 
     def delivered(self, item: int) -> None:
         """The consumer has taken an item."""
@@ -189,6 +230,14 @@ class Flow:
         return self.exhausted and not self._live
 
     # How
+
+    @staticmethod
+    def _parted(stage: Stage, ticket: int) -> int | None:
+        """Forget that a call has a copy, or is one; which the other is."""
+        other = stage.copies.pop(ticket, None)
+        if other is not None:
+            del stage.copies[other]
+        return other
 
     def _add(self, split: int, nbytes: int) -> int:
         item = self._next_item

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
+import dask
 from distributed import Client, Future, KilledWorker, as_completed
 
 from dcurate.core.batch import Batch
-from dcurate.core.events import CallHung, Decided, SlotsChanged, WorkerLost, WorkerRecycled
+from dcurate.core.events import CallCopied, CallHung, Decided, SlotsChanged, WorkerLost, WorkerRecycled
 from dcurate.errors import DataError, DcurateError, ResourceError, RunError, StageError
 from dcurate.execute.carry import Died, Done
 from dcurate.execute.figures import Figures
 from dcurate.execute.flow import Flow, Submit
 from dcurate.execute.job import Books, Job
-from dcurate.worker.plugin import Call, resource, topic, work_on_outcomes, work_on_splits
+from dcurate.worker.plugin import Call, group, needs, parts, priority, topic, work_on
 from dcurate.worker.program import Outcome
 
 #: How often to look around when nothing is heard, and how long to put up with a lost scheduler, in seconds.
 LOOK_S, LOST_S = 0.25, 15.0
 #: How long to wait for more calls to end, at most in seconds and as a share of the shortest.
 LINGER_S, LINGER = 0.03, 0.15
+#: Bytes of all the batches that a call made from which on they travel one by one, for a task each.
+HEAVY_BYTES = 4 << 20
+#: A call is late when it takes longer than this many seconds, and this many times as long as others: as much as even an
+#: unusual one would, by how much durations vary. Then, when slots are idle in the end, a copy of it may be sooner.
+LATE_S, LATE, LATE_CV = 5.0, 3.0, 6.0
 #: How often a call may be tried again because what it needs was lost with the worker that made it.
 TRIES = 5
 #: How long to wait until the news that a call is tried again has come, in seconds.
@@ -43,6 +49,8 @@ class ClusterHands:
         self.client = client
         self.run = job.run
         self.operators = job.plan.operators
+        self._priorities = {group(self.run, one.name): one.priority for one in self.operators}
+        self._priorities[parts(self.run)] = 1 + max(self._priorities.values())
         self.books = books
         self.flow = flow
         self.completed = as_completed(loop=client.loop)
@@ -50,7 +58,11 @@ class ClusterHands:
         self._submits: dict[int, Submit] = {}
         self._tickets: dict[Future, int] = {}
         self._futures: dict[int, Future] = {}
+        self._since: dict[int, float] = {}
+        self._tail: dict[int, float] = {}
         self._uses: dict[int, int] = {}
+        self._heavy: set[int] = set()
+        self._whole: list[int] = []
         self._items: dict[int, tuple[int, int, int]] = {}
         self._summaries: dict[int, dict[str, Any]] = {}
         self._slots: dict[tuple[str, str], int] = {}
@@ -78,41 +90,70 @@ class ClusterHands:
     # The calls
 
     def submit(self, calls: Sequence[tuple[Submit, list[Batch] | None]]) -> None:
-        for number, group in groupby(calls, key=lambda call: call[0].operator):
-            members = list(group)
-            submits = [submit for submit, _ in members]
-            futures = self._map(number, submits, [inputs for _, inputs in members])
-            for submit, future in zip(submits, futures, strict=True):
-                self._submits[submit.ticket] = submit
-                self._futures[submit.ticket] = future
-                self._tickets[future] = submit.ticket
-            self.completed.update(futures)
+        """Submit all calls together: every graph costs the scheduler as much as several calls.
 
-    def _map(self, number: int, submits: list[Submit], inputs: list[list[Batch] | None]) -> list[Future]:
-        """Submit calls of one operator together: a graph a call would cost the scheduler four times as much."""
-        operator = self.operators[number]
-        tickets = [submit.ticket for submit in submits]
-        settings: dict[str, Any] = {
-            "key": [(f"{operator.name}-{self.run}", ticket) for ticket in tickets],
-            "resources": {resource(self.run, operator.name): 1},
-            "priority": operator.priority,
-            "pure": False,
-        }
-        calls = [Call(self.run, operator.name, submit.ticket, submit.deaths) for submit in submits]
-        if number == 0:
-            futures = self.client.map(work_on_splits, calls, inputs, **settings)
-        else:
-            places = [[self._items[item] for item in submit.items] for submit in submits]
-            outcomes = [[self._futures[ticket] for ticket, _, _ in each] for each in places]
-            picks = [[(place, child) for _, place, child in each] for each in places]
-            futures = self.client.map(work_on_outcomes, calls, outcomes, picks, **settings)
-        return list(futures)
+        What a task needs and how urgent it is follows from its key.
+        """
+        self._take_apart()
+        submits = [submit for submit, _ in calls]
+        names = [self.operators[submit.operator].name for submit in submits]
+        given: list[Sequence[Any]] = []
+        picks: list[list[tuple[int, int]]] = []
+        for submit, splits in calls:
+            places = [] if splits else [self._items[item] for item in submit.items]
+            given.append(splits or [self._futures[ticket] for ticket, _, _ in places])
+            picks.append([(place, child) for _, place, child in places])
+        named = list(zip(names, submits, strict=True))
+        futures = self._map(
+            [(group(self.run, name), one.ticket) for name, one in named],
+            [Call(self.run, name, one.ticket, one.deaths) for name, one in named],
+            given,
+            picks,
+        )
+        now = time.monotonic()
+        for submit, future in zip(submits, futures, strict=True):
+            self._submits[submit.ticket] = submit
+            self._since[submit.ticket] = now
+            self._futures[submit.ticket] = future
+            self._tickets[future] = submit.ticket
+        self.completed.update(futures)
+
+    def _map(
+        self,
+        keys: list[tuple[str, int]],
+        calls: Sequence[Call | None],
+        given: Sequence[Sequence[Any]],
+        picks: Sequence[Sequence[tuple[int, int]]],
+    ) -> list[Future]:
+        with dask.annotate(resources=needs, priority=partial(priority, self._priorities)):
+            return list(self.client.map(work_on, calls, given, picks, key=keys, pure=False))
 
     def made(self, item: int, ticket: int, place: int, child: int) -> None:
         self._items[item] = (ticket, place, child)
         self._uses[ticket] = self._uses.get(ticket, 0) + 1
+        if ticket in self._heavy:
+            self._whole.append(item)
+
+    def _take_apart(self) -> None:
+        """Make each batch of a heavy outcome an outcome of its own, so that no worker fetches more than it needs."""
+        if not self._whole:
+            return
+        items = [item for item in self._whole if item in self._items]
+        places = [self._items[item] for item in items]
+        given = [[self._futures[ticket]] for ticket, _, _ in places]
+        picks = [[(place, child)] for _, place, child in places]
+        futures = self._map([(parts(self.run), item) for item in items], [None] * len(items), given, picks)
+        self.release(items)
+        for item, future in zip(items, futures, strict=True):
+            ticket = -1 - item  # calls count from 0 up
+            self._futures[ticket] = future
+            self._items[item] = (ticket, 0, 0)
+            self._uses[ticket] = 1
+        self._whole.clear()
+        self._heavy.clear()
 
     def fetch(self, item: int) -> Batch:
+        self._take_apart()
         ticket, place, child = self._items[item]
         outcome: Outcome = self.client.gather(self._futures[ticket])
         return outcome.outputs[place][child]
@@ -133,6 +174,35 @@ class ClusterHands:
         if futures and self.client.status == "running":
             self.client.cancel(futures, force=True)
 
+    def give_up(self, ticket: int) -> None:
+        """Cancel a call; what its worker makes of it, if that still runs, is thrown away."""
+        self._submits.pop(ticket, None)
+        self._since.pop(ticket, None)
+        self._summaries.pop(ticket, None)
+        future = self._futures.pop(ticket, None)
+        if future is not None:
+            self._tickets.pop(future, None)
+            self.client.cancel([future], force=True)
+
+    def _copy_late(self) -> bool:
+        """Whether some of an operator's last calls take so long that copies of them are to run."""
+        now, copied = time.monotonic(), False
+        may = [self.flow.may_copy(operator) for operator in range(len(self.operators))]
+        self._tail = {operator: self._tail.get(operator, now) for operator, able in enumerate(may) if able}
+        for submit in list(self._submits.values()):
+            rate = self.figures.rates[submit.operator]
+            if submit.operator not in self._tail or rate.seconds is None:
+                continue
+            usual = rate.seconds * len(submit.items)
+            # Only the time counts in which the call cannot have waited for others.
+            seconds = now - max(self._tail[submit.operator], self._since[submit.ticket])
+            if seconds > max(LATE_S, usual * (LATE + LATE_CV * rate.cv)) and self.flow.copy(
+                submit.ticket, submit.operator
+            ):
+                copied = True
+                self.books.tell(CallCopied(time.time(), self.operators[submit.operator].name, seconds, usual))
+        return copied
+
     # What comes back
 
     def wait(self) -> list[Done | Died]:
@@ -143,7 +213,7 @@ class ClusterHands:
             if self.completed.has_ready():
                 time.sleep(self._linger_s())
                 done = self._ended()
-            elif changed:
+            elif changed or self._copy_late():
                 return []
             else:
                 self._look_around()
@@ -170,11 +240,14 @@ class ClusterHands:
         ended: list[Done | Died] = []
         for future in self.completed.next_batch(block=False):
             status = future.status
+            if future not in self._tickets:
+                continue  # given up
             if status in ("lost", "pending") or (status == "error" and self._inputs_lost(future)):
                 self.completed.add(future)
                 continue
             ticket = self._tickets.pop(future)
             submit = self._submits.pop(ticket)
+            del self._since[ticket]
             if status == "error" and isinstance(future.exception(), KilledWorker):
                 del self._futures[ticket]
                 ended.append(Died(ticket, submit.operator))
@@ -184,8 +257,11 @@ class ClusterHands:
             done = Done(ticket, submit.operator, self._summary(ticket, future))
             ended.append(done)
             self.figures.done(submit.operator, len(submit.items), submit.deaths, done.summary)
-            if not any(done.summary["sizes"]):
+            sizes = [size for made in done.summary["sizes"] for size in made]
+            if not sizes:
                 del self._futures[ticket]
+            elif len(sizes) > 1 and sum(sizes) >= HEAVY_BYTES:
+                self._heavy.add(ticket)
         return ended
 
     def _inputs_lost(self, future: Future) -> bool:

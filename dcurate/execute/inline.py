@@ -84,6 +84,9 @@ class _OwnHands:
         for item in items:
             self.items.pop(item, None)
 
+    def give_up(self, ticket: int) -> None:
+        raise AssertionError("one call at a time is never copied")
+
     def wait(self) -> list[Done | Died]:
         self.outcomes.clear()
         furthest = max(self.calls, key=lambda call: (call.submit.operator, -call.submit.ticket))

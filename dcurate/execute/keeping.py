@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from dcurate.execute.packing import PLENTY, Bin, Bins, Item, Layout, exchange, total
@@ -38,6 +38,7 @@ class Keeper:
         self.bins, self.layout = bins, layout
         self.counts = total(layout, len(bins.items))
         self.packer = Packer(bins, layout, effort)
+        self._dropped: dict[Bin, tuple[tuple[Spot, int], ...]] = {}
 
     def grown(self, wanted: Sequence[int], hard: bool = False) -> Layout | None:
         """At least so many slots of each unit; where there are more now, of them as many as can stay."""
@@ -156,13 +157,14 @@ class Keeper:
                 return new
         return None
 
-    def _gone(self, one: Bin) -> Iterator[tuple[Spot, int]]:
+    def _gone(self, one: Bin) -> tuple[tuple[Spot, int], ...]:
         """Where slots of what stands were dropped on a host, and how many."""
-        here = {spot[:3]: spot.slots for spot in spots(one)}
-        for spot in spots(self.packer.base[one.model]):
-            gone = spot.slots - here.get(spot[:3], 0)
-            if gone > 0:
-                yield spot, gone
+        if one not in self._dropped:
+            here = {spot[:3]: spot.slots for spot in spots(one)}
+            before = spots(self.packer.base[one.model])
+            gone = ((spot, spot.slots - here.get(spot[:3], 0)) for spot in before)
+            self._dropped[one] = tuple((spot, slots) for spot, slots in gone if slots > 0)
+        return self._dropped[one]
 
     def _cleared(self, one: Bin, item: Item, surplus: Sequence[int]) -> _Cleared | None:
         """A host with room for a slot, where only what must go has gone; None if there is no way."""

@@ -59,7 +59,10 @@ class Problem:
         return pins
 
     def standing(self, current: Mapping[Place, int]) -> Layout:
-        """What stands, and of what is pinned to each host so many, as far as there is room beside the rest."""
+        """What stands, and of what is pinned to each host so many, as far as there is room beside the rest.
+
+        Slots that have nothing to do go where they are in the way.
+        """
         layout: Layout = {}
         for one, hosts in stand(self.bins, self.units, self.models, current).items():
             pins, new = self.pins_on(one), one
@@ -71,10 +74,19 @@ class Problem:
                     if spot.unit == index and lack < 0:
                         new = without(self.bins, new, spot, min(spot.slots, -lack))
                         lack += min(spot.slots, -lack)
+                if lack > self.bins.room(new, item):
+                    new = self._without_idle(new)
                 if lack > 0 and (fits := min(lack, self.bins.room(new, item))):
                     new = self.bins.after(new, item, fits)
             layout[new] = hosts
         return layout
+
+    def _without_idle(self, one: Bin) -> Bin:
+        """Without slots of units that have nothing to do."""
+        for spot in spots(one):
+            if not self.units[spot.unit].weight:
+                one = without(self.bins, one, spot, spot.slots)
+        return one
 
     # What a throughput needs
 

@@ -22,8 +22,9 @@ from dcurate.execute.demand import Demand, WorkerView
 from dcurate.execute.governor import Governor
 from dcurate.execute.recycle import Recycler
 from dcurate.execute.seating import Hold, Seating
+from dcurate.execute.steering import Steering
 from dcurate.worker.announce import Announcement
-from dcurate.worker.plugin import resource, topic
+from dcurate.worker.plugin import group, parts, resource, topic
 
 #: How often the scaler looks at what changes by itself (pauses, lifetimes, memory), in milliseconds.
 TICK_MS = 500
@@ -84,12 +85,15 @@ class Scaler(SchedulerPlugin):
         self.recycler = Recycler(self)
         self.asked_before: dict[str, tuple[str, ...]] = {}
         self.target: Seating = {}
+        self._told: dict[str, int] = {}
 
     # What Dask calls
 
     async def start(self, scheduler: Scheduler) -> None:
         """Begin on a scheduler: ask every worker what it is."""
         self.scheduler = scheduler
+        groups = {group(self.run, name): name for name in self.operators}
+        self.steering = Steering(scheduler, groups, parts(self.run))
         runs = scheduler.extensions.setdefault("dcurate", {})
         runs[self.run] = self
         for news in ("hello", "held", "figures"):
@@ -111,6 +115,7 @@ class Scaler(SchedulerPlugin):
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:
         """A worker is gone; what it ran fails at once, and the driver has it made again."""
+        self.steering.placer.remove(worker)
         if self.views.pop(worker, None) is None:
             return
         self.asked.pop(worker, None)
@@ -133,8 +138,13 @@ class Scaler(SchedulerPlugin):
     def update_graph(self, scheduler: Scheduler, *, tasks: Sequence[Any], **_: Any) -> None:
         """New tasks: the first death of a worker under one of the run's is told at once, not after three more."""
         for key in tasks:
-            if isinstance(key, tuple) and str(key[0]).endswith(self.run):
+            if self.steering.operator_of(key):
                 scheduler.tasks[key].suspicious = scheduler.allowed_failures
+        self.steering.place(tasks)
+
+    def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
+        """A task went on."""
+        self.steering.moved(key, finish)
 
     async def close(self) -> None:
         """The run is over, or the scheduler closes."""
@@ -176,12 +186,12 @@ class Scaler(SchedulerPlugin):
             return
         raised = slots > self.ready.get((worker, operator), 0)
         self.ready[worker, operator] = slots
+        self.steering.placer.offer(operator, worker, slots)
         self.scheduler.add_resources(worker, {resource(self.run, operator): more["offered"]})
         self._reassign(worker, more.get("queued", ()))
         if raised:
             self.governor.set_up(operator, setup_seconds)
-            woken = self.scheduler.bulk_schedule_unrunnable_after_adding_worker(state)
-            self.scheduler.transitions(woken, stimulus_id=f"dcurate-held-{time.time()}")
+            self._wake(state)
         news = {"worker": worker, "slots": slots, "setup_seconds": setup_seconds}
         self.tell({"ready": operator, **news})
         self._due.set()
@@ -218,6 +228,9 @@ class Scaler(SchedulerPlugin):
             if decision is not None:
                 self.target = decision.seating
                 for change in decision.changes:
+                    if self._told.get(change.unit) == change.after:
+                        continue  # it is not there yet, and has been told
+                    self._told[change.unit] = change.after
                     counts = {"before": change.before, "after": change.after}
                     self.tell({"decision": change.unit, "reason": change.reason, **counts})
                 self._enact()
@@ -260,6 +273,7 @@ class Scaler(SchedulerPlugin):
         name = resource(self.run, operator)
         if hold.slots < before:
             self.leaving.add((worker, operator))
+            self.steering.placer.offer(operator, worker, hold.slots)
             state = self.scheduler.workers.get(worker)
             if state is not None and name in state.resources:
                 self.scheduler.add_resources(worker, {name: state.resources[name] * hold.slots // before})
@@ -280,7 +294,15 @@ class Scaler(SchedulerPlugin):
                 self._pause(worker, state.status != Status.running)
             stray = [task.key for task in state.processing if self._is_stray(worker, state, task)]
             self._reassign(worker, stray)
+        if any(self.steering.is_of_run(task.key) for task in self.scheduler.unrunnable):
+            for worker in {worker for worker, _ in self.ready} & set(self.scheduler.workers):
+                self._wake(self.scheduler.workers[worker])
         self.recycler.look(time.monotonic())
+
+    def _wake(self, state: Any) -> None:
+        """Have tasks that found no worker look whether this one will do."""
+        woken = self.scheduler.bulk_schedule_unrunnable_after_adding_worker(state)
+        self.scheduler.transitions(woken, stimulus_id=f"dcurate-wake-{time.time()}")
 
     def empty(self, worker: str) -> None:
         """Have a worker give up all of its slots."""

@@ -12,7 +12,7 @@ from dcurate.execute.rates import PRIOR_WEIGHT
 from dcurate.execute.room import Room, keep
 
 #: A unit is known by so many samples, or by one so many seconds after it came.
-ENOUGH, SOON_S = 3, 2.0
+ENOUGH, SOON_S = 3, 1.0
 #: A call that has run for so many seconds without end says that its unit is at least as slow as that.
 LONG_S = 30.0
 #: Slots that are set up faster than this many seconds are cheap: they come and go without regret.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dcurate.core.events import (
+    CallCopied,
     CallHung,
     Decided,
     Event,
@@ -87,6 +88,9 @@ class Tally:
                 self.decisions.append(f"worker {event.worker} is restarted: {event.reason}")
             case CallHung():
                 self.decisions.append(f"{event.doing} took too long; its process was ended")
+            case CallCopied():
+                usual = f"{event.seconds:.0f} s instead of {event.usual:.2g} s"
+                self.decisions.append(f"a call of {event.operator} takes {usual}; it runs once more elsewhere")
             case SourceListed():
                 self.splits, self.splits_before = event.splits, event.finished_before
             case WorkerLost():

@@ -23,6 +23,8 @@ def fuse(plan: Plan) -> Plan:
 
 
 def _may_share_task(first: Operator, second: Operator) -> bool:
+    if first.parts[-1].is_fanout_stage():
+        return False
     return first.resources == second.resources and not any(
         operator.exchanges
         or operator.resources.requires_gpu

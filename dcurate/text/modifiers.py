@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from dcurate.text.boilerplate import FILLER, POLICY
 from dcurate.text.modifier import DocumentModifier
 
 _NEWLINES = re.compile(r"\n{3,}")
@@ -135,3 +136,49 @@ class LineRemover(DocumentModifier):
     def modify_document(self, text: str) -> str:
         unwanted = set(self.patterns)
         return "\n".join(line for line in text.split("\n") if line not in unwanted)
+
+
+@dataclass(frozen=True)
+class BoilerPlateStringModifier(DocumentModifier):
+    r"""Removes paragraphs about cookies, privacy or terms of use from the top or the bottom of a document (C4).
+
+    They go if they stand together and begin or end the document, but are not all of it; otherwise the document stays as
+    it is. A document with "lorem ipsum" becomes empty. A paragraph is what stands between two newlines in a row.
+
+    Args:
+        remove_if_at_top_or_bottom: False makes every document empty that has such a paragraph, wherever it stands.
+
+    Examples:
+        >>> BoilerPlateStringModifier().modify_document("A tale.\n\nWe use cookies.")
+        'A tale.'
+    """
+
+    remove_if_at_top_or_bottom: bool = True
+
+    def modify_document(self, text: str) -> str:
+        paragraphs = text.split("\n\n")
+        lower = [paragraph.lower() for paragraph in paragraphs]
+        if any(phrase in paragraph for paragraph in lower for phrase in FILLER):
+            return ""
+        found = [place for place, paragraph in enumerate(lower) if any(phrase in paragraph for phrase in POLICY)]
+        if found and not self.remove_if_at_top_or_bottom:
+            return ""
+        together = bool(found) and found[-1] - found[0] + 1 == len(found) < len(paragraphs)
+        if not together or (found[0] and found[-1] + 1 < len(paragraphs)):
+            return text
+        return "\n\n".join(paragraphs[: found[0]] + paragraphs[found[-1] + 1 :])
+
+
+@dataclass(frozen=True)
+class FastTextLabelModifier(DocumentModifier):
+    r"""Makes a line of fastText's training format of each document: a label, a space, the text on one line.
+
+    Examples:
+        >>> FastTextLabelModifier("__label__hq").modify_document("a\nb")
+        '__label__hq a b'
+    """
+
+    label: str
+
+    def modify_document(self, text: str) -> str:
+        return f"{self.label} {text.replace(chr(10), ' ').replace('__label__', ' ')}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -13,12 +14,14 @@ from dcurate.frames.text import TextColumn
 from dcurate.kernels.characters import CharacterSignals, character_signals
 from dcurate.kernels.lines import LineSignals, ParagraphSignals, line_signals, paragraph_signals
 from dcurate.kernels.ngrams import NgramSignals, ngram_signals
+from dcurate.kernels.urls import UrlSignals, url_signals
 from dcurate.kernels.words import WordSignals, word_signals
+from dcurate.text.boilerplate import BoilerplateSignals, boilerplate_signals
 
-Group = TypeVar("Group", CharacterSignals, WordSignals, LineSignals, ParagraphSignals)
+Group = TypeVar("Group", CharacterSignals, WordSignals, LineSignals, ParagraphSignals, UrlSignals, BoilerplateSignals)
 
 #: Groups of signals by name: `Signals` has an attribute for each.
-GROUPS = frozenset({"characters", "words", "lines", "paragraphs", "ngrams"})
+GROUPS = frozenset({"characters", "words", "lines", "paragraphs", "ngrams", "urls", "boilerplate"})
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,8 @@ class Needs:
     """Which signals a filter looks at: groups by name, and n-grams by size.
 
     Args:
-        groups: of ``characters``, ``words``, ``lines``, ``paragraphs``; ``ngrams`` follows from the sizes.
+        groups: of ``characters``, ``words``, ``lines``, ``paragraphs``, ``urls``, ``boilerplate``; ``ngrams`` follows
+            from the sizes.
         removed: sizes of n-grams of which the most frequent is looked at.
         repeated: sizes of n-grams of which all that repeat are looked at.
 
@@ -95,6 +99,26 @@ class Signals:
     def ngrams(self) -> NgramSignals:
         """What n-grams of words repeat, of the sizes in ``needs``."""
         return ngram_signals(*self.column, self.rows, self.needs.removed, self.needs.repeated)
+
+    @cached_property
+    def urls(self) -> UrlSignals:
+        """What the web addresses are like."""
+        return url_signals(*self.column, self.rows)
+
+    @cached_property
+    def boilerplate(self) -> BoilerplateSignals:
+        """How many paragraphs are boilerplate."""
+        return boilerplate_signals(self.column, self.rows)
+
+    def encoded(self) -> Iterator[bytes]:
+        """The texts themselves as UTF-8, for rules that no kernel computes."""
+        offsets, data = self.column
+        for row in self.rows:
+            yield data[offsets[row] : offsets[row + 1]].tobytes()
+
+    def texts(self) -> Iterator[str]:
+        """The texts themselves."""
+        return (text.decode(errors="surrogatepass") for text in self.encoded())
 
     def narrowed(self, mask: npt.NDArray[np.bool_]) -> Signals:
         """The signals of the texts where ``mask`` is true; what is computed already is kept."""

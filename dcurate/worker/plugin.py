@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, cast
 
@@ -52,9 +52,29 @@ def topic(run: str) -> str:
     return f"dcurate-{run}"
 
 
+def group(run: str, operator: str) -> str:
+    """The first part of the keys of an operator's tasks."""
+    return f"{operator}-{run}"
+
+
+def parts(run: str) -> str:
+    """The first part of the keys of tasks that take one batch out of an outcome of many."""
+    return f"{run}-parts"
+
+
 def resource(run: str, operator: str) -> str:
     """The Dask resource that a worker offers for each slot of an operator."""
-    return f"stage-{operator}-{run}"
+    return f"stage-{group(run, operator)}"
+
+
+def needs(key: tuple[str, int]) -> dict[str, int]:
+    """What a task needs of a worker: one unit of its operator's resource; nothing to take out a batch."""
+    return {} if key[0].endswith("-parts") else {f"stage-{key[0]}": 1}
+
+
+def priority(priorities: Mapping[str, int], key: tuple[str, int]) -> int:
+    """The priority of a task, of those of each group."""
+    return priorities[key[0]]
 
 
 class SlotHolder(WorkerPlugin):
@@ -217,15 +237,17 @@ def holder_of(worker: Worker) -> SlotHolder:
     return cast(SlotHolder, worker.plugins[PLUGIN])
 
 
-def work_on_splits(call: Call, inputs: list[Batch]) -> Outcome:
-    """The task of the first operator: its inputs travel with it."""
-    return holder_of(get_worker()).work(Call(*call), inputs)
+def work_on(call: Call | None, given: Sequence[Any], picks: Sequence[tuple[int, int]]) -> Outcome:
+    """The task that runs one call; without a call, what was picked is an outcome of its own.
 
-
-def work_on_outcomes(call: Call, outcomes: list[Outcome], picks: list[tuple[int, int]]) -> Outcome:
-    """The task of a later operator: of each upstream outcome it takes the batch that ``picks`` names."""
-    inputs = [outcome.outputs[place][child] for outcome, (place, child) in zip(outcomes, picks, strict=True)]
-    return work_on_splits(call, inputs)
+    Args:
+        given: batches, for the first operator; for a later one, outcomes of calls before it.
+        picks: of each outcome, the batch to take: of which input it was made, and its number among those.
+    """
+    inputs = [one.outputs[place][child] for one, (place, child) in zip(given, picks, strict=True)] if picks else given
+    if call is None:
+        return Outcome([list(inputs)], [], [], [[batch.nbytes for batch in inputs]])
+    return holder_of(get_worker()).work(Call(*call), list(inputs))
 
 
 def describe(dask_worker: Worker) -> dict[str, Any]:

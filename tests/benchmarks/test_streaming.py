@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.hosts import GPU_WORKERS, HostSpec
+from benchmarks.hosts import GPU_PROCESSES, HostSpec
 from benchmarks.scenario import EXAMPLE, Phase, Scenario, Step
 from benchmarks.sleeping import BLOCK, Entry, Pace, children
 from benchmarks.streaming import GivenUpError, Heard, Run, judge, run
@@ -67,7 +67,7 @@ def test_what_workers_of_a_host_announce_adds_up_to_the_host(cpus: int, seats: i
     assert sum(one.cpus for one in said) == cpus
     assert {one.host for one in said} == {"h"}
     owned = [one.cards[0].name for one in said if one.cards]
-    assert (len(set(owned)), len(owned)) == (cards, GPU_WORKERS * cards)
+    assert (len(set(owned)), len(owned)) == (cards, GPU_PROCESSES * cards)
 
 
 def test_a_host_has_a_seat_for_every_slot_of_the_optimum() -> None:
@@ -149,7 +149,7 @@ def test_a_phase_begins_when_the_operator_that_limits_it_gets_there() -> None:
 
 
 def _judged(scenario: Scenario, error: str, refused: bool) -> dict[str, Any]:
-    return judge(scenario, Run(Timeline(scenario, 1.0, (), 0.0, 8), Heard(), error, refused, 1.0, 0.1, 0.2))
+    return judge(scenario, Run(Timeline(scenario, 1.0, (), 0.0, 8), Heard(), error, refused, 1.0, (0.1, 0.1, 0.1), 0.4))
 
 
 def test_what_cannot_run_must_be_refused_and_what_can_must_run() -> None:

@@ -106,7 +106,9 @@ def test_closing_a_stream_tears_down_and_leaves_nothing_behind(cluster: LocalClu
         next(stream)
     stream.close()
     calls = sorted(path.name.split("-")[0] for path in tmp_path.iterdir())
-    assert calls == ["node", "setup", "setup", "teardown", "teardown"]
+    slots = calls.count("setup")  # whether a second one opens before the end is a matter of speed
+    assert calls == ["node"] + ["setup"] * slots + ["teardown"] * slots
+    assert 1 <= slots <= 2
     tasks = cluster.client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
     assert tasks == 0
 

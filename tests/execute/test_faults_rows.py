@@ -1,14 +1,15 @@
 """Rows on which a stage raises, dies or hangs: they are found and kept apart, and no other row is lost."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ProcessingStage, RunResult
-from dcurate.core.events import CallHung, Event, WorkerLost, WorkerRecycled
+from dcurate.core.events import CallCopied, CallHung, Event, WorkerLost, WorkerRecycled
 from dcurate.errors import StageError
-from tests.faulty import CrashOn, HangOn, Leak, RaiseOn
+from tests.faulty import CrashOn, HangOn, Leak, RaiseOn, StuckOnce
 
 BAD = 4711
 
@@ -100,6 +101,20 @@ def test_a_row_on_which_a_stage_hangs_is_found_and_kept_apart(tmp_path: Path) ->
     assert hung
     assert "hang_on" in hung[0].doing
     assert "faulty.py" in hung[0].trace
+
+
+def test_a_call_that_stands_still_in_the_end_is_overtaken_by_a_copy_of_it(tmp_path: Path) -> None:
+    write_rows(tmp_path / "in", files=12, rows=10, bad=(95,))
+    heard = Heard()
+    begin = time.monotonic()
+    with LocalCluster(n_workers=2, gpus=False) as cluster:
+        result = run(tmp_path, StuckOnce(str(tmp_path)), cluster, (heard,))
+    assert time.monotonic() - begin < 45
+    assert (tmp_path / "stuck").exists()
+    assert ids(tmp_path / "out") == list(range(120))
+    (copied,) = [event for event in heard if isinstance(event, CallCopied)]
+    assert copied.seconds > 5 > copied.usual
+    assert {one.name: one.rows_in for one in result.report.stages}["stuck_once"] == 120
 
 
 def test_a_stage_that_leaks_is_recycled_before_it_harms(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.execute.flow import Deliver, Flow, Pull, Release, SplitFinished, Submit
+from dcurate.execute.flow import Deliver, Flow, GiveUp, Pull, Release, SplitFinished, Submit
 
 
 @dataclass
@@ -26,6 +26,8 @@ class World:
     delivered: list[tuple[int, ...]] = field(default_factory=list)
     finished: list[int] = field(default_factory=list)
     released: set[int] = field(default_factory=set)
+    impatience: float = 0.0
+    copied: int = 0
     peak_bytes: int = 0
     peak_calls: int = 0
 
@@ -41,6 +43,10 @@ class World:
             self.peak_calls = max(self.peak_calls, len(self.running))
             if not instructions:
                 assert self.running, "the flow waits, but nothing runs: a deadlock"
+                late = self.order.choice(self.running)
+                if self.order.random() < self.impatience and self.flow.copy(late.ticket, late.operator):
+                    self.copied += 1
+                    continue
                 self.finish(self.running.pop(self.order.randrange(len(self.running))))
         raise AssertionError("the flow does not end")
 
@@ -55,6 +61,9 @@ class World:
                     self.origin[item] = (number,)
             case Submit():
                 self.running.append(instruction)
+            case GiveUp(ticket):
+                assert not self.flow.is_running(ticket, instruction.operator)
+                self.running = [submit for submit in self.running if submit.ticket != ticket]
             case Deliver(item):
                 self.delivered.append(self.origin[item])
                 self.flow.delivered(item)
@@ -110,6 +119,41 @@ def test_every_run_ends_and_loses_nothing(**setting: object) -> None:
     assert set(world.processed.values()) <= {1}
     assert sum(1 for operator, _ in world.processed if operator == 0) == world.splits
     assert world.released == set(world.origin)
+
+
+def test_copies_of_late_calls_change_nothing() -> None:
+    copied = 0
+    for seed in range(60):
+        worlds_of_two = []
+        for impatience in (0.0, 0.9):
+            flow = Flow([1, 2], 10**9, delivers=True)
+            flow.set_slots(0, 3)
+            flow.set_slots(1, 4)
+            world = World(flow, 9, [[2, 1], [1]], random.Random(seed), impatience=impatience)
+            world.play()
+            worlds_of_two.append(world)
+        patient, impatient = worlds_of_two
+        assert patient.processed == impatient.processed
+        assert sorted(patient.delivered) == sorted(impatient.delivered)
+        assert sorted(impatient.finished) == list(range(9))
+        copied += impatient.copied
+    assert copied > 60
+
+
+def test_a_call_whose_copy_runs_may_die_and_loses_nothing() -> None:
+    flow = Flow([1], 10**9)
+    flow.set_slots(0, 2)
+    assert flow.advance() == [Pull(4)]
+    flow.pulled([(0, 1)], exhausted=True)
+    assert flow.advance() == [Submit(0, 0, (0,))]
+    assert flow.copy(0, 0)
+    assert not flow.copy(0, 0)
+    assert flow.advance() == [Submit(1, 0, (0,))]
+    flow.failed(0, 0)
+    assert flow.advance() == []
+    flow.finished(1, 0, [[]], 1.0)
+    assert set(flow.advance()) == {SplitFinished(0), Release((0,))}
+    assert flow.done
 
 
 @settings(max_examples=150, deadline=None)

@@ -13,6 +13,16 @@ def test_a_window_holds_between_two_and_many_tasks_a_slot(slots: int, seconds: l
     assert 0 <= window.low_water < window.size
 
 
+def test_more_wait_at_slots_where_durations_vary() -> None:
+    even, uneven = Window(slots=4), Window(slots=4)
+    for _ in range(32):
+        even.took(0.6)
+        even.took(0.6)
+        uneven.took(0.1)
+        uneven.took(1.1)
+    assert (even.size, uneven.size) == (8, 10)
+
+
 def test_long_tasks_are_not_queued_up() -> None:
     window = Window(slots=4)
     window.took(10.0)

@@ -63,6 +63,17 @@ def test_a_stage_with_needs_of_its_own_is_an_operator_of_its_own(change: dict[st
     assert operators(Numbers(), Append().with_(**change), KeepEvery()) == [["numbers"], ["append"], ["keep_every"]]
 
 
+class Halves(Append):
+    """Says that it makes many of one."""
+
+    def is_fanout_stage(self) -> bool:
+        return True
+
+
+def test_what_follows_a_fan_out_is_a_task_of_its_own_so_that_the_batches_spread() -> None:
+    assert operators(Numbers(), Halves(), KeepEvery()) == [["numbers", "halves"], ["keep_every"]]
+
+
 def test_a_stage_that_must_see_every_row_is_an_operator_of_its_own() -> None:
     assert operators(Numbers(), ExactDuplicates(), Append()) == [["numbers"], ["exact_duplicates"], ["append"]]
     text = compile_plan([Numbers(), ExactDuplicates()]).explain()

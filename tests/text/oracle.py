@@ -12,6 +12,7 @@ from typing import Any
 from dcurate.text.filter import SignalFilter
 from dcurate.text.filters.characters import NonAlphaNumericFilter, NumbersFilter, ParenthesesFilter, WhiteSpaceFilter
 from dcurate.text.filters.lines import BulletsFilter, EllipsisFilter, PunctuationFilter
+from dcurate.text.filters.phrases import BoilerPlateStringFilter, SubstringFilter
 from dcurate.text.filters.repetition import (
     RepeatedLinesByCharFilter,
     RepeatedLinesFilter,
@@ -20,6 +21,7 @@ from dcurate.text.filters.repetition import (
     RepeatingDuplicateNGramsFilter,
     RepeatingTopNGramsFilter,
 )
+from dcurate.text.filters.urls import PornographicUrlsFilter, UrlsFilter
 from dcurate.text.filters.words import (
     CommonEnglishWordsFilter,
     LongWordFilter,
@@ -32,6 +34,21 @@ from dcurate.text.filters.words import (
 BULLETS = ("•", "‣", "⁃", "⁌", "⁍", "∙", "○", "●", "◘", "◦", "⦾", "⦿")
 ELLIPSES = ("...", "[...]", "…", "(...)", "[…]", "-»", "read more..", "read more")
 COMMON = {"the", "be", "to", "of", "and", "that", "have", "with"}
+
+
+URL = re.compile(r"https?://(?:[A-Za-z0-9$\-_@.&+/:=?#~]|[!*\(\),]|(?:%[0-9A-Fa-f]{2}))+")
+LOOSE_URL = r"https?://\S+"
+POLICY = (
+    "terms of use",
+    "privacy policy",
+    "cookie policy",
+    "uses cookies",
+    "privacy overview",
+    "use of cookies",
+    "use cookies",
+    "privacy & cookies policy",
+    "privacy and cookies policy",
+)
 
 
 def share(part: float, whole: float, otherwise: float) -> float:
@@ -103,6 +120,13 @@ def paragraphs(text: str) -> list[str]:
     return text.split("\n\n")
 
 
+def boilerplate(text: str) -> float:
+    parts = [part.lower() for part in paragraphs(text)]
+    if any("lorem ipsum" in part for part in parts):
+        return 1.0
+    return sum(any(phrase in part for phrase in POLICY) for part in parts) / len(parts)
+
+
 #: Each filter, and what it must score.
 RULES: list[tuple[SignalFilter, Callable[[str], float]]] = [
     (NonAlphaNumericFilter(), of_characters(r"[^a-zA-Z0-9\n?!,.]")),
@@ -116,6 +140,13 @@ RULES: list[tuple[SignalFilter, Callable[[str], float]]] = [
     (CommonEnglishWordsFilter(), lambda text: common_words(text, 2)),
     (CommonEnglishWordsFilter(stop_at_false=False), lambda text: common_words(text, None)),
     (WordsWithoutAlphabetsFilter(), of_words(has_letter, 0.0)),
+    (UrlsFilter(), lambda text: share(characters(URL.findall(text)), len(text), 1.0)),
+    (UrlsFilter(url_regex=LOOSE_URL), lambda text: share(characters(re.findall(LOOSE_URL, text)), len(text), 1.0)),
+    (PornographicUrlsFilter(), lambda text: int(any("porn" in url for url in URL.findall(text)))),
+    (BoilerPlateStringFilter(), boilerplate),
+    (SubstringFilter("the", "any"), lambda text: int("the" in text)),
+    (SubstringFilter("é", "prefix"), lambda text: int(text.startswith("é"))),
+    (SubstringFilter("...", "suffix"), lambda text: int(text.endswith("..."))),
     (BulletsFilter(), of_lines(lambda line: line.startswith(BULLETS))),
     (PunctuationFilter(), of_lines(lambda line: not line.endswith((".", "?", "!", '"', "'")))),
     (EllipsisFilter(), of_lines(lambda line: line.lower().endswith(ELLIPSES))),

@@ -93,7 +93,35 @@ pieces = st.sampled_from(
     ]
 )
 
+#: Pieces of addresses and of what pages say of themselves; one with a Kelvin sign, which is a k in lower case.
+notices = st.sampled_from(
+    [
+        *(
+            "http",
+            "https",
+            "s",
+            "://",
+            ":",
+            "/",
+            "a.b/c",
+            "%20",
+            "%2",
+            "%zz",
+            "porn",
+            "Porn",
+            " ",
+            "\n",
+            "\n\n",
+            "(",
+            "é",
+        ),
+        *(">", "use cookies", "Uses Cookies", "privacy & cookies policy", "Privacy", " policy", "terms of use"),
+        *("lorem ipsum", "use coo\u212aies", "use", " cookie", "s", "use of "),
+    ]
+)
+
 texts = st.one_of(
+    st.lists(notices, max_size=30).map("".join),
     st.text(characters),
     st.lists(pieces, max_size=60).map("".join),
     st.lists(st.sampled_from(["a", "b", "ab", "ba"]), max_size=40).map(" ".join),

@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from dcurate.errors import PipelineError
 from dcurate.frames.text import text_column
+from dcurate.text.boilerplate import POLICY
 from dcurate.text.filter import SignalFilter
 from dcurate.text.filters.characters import NonAlphaNumericFilter, NumbersFilter
 from dcurate.text.filters.lines import EllipsisFilter
+from dcurate.text.filters.phrases import BoilerPlateStringFilter, SubstringFilter
 from dcurate.text.filters.repetition import RepeatingDuplicateNGramsFilter, RepeatingTopNGramsFilter
+from dcurate.text.filters.urls import UrlsFilter
 from dcurate.text.filters.words import LongWordFilter, SymbolsToWordsFilter, WordCountFilter
 from dcurate.text.signals import Needs, Signals
 from tests.text.oracle import RULES
@@ -123,3 +126,18 @@ def test_filters_are_equal_by_their_settings_and_travel_small() -> None:
 def test_a_filter_keeps_by_its_limits_ends_included() -> None:
     rule = WordCountFilter(min_words=2, max_words=3)
     assert [rule.keep_document(words) for words in (1, 2, 3, 4)] == [False, True, True, False]
+
+
+@pytest.mark.parametrize("phrase", POLICY)
+def test_every_phrase_about_policies_is_found_in_any_case_and_not_cut_short(phrase: str) -> None:
+    rule = BoilerPlateStringFilter()
+    assert rule.score_document(f"A tale.\n\nSee: {phrase.upper()}, end") == 0.5
+    assert rule.score_document(f"A tale.\n\n{phrase[:-1]}") == 0.0
+    assert not any(other in phrase for other in POLICY if other != phrase)
+
+
+def test_rules_that_cannot_be_are_refused_with_what_came() -> None:
+    with pytest.raises(PipelineError, match=r"urls_ratio: url_regex='\(' is not a regular expression"):
+        UrlsFilter(url_regex="(")
+    with pytest.raises(PipelineError, match="position='middle' must be one of prefix, suffix, any"):
+        SubstringFilter("a", "middle")  # type: ignore[arg-type]

@@ -10,6 +10,8 @@ from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.ids import AddId
 from dcurate.text.modifiers import (
+    BoilerPlateStringModifier,
+    FastTextLabelModifier,
     LineRemover,
     MarkdownRemover,
     NewlineNormalizer,
@@ -37,6 +39,15 @@ def batch(*documents: str | None, **columns: list[Any]) -> DocumentBatch:
         (Slicer("b", "d", include_left=False), "abcdbde", "cdbd"),
         (Slicer("z"), "abc", ""),
         (Slicer(strip=False), " a ", " a "),
+        (BoilerPlateStringModifier(), "Terms of Use\n\na\n\nb", "a\n\nb"),
+        (BoilerPlateStringModifier(), "a\n\nwe use cookies\n\nour Privacy Policy", "a"),
+        (BoilerPlateStringModifier(), "a\n\nwe use cookies\n\nb", "a\n\nwe use cookies\n\nb"),
+        (BoilerPlateStringModifier(), "use cookies\n\na\n\nuse cookies", "use cookies\n\na\n\nuse cookies"),
+        (BoilerPlateStringModifier(), "we use cookies", "we use cookies"),
+        (BoilerPlateStringModifier(), "a\n\nLorem Ipsum dolor", ""),
+        (BoilerPlateStringModifier(remove_if_at_top_or_bottom=False), "a\n\nuse cookies\n\nb", ""),
+        (BoilerPlateStringModifier(), "", ""),
+        (FastTextLabelModifier("__label__a"), "b\nc __label__d", "__label__a b c  d"),
         (LineRemover(["x", ""]), "x\na\n\nx y", "a\nx y"),
     ],
 )

@@ -157,7 +157,7 @@ def test_options_that_cannot_be_end_the_worker_before_it_starts(options: list[st
 
 
 def test_workers_of_one_process_each_announce_their_own() -> None:
-    with DaskLocalCluster(n_workers=2, processes=False, threads_per_worker=1, dashboard_address=None) as cluster:
+    with DaskLocalCluster(n_workers=2, processes=False, threads_per_worker=1, dashboard_address=":0") as cluster:
         first, second = cluster.workers.values()
         own = Announcement("h0", 4.0, (VisibleCard("a", 1e9),), "gpu", 5)
         declare(first, own)

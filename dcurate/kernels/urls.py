@@ -1,0 +1,113 @@
+"""Where web addresses stand in a text, and what they hold."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
+
+#: Bytes that may stand in an address, whatever comes before and after them.
+_INNER = np.array([(byte < 128 and chr(byte).isalnum()) or byte in b"$-_@.&+/:=?#~!*()," for byte in range(256)])
+_HEX = np.array([byte in b"0123456789abcdefABCDEF" for byte in range(256)])
+_HTTP = int.from_bytes(b"http", "big")
+_PORN = int.from_bytes(b"porn", "big")
+_COLON, _SLASH, _PERCENT, _S = 0x3A, 0x2F, 0x25, 0x73
+_FOUR_BYTES = 0xFFFFFFFF
+
+
+class UrlSignals(NamedTuple):
+    r"""The web addresses of each text: ``total`` is their number, ``characters`` their length together.
+
+    ``pornographic`` counts those that contain "porn". An address is what the pattern
+    ``https?://(?:[A-Za-z0-9$\-_@.&+/:=?#~!*(),]|%[0-9A-Fa-f]{2})+`` finds.
+    """
+
+    total: npt.NDArray[np.int64]
+    characters: npt.NDArray[np.int64]
+    pornographic: npt.NDArray[np.int64]
+
+
+@njit(**INLINE)
+def _four_before(data: Bytes, start: int, at: int) -> Scalar:
+    """The four bytes before ``at`` as one number, or 0 if there are not as many."""
+    if at - 4 < start:
+        return 0
+    return (
+        (np.int64(data[at - 4]) << 24)
+        | (np.int64(data[at - 3]) << 16)
+        | (np.int64(data[at - 2]) << 8)
+        | np.int64(data[at - 1])
+    )
+
+
+@njit(**INLINE)
+def _begin(data: Bytes, start: int, colon: int, stop: int) -> Scalar:
+    """Where the address begins whose colon this is; -1 if it is none."""
+    if colon + 3 >= stop or data[colon + 1] != _SLASH or data[colon + 2] != _SLASH:
+        return -1
+    if _four_before(data, start, colon) == _HTTP:
+        return colon - 4
+    if colon > start and data[colon - 1] == _S and _four_before(data, start, colon - 1) == _HTTP:
+        return colon - 5
+    return -1
+
+
+@njit(**INLINE)
+def _end(data: Bytes, at: int, stop: int) -> Scalar:
+    """The end of the stretch of bytes from here on that may stand in an address."""
+    while at < stop:
+        if _INNER[data[at]]:
+            at += 1
+        elif data[at] == _PERCENT and at + 2 < stop and _HEX[data[at + 1]] and _HEX[data[at + 2]]:
+            at += 3
+        else:
+            break
+    return at
+
+
+@njit(**INLINE)
+def _is_pornographic(data: Bytes, start: int, stop: int) -> Scalar:
+    last = np.int64(0)
+    for at in range(start, stop):
+        last = ((last << 8) | np.int64(data[at])) & _FOUR_BYTES
+        if last == _PORN:
+            return True
+    return False
+
+
+@njit(**OPTIONS)
+def _urls(offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
+    for place in range(rows.size):
+        free, stop = offsets[rows[place]], offsets[rows[place] + 1]
+        at = free
+        while at < stop:
+            if data[at] != _COLON:
+                at += 1
+                continue
+            begin = _begin(data, free, at, stop)
+            end = _end(data, at + 3, stop) if begin >= 0 else 0
+            if end <= at + 3:
+                at += 1
+                continue
+            out[0, place] += 1
+            out[1, place] += end - begin
+            out[2, place] += _is_pornographic(data, begin, end)
+            at = free = end
+
+
+def url_signals(offsets: Offsets, data: Bytes, rows: Rows) -> UrlSignals:
+    """Find the web addresses of the texts numbered ``rows``.
+
+    Examples:
+        >>> text = b"see http://a.b/c%20d and https://e, or http://"
+        >>> signals = url_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]))
+        >>> [int(count[0]) for count in signals]
+        [2, 26, 0]
+    """
+    out = np.zeros((3, rows.size), np.int64)
+    _urls(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
+    return UrlSignals(*out)

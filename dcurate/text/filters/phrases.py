@@ -1,0 +1,85 @@
+"""Filters that look for what is said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from dcurate.errors import PipelineError
+from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
+from dcurate.text.signals import Needs, Signals
+
+Position = Literal["prefix", "suffix", "any"]
+
+
+@dataclass(frozen=True)
+class BoilerPlateStringFilter(SignalFilter):
+    r"""Drops texts of which too many paragraphs speak of cookies, privacy or terms of use (C4).
+
+    A paragraph is what stands between two newlines in a row. A text with "lorem ipsum" scores 1.0.
+
+    Args:
+        remove_if_at_top_or_bottom: has no effect, as in the original; `BoilerPlateStringModifier` removes paragraphs.
+
+    Examples:
+        >>> BoilerPlateStringFilter().score_document("We use cookies.\n\nA tale.")
+        0.5
+    """
+
+    remove_if_at_top_or_bottom: bool = True
+    max_boilerplate_string_ratio: float = 0.4
+    _name = "boilerplate_string_ratio"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("boilerplate")
+
+    def score(self, signals: Signals) -> Scores:
+        found = signals.boilerplate
+        return np.where(found.filler > 0, 1.0, ratio(found.policy, found.paragraphs, 0.0))
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_boilerplate_string_ratio
+
+
+@dataclass(frozen=True)
+class SubstringFilter(SignalFilter):
+    """Keeps texts that contain a string, begin with it, or end with it: they score 1.
+
+    Args:
+        position: ``"any"``, ``"prefix"`` or ``"suffix"``.
+
+    Raises:
+        PipelineError: another position.
+
+    Examples:
+        >>> SubstringFilter("tale", "suffix").score_document("A tale")
+        1
+    """
+
+    substring: str
+    position: Position
+    _name = "SubstringFilter"
+
+    def __post_init__(self) -> None:
+        if self.position not in get_args(Position):
+            known = ", ".join(get_args(Position))
+            raise PipelineError(f"{self.name}: position={self.position!r} must be one of {known}")
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
+    def score(self, signals: Signals) -> Scores:
+        sought = self.substring.encode(errors="surrogatepass")
+        return np.array([self._holds(text, sought) for text in signals.encoded()], np.int64)
+
+    def _holds(self, text: bytes, sought: bytes) -> bool:
+        if self.position == "any":
+            return sought in text
+        return text.startswith(sought) if self.position == "prefix" else text.endswith(sought)
+
+    def keep(self, scores: Scores) -> Mask:
+        return np.equal(scores, 1)

@@ -1,0 +1,97 @@
+"""Filters that look at web addresses."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from dcurate.errors import PipelineError
+from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
+from dcurate.text.signals import Needs, Signals
+
+
+class _UrlRule(SignalFilter):
+    """What rules over addresses share: their own pattern for one, which is then searched for in Python."""
+
+    url_regex: str | re.Pattern[str] | None
+
+    def _pattern(self) -> re.Pattern[str] | None:
+        given = self.url_regex
+        try:
+            return re.compile(given) if isinstance(given, str) else given
+        except re.error as error:
+            raise PipelineError(f"{self.name}: url_regex={given!r} is not a regular expression ({error})") from error
+
+    def __post_init__(self) -> None:
+        self._pattern()
+
+    def _found(self, signals: Signals, pattern: re.Pattern[str]) -> list[list[str]]:
+        return [[match.group() for match in pattern.finditer(text)] for text in signals.texts()]
+
+
+@dataclass(frozen=True)
+class UrlsFilter(_UrlRule):
+    """Drops texts of which too much is web addresses; an empty text scores 1.0.
+
+    Args:
+        url_regex: what an address is, where the default is too strict or too broad; a pattern is much slower.
+
+    Raises:
+        PipelineError: ``url_regex`` is not a regular expression.
+
+    Examples:
+        >>> UrlsFilter().score_document("See http://a.b/c")
+        0.75
+    """
+
+    max_url_to_text_ratio: float = 0.2
+    url_regex: str | re.Pattern[str] | None = None
+    _name = "urls_ratio"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("characters") if self.url_regex else Needs.of("characters", "urls")
+
+    def score(self, signals: Signals) -> Scores:
+        pattern = self._pattern()
+        if pattern is None:
+            return ratio(signals.urls.characters, signals.characters.total, 1.0)
+        lengths = [sum(map(len, urls)) for urls in self._found(signals, pattern)]
+        return ratio(np.array(lengths, np.int64), signals.characters.total, 1.0)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_url_to_text_ratio
+
+
+@dataclass(frozen=True)
+class PornographicUrlsFilter(_UrlRule):
+    """Drops texts with a web address that contains "porn": they score 1.
+
+    Args:
+        url_regex: what an address is, where the default is too strict or too broad; a pattern is much slower.
+
+    Raises:
+        PipelineError: ``url_regex`` is not a regular expression.
+
+    Examples:
+        >>> PornographicUrlsFilter().score_document("Not https://porn.example/")
+        1
+    """
+
+    url_regex: str | re.Pattern[str] | None = None
+    _name = "PornographicUrlsFilter"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs() if self.url_regex else Needs.of("urls")
+
+    def score(self, signals: Signals) -> Scores:
+        pattern = self._pattern()
+        if pattern is None:
+            return (signals.urls.pornographic > 0).astype(np.int64)
+        return np.array([any("porn" in url for url in urls) for urls in self._found(signals, pattern)], np.int64)
+
+    def keep(self, scores: Scores) -> Mask:
+        return np.not_equal(scores, 1)
