@@ -85,7 +85,9 @@ class LocalCluster(Cluster):
 
     def _connect(self, stack: ExitStack) -> Client:
         refuse_inside_a_worker()
-        stack.enter_context(dask.config.set(DASK_SETTINGS))
+        # The profile is a page of the dashboard.
+        settings = {**DASK_SETTINGS, "distributed.worker.profile.enabled": self.dashboard}
+        stack.enter_context(dask.config.set(settings))
         found = 0 if self.gpus is False or self.simulate_gpus else cuda.gpus_here()
         if self.gpus and not found:
             raise ResourceError("gpus=True, but NVML finds no GPU on this machine; leave gpus out to run on CPUs")
