@@ -23,6 +23,18 @@ class _Card:
         self.share, self.known = 1.0, memory > 0
 
 
+class _Want:
+    """What a slot of a unit takes, worked out once."""
+
+    __slots__ = ("cpus", "gpus", "memory", "most", "on_gpu", "share")
+
+    def __init__(self, unit: Unit) -> None:
+        self.cpus, self.gpus, self.memory, self.on_gpu = unit.cpus, unit.gpus, unit.gpu_memory, unit.on_gpu
+        self.share = min(1.0, unit.gpus)
+        most = UNLIMITED if unit.most is None else unit.most
+        self.most = most if unit.fixed is None else unit.fixed if unit.most is None else min(unit.fixed, most)
+
+
 class _Free:
     """What is free of a host."""
 
@@ -46,6 +58,7 @@ class Room:
 
     def __init__(self, hosts: Iterable[Host], units: Iterable[Unit]) -> None:
         self.units = {unit.name: unit for unit in units}
+        self._wants = {name: _Want(unit) for name, unit in self.units.items()}
         self.taken: Places = Counter()
         self.counts: Counter[str] = Counter()
         self._hosts = {host.name: _Free(host) for host in hosts}
@@ -54,16 +67,16 @@ class Room:
 
     def take(self, place: Place, slots: int = 1) -> int:
         """Lay down up to so many slots at a place; how many fitted."""
-        host, unit = self._hosts.get(place.host), self.units.get(place.unit)
-        if host is None or unit is None:
+        host, want = self._hosts.get(place.host), self._wants.get(place.unit)
+        if host is None or want is None or want.on_gpu != bool(place.cards):
             return 0
-        cards = [host.cards[name] for name in place.cards if name in host.cards]
-        if len(cards) != len(place.cards) or unit.on_gpu != bool(cards):
+        cards = [host.cards[name] for name in place.cards if name in host.cards] if place.cards else []
+        if len(cards) != len(place.cards):
             return 0
-        count = min(slots, _fitting(host, cards, unit), _most(unit) - self.counts[place.unit])
+        count = min(slots, _fitting(host, cards, want), want.most - self.counts[place.unit])
         if count <= 0:
             return 0
-        self._lay(host, cards, place, unit, count)
+        self._lay(host, cards, place, want, count)
         return count
 
     def add(self, name: str) -> bool:
@@ -71,28 +84,28 @@ class Room:
 
         A unit that is pinned to a number on each host is given none.
         """
-        unit = self.units[name]
-        if unit.fixed_per_host is not None or self.counts[name] >= _most(unit):
+        unit, want = self.units[name], self._wants[name]
+        if unit.fixed_per_host is not None or self.counts[name] >= want.most:
             return False
         while self._next[name] < len(self._names):
             where = self._names[self._next[name]]
             host = self._hosts[where]
-            cards = _choose(host, unit)
-            if cards is not None and _fitting(host, cards, unit) > 0:
-                self._lay(host, cards, Place(where, name, tuple(card.name for card in cards)), unit, 1)
+            cards = _choose(host, want)
+            if cards is not None and _fitting(host, cards, want) > 0:
+                self._lay(host, cards, Place(where, name, tuple([card.name for card in cards])), want, 1)
                 return True
             self._next[name] += 1
         return False
 
-    def _lay(self, host: _Free, cards: Sequence[_Card], place: Place, unit: Unit, count: int) -> None:
-        host.cpus -= unit.cpus * count
+    def _lay(self, host: _Free, cards: Sequence[_Card], place: Place, want: _Want, count: int) -> None:
+        host.cpus -= want.cpus * count
         if not cards:
             host.seats -= count
         else:
             cards[0].seats -= count
         for card in cards:
-            card.share -= _share(unit) * count
-            card.memory -= unit.gpu_memory / len(cards) * count
+            card.share -= want.share * count
+            card.memory -= want.memory / len(cards) * count
         self.taken[place] += count
         self.counts[place.unit] += count
 
@@ -138,37 +151,25 @@ def in_excess(units: Iterable[Unit], places: Mapping[Place, int], throughput: fl
     return +excess
 
 
-def _share(unit: Unit) -> float:
-    """What a slot takes of each of its cards."""
-    return min(1.0, unit.gpus)
-
-
-def _most(unit: Unit) -> int:
-    """How many slots it may have."""
-    if unit.fixed is None:
-        return UNLIMITED if unit.most is None else unit.most
-    return unit.fixed if unit.most is None else min(unit.fixed, unit.most)
-
-
-def _fitting(host: _Free, cards: Sequence[_Card], unit: Unit) -> int:
+def _fitting(host: _Free, cards: Sequence[_Card], want: _Want) -> int:
     """How many slots of a unit fit on a host, on these cards if it has cards."""
     fits: float = cards[0].seats if cards else host.seats
-    if unit.cpus > 0:
-        fits = min(fits, (host.cpus + TINY) / unit.cpus)
+    if want.cpus > 0:
+        fits = min(fits, (host.cpus + TINY) / want.cpus)
     for card in cards:
-        if unit.gpus > 0:
-            fits = min(fits, (card.share + TINY) / _share(unit))
-        if unit.gpu_memory > 0 and card.known:
-            fits = min(fits, card.memory * (1 + TINY) * len(cards) / unit.gpu_memory)
+        if want.gpus > 0:
+            fits = min(fits, (card.share + TINY) / want.share)
+        if want.memory > 0 and card.known:
+            fits = min(fits, card.memory * (1 + TINY) * len(cards) / want.memory)
     return int(fits)
 
 
-def _choose(host: _Free, unit: Unit) -> list[_Card] | None:
+def _choose(host: _Free, want: _Want) -> list[_Card] | None:
     """The cards for one more slot: of those with room, the fullest; None if there are not enough."""
-    if not unit.on_gpu:
+    if not want.on_gpu:
         return []
-    number = max(1, ceil(unit.gpus - TINY))
-    able = [card for card in host.cards.values() if card.seats > 0 and card.share + TINY >= _share(unit)]
-    able = [card for card in able if not card.known or card.memory * (1 + TINY) >= unit.gpu_memory / number]
+    number = max(1, ceil(want.gpus - TINY))
+    able = [card for card in host.cards.values() if card.seats > 0 and card.share + TINY >= want.share]
+    able = [card for card in able if not card.known or card.memory * (1 + TINY) >= want.memory / number]
     able.sort(key=lambda card: (card.share, card.memory))
     return able[:number] if len(able) >= number else None
