@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from dcurate.errors import PipelineError
 from dcurate.text.filter import DocumentFilter, SignalFilter
-from dcurate.text.signals import Needs, warm
+from dcurate.text.signals import Needs, Signals, text_as_column
 
 Rule: TypeAlias = Callable[[Any], Any] | DocumentFilter
 
@@ -115,8 +115,11 @@ def needs_of(rules: Iterable[Rule]) -> Needs:
 def prepare_host(rules: Iterable[Rule]) -> None:
     """Make kernels and models ready on a host, before any slot there needs them."""
     given = list(rules)
-    warm(needs_of(given))
+    needs = needs_of(given)
+    text = Signals(text_as_column("one two\n\none two"), needs)
     for rule in given:
+        if isinstance(rule, SignalFilter):
+            rule.score(text)  # compiles the kernels, or loads them from numba's cache on disk
         if isinstance(rule, DocumentFilter):
             rule.model_check_or_download()
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from dcurate.kernels.urls import UrlSignals, url_signals
 from dcurate.kernels.words import WordSignals, word_signals
 from dcurate.text.boilerplate import BoilerplateSignals, boilerplate_signals
 
-Group = TypeVar("Group", CharacterSignals, WordSignals, LineSignals, ParagraphSignals, UrlSignals, BoilerplateSignals)
+Found = TypeVar("Found")
 
 #: Groups of signals by name: `Signals` has an attribute for each.
 GROUPS = frozenset({"characters", "words", "lines", "paragraphs", "ngrams", "urls", "boilerplate"})
@@ -71,6 +71,7 @@ class Signals:
         self.column = column
         self.needs = needs
         self.rows = np.arange(len(column), dtype=np.int64) if rows is None else rows
+        self._found: dict[tuple[Callable[..., Any], tuple[Hashable, ...]], Any] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -110,6 +111,19 @@ class Signals:
         """How many paragraphs are boilerplate."""
         return boilerplate_signals(self.column, self.rows)
 
+    def of(self, kernel: Callable[..., Found], *options: Hashable) -> Found:
+        """What a kernel that is in no group finds, computed once for all filters that ask for it.
+
+        Args:
+            kernel: a function of (offsets, data, rows, *options) that answers an array with one value for each row,
+                or a named tuple of such arrays.
+            options: further arguments; another option is another computation.
+        """
+        key = (kernel, options)
+        if key not in self._found:
+            self._found[key] = kernel(*self.column, self.rows, *options)
+        return cast(Found, self._found[key])
+
     def encoded(self) -> Iterator[bytes]:
         """The texts themselves as UTF-8, for rules that no kernel computes."""
         offsets, data = self.column
@@ -125,17 +139,15 @@ class Signals:
         narrow = Signals(self.column, self.needs, self.rows[mask])
         for name in GROUPS & vars(self).keys():
             vars(narrow)[name] = _narrowed(vars(self)[name], mask)
+        narrow._found = {key: _narrowed(found, mask) for key, found in self._found.items()}
         return narrow
-
-    def compute(self) -> None:
-        """Compute all that is in ``needs`` now: on a few texts this makes the kernels ready."""
-        for group in self.needs.groups:
-            getattr(self, group)
 
 
 def _narrowed(group: Any, mask: npt.NDArray[np.bool_]) -> Any:
     if isinstance(group, NgramSignals):
         return NgramSignals(*({size: values[mask] for size, values in kind.items()} for kind in group))
+    if isinstance(group, np.ndarray):
+        return group[mask]
     return type(group)(*(values[mask] for values in group))
 
 
@@ -148,8 +160,3 @@ def text_as_column(text: str) -> TextColumn:
     """
     data = np.frombuffer(text.encode(errors="surrogatepass"), np.uint8)
     return TextColumn(np.array([0, len(data)], np.int64), data)
-
-
-def warm(needs: Needs) -> None:
-    """Compile the kernels that compute these signals, or load them from numba's cache on disk."""
-    Signals(text_as_column("one two\n\none two"), needs).compute()
