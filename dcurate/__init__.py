@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from dcurate.observe.table import report_table as report_table
     from dcurate.run import Pipeline as Pipeline
     from dcurate.run import RunResult as RunResult
+    from dcurate.text.column_filter import ColumnFilter as ColumnFilter
     from dcurate.text.filter import DocumentFilter as DocumentFilter
+    from dcurate.text.filter import SignalFilter as SignalFilter
     from dcurate.text.filters.characters import NonAlphaNumericFilter as NonAlphaNumericFilter
     from dcurate.text.filters.characters import NumbersFilter as NumbersFilter
     from dcurate.text.filters.characters import ParenthesesFilter as ParenthesesFilter
@@ -79,6 +81,8 @@ if TYPE_CHECKING:
     from dcurate.text.score import Filter as Filter
     from dcurate.text.score import Score as Score
     from dcurate.text.score import ScoreFilter as ScoreFilter
+    from dcurate.text.signals import Needs as Needs
+    from dcurate.text.signals import Signals as Signals
 
 __version__ = "0.1.0"
 
@@ -93,6 +97,7 @@ _HOME = {
     "BoilerPlateStringFilter": "dcurate.text.filters.phrases",
     "BoilerPlateStringModifier": "dcurate.text.modifiers",
     "BulletsFilter": "dcurate.text.filters.lines",
+    "ColumnFilter": "dcurate.text.column_filter",
     "CommonEnglishWordsFilter": "dcurate.text.filters.words",
     "CompositeStage": "dcurate.core.stage",
     "DaskExecutor": "dcurate.execute.dask_executor",
@@ -115,6 +120,7 @@ _HOME = {
     "MarkdownRemover": "dcurate.text.modifiers",
     "MeanWordLengthFilter": "dcurate.text.filters.words",
     "Modify": "dcurate.text.modify",
+    "Needs": "dcurate.text.signals",
     "NewlineNormalizer": "dcurate.text.modifiers",
     "NodeInfo": "dcurate.core.stage",
     "NonAlphaNumericFilter": "dcurate.text.filters.characters",
@@ -140,6 +146,8 @@ _HOME = {
     "RunResult": "dcurate.run",
     "Score": "dcurate.text.score",
     "ScoreFilter": "dcurate.text.score",
+    "SignalFilter": "dcurate.text.filter",
+    "Signals": "dcurate.text.signals",
     "SinkStage": "dcurate.core.stage",
     "Slicer": "dcurate.text.modifiers",
     "SourceStage": "dcurate.core.stage",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 
 from dcurate.errors import DataError, listed
@@ -42,6 +43,17 @@ def numbers(table: pa.Table, name: str) -> npt.NDArray[Any]:
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         raise DataError(f"column {name!r} holds {kind}, not numbers; name the column that holds the scores")
     return np.asarray(column.to_numpy())
+
+
+def as_series(texts: pa.Array | Sequence[str | None]) -> pd.Series[str]:
+    """Texts as pandas has them, Arrow underneath; a null text is an empty one.
+
+    Examples:
+        >>> as_series(["a", None]).tolist()
+        ['a', '']
+    """
+    array = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
+    return cast("pd.Series[str]", array.fill_null("").to_pandas())
 
 
 def with_column(table: pa.Table, name: str, column: npt.NDArray[Any] | Sequence[Any]) -> pa.Table:
@@ -91,6 +103,29 @@ def rows_at(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
         ['c', 'a']
     """
     return table.take(pa.array(rows))
+
+
+def column_of(table: pa.Table, name: str, *, text: bool = False) -> pa.Array:
+    """A column in one piece.
+
+    Args:
+        text: whether it must hold text; a column of nothing but nulls then becomes one.
+
+    Raises:
+        DataError: there is no such column, or it does not hold text.
+    """
+    column = _column(table, name).combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    if not text:
+        return column
+    if pa.types.is_null(column.type):
+        return column.cast(pa.string())
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        raise DataError(f"column {name!r} holds {column.type}, not text; name the column that holds the text")
+    return column
 
 
 def _column(table: pa.Table, name: str) -> pa.ChunkedArray:

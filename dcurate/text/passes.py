@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import Rejection
-from dcurate.frames.columns import numbers, rows_at, values, with_column
+from dcurate.frames.columns import as_series, column_of, numbers, rows_at, values, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import text_column
+from dcurate.text.column_filter import ColumnFilter
 from dcurate.text.filter import DocumentFilter, SignalFilter
 from dcurate.text.rules import Rule
 from dcurate.text.signals import Needs, Signals
@@ -43,6 +44,8 @@ class Pass:
         """The scores that a filter or function gives to what the column holds, for the rows that are left."""
         if isinstance(rule, SignalFilter):
             return rule.score(self._signals_of(field))
+        if isinstance(rule, ColumnFilter):
+            return rule.scores(as_series(column_of(self._at_rows(field), field, text=True)))
         texts = self.column(field)
         if isinstance(rule, DocumentFilter):
             return [rule.score_document("" if text is None else text) for text in texts]
@@ -52,6 +55,8 @@ class Pass:
         """Where a filter or function says of the scores that the row stays."""
         if isinstance(rule, SignalFilter):
             return rule.keep(np.asarray(scores))
+        if isinstance(rule, ColumnFilter):
+            return rule.kept(scores)
         keep = rule.keep_document if isinstance(rule, DocumentFilter) else rule
         return np.array([bool(keep(score)) for score in scores], np.bool_)
 
