@@ -1,110 +1,145 @@
-"""Which of some phrases stand in a text, all looked for at once (Aho and Corasick, 1975)."""
+"""Which of some phrases stand in a text, all looked for at once (Wu and Manber, 1994)."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Places, Rows, Scalar, frozen
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
 
 _NEWLINE = 10
+_KELVIN = "\N{KELVIN SIGN}".encode()
 _LETTERS = range(ord("a"), ord("z") + 1)
+_CLASSES = 64
 
 
 class Phrases(NamedTuple):
-    """An automaton that reads a byte at a time and knows which phrases end there, in any case of letters.
+    """Phrases, in any case of letters, and how far a window that slides over a text may move without missing one.
 
-    ``kind`` gives the class of each byte, ``step[state * classes + class]`` the next state, ``found`` the bits of the
-    groups of which a phrase ends in a state.
+    ``kind`` gives the class of each byte, 0 for those in no phrase. The window has the ``width`` of the shortest
+    phrase; it may move on by ``skip[class * 64 + class]`` of the last two bytes in it, and if that is 0 a phrase may
+    begin with it. The classes of phrase ``n`` are ``letters[ends[n]:ends[n + 1]]``; its group is ``groups[n]``.
     """
 
-    kind: Places
-    step: Places
-    found: Places
-    classes: int
+    kind: Bytes
+    skip: Bytes
+    width: int
+    letters: Bytes
+    ends: Ints
+    groups: Ints
 
 
 def phrases(groups: Sequence[Sequence[str]]) -> Phrases:
-    """The automaton for groups of phrases, of lower-case ASCII; bit ``n`` stands for group ``n``.
+    """Groups of phrases, each of at least two characters of lower-case ASCII; group ``n`` is bit ``n``.
 
     Examples:
-        >>> automaton = phrases([["he", "she"], ["his"]])
-        >>> automaton.classes, len(automaton.found)
-        (5, 8)
+        >>> sought = phrases([["cookie", "policy"], ["ipsum"]])
+        >>> sought.width, sought.groups.tolist()
+        (5, [0, 0, 1])
     """
-    alphabet = sorted({byte for group in groups for phrase in group for byte in phrase.encode("ascii")})
-    kind = np.zeros(256, np.int32)
-    for number, byte in enumerate(alphabet, 1):
+    texts = [phrase.encode("ascii") for group in groups for phrase in group]
+    kind = np.zeros(256, np.uint8)
+    for number, byte in enumerate(sorted({byte for text in texts for byte in text}), 1):
         kind[byte] = number
         if byte in _LETTERS:
             kind[byte - 32] = number
-    classes = len(alphabet) + 1
-    tree: list[dict[int, int]] = [{}]
-    found = [0]
-    for bit, group in enumerate(groups):
-        for phrase in group:
-            state = 0
-            for byte in phrase.encode("ascii"):
-                state = tree[state].setdefault(int(kind[byte]), len(tree))
-                if state == len(tree):
-                    tree.append({})
-                    found.append(0)
-            found[state] |= 1 << bit
-    step = np.zeros((len(tree), classes), np.int32)
-    fallback = [0] * len(tree)
-    queue = deque([0])
-    while queue:
-        state = queue.popleft()
-        back = fallback[state]
-        found[state] |= found[back]
-        for number in range(1, classes):
-            child = tree[state].get(number)
-            below = int(step[back, number]) if state else 0
-            step[state, number] = below if child is None else child
-            if child is not None:
-                fallback[child] = below
-                queue.append(child)
-    # States are kept as places in the table, so that a step costs one addition.
-    return Phrases(kind, (step * classes).ravel(), np.array(found, np.int32), classes)
+    width = min(map(len, texts))
+    skip = np.full(_CLASSES * _CLASSES, width - 1, np.uint8)
+    for text in texts:
+        for end in range(2, width + 1):
+            pair = int(kind[text[end - 2]]) * _CLASSES + int(kind[text[end - 1]])
+            skip[pair] = min(int(skip[pair]), width - end)
+    return Phrases(
+        frozen(kind, np.uint8),
+        frozen(skip, np.uint8),
+        width,
+        frozen(kind[np.frombuffer(b"".join(texts), np.uint8)], np.uint8),
+        frozen(np.cumsum([0, *map(len, texts)]), np.int64),
+        frozen(np.repeat(np.arange(len(groups)), [len(group) for group in groups]), np.int64),
+    )
 
 
 @njit(**INLINE)
-def _next(automaton: Phrases, state: int, data: Bytes, at: int, stop: int) -> tuple[Scalar, Scalar]:
-    """The state after the character at ``at``, and where the next one is. The Kelvin sign is a k."""
-    byte = data[at]
-    if byte == 0xE2 and at + 2 < stop and data[at + 1] == 0x84 and data[at + 2] == 0xAA:
-        return automaton.step[state + automaton.kind[0x6B]], at + 3
-    return automaton.step[state + automaton.kind[byte]], at + 1
+def _begin(sought: Phrases, data: Bytes, at: int, stop: int) -> Scalar:
+    """The bits of the groups of which a phrase begins here."""
+    bits = np.int64(0)
+    for number in range(sought.groups.size):
+        first = sought.ends[number]
+        size = sought.ends[number + 1] - first
+        if at + size > stop:
+            continue
+        same = np.int64(0)
+        while same < size and sought.kind[data[at + same]] == sought.letters[first + same]:
+            same += 1
+        if same == size:
+            bits |= np.int64(1) << sought.groups[number]
+    return bits
+
+
+@njit(**INLINE)
+def _ended(data: Bytes, at: int, until: int, stop: int) -> tuple[Scalar, Scalar]:
+    """How many paragraphs end between two places, and from where on to look for the next end."""
+    ended = np.int64(0)
+    while at < until:
+        if data[at] == _NEWLINE and at + 1 < stop and data[at + 1] == _NEWLINE:
+            ended += 1
+            at += 2
+        else:
+            at += 1
+    return ended, at
+
+
+def _has_kelvin(data: Bytes) -> bool:
+    """Whether there is a Kelvin sign: the one character beyond ASCII that is a letter of it, k, in lower case."""
+    at = np.flatnonzero(data == _KELVIN[2])
+    at = at[at >= 2]
+    return bool(((data[at - 1] == _KELVIN[1]) & (data[at - 2] == _KELVIN[0])).any())
+
+
+def _without_kelvin(offsets: Offsets, data: Bytes, rows: Rows) -> tuple[Offsets, Bytes, Rows]:
+    """The texts numbered ``rows`` with k for Kelvin signs."""
+    texts = [data[offsets[row] : offsets[row + 1]].tobytes().replace(_KELVIN, b"k") for row in rows]
+    return np.cumsum([0, *map(len, texts)]), np.frombuffer(b"".join(texts), np.uint8), np.arange(len(texts))
+
+
+@njit(**INLINE)
+def _search(sought: Phrases, data: Bytes, span: tuple[int, int], out: Ints, place: int) -> None:
+    at, stop = span
+    read = at
+    seen = np.int64(0)
+    out[0, place] = 1
+    while at + sought.width <= stop:
+        end = at + sought.width
+        step = sought.skip[sought.kind[data[end - 2]] * _CLASSES + sought.kind[data[end - 1]]]
+        if step:
+            at += step
+            continue
+        bits = _begin(sought, data, at, stop)
+        if bits:
+            ended, read = _ended(data, read, at, stop)
+            out[0, place] += ended
+            seen = seen if ended == 0 else np.int64(0)
+            for group in range(out.shape[0] - 1):
+                out[1 + group, place] += ((bits & ~seen) >> group) & 1
+            seen |= bits
+        at += 1
+    out[0, place] += _ended(data, read, stop, stop)[0]
 
 
 @njit(**OPTIONS)
-def _paragraphs_with(automaton: Phrases, offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
+def _paragraphs_with(sought: Phrases, offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
     for place in range(rows.size):
-        at, stop = offsets[rows[place]], offsets[rows[place] + 1]
-        out[0, place] = 1
-        state = found = 0
-        while at < stop:
-            if data[at] == _NEWLINE and at + 1 < stop and data[at + 1] == _NEWLINE:
-                for group in range(out.shape[0] - 1):
-                    out[1 + group, place] += (found >> group) & 1
-                out[0, place] += 1
-                state = found = 0
-                at += 2
-                continue
-            state, at = _next(automaton, state, data, at, stop)
-            found |= automaton.found[state // automaton.classes]
-        for group in range(out.shape[0] - 1):
-            out[1 + group, place] += (found >> group) & 1
+        _search(sought, data, (offsets[rows[place]], offsets[rows[place] + 1]), out, place)
 
 
-def paragraphs_with(automaton: Phrases, groups: int, offsets: Offsets, data: Bytes, rows: Rows) -> Ints:
+def paragraphs_with(sought: Phrases, groups: int, offsets: Offsets, data: Bytes, rows: Rows) -> npt.NDArray[np.int64]:
     r"""Count the paragraphs of the texts numbered ``rows``, and those in which a phrase of each group stands.
 
-    A paragraph is what stands between two newlines in a row.
+    A paragraph is what stands between two newlines in a row; no phrase holds a newline.
 
     Returns:
         int64 of shape (1 + groups, rows).
@@ -116,5 +151,7 @@ def paragraphs_with(automaton: Phrases, groups: int, offsets: Offsets, data: Byt
         [[3], [2]]
     """
     out = np.zeros((1 + groups, rows.size), np.int64)
-    _paragraphs_with(automaton, frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
+    if _has_kelvin(data):
+        offsets, data, rows = _without_kelvin(offsets, data, rows)
+    _paragraphs_with(sought, frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
     return out
