@@ -1,6 +1,7 @@
 """Read JSONL, a dozen quality filters, write JSONL: CPU-seconds and wall time per MB, beside other tools.
 
-``python -m benchmarks.filters --input DIR [--peer datatrove|nemo|dolma ...] [--json FILE]``. See README.md here.
+``python -m benchmarks.filters --input DIR [--recipe NAME] [--peer datatrove|nemo|dolma ...] [--json FILE]``. See
+README.md here.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from benchmarks.measure import MB, ROOT, Usage, job, machine, measure, plain, save, table, versions
 from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
 from dcurate.io.compression import ending_of, unpack
 from dcurate.io.files import JSONL, list_files
+from dcurate.recipe import load_recipe
 from dcurate.text.filter import DocumentFilter
 from dcurate.text.filters.characters import NonAlphaNumericFilter, NumbersFilter, WhiteSpaceFilter
 from dcurate.text.filters.lines import BulletsFilter, EllipsisFilter, PunctuationFilter
@@ -63,12 +65,19 @@ def rules() -> list[DocumentFilter]:
     ]
 
 
-def curate(source: str, output: str, workers: int) -> dict[str, Any]:
-    """Run the pipeline that is measured; how many documents came in and out, and the seconds of the run itself."""
+def pipeline_of(source: str, output: str, recipe: str | None) -> Pipeline:
+    """The pipeline that is measured: of a recipe, or of the filters of this file."""
+    if recipe is not None:
+        return cast(Pipeline, load_recipe(recipe, {"input": source, "output": output}).pipeline)
     pipeline = Pipeline("filters").add_stage(JsonlReader(source))
     for rule in rules():
         pipeline.add_stage(ScoreFilter(rule))
-    pipeline.add_stage(JsonlWriter(output))
+    return pipeline.add_stage(JsonlWriter(output))
+
+
+def curate(source: str, output: str, workers: int, recipe: str | None) -> dict[str, Any]:
+    """Run the pipeline; how many documents came in and out, and the seconds of the run itself."""
+    pipeline = pipeline_of(source, output, recipe)
     cluster = LocalCluster(n_workers=workers, gpus=False)
     report = pipeline.run(DaskExecutor(cluster=cluster)).report
     first, last = report.stages[0], report.stages[-1]
@@ -228,13 +237,14 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     warm = multiplied(sample(files, scratch / "few", 1.0, 1), 1, scratch / "warm")
 
     def ours(source: Path, output: Path) -> list[str]:
-        where = {"source": str(source), "output": str(output), "workers": options.workers}
+        where = {"source": str(source), "output": str(output), "workers": options.workers, "recipe": options.recipe}
         return job("benchmarks.filters:curate", **where)
 
     if options.repeat > 1:
         measure(ours(warm.folder, scratch / "warm-output"))  # compiles the kernels, or finds them compiled
     figures = compare_sizes(ours, sizes, options.repeat, scratch)
-    figures["rules"] = [rule.name for rule in rules()]
+    pipeline = pipeline_of(options.input, str(scratch / "unused"), options.recipe)
+    figures["rules"] = [stage.name for stage in pipeline.stages[1:-1]]
     peers: dict[str, Any] = {}
     for name in dict.fromkeys(options.peer):
         python = peer_python(name, options.peer_python)
@@ -306,6 +316,7 @@ def show(figures: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.filters", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--input", required=True, metavar="DIR", help="JSONL, plain or compressed, with a column text")
+    parser.add_argument("--recipe", metavar="NAME", help="run this recipe, not the 21 filters; it has input and output")
     parser.add_argument("--peer", action="append", choices=PEERS, default=[], help="compare with it; repeatable")
     parser.add_argument(
         "--peer-python",

@@ -29,7 +29,9 @@ from dcurate.frames.text import TextColumn, text_column
 from dcurate.kernels.characters import character_signals
 from dcurate.kernels.lines import line_signals, paragraph_signals
 from dcurate.kernels.ngrams import ngram_signals
+from dcurate.kernels.urls import url_signals
 from dcurate.kernels.words import word_signals
+from dcurate.text.boilerplate import boilerplate_signals
 from dcurate.text.filter import SignalFilter
 from dcurate.text.filters.repetition import RepeatingDuplicateNGramsFilter, RepeatingTopNGramsFilter
 from dcurate.text.score import ScoreFilter
@@ -113,6 +115,8 @@ def kernel_speeds(column: TextColumn, times: int) -> dict[str, float]:
         "words": lambda: word_signals(*column, rows),
         "lines": lambda: line_signals(*column, rows),
         "paragraphs": lambda: paragraph_signals(*column, rows),
+        "addresses": lambda: url_signals(*column, rows),
+        "phrases of boilerplate": lambda: boilerplate_signals(column, rows),
         "n-grams, top 2": lambda: ngram_signals(*column, rows, [2]),
         "n-grams, duplicate 5": lambda: ngram_signals(*column, rows, (), [5]),
         "n-grams, top 2-4 and duplicate 5-10": lambda: ngram_signals(*column, rows, [2, 3, 4], [5, 6, 7, 8, 9, 10]),
