@@ -63,6 +63,11 @@ def to_cudf(frame: Any) -> Any:
     return cudf.DataFrame.from_arrow(to_arrow(frame))
 
 
+def from_rows(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """A pandas frame of rows, each a mapping of columns to values."""
+    return pd.DataFrame(rows)
+
+
 def stacked(frames: list[pd.DataFrame]) -> pd.DataFrame:
     """Pandas frames one below the other, with a fresh index."""
     return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcurate.errors import DataError, listed
+
+#: What an Arrow array of type string can hold; one of large strings holds any amount.
+_MAX_BYTES = 2**31 - 1
 
 
 class TextColumn(NamedTuple):
@@ -55,6 +59,67 @@ def text_column(table: pa.Table, name: str) -> TextColumn:
     return TextColumn(bounds.astype(np.int64), bytes_)
 
 
+def column_of(texts: Iterable[bytes]) -> TextColumn:
+    """The layout of texts that are given as UTF-8.
+
+    Examples:
+        >>> column_of([b"one", b"", b"two"]).offsets
+        array([0, 3, 3, 6])
+    """
+    given = list(texts)
+    offsets = np.zeros(len(given) + 1, np.int64)
+    np.cumsum([len(text) for text in given], out=offsets[1:])
+    return TextColumn(offsets, np.frombuffer(b"".join(given), np.uint8))
+
+
+def encodable(text: str) -> str:
+    r"""The text with each lone surrogate replaced by a question mark: without them it can be UTF-8.
+
+    Examples:
+        >>> encodable("a\ud800b")
+        'a?b'
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="replace").decode()
+    return text
+
+
 def from_text(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> pa.Array:
     """An Arrow text array of a layout that a kernel made; ``offsets`` begin at 0."""
     return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))
+
+
+def with_layout(table: pa.Table, name: str, column: TextColumn, source: str) -> pa.Table:
+    """The table with a text column made of a layout, which may replace the one of that name.
+
+    It is null where the column ``source`` is, and has the type of the column that it replaces, if that was text.
+
+    Examples:
+        >>> table = pa.table({"text": ["a", None]})
+        >>> column = TextColumn(np.array([0, 1, 1]), np.frombuffer(b"b", np.uint8))
+        >>> with_layout(table, "text", column, "text")["text"].to_pylist()
+        ['b', None]
+    """
+    texts = from_text(column.offsets, column.data)
+    before = table.column(source)
+    if before.null_count:
+        texts = pc.if_else(before.is_valid().combine_chunks(), texts, pa.scalar(None, texts.type))
+    replaced = name in table.column_names
+    if not (replaced and pa.types.is_large_string(table.schema.field(name).type)) and len(column.data) < _MAX_BYTES:
+        texts = texts.cast(pa.string())
+    if not replaced:
+        return table.append_column(name, texts)
+    return table.set_column(table.column_names.index(name), name, texts)
+
+
+def character_places(text: bytes) -> npt.NDArray[np.int64]:
+    """Where in the UTF-8 of a text each of its characters begins, and where the text ends.
+
+    Examples:
+        >>> character_places("aé!".encode()).tolist()
+        [0, 1, 3, 4]
+    """
+    data = np.frombuffer(text, np.uint8)
+    return np.append(np.flatnonzero((data & 0xC0) != 0x80), len(data))

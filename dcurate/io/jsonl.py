@@ -254,6 +254,8 @@ class JsonlWriter(FileWriter):
         max_rows_per_file: a batch of more rows becomes several files.
         max_bytes_per_file: so does a batch of more text than this, before compression; a row is never cut.
         storage_options: for fsspec.
+        separate_by: a column by whose values rows are told apart, each value in a folder of its own, such as ``en/``;
+            null in ``%null/``. The column is written with the others, unless ``fields`` leaves it out.
 
     Raises:
         PipelineError: settings that mean nothing here.
@@ -267,10 +269,10 @@ class JsonlWriter(FileWriter):
         _refuse_others(self.name, "write_kwargs", self._writing(), taken, "fields= for columns and compression=")
         super().__post_init__()
 
-    def _write(self, table: pa.Table, key: BatchKey) -> Iterator[FilePart]:
+    def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
         json_text.check(table, self.path)
         for number, pieces in enumerate(self._contents(table)):
-            name = self._name(key, f".jsonl{ending_for(self.compression)}", number)
+            name = folder + self._name(key, f".jsonl{ending_for(self.compression)}", number)
             with self.directory.writing(name) as file:
                 with packing(file, ending_for(self.compression)) as packed:
                     for piece in pieces:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from typing import Literal, cast
+from typing import Any, Literal, cast
+from urllib.parse import quote
 
 import orjson
 
@@ -18,9 +20,10 @@ MODES = ("error", "overwrite", "ignore", "append")
 
 _RECORD = f"{OWN}/output.json"
 _LEDGER = f"{OWN}/ledger/"
-_OURS = re.compile(r".+-[0-9a-f]{12}(-g\d+)?(-\d{4,})?\.(jsonl(\.(gz|bz2|zst|xz))?|parquet)")
+_OURS = re.compile(r".+-[0-9a-f]{12}(-g\d+)?(-\d{4,})?\.(jsonl(\.(gz|bz2|zst|xz))?|parquet|chunks)")
 _PART = re.compile(r"(@\d{5,}|\+\d+-[0-9a-f]{8})$")
 _LONGEST_STEM = 48
+_LONGEST_FOLDER = 180
 
 
 def file_name(key: BatchKey, suffix: str, generation: int = 0, number: int = 0) -> str:
@@ -43,6 +46,26 @@ def stem(name: str) -> str:
     base = base[: len(base) - len(ending_of(base))]
     safe = re.sub(r"[^A-Za-z0-9.-]+", "-", os.path.splitext(base)[0])
     return safe[:_LONGEST_STEM].strip("-.") or "part"
+
+
+def folder_name(value: Any) -> str:
+    """The folder for a value of a column: the value itself, with what a file system or a reader minds escaped.
+
+    No two values share one. Null is ``%null``, empty text ``%empty``; a value too long for a name ends in a digest.
+
+    Examples:
+        >>> [folder_name(value) for value in ("en", "a/b", "_x", None, "", 3)]
+        ['en', 'a%2Fb', '%5Fx', '%null', '%empty', '3']
+    """
+    if value is None:
+        return "%null"
+    safe = quote(str(value), safe=" ,;+@=") or "%empty"
+    if safe[0] in "._":
+        safe = f"%{ord(safe[0]):02X}{safe[1:]}"
+    if len(safe) <= _LONGEST_FOLDER:
+        return safe
+    digest = hashlib.blake2b(safe.encode(), digest_size=8).hexdigest()
+    return f"{safe[:_LONGEST_FOLDER]}%{digest}"
 
 
 def prepare(directory: Directory, mode: Mode, resume: bool) -> None:

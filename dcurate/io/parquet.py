@@ -166,6 +166,8 @@ class ParquetWriter(FileWriter):
         max_rows_per_file: a batch of more rows becomes several files.
         max_bytes_per_file: so does a batch of more bytes in memory; the rows are shared out evenly.
         storage_options: for fsspec.
+        separate_by: a column by whose values rows are told apart, each value in a folder of its own, such as ``en/``;
+            null in ``%null/``. The column is written with the others, unless ``fields`` leaves it out.
         partition_cols: columns that become directories, ``lang=en/...``, instead of being written.
 
     Raises:
@@ -186,12 +188,12 @@ class ParquetWriter(FileWriter):
             raise PipelineError(f"{self.name}: pyarrow refuses compression or write_kwargs: {error}") from error
 
     def inputs(self) -> tuple[list[str], list[str]]:
-        return [], list(dict.fromkeys([*(self.fields or ()), *(self.partition_cols or ())]))
+        return [], list(dict.fromkeys([*super().inputs()[1], *(self.partition_cols or ())]))
 
-    def _write(self, table: pa.Table, key: BatchKey) -> Iterator[FilePart]:
-        for folder, rows in self._folders(table):
+    def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        for inner, rows in self._folders(table):
             for number, piece in enumerate(self._pieces(rows)):
-                name = folder + self._name(key, ".parquet", number)
+                name = folder + inner + self._name(key, ".parquet", number)
                 with self.directory.writing(name) as file:
                     try:
                         self._put(piece, file)

@@ -47,8 +47,7 @@ class Partitioning:
     Args:
         files_per_partition: so many files in path order are one split.
         blocksize: larger files are cut to about this size, smaller ones packed up to it in path order.
-
-    With neither, each file is a split, but a file above 128 MiB that can be cut is cut.
+        large: with neither, each file is a split, but a file above so many bytes that can be cut is cut.
 
     Raises:
         PipelineError: both are given, or one is no positive number.
@@ -56,6 +55,7 @@ class Partitioning:
 
     files_per_partition: int | None = None
     blocksize: int | str | None = None
+    large: int = LARGE
 
     def __post_init__(self) -> None:
         number = self.files_per_partition
@@ -79,7 +79,7 @@ class Partitioning:
         return islice(self._splits(files, cut), limit)
 
     def _splits(self, files: Iterable[SourceFile], cut: Cutter) -> Iterator[FileGroup]:
-        target = self.nbytes or LARGE
+        target = self.nbytes or self.large
         group: list[SourceFile] = []
         for file in files:
             bounds = [] if self.files_per_partition else cut(file, target) if file.size > target else []

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.stage import SinkStage
 from dcurate.errors import DataError, PipelineError, listed
+from dcurate.frames.columns import column_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.io import output
 from dcurate.io.files import is_names
@@ -31,6 +34,7 @@ class FileWriter(SinkStage[DocumentBatch]):
     max_rows_per_file: int | None = None
     max_bytes_per_file: int | str | None = None
     storage_options: dict[str, Any] | None = None
+    separate_by: str | None = None
     _generation: int | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -41,6 +45,8 @@ class FileWriter(SinkStage[DocumentBatch]):
         rows = self.max_rows_per_file
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
             raise PipelineError(f"{self.name}: max_rows_per_file={rows!r} must be a whole number of at least 1")
+        if self.separate_by is not None and (not isinstance(self.separate_by, str) or not self.separate_by):
+            raise PipelineError(f"{self.name}: separate_by={self.separate_by!r} must be the name of one column")
         self._max_bytes()
 
     @property
@@ -71,7 +77,8 @@ class FileWriter(SinkStage[DocumentBatch]):
         return {**settings, "write_kwargs": self._writing(), "max_bytes_per_file": self._max_bytes()}
 
     def inputs(self) -> tuple[list[str], list[str]]:
-        return [], list(self.fields or ())
+        wanted = [*(self.fields or ()), *([self.separate_by] if self.separate_by is not None else ())]
+        return [], list(dict.fromkeys(wanted))
 
     def process(self, task: DocumentBatch) -> FileGroup:
         """Write the rows; the names of the files follow from the key of the batch. No rows, no file.
@@ -81,14 +88,33 @@ class FileWriter(SinkStage[DocumentBatch]):
         """
         if task.key is None:
             raise PipelineError(f"{self.name}: the batch has no key; give it one: DocumentBatch(key=BatchKey('name'))")
-        table = self._chosen(task.to_arrow())
-        if not table.num_rows:
-            return FileGroup(key=task.key)
-        return FileGroup(key=task.key, parts=tuple(self._write(table, task.key)))
+        parts: list[FilePart] = []
+        for folder, table in self._separated(task.to_arrow()):
+            chosen = self._chosen(table)
+            parts += self._write(chosen, task.key, folder) if chosen.num_rows else []
+        return FileGroup(key=task.key, parts=tuple(parts))
 
     @abstractmethod
-    def _write(self, table: pa.Table, key: BatchKey) -> Iterator[FilePart]:
-        """Write the rows to one file or more."""
+    def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        """Write the rows to one file or more, in a folder that is named with its slash, or in none."""
+
+    def _separated(self, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+        """The rows for each folder, in the order in which its first row comes; one folder at a time is written to."""
+        if self.separate_by is None:
+            yield "", table
+            return
+        column = column_of(table, self.separate_by)
+        if pa.types.is_nested(column.type):
+            raise DataError(
+                f"{self.name}: column {self.separate_by!r} holds {column.type}, which names no folder; "
+                "separate by one of text or numbers"
+            )
+        values = pc.dictionary_encode(column, null_encoding="encode")
+        codes = values.indices.to_numpy()
+        order = np.argsort(codes, kind="stable")
+        bounds = np.searchsorted(codes[order], np.arange(len(values.dictionary) + 1))
+        for value, start, stop in zip(values.dictionary.to_pylist(), bounds[:-1], bounds[1:], strict=True):
+            yield f"{output.folder_name(value)}/", table.take(pa.array(order[start:stop]))
 
     def _chosen(self, table: pa.Table) -> pa.Table:
         if self.fields is None:

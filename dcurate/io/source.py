@@ -16,7 +16,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, TypeConflict, declared
 from dcurate.io import stores
 from dcurate.io.files import Format, SourceFile, as_list, is_names, list_files, shown_name
-from dcurate.io.partition import Partitioning
+from dcurate.io.partition import LARGE, Partitioning
 
 _HEADS = 16
 
@@ -36,6 +36,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     _sniffed: Shape | None = field(default=None, init=False, repr=False, compare=False)
 
     kind: ClassVar[Format]
+    large: ClassVar[int] = LARGE
 
     def __post_init__(self) -> None:
         as_list(self.file_paths)
@@ -89,7 +90,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         return list_files(self.file_paths, self.kind, self._options())
 
     def _partitioning(self) -> Partitioning:
-        return Partitioning(self.files_per_partition, self.blocksize)
+        return Partitioning(self.files_per_partition, self.blocksize, self.large)
 
     def _options(self) -> dict[str, Any]:
         return {**(self.read_kwargs or {}).get("storage_options", {}), **(self.storage_options or {})}

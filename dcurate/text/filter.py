@@ -9,8 +9,8 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.errors import PipelineError
 from dcurate.text.signals import Needs, Signals, text_as_column
+from dcurate.text.unspaced import needs_splitting, splitter
 
 Scores = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -40,6 +40,12 @@ class DocumentFilter(ABC):
         return (
             self._name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
         )
+
+    @property
+    def light(self) -> bool:
+        """Whether it costs nothing to hold ready: it loads no model."""
+        hooks = ("load_model", "load_tokenizer")
+        return all(getattr(type(self), hook) is getattr(DocumentFilter, hook) for hook in hooks)
 
     @abstractmethod
     def score_document(self, text: str) -> Any:
@@ -91,6 +97,29 @@ class SignalFilter(DocumentFilter):
         return bool(self.keep(np.asarray(score)))
 
 
+class WordFilter(SignalFilter):
+    """A rule over words, which depend on the language: ``lang``, an ISO 639-1 code in any case.
+
+    Chinese (``zh``), Japanese (``ja``), Korean (``ko``) and Thai (``th``) are split by libraries of the ``lang``
+    extra, whose dictionaries are loaded before the first text; words of any other language are what ``str.split``
+    gives. Score `spaced` texts.
+    """
+
+    lang: str
+
+    def load_model(self) -> None:
+        if needs_splitting(self.lang):
+            splitter(self.lang)
+
+    @property
+    def light(self) -> bool:
+        return not needs_splitting(self.lang)
+
+    def spaced(self, signals: Signals) -> Signals:
+        """The texts with spaces between their words."""
+        return signals.in_language(self.lang)
+
+
 def ratio(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64], otherwise: float) -> npt.NDArray[np.float64]:
     """``part / whole``, and ``otherwise`` where the whole is 0.
 
@@ -101,16 +130,3 @@ def ratio(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64], otherwise: 
     result = np.full(len(whole), otherwise)
     np.divide(part, whole, out=result, where=whole > 0)
     return result
-
-
-def check_language(name: str, lang: str) -> None:
-    """Refuse languages whose words are not separated by spaces.
-
-    Raises:
-        PipelineError: Chinese or Japanese.
-    """
-    if lang.lower() in ("zh", "ja"):
-        raise PipelineError(
-            f"{name}: words of lang={lang!r} are not separated by spaces; splitting them comes later with the "
-            "'lang' extra, so leave the filter out for such texts"
-        )

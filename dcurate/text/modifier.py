@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, final
+
+import numpy as np
+
+from dcurate.frames.text import TextColumn
 
 
 class DocumentModifier(ABC):
@@ -32,3 +36,33 @@ class DocumentModifier(ABC):
     @abstractmethod
     def modify_document(self, *args: Any, **kwargs: Any) -> Any:
         """The new value; with several input fields their values come by name."""
+
+    def load_model(self) -> None:
+        """Called once per slot before it modifies documents; load what is large here, not in the constructor."""
+        return
+
+    @property
+    def loads_model(self) -> bool:
+        """Whether `load_model` does anything: a slot then costs something to hold."""
+        return type(self).load_model is not DocumentModifier.load_model
+
+
+class ColumnModifier(DocumentModifier):
+    """A modifier that makes all the texts of a column anew at once, by a kernel say.
+
+    `modify_document` does the same to one text, so both ways give the same.
+    """
+
+    @abstractmethod
+    def modify_column(self, column: TextColumn) -> TextColumn:
+        """The new texts of a column, in order, as a layout whose offsets begin at 0."""
+
+    def prepare(self) -> None:
+        """Called once per host before any text is modified there: compiles kernels, or loads them from numba's cache."""
+        self.modify_document("")
+
+    @final
+    def modify_document(self, text: str) -> str:
+        data = np.frombuffer(text.encode(errors="surrogatepass"), np.uint8)
+        new = self.modify_column(TextColumn(np.array([0, len(data)], np.int64), data))
+        return new.data.tobytes().decode(errors="surrogatepass")

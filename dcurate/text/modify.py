@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from dcurate.core.stage import ProcessingStage, Spec
+from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import values, with_column, with_text
 from dcurate.frames.document import DocumentBatch
-from dcurate.text.modifier import DocumentModifier
+from dcurate.frames.text import text_column, with_layout
+from dcurate.text.modifier import ColumnModifier, DocumentModifier
 from dcurate.text.rules import checked, one_or_many, unique
 
 Modification: TypeAlias = Callable[..., Any] | DocumentModifier
@@ -80,9 +81,27 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
     def outputs(self) -> Spec:
         return ["data"], unique(target for _, target in self._columns())
 
+    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
+        for modifier in self._modifiers:
+            if isinstance(modifier, ColumnModifier):
+                modifier.prepare()
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        for modifier in self._modifiers:
+            if isinstance(modifier, DocumentModifier):
+                modifier.load_model()
+
+    @property
+    def light(self) -> bool:
+        return not any(isinstance(given, DocumentModifier) and given.loads_model for given in self._modifiers)
+
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()
         for modifier, (fields, target) in zip(self._modifiers, self._columns(), strict=True):
+            if isinstance(modifier, ColumnModifier) and len(fields) == 1:
+                new_texts = modifier.modify_column(text_column(table, fields[0]))
+                table = with_layout(table, target, new_texts, fields[0])
+                continue
             new = _modified(modifier, {field: values(table, field) for field in fields})
             is_text = all(value is None or isinstance(value, str) for value in new)
             table = with_text(table, target, new) if is_text else with_column(table, target, new)

@@ -134,9 +134,4 @@ def prepare_slot(rules: Iterable[Rule]) -> None:
 
 def load_nothing(rules: Iterable[Rule]) -> bool:
     """Whether none of the rules has a model to load."""
-    loads = ("load_model", "load_tokenizer")
-    return not any(
-        isinstance(rule, DocumentFilter) and getattr(type(rule), name) is not getattr(DocumentFilter, name)
-        for rule in rules
-        for name in loads
-    )
+    return all(rule.light for rule in rules if isinstance(rule, DocumentFilter))

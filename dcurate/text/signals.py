@@ -10,13 +10,14 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.frames.text import TextColumn
+from dcurate.frames.text import TextColumn, column_of
 from dcurate.kernels.characters import CharacterSignals, character_signals
 from dcurate.kernels.lines import LineSignals, ParagraphSignals, line_signals, paragraph_signals
 from dcurate.kernels.ngrams import NgramSignals, ngram_signals
 from dcurate.kernels.urls import UrlSignals, url_signals
 from dcurate.kernels.words import WordSignals, word_signals
 from dcurate.text.boilerplate import BoilerplateSignals, boilerplate_signals
+from dcurate.text.unspaced import needs_splitting, spaced
 
 Found = TypeVar("Found")
 
@@ -72,6 +73,7 @@ class Signals:
         self.needs = needs
         self.rows = np.arange(len(column), dtype=np.int64) if rows is None else rows
         self._found: dict[tuple[Callable[..., Any], tuple[Hashable, ...]], Any] = {}
+        self._spaced: dict[str, Signals] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -124,6 +126,22 @@ class Signals:
             self._found[key] = kernel(*self.column, self.rows, *options)
         return cast(Found, self._found[key])
 
+    def in_language(self, lang: str) -> Signals:
+        """The same texts as `words` and `ngrams` are to see them: with a space between words.
+
+        For languages that a library splits into words, these are texts made of the words, once for all filters that
+        ask for them; only signals of words mean anything in them. For all other languages these signals themselves.
+
+        Args:
+            lang: an ISO 639-1 code in any case.
+        """
+        if not needs_splitting(lang):
+            return self
+        code = lang.lower()
+        if code not in self._spaced:
+            self._spaced[code] = Signals(spaced(self.texts(), code), self.needs)
+        return self._spaced[code]
+
     def encoded(self) -> Iterator[bytes]:
         """The texts themselves as UTF-8, for rules that no kernel computes."""
         offsets, data = self.column
@@ -140,6 +158,7 @@ class Signals:
         for name in GROUPS & vars(self).keys():
             vars(narrow)[name] = _narrowed(vars(self)[name], mask)
         narrow._found = {key: _narrowed(found, mask) for key, found in self._found.items()}
+        narrow._spaced = {lang: signals.narrowed(mask) for lang, signals in self._spaced.items()}
         return narrow
 
 
@@ -158,5 +177,4 @@ def text_as_column(text: str) -> TextColumn:
         >>> len(text_as_column("é").data)
         2
     """
-    data = np.frombuffer(text.encode(errors="surrogatepass"), np.uint8)
-    return TextColumn(np.array([0, len(data)], np.int64), data)
+    return column_of([text.encode(errors="surrogatepass")])

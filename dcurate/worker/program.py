@@ -175,7 +175,8 @@ def _stats(
             counts = stats.faulty if rejection.fault else stats.dropped
             counts[rejection.reason] = counts.get(rejection.reason, 0) + rejection.rows
         stats.rows_out -= sum(rejection.rows for rejection in mine)
-        stats.bytes_out -= sum(rejection.nbytes for rejection in mine)
+        # What rejections weigh is known apart from the batch: no bytes are left where no rows are.
+        stats.bytes_out = max(0, bytes_in - sum(rejection.nbytes for rejection in mine)) if stats.rows_out else 0
         figures.append(stats)
         rows_in, bytes_in, seconds = stats.rows_out, stats.bytes_out, 0.0
     last = figures[-1]

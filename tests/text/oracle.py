@@ -76,8 +76,8 @@ def top_ngram(text: str, n: int) -> float:
     return (len(text) - len(text.replace(" ".join(most), ""))) / len(text)
 
 
-def duplicate_ngrams(text: str, n: int) -> float:
-    words = text.split()
+def duplicate_ngrams(text: str, n: int, words: list[str] | None = None) -> float:
+    words = text.split() if words is None else words
     if len(words) < n:
         return 1.0
     seen, repeated, covered_until = set(), 0, 0

@@ -106,12 +106,6 @@ def test_words_of_hashes_are_symbols() -> None:
     assert SymbolsToWordsFilter().score_document("# ## #a# #a a#b") == 2 / 5
 
 
-@pytest.mark.parametrize("lang", ["zh", "JA"])
-def test_languages_without_spaces_are_refused(lang: str) -> None:
-    with pytest.raises(PipelineError, match="'lang' extra"):
-        WordCountFilter(lang=lang)
-
-
 def test_an_ngram_has_at_least_one_word() -> None:
     with pytest.raises(PipelineError, match="n=0 must be at least 1"):
         RepeatingTopNGramsFilter(n=0)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dcurate import BatchKey, DocumentBatch, ProcessingStage
+from dcurate import BatchKey, DocumentBatch, LongWordFilter, ProcessingStage, ScoreFilter, WordCountFilter
 from dcurate.core.ledger import RejectionSink
 from dcurate.errors import ResourceError, StageError
 from dcurate.execute.ship import pickled
@@ -66,6 +66,17 @@ def test_rejected_rows_are_counted_and_kept_with_their_reason() -> None:
     assert texts(outcome) == [[["ab", "x"]]]
     assert outcome.stats[0][0].dropped == {"too long": 2}
     assert sink.rows == [("a.jsonl", "too long", ["abc", "long"])]
+
+
+def test_of_merged_filters_none_ends_with_fewer_bytes_than_nothing() -> None:
+    stage = ScoreFilter(WordCountFilter(2)).merged_with(ScoreFilter(LongWordFilter(1)))
+    assert stage is not None
+    few, many = run(stage, inputs=[batch("one", "two words", "three of them")]).stats[0]
+    assert (few.rows_out, many.rows_out) == (2, 0)
+    assert few.bytes_out == many.bytes_in > 0
+    assert many.bytes_out == 0
+    all_gone = run(stage, inputs=[batch("one", "two")]).stats[0]
+    assert [(one.rows_out, one.bytes_out) for one in all_gone] == [(0, 0), (0, 0)]
 
 
 def test_a_stage_s_own_error_is_one_sentence_with_stage_batch_and_line() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from dcurate.errors import PipelineError
-from dcurate.text.filter import Mask, Scores, SignalFilter, check_language, ratio
+from dcurate.frames.text import encodable
+from dcurate.text.filter import Mask, Scores, SignalFilter, WordFilter, ratio
 from dcurate.text.signals import Needs, Signals
+from dcurate.text.unspaced import needs_splitting, words_in
 
 
 @dataclass(frozen=True)
@@ -106,11 +109,13 @@ class RepeatedParagraphsByCharFilter(SignalFilter):
 
 
 @dataclass(frozen=True)
-class RepeatingTopNGramsFilter(SignalFilter):
+class RepeatingTopNGramsFilter(WordFilter):
     """Drops texts that shrink too much when their most frequent n-gram of words is removed.
 
     The n-gram's words are joined by one space and removed wherever that string occurs, inside words too. Of n-grams
-    equally frequent the one that occurs first counts. A text of fewer than n words scores 1.0.
+    equally frequent the one that occurs first counts. A text of fewer than n words scores 1.0. Where a library splits
+    the words (see `WordFilter`), what is removed is the n-gram as it stands where it occurs first: there is no space
+    between the words, and with one nothing would ever be found.
 
     Examples:
         >>> RepeatingTopNGramsFilter(n=2).score_document("so it goes and so it went")
@@ -123,7 +128,6 @@ class RepeatingTopNGramsFilter(SignalFilter):
 
     def __post_init__(self) -> None:
         _check_size(self, self.n)
-        check_language(self.name, self.lang)
 
     @property
     def name(self) -> str:
@@ -131,17 +135,23 @@ class RepeatingTopNGramsFilter(SignalFilter):
 
     @property
     def needs(self) -> Needs:
-        return Needs.of("characters", removed=self.n)
+        return Needs.of("characters", removed=0 if needs_splitting(self.lang) else self.n)
 
     def score(self, signals: Signals) -> Scores:
-        return _share(signals.ngrams.removed[self.n], signals)
+        if not needs_splitting(self.lang):
+            return _share(signals.ngrams.removed[self.n], signals)
+        lines = self.spaced(signals).texts()
+        removed = [
+            _removed(encodable(text), words_in(line), self.n) for text, line in zip(signals.texts(), lines, strict=True)
+        ]
+        return _share(np.array(removed, np.int64), signals)
 
     def keep(self, scores: Scores) -> Mask:
         return scores <= self.max_repeating_ngram_ratio
 
 
 @dataclass(frozen=True)
-class RepeatingDuplicateNGramsFilter(SignalFilter):
+class RepeatingDuplicateNGramsFilter(WordFilter):
     """Drops texts of which too much is n-grams of words that occurred before.
 
     Characters of repeated n-grams and the spaces in them are counted, none twice. A text of fewer than n words
@@ -158,7 +168,6 @@ class RepeatingDuplicateNGramsFilter(SignalFilter):
 
     def __post_init__(self) -> None:
         _check_size(self, self.n)
-        check_language(self.name, self.lang)
 
     @property
     def name(self) -> str:
@@ -169,7 +178,7 @@ class RepeatingDuplicateNGramsFilter(SignalFilter):
         return Needs.of("characters", repeated=self.n)
 
     def score(self, signals: Signals) -> Scores:
-        return _share(signals.ngrams.repeated[self.n], signals)
+        return _share(self.spaced(signals).ngrams.repeated[self.n], signals)
 
     def keep(self, scores: Scores) -> Mask:
         return scores <= self.max_repeating_duplicate_ngram_ratio
@@ -177,6 +186,21 @@ class RepeatingDuplicateNGramsFilter(SignalFilter):
 
 def _share(characters: npt.NDArray[np.int64], signals: Signals) -> Scores:
     return np.where(characters < 0, 1.0, ratio(characters, signals.characters.total, 1.0))
+
+
+def _removed(text: str, words: list[str], n: int) -> int:
+    """Characters that go with the most frequent n-gram, as it stands in the text first; -1 of fewer than n words."""
+    if len(words) < n:
+        return -1
+    grams = list(zip(*(words[step:] for step in range(n)), strict=False))
+    counts = Counter(grams)
+    best = grams.index(max(counts, key=counts.__getitem__))
+    begin = stop = 0
+    for place, word in enumerate(words[: best + n]):
+        at = text.find(word, stop)
+        begin = at if place == best else begin
+        stop = at + len(word)
+    return text.count(text[begin:stop]) * (stop - begin)
 
 
 def _check_size(rule: SignalFilter, n: int) -> None:

@@ -1,4 +1,4 @@
-"""Filters that look at words: what ``str.split`` gives."""
+"""Filters that look at words: what ``str.split`` gives, or a library for languages without spaces between words."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dcurate.text.filter import Mask, Scores, SignalFilter, check_language, ratio
+from dcurate.text.filter import Mask, Scores, SignalFilter, WordFilter, ratio
 from dcurate.text.signals import Needs, Signals
 
 
 @dataclass(frozen=True)
-class WordCountFilter(SignalFilter):
+class WordCountFilter(WordFilter):
     """Drops texts of too few or too many words.
 
     Examples:
@@ -25,22 +25,19 @@ class WordCountFilter(SignalFilter):
     lang: str = "en"
     _name = "word_count"
 
-    def __post_init__(self) -> None:
-        check_language(self.name, self.lang)
-
     @property
     def needs(self) -> Needs:
         return Needs.of("words")
 
     def score(self, signals: Signals) -> Scores:
-        return signals.words.total
+        return self.spaced(signals).words.total
 
     def keep(self, scores: Scores) -> Mask:
         return (scores >= self.min_words) & (scores <= self.max_words)
 
 
 @dataclass(frozen=True)
-class MeanWordLengthFilter(SignalFilter):
+class MeanWordLengthFilter(WordFilter):
     """Drops texts whose words are too short or too long on average; a text without words scores 0.0 (Gopher).
 
     Examples:
@@ -53,22 +50,20 @@ class MeanWordLengthFilter(SignalFilter):
     lang: str = "en"
     _name = "mean_word_length"
 
-    def __post_init__(self) -> None:
-        check_language(self.name, self.lang)
-
     @property
     def needs(self) -> Needs:
         return Needs.of("words")
 
     def score(self, signals: Signals) -> Scores:
-        return ratio(signals.words.characters, signals.words.total, 0.0)
+        words = self.spaced(signals).words
+        return ratio(words.characters, words.total, 0.0)
 
     def keep(self, scores: Scores) -> Mask:
         return (scores >= self.min_mean_word_length) & (scores <= self.max_mean_word_length)
 
 
 @dataclass(frozen=True)
-class LongWordFilter(SignalFilter):
+class LongWordFilter(WordFilter):
     """Drops texts with a word that is too long, such as minified code; without words, the score is one too many (C4).
 
     Examples:
@@ -80,22 +75,20 @@ class LongWordFilter(SignalFilter):
     lang: str = "en"
     _name = "max_word_length"
 
-    def __post_init__(self) -> None:
-        check_language(self.name, self.lang)
-
     @property
     def needs(self) -> Needs:
         return Needs.of("words")
 
     def score(self, signals: Signals) -> Scores:
-        return np.where(signals.words.total > 0, signals.words.longest, self.max_word_length + 1)
+        words = self.spaced(signals).words
+        return np.where(words.total > 0, words.longest, self.max_word_length + 1)
 
     def keep(self, scores: Scores) -> Mask:
         return scores <= self.max_word_length
 
 
 @dataclass(frozen=True)
-class SymbolsToWordsFilter(SignalFilter):
+class SymbolsToWordsFilter(WordFilter):
     """Drops texts of which too many words are symbols; a text without words scores 1.0 (Gopher).
 
     A symbol is an ellipsis mark (``...  [...]  …  (...)  […]  -»``), or a word with more runs of ``#`` than half
@@ -110,15 +103,13 @@ class SymbolsToWordsFilter(SignalFilter):
     lang: str = "en"
     _name = "symbol_to_word"
 
-    def __post_init__(self) -> None:
-        check_language(self.name, self.lang)
-
     @property
     def needs(self) -> Needs:
         return Needs.of("words")
 
     def score(self, signals: Signals) -> Scores:
-        return ratio(signals.words.symbolic, signals.words.total, 1.0)
+        words = self.spaced(signals).words
+        return ratio(words.symbolic, words.total, 1.0)
 
     def keep(self, scores: Scores) -> Mask:
         return scores <= self.max_symbol_to_word_ratio
@@ -157,7 +148,7 @@ class CommonEnglishWordsFilter(SignalFilter):
 
 
 @dataclass(frozen=True)
-class WordsWithoutAlphabetsFilter(SignalFilter):
+class WordsWithoutAlphabetsFilter(WordFilter):
     """Drops texts of which too few words have a letter, of any script; a text without words scores 0.0 (Gopher).
 
     Examples:
@@ -169,15 +160,13 @@ class WordsWithoutAlphabetsFilter(SignalFilter):
     lang: str = "en"
     _name = "words_without_alphabets"
 
-    def __post_init__(self) -> None:
-        check_language(self.name, self.lang)
-
     @property
     def needs(self) -> Needs:
         return Needs.of("words")
 
     def score(self, signals: Signals) -> Scores:
-        return ratio(signals.words.lettered, signals.words.total, 0.0)
+        words = self.spaced(signals).words
+        return ratio(words.lettered, words.total, 0.0)
 
     def keep(self, scores: Scores) -> Mask:
         return scores >= self.min_words_with_alphabets
