@@ -29,7 +29,47 @@ if TYPE_CHECKING:
     from dcurate.core.stage import WorkerMetadata as WorkerMetadata
     from dcurate.core.stage import processing_stage as processing_stage
     from dcurate.dataframe import apply as apply
+    from dcurate.datasets.blend import Blend as Blend
+    from dcurate.datasets.rebatch import Rebatch as Rebatch
+    from dcurate.datasets.shuffle import SampleFraction as SampleFraction
+    from dcurate.datasets.shuffle import SampleRows as SampleRows
+    from dcurate.datasets.shuffle import Shuffle as Shuffle
+    from dcurate.dedup.benchmarks import Benchmark as Benchmark
+    from dcurate.dedup.benchmarks import NgramIndex as NgramIndex
+    from dcurate.dedup.decontamination import Decontaminate as Decontaminate
+    from dcurate.dedup.decontamination import TaskDecontamination as TaskDecontamination
     from dcurate.dedup.exact import ExactDuplicates as ExactDuplicates
+    from dcurate.download.arxiv.latex import ArxivExtractor as ArxivExtractor
+    from dcurate.download.arxiv.listing import ArxivUrlGenerator as ArxivUrlGenerator
+    from dcurate.download.arxiv.papers import ArxivIterator as ArxivIterator
+    from dcurate.download.arxiv.stage import ArxivDownloader as ArxivDownloader
+    from dcurate.download.arxiv.stage import ArxivDownloadExtractStage as ArxivDownloadExtractStage
+    from dcurate.download.common_crawl.crawls import MainCommonCrawlUrlGenerator as MainCommonCrawlUrlGenerator
+    from dcurate.download.common_crawl.crawls import NewsCommonCrawlUrlGenerator as NewsCommonCrawlUrlGenerator
+    from dcurate.download.common_crawl.pages import CommonCrawlHTMLExtractor as CommonCrawlHTMLExtractor
+    from dcurate.download.common_crawl.pages import CommonCrawlWarcIterator as CommonCrawlWarcIterator
+    from dcurate.download.common_crawl.records import CommonCrawlWARCReader as CommonCrawlWARCReader
+    from dcurate.download.common_crawl.stage import CommonCrawlDownloadExtractStage as CommonCrawlDownloadExtractStage
+    from dcurate.download.common_crawl.stage import CommonCrawlWARCDownloader as CommonCrawlWARCDownloader
+    from dcurate.download.downloader import DocumentDownloader as DocumentDownloader
+    from dcurate.download.downloader import DocumentDownloadStage as DocumentDownloadStage
+    from dcurate.download.downloader import FileDownloader as FileDownloader
+    from dcurate.download.extract import DocumentExtractor as DocumentExtractor
+    from dcurate.download.extract import DocumentExtractStage as DocumentExtractStage
+    from dcurate.download.extract import Skipped as Skipped
+    from dcurate.download.iterate import DocumentIterateExtractStage as DocumentIterateExtractStage
+    from dcurate.download.iterate import DocumentIterator as DocumentIterator
+    from dcurate.download.iterate import RangeIterator as RangeIterator
+    from dcurate.download.stage import DocumentDownloadExtractStage as DocumentDownloadExtractStage
+    from dcurate.download.transfer import RemoteFile as RemoteFile
+    from dcurate.download.transfer import Transfer as Transfer
+    from dcurate.download.urls import URLGenerationStage as URLGenerationStage
+    from dcurate.download.urls import URLGenerator as URLGenerator
+    from dcurate.download.wikipedia.dumps import WikipediaUrlGenerator as WikipediaUrlGenerator
+    from dcurate.download.wikipedia.pages import WikipediaIterator as WikipediaIterator
+    from dcurate.download.wikipedia.stage import WikipediaDownloader as WikipediaDownloader
+    from dcurate.download.wikipedia.stage import WikipediaDownloadExtractStage as WikipediaDownloadExtractStage
+    from dcurate.download.wikipedia.text import WikipediaExtractor as WikipediaExtractor
     from dcurate.execute.dask_executor import DaskExecutor as DaskExecutor
     from dcurate.execute.inline import InlineExecutor as InlineExecutor
     from dcurate.frames.document import DocumentBatch as DocumentBatch
@@ -37,17 +77,42 @@ if TYPE_CHECKING:
     from dcurate.io.jsonl import JsonlWriter as JsonlWriter
     from dcurate.io.parquet import ParquetReader as ParquetReader
     from dcurate.io.parquet import ParquetWriter as ParquetWriter
+    from dcurate.io.warc_reader import WarcReader as WarcReader
+    from dcurate.io.warc_reader import WetReader as WetReader
     from dcurate.observe.progress import Progress as Progress
     from dcurate.observe.table import report_table as report_table
+    from dcurate.profiling import CorpusProfile as CorpusProfile
+    from dcurate.profiling import profile as profile
     from dcurate.run import Pipeline as Pipeline
     from dcurate.run import RunResult as RunResult
+    from dcurate.text.annotate import Annotate as Annotate
+    from dcurate.text.annotate import refilter as refilter
     from dcurate.text.column_filter import ColumnFilter as ColumnFilter
+    from dcurate.text.documents import DocumentJoiner as DocumentJoiner
+    from dcurate.text.documents import DocumentSplitter as DocumentSplitter
+    from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm as HTMLExtractorAlgorithm
+    from dcurate.text.extract.algorithms import JusTextExtractor as JusTextExtractor
+    from dcurate.text.extract.algorithms import ResiliparseExtractor as ResiliparseExtractor
+    from dcurate.text.extract.algorithms import TrafilaturaExtractor as TrafilaturaExtractor
+    from dcurate.text.extract.stage import HtmlExtractor as HtmlExtractor
     from dcurate.text.filter import DocumentFilter as DocumentFilter
     from dcurate.text.filter import SignalFilter as SignalFilter
+    from dcurate.text.filter import WordFilter as WordFilter
     from dcurate.text.filters.characters import NonAlphaNumericFilter as NonAlphaNumericFilter
     from dcurate.text.filters.characters import NumbersFilter as NumbersFilter
     from dcurate.text.filters.characters import ParenthesesFilter as ParenthesesFilter
     from dcurate.text.filters.characters import WhiteSpaceFilter as WhiteSpaceFilter
+    from dcurate.text.filters.code import AlphaFilter as AlphaFilter
+    from dcurate.text.filters.code import HTMLBoilerplateFilter as HTMLBoilerplateFilter
+    from dcurate.text.filters.code import NumberOfLinesOfCodeFilter as NumberOfLinesOfCodeFilter
+    from dcurate.text.filters.code import XMLHeaderFilter as XMLHeaderFilter
+    from dcurate.text.filters.comments import GeneralCommentToCodeFilter as GeneralCommentToCodeFilter
+    from dcurate.text.filters.comments import PythonCommentToCodeFilter as PythonCommentToCodeFilter
+    from dcurate.text.filters.extension import PerExtensionFilter as PerExtensionFilter
+    from dcurate.text.filters.fasttext import FastTextLangId as FastTextLangId
+    from dcurate.text.filters.fasttext import FastTextQualityFilter as FastTextQualityFilter
+    from dcurate.text.filters.histogram import HistogramFilter as HistogramFilter
+    from dcurate.text.filters.language import LanguageFilter as LanguageFilter
     from dcurate.text.filters.lines import BulletsFilter as BulletsFilter
     from dcurate.text.filters.lines import EllipsisFilter as EllipsisFilter
     from dcurate.text.filters.lines import PunctuationFilter as PunctuationFilter
@@ -59,6 +124,8 @@ if TYPE_CHECKING:
     from dcurate.text.filters.repetition import RepeatedParagraphsFilter as RepeatedParagraphsFilter
     from dcurate.text.filters.repetition import RepeatingDuplicateNGramsFilter as RepeatingDuplicateNGramsFilter
     from dcurate.text.filters.repetition import RepeatingTopNGramsFilter as RepeatingTopNGramsFilter
+    from dcurate.text.filters.tokens import TokenCountFilter as TokenCountFilter
+    from dcurate.text.filters.tokens import TokenizerFertilityFilter as TokenizerFertilityFilter
     from dcurate.text.filters.urls import PornographicUrlsFilter as PornographicUrlsFilter
     from dcurate.text.filters.urls import UrlsFilter as UrlsFilter
     from dcurate.text.filters.words import CommonEnglishWordsFilter as CommonEnglishWordsFilter
@@ -68,6 +135,8 @@ if TYPE_CHECKING:
     from dcurate.text.filters.words import WordCountFilter as WordCountFilter
     from dcurate.text.filters.words import WordsWithoutAlphabetsFilter as WordsWithoutAlphabetsFilter
     from dcurate.text.ids import AddId as AddId
+    from dcurate.text.language import LanguageId as LanguageId
+    from dcurate.text.modifier import ColumnModifier as ColumnModifier
     from dcurate.text.modifier import DocumentModifier as DocumentModifier
     from dcurate.text.modifiers import BoilerPlateStringModifier as BoilerPlateStringModifier
     from dcurate.text.modifiers import FastTextLabelModifier as FastTextLabelModifier
@@ -78,90 +147,171 @@ if TYPE_CHECKING:
     from dcurate.text.modifiers import Slicer as Slicer
     from dcurate.text.modifiers import UrlRemover as UrlRemover
     from dcurate.text.modify import Modify as Modify
+    from dcurate.text.pii.counts import CountPii as CountPii
+    from dcurate.text.pii.counts import PiiFilter as PiiFilter
+    from dcurate.text.pii.modifier import PII_EXAMPLES as PII_EXAMPLES
+    from dcurate.text.pii.modifier import PiiModifier as PiiModifier
+    from dcurate.text.pii.recognizers import SpacyRecognizer as SpacyRecognizer
     from dcurate.text.score import Filter as Filter
     from dcurate.text.score import Score as Score
     from dcurate.text.score import ScoreFilter as ScoreFilter
     from dcurate.text.signals import Needs as Needs
     from dcurate.text.signals import Signals as Signals
+    from dcurate.text.unicode_repair import UnicodeReformatter as UnicodeReformatter
 
 __version__ = "0.1.0"
 
 #: Where each public name lives.
 _HOME = {
-    "AddId": "dcurate.text.ids",
-    "AttachedCluster": "dcurate.cluster.attach",
-    "ElasticCluster": "dcurate.cluster.kinds",
     "adapt_kinds": "dcurate.cluster.kinds",
+    "AddId": "dcurate.text.ids",
+    "AlphaFilter": "dcurate.text.filters.code",
+    "Annotate": "dcurate.text.annotate",
+    "apply": "dcurate.dataframe",
+    "ArxivDownloader": "dcurate.download.arxiv.stage",
+    "ArxivDownloadExtractStage": "dcurate.download.arxiv.stage",
+    "ArxivExtractor": "dcurate.download.arxiv.latex",
+    "ArxivIterator": "dcurate.download.arxiv.papers",
+    "ArxivUrlGenerator": "dcurate.download.arxiv.listing",
+    "AttachedCluster": "dcurate.cluster.attach",
     "Batch": "dcurate.core.batch",
     "BatchKey": "dcurate.core.batch",
+    "Benchmark": "dcurate.dedup.benchmarks",
+    "Blend": "dcurate.datasets.blend",
     "BoilerPlateStringFilter": "dcurate.text.filters.phrases",
     "BoilerPlateStringModifier": "dcurate.text.modifiers",
     "BulletsFilter": "dcurate.text.filters.lines",
     "ColumnFilter": "dcurate.text.column_filter",
+    "ColumnModifier": "dcurate.text.modifier",
+    "CommonCrawlDownloadExtractStage": "dcurate.download.common_crawl.stage",
+    "CommonCrawlHTMLExtractor": "dcurate.download.common_crawl.pages",
+    "CommonCrawlWARCDownloader": "dcurate.download.common_crawl.stage",
+    "CommonCrawlWarcIterator": "dcurate.download.common_crawl.pages",
+    "CommonCrawlWARCReader": "dcurate.download.common_crawl.records",
     "CommonEnglishWordsFilter": "dcurate.text.filters.words",
     "CompositeStage": "dcurate.core.stage",
+    "CorpusProfile": "dcurate.profiling",
+    "CountPii": "dcurate.text.pii.counts",
     "DaskExecutor": "dcurate.execute.dask_executor",
+    "Decontaminate": "dcurate.dedup.decontamination",
     "DocumentBatch": "dcurate.frames.document",
+    "DocumentDownloader": "dcurate.download.downloader",
+    "DocumentDownloadExtractStage": "dcurate.download.stage",
+    "DocumentDownloadStage": "dcurate.download.downloader",
+    "DocumentExtractor": "dcurate.download.extract",
+    "DocumentExtractStage": "dcurate.download.extract",
     "DocumentFilter": "dcurate.text.filter",
+    "DocumentIterateExtractStage": "dcurate.download.iterate",
+    "DocumentIterator": "dcurate.download.iterate",
+    "DocumentJoiner": "dcurate.text.documents",
     "DocumentModifier": "dcurate.text.modifier",
+    "DocumentSplitter": "dcurate.text.documents",
+    "ElasticCluster": "dcurate.cluster.kinds",
     "EllipsisFilter": "dcurate.text.filters.lines",
     "ExactDuplicates": "dcurate.dedup.exact",
     "FastTextLabelModifier": "dcurate.text.modifiers",
+    "FastTextLangId": "dcurate.text.filters.fasttext",
+    "FastTextQualityFilter": "dcurate.text.filters.fasttext",
+    "FileDownloader": "dcurate.download.downloader",
     "FileGroup": "dcurate.core.batch",
     "Filter": "dcurate.text.score",
+    "GeneralCommentToCodeFilter": "dcurate.text.filters.comments",
+    "HistogramFilter": "dcurate.text.filters.histogram",
+    "HTMLBoilerplateFilter": "dcurate.text.filters.code",
+    "HtmlExtractor": "dcurate.text.extract.stage",
+    "HTMLExtractorAlgorithm": "dcurate.text.extract.algorithms",
     "InlineExecutor": "dcurate.execute.inline",
     "JsonlReader": "dcurate.io.jsonl",
     "JsonlWriter": "dcurate.io.jsonl",
+    "JusTextExtractor": "dcurate.text.extract.algorithms",
+    "Kind": "dcurate.cluster.supply",
+    "LanguageFilter": "dcurate.text.filters.language",
+    "LanguageId": "dcurate.text.language",
     "LineRemover": "dcurate.text.modifiers",
     "LocalCluster": "dcurate.cluster.local",
-    "Shape": "dcurate.cluster.shape",
-    "Kind": "dcurate.cluster.supply",
     "LongWordFilter": "dcurate.text.filters.words",
+    "MainCommonCrawlUrlGenerator": "dcurate.download.common_crawl.crawls",
     "MarkdownRemover": "dcurate.text.modifiers",
     "MeanWordLengthFilter": "dcurate.text.filters.words",
     "Modify": "dcurate.text.modify",
     "Needs": "dcurate.text.signals",
     "NewlineNormalizer": "dcurate.text.modifiers",
+    "NewsCommonCrawlUrlGenerator": "dcurate.download.common_crawl.crawls",
+    "NgramIndex": "dcurate.dedup.benchmarks",
     "NodeInfo": "dcurate.core.stage",
     "NonAlphaNumericFilter": "dcurate.text.filters.characters",
+    "NumberOfLinesOfCodeFilter": "dcurate.text.filters.code",
     "NumbersFilter": "dcurate.text.filters.characters",
     "Observer": "dcurate.core.events",
     "ParenthesesFilter": "dcurate.text.filters.characters",
     "ParquetReader": "dcurate.io.parquet",
     "ParquetWriter": "dcurate.io.parquet",
+    "PerExtensionFilter": "dcurate.text.filters.extension",
+    "PII_EXAMPLES": "dcurate.text.pii.modifier",
+    "PiiFilter": "dcurate.text.pii.counts",
+    "PiiModifier": "dcurate.text.pii.modifier",
     "Pipeline": "dcurate.run",
     "PornographicUrlsFilter": "dcurate.text.filters.urls",
+    "processing_stage": "dcurate.core.stage",
     "ProcessingStage": "dcurate.core.stage",
+    "profile": "dcurate.profiling",
     "Progress": "dcurate.observe.progress",
     "PunctuationFilter": "dcurate.text.filters.lines",
+    "PythonCommentToCodeFilter": "dcurate.text.filters.comments",
     "QuotationRemover": "dcurate.text.modifiers",
+    "RangeIterator": "dcurate.download.iterate",
+    "Rebatch": "dcurate.datasets.rebatch",
+    "refilter": "dcurate.text.annotate",
+    "RemoteFile": "dcurate.download.transfer",
     "RepeatedLinesByCharFilter": "dcurate.text.filters.repetition",
     "RepeatedLinesFilter": "dcurate.text.filters.repetition",
     "RepeatedParagraphsByCharFilter": "dcurate.text.filters.repetition",
     "RepeatedParagraphsFilter": "dcurate.text.filters.repetition",
     "RepeatingDuplicateNGramsFilter": "dcurate.text.filters.repetition",
     "RepeatingTopNGramsFilter": "dcurate.text.filters.repetition",
+    "report_table": "dcurate.observe.table",
+    "ResiliparseExtractor": "dcurate.text.extract.algorithms",
     "Resources": "dcurate.core.resources",
-    "StageSpec": "dcurate.core.spec",
     "RunResult": "dcurate.run",
+    "SampleFraction": "dcurate.datasets.shuffle",
+    "SampleRows": "dcurate.datasets.shuffle",
     "Score": "dcurate.text.score",
     "ScoreFilter": "dcurate.text.score",
+    "Shape": "dcurate.cluster.shape",
+    "Shuffle": "dcurate.datasets.shuffle",
     "SignalFilter": "dcurate.text.filter",
     "Signals": "dcurate.text.signals",
     "SinkStage": "dcurate.core.stage",
+    "Skipped": "dcurate.download.extract",
     "Slicer": "dcurate.text.modifiers",
     "SourceStage": "dcurate.core.stage",
+    "SpacyRecognizer": "dcurate.text.pii.recognizers",
+    "StageSpec": "dcurate.core.spec",
     "SubstringFilter": "dcurate.text.filters.phrases",
     "SymbolsToWordsFilter": "dcurate.text.filters.words",
+    "TaskDecontamination": "dcurate.dedup.decontamination",
+    "TokenCountFilter": "dcurate.text.filters.tokens",
+    "TokenizerFertilityFilter": "dcurate.text.filters.tokens",
+    "TrafilaturaExtractor": "dcurate.text.extract.algorithms",
+    "Transfer": "dcurate.download.transfer",
+    "UnicodeReformatter": "dcurate.text.unicode_repair",
+    "URLGenerationStage": "dcurate.download.urls",
+    "URLGenerator": "dcurate.download.urls",
     "UrlRemover": "dcurate.text.modifiers",
     "UrlsFilter": "dcurate.text.filters.urls",
+    "WarcReader": "dcurate.io.warc_reader",
+    "WetReader": "dcurate.io.warc_reader",
     "WhiteSpaceFilter": "dcurate.text.filters.characters",
+    "WikipediaDownloader": "dcurate.download.wikipedia.stage",
+    "WikipediaDownloadExtractStage": "dcurate.download.wikipedia.stage",
+    "WikipediaExtractor": "dcurate.download.wikipedia.text",
+    "WikipediaIterator": "dcurate.download.wikipedia.pages",
+    "WikipediaUrlGenerator": "dcurate.download.wikipedia.dumps",
     "WordCountFilter": "dcurate.text.filters.words",
+    "WordFilter": "dcurate.text.filter",
     "WordsWithoutAlphabetsFilter": "dcurate.text.filters.words",
     "WorkerMetadata": "dcurate.core.stage",
-    "apply": "dcurate.dataframe",
-    "processing_stage": "dcurate.core.stage",
-    "report_table": "dcurate.observe.table",
+    "XMLHeaderFilter": "dcurate.text.filters.code",
 }
 
 __all__ = [*_HOME]  # noqa: PLE0604 - the names of the table above, all strings

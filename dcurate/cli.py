@@ -1,4 +1,4 @@
-"""The command line: ``dcurate run``, ``dcurate plan``, ``dcurate recipes``."""
+"""The command line: ``dcurate run``, ``dcurate plan``, ``dcurate profile``, ``dcurate recipes``."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from rich.text import Text
 import dcurate
 from dcurate.core.report import RunReport
 from dcurate.errors import DcurateError, PipelineError
+from dcurate.observe.profile_plots import library
 from dcurate.observe.progress import Progress
 from dcurate.observe.table import report_table, write_report
 from dcurate.plan.compile import compile_plan
@@ -109,6 +110,67 @@ def plan(*, recipe: str, settings: tuple[str, ...], source: str | None, output: 
 
 
 @cli.command()
+@click.argument("paths", nargs=-1, required=True)
+@click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
+@click.option("--id-field", metavar="COLUMN", help="The column with ids, for examples.")
+@click.option(
+    "--filters", default="nemo-english", show_default=True, metavar="RECIPE", help="Take the filters of this recipe."
+)
+@click.option("--column", "columns", multiple=True, metavar="COLUMN", help="Count the values of a column; repeatable.")
+@click.option(
+    "--most-dropped",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.05,
+    show_default=True,
+    metavar="SHARE",
+    help="Suggest thresholds where a filter drops a larger share.",
+)
+@click.option("--html", metavar="FILE", help="Write a page with plots.")
+@click.option("--json", "json_path", metavar="FILE", help="Write all tables as JSON.")
+@click.option("--mode", type=click.Choice(MODES), default="streaming", show_default=True, help="How to carry it out.")
+@click.option("--workers", type=click.IntRange(min=1), help="Worker processes to start here.")
+@click.option("--quiet", is_flag=True, help="Show no progress and no table.")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+def profile(
+    *,
+    paths: tuple[str, ...],
+    text_field: str,
+    id_field: str | None,
+    filters: str,
+    columns: tuple[str, ...],
+    most_dropped: float,
+    html: str | None,
+    json_path: str | None,
+    mode: str,
+    workers: int | None,
+    quiet: bool,
+) -> None:
+    """Say what the documents under PATHS are like, and what filters would drop.
+
+    PATHS are files, directories or globs of JSONL or Parquet. Nothing is changed.
+    """
+    if html is not None:
+        library()  # to say now, not after the run, that it is missing
+    with Progress(interval=LINE_INTERVAL) as progress:
+        found = dcurate.profile(
+            list(paths),
+            text_field=text_field,
+            id_field=id_field,
+            filters=filters,
+            columns=columns or None,
+            most_dropped=most_dropped,
+            executor=_local_executor({"execution_mode": mode}, workers),
+            observers=[] if quiet else [progress],
+        )
+    if json_path is not None:
+        found.to_json(json_path)
+    if html is not None:
+        found.to_html(html)
+    if not quiet:
+        _console().print(found)
+
+
+@cli.command()
 def recipes() -> None:
     """List the bundled recipes and the params that they take."""
     table = Table("recipe", "what it does", "params", box=None, pad_edge=False, padding=(0, 2, 1, 0))
@@ -133,19 +195,24 @@ def _executor(recipe: Recipe, mode: str | None, scheduler: str | None, workers: 
             "--workers starts workers here and --scheduler uses those of a cluster; give one of them"
         )
     config = recipe.executor | ({"execution_mode": mode} if mode else {})
-    if config.get("execution_mode") == "inline":
-        if scheduler or workers:
-            raise click.UsageError("mode inline uses no workers; leave out --scheduler and --workers")
-        return dcurate.InlineExecutor()
-    cluster: dcurate.AttachedCluster | dcurate.LocalCluster | None = None
-    if scheduler:
-        cluster = dcurate.AttachedCluster(scheduler, config.get("scheduler_timeout_s", SCHEDULER_TIMEOUT))
-    elif workers:
-        cluster = dcurate.LocalCluster(n_workers=workers)
+    if scheduler and config.get("execution_mode") == "inline":
+        raise click.UsageError("mode inline uses no workers; leave out --scheduler and --workers")
     try:
-        return dcurate.DaskExecutor(config, cluster)
+        if scheduler:
+            timeout = config.get("scheduler_timeout_s", SCHEDULER_TIMEOUT)
+            return dcurate.DaskExecutor(config, dcurate.AttachedCluster(scheduler, timeout))
+        return _local_executor(config, workers)
     except PipelineError as error:
         raise PipelineError(f"{recipe.source.name}, executor: {error}") from error
+
+
+def _local_executor(config: dict[str, Any], workers: int | None) -> Any:
+    """An executor on this machine."""
+    if config.get("execution_mode") == "inline":
+        if workers:
+            raise click.UsageError("mode inline uses no workers; leave out --scheduler and --workers")
+        return dcurate.InlineExecutor()
+    return dcurate.DaskExecutor(config, dcurate.LocalCluster(n_workers=workers) if workers else None)
 
 
 def _console() -> Console:

@@ -20,7 +20,8 @@ rejected: ${output}/rejected                      # where dropped rows are kept;
 * A stage is one class and its arguments; ``with`` beside it takes what `ProcessingStage.with_` takes.
 * A class is a public name of dcurate, or ``package.module:Name``. Where an argument is an object, it is written
   the same way: a mapping of one class to its arguments (``{WordCountFilter: {min_words: 50}}``). A name that is
-  not a class, written without arguments (``{my_package.text:clean: }``), stands for the thing itself.
+  not a class, written without arguments (``{my_package.text:clean: }``), stands for the thing itself. A rule set of
+  `dcurate.text.presets` is such an object if it is filters (``{gopher: {variant: dclm}}``), else an entry of its own.
 * ``${param}`` alone keeps the param's type; inside a longer text it becomes text. ``$${`` writes ``${``.
   A param may refer to those above it. ``${sample}``, the directory of bundled sample documents, is always there.
 * Relative paths are relative to the directory that one runs in.
@@ -34,6 +35,7 @@ import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,7 @@ import dcurate
 from dcurate.core.resources import Resources
 from dcurate.core.stage import CompositeStage, ProcessingStage
 from dcurate.errors import DcurateError, PipelineError, listed, nearest
+from dcurate.text import presets
 
 BUNDLED = Path(__file__).parent / "bundled"
 
@@ -139,10 +142,10 @@ def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = 
     if not isinstance(executor, dict):
         raise PipelineError(f"{place}: 'executor' must be a mapping of settings, such as execution_mode: streaming")
     rejected = _filled(content.get("rejected"), params, f"{place}, rejected")
-    built = [_stage(entry, params, f"{place}, stage {number}") for number, entry in enumerate(stages, 1)]
+    built = [_stages(entry, params, f"{place}, stage {number}") for number, entry in enumerate(stages, 1)]
     return Recipe(
         source=source,
-        pipeline=dcurate.Pipeline(name, description or None, built),
+        pipeline=dcurate.Pipeline(name, description or None, list(chain.from_iterable(built))),
         executor=executor,
         rejected=None if rejected is None else _text(rejected, f"{place}: rejected"),
         params={name: params[name] for name in content.get("params") or {}},
@@ -250,8 +253,8 @@ def _filled(value: Any, params: Mapping[str, Any], place: str) -> Any:
     return _literal(_MASKED.sub(lambda found: str(params[found[1]]), value))
 
 
-def _stage(entry: Any, params: Mapping[str, Any], place: str) -> ProcessingStage[Any, Any]:
-    """The stage that an entry of ``stages`` describes."""
+def _stages(entry: Any, params: Mapping[str, Any], place: str) -> list[ProcessingStage[Any, Any]]:
+    """The stage that an entry of ``stages`` describes; several if it is a rule set of stages."""
     if isinstance(entry, str):
         entry = {entry: None}
     if not isinstance(entry, dict):
@@ -266,13 +269,15 @@ def _stage(entry: Any, params: Mapping[str, Any], place: str) -> ProcessingStage
     place = f"{place} ({name})"
     arguments = _filled(entry[classes[0]], params, place)
     stage = _object(name, arguments, place)
+    if isinstance(stage, tuple) and all(isinstance(one, ProcessingStage) for one in stage):  # a rule set
+        if "with" not in entry:
+            return list(stage)
+        raise PipelineError(f"{place}: 'with' is for one stage, and {name} is {len(stage)}; write them one by one")
     if not isinstance(stage, ProcessingStage):
         raise PipelineError(
             f"{place}: {name} is not a stage; put it inside one, as in ScoreFilter: {{filter_obj: {{{name}: {{...}}}}}}"
         )
-    if "with" not in entry:
-        return stage
-    return _adjusted(stage, _filled(entry["with"], params, place), place)
+    return [_adjusted(stage, _filled(entry["with"], params, place), place) if "with" in entry else stage]
 
 
 def _adjusted(stage: ProcessingStage[Any, Any], wanted: Any, place: str) -> ProcessingStage[Any, Any]:
@@ -306,7 +311,7 @@ def _settings(wanted: Any, place: str) -> dict[str, Any]:
 def _object(name: str, arguments: Any, place: str) -> Any:
     """What a name stands for, made with its arguments where it is a class."""
     thing = _lookup(name, place)
-    if arguments is None and not isinstance(thing, type):
+    if arguments is None and not isinstance(thing, type) and name not in presets.__all__:
         return thing
     return _call(thing, name, {} if arguments is None else arguments, place)
 
@@ -314,8 +319,9 @@ def _object(name: str, arguments: Any, place: str) -> Any:
 def _lookup(name: str, place: str) -> Any:
     module_name, colon, attribute = name.partition(":")
     if not colon:
-        if name in dcurate.__all__:
-            return getattr(dcurate, name)
+        for home in (dcurate, presets):
+            if name in home.__all__:
+                return getattr(home, name)
         close = difflib.get_close_matches(name, [public for public in dcurate.__all__ if public[0].isupper()], n=1)
         mend = f"did you mean {close[0]!r}?" if close else f"write a class of your own as package.module:{name}"
         raise PipelineError(f"{place}: dcurate has no {name!r}; {mend}")
@@ -371,7 +377,7 @@ def _argument(value: Any, place: str) -> Any:
         return value
     if len(value) == 1:
         name, arguments = next(iter(value.items()))
-        describes = isinstance(name, str) and _CLASS.fullmatch(name) is not None
+        describes = isinstance(name, str) and (_CLASS.fullmatch(name) is not None or name in presets.__all__)
         if describes and (arguments is None or isinstance(arguments, dict) or name in dcurate.__all__):
             return _object(name, arguments, place)
     return {key: _argument(inner, place) for key, inner in value.items()}

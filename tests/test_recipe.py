@@ -1,3 +1,4 @@
+import re
 import string
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 import dcurate
 from dcurate.errors import PipelineError
 from dcurate.recipe import bundled_recipes, load_recipe, parse_setting
+from dcurate.text import presets
 
 STAGES = """
 from dataclasses import dataclass, field
@@ -178,7 +180,9 @@ def test_numbers_may_be_written_with_an_exponent(stages):
     assert (keep.size, keep.options) == (1000.0, -0.0025)
 
 
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(string.printable)
+#: PyYAML writes text that looks like a number with an exponent without quotes; in a recipe it is a number.
+texts = st.text(string.printable).filter(lambda text: not re.fullmatch(r"[-+]?\d[\d_]*(\.\d*)?[eE][-+]?\d+", text))
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts
 keys = st.text(string.ascii_lowercase, min_size=1)
 values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(keys, inner), max_leaves=8)
 
@@ -320,9 +324,38 @@ def test_an_empty_setting_is_the_empty_text():
 
 def test_bundled_recipes_are_listed_and_build():
     recipes = bundled_recipes()
-    assert [recipe.name for recipe in recipes] == ["demo", "nemo-english"]
+    names = [recipe.name for recipe in recipes]
+    assert names == sorted(names)
+    assert {"demo", "nemo-english", "gopher", "c4", "fineweb", "refinedweb"} <= set(names)
     for recipe in recipes:
         assert recipe.description
-        loaded = load_recipe(recipe.name, {"input": "in"})
+        loaded = load_recipe(recipe.name, {name: "in" for name, default in recipe.params.items() if default is None})
         assert loaded.pipeline.name == recipe.name
-        assert len(loaded.pipeline.stages) >= 15
+        assert len(loaded.pipeline.stages) >= 3
+
+
+def test_a_rule_set_of_stages_stands_for_its_stages_and_one_of_filters_for_its_filters(tmp_path):
+    path = tmp_path / "r.yaml"
+    path.write_text(
+        "stages:\n  - JsonlReader: {file_paths: in}\n  - fineweb:\n  - c4: {variant: datatrove}\n"
+        "  - ScoreFilter: {filter_obj: {gopher: {variant: dclm}}, name: dclm}\n"
+    )
+    stages = load_recipe(path).pipeline.stages
+    assert stages[1:] == [*presets.fineweb(), *presets.c4("datatrove"), stages[-1]]
+    assert stages[-1].filters == list(presets.gopher("dclm"))
+
+
+@pytest.mark.parametrize(
+    ("entry", "sentence"),
+    [
+        ("- c4: {variant: tfds}", r"stage 1 \(c4\): there is no variant 'tfds' of C4"),
+        ("- fineweb:\n    with: {batch_size: 2}", "'with' is for one stage, and fineweb is 4; write them one by one"),
+        ("- gopher:", "gopher is not a stage; put it inside one, as in ScoreFilter"),
+        ("- gofer:", "dcurate has no 'gofer'"),
+    ],
+)
+def test_a_rule_set_that_cannot_stand_where_it_does_is_refused_in_a_sentence(tmp_path, entry, sentence):
+    path = tmp_path / "r.yaml"
+    path.write_text(f"stages:\n  {entry}\n")
+    with pytest.raises(PipelineError, match=sentence):
+        load_recipe(path)

@@ -70,9 +70,7 @@ def with_column(table: pa.Table, name: str, column: npt.NDArray[Any] | Sequence[
         content = pa.array(column)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise DataError(f"values of column {name!r} mix types, which a column cannot: {error.args[0]}") from error
-    if name in table.column_names:
-        return table.set_column(table.column_names.index(name), name, content)
-    return table.append_column(name, content)
+    return _put(table, name, content)
 
 
 def with_text(table: pa.Table, name: str, texts: Sequence[str | None]) -> pa.Table:
@@ -132,3 +130,29 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
     if name not in table.column_names:
         raise DataError(f"no column {name!r}; the rows have {listed(table.column_names)}")
     return table.column(name)
+
+
+def with_texts_each(table: pa.Table, name: str, texts: Sequence[Sequence[str]]) -> pa.Table:
+    """The table with one more column that holds a list of texts in each row.
+
+    Examples:
+        >>> with_texts_each(pa.table({"id": [1]}), "failed", [[]]).schema.field("failed").type
+        ListType(list<item: string>)
+    """
+    return _put(table, name, pa.array(texts, pa.list_(pa.string())))
+
+
+def with_constant(table: pa.Table, name: str, text: str) -> pa.Table:
+    """The table with one more column that holds the same text in each row, and once in memory.
+
+    Examples:
+        >>> with_constant(pa.table({"id": [1, 2]}), "source", "web")["source"].to_pylist()
+        ['web', 'web']
+    """
+    return _put(table, name, pa.DictionaryArray.from_arrays(pa.array(np.zeros(table.num_rows, np.int32)), [text]))
+
+
+def _put(table: pa.Table, name: str, content: pa.Array) -> pa.Table:
+    if name in table.column_names:
+        return table.set_column(table.column_names.index(name), name, content)
+    return table.append_column(name, content)

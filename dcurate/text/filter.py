@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from copy import copy
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
 from dcurate.text.signals import Needs, Signals, text_as_column
-from dcurate.text.unspaced import needs_splitting, splitter
+from dcurate.text.unspaced import check_installed, needs_splitting, splitter
 
 Scores = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -106,6 +107,13 @@ class WordFilter(SignalFilter):
     """
 
     lang: str
+
+    def model_check_or_download(self) -> None:
+        if needs_splitting(self.lang):
+            check_installed(self.lang)
+            elsewhere = copy(self)
+            vars(elsewhere)["lang"] = "en"
+            elsewhere.score_document("one two")  # compiles the kernels without loading the dictionary
 
     def load_model(self) -> None:
         if needs_splitting(self.lang):

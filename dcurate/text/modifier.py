@@ -58,7 +58,7 @@ class ColumnModifier(DocumentModifier):
         """The new texts of a column, in order, as a layout whose offsets begin at 0."""
 
     def prepare(self) -> None:
-        """Called once per host before any text is modified there: compiles kernels, or loads them from numba's cache."""
+        """Called once per host before any text is modified there: compiles kernels, or loads them from disk."""
         self.modify_document("")
 
     @final

@@ -16,6 +16,7 @@ _ITALIC = re.compile(r"\*(.*?)\*")
 #: An underscore inside a word neither opens nor closes emphasis, as in CommonMark: snake_case stays.
 _UNDERLINED = re.compile(r"(?<!\w)(__?)(?=\S)(.+?)(?<=\S)\1(?!\w)")
 _LINK = re.compile(r"\[.*?\]\((.*?)\)")
+_MARKED_LINE = re.compile(r"^[^\n*_\[]*+[*_\[].*", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class NewlineNormalizer(DocumentModifier):
     """
 
     def modify_document(self, text: str) -> str:
-        return _WINDOWS_NEWLINES.sub("\r\n\r\n", _NEWLINES.sub("\n\n", text))
+        short = _NEWLINES.sub("\n\n", text) if "\n\n\n" in text else text
+        return _WINDOWS_NEWLINES.sub("\r\n\r\n", short) if "\r\n\r\n\r\n" in short else short
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class UrlRemover(DocumentModifier):
     """
 
     def modify_document(self, text: str) -> str:
-        return _URL.sub("", text)
+        return _URL.sub("", text) if "://" in text or "www." in text.lower() else text
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,7 @@ class MarkdownRemover(DocumentModifier):
     """
 
     def modify_document(self, text: str) -> str:
-        lines = []
-        for line in text.split("\n"):
-            plain = _UNDERLINED.sub(r"\2", _ITALIC.sub(r"\1", _BOLD.sub(r"\1", line)))
-            lines.append(_LINK.sub(r"\1", plain))
-        return "\n".join(lines)
+        return _MARKED_LINE.sub(_unmarked, text)
 
 
 @dataclass(frozen=True)
@@ -156,6 +154,9 @@ class BoilerPlateStringModifier(DocumentModifier):
     remove_if_at_top_or_bottom: bool = True
 
     def modify_document(self, text: str) -> str:
+        lower_text = text.lower()
+        if not any(phrase in lower_text for phrase in (*FILLER, *POLICY)):
+            return text
         paragraphs = text.split("\n\n")
         lower = [paragraph.lower() for paragraph in paragraphs]
         if any(phrase in paragraph for paragraph in lower for phrase in FILLER):
@@ -182,3 +183,8 @@ class FastTextLabelModifier(DocumentModifier):
 
     def modify_document(self, text: str) -> str:
         return f"{self.label} {text.replace(chr(10), ' ').replace('__label__', ' ')}"
+
+
+def _unmarked(line: re.Match[str]) -> str:
+    plain = _UNDERLINED.sub(r"\2", _ITALIC.sub(r"\1", _BOLD.sub(r"\1", line.group())))
+    return _LINK.sub(r"\1", plain)

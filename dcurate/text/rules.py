@@ -118,7 +118,7 @@ def prepare_host(rules: Iterable[Rule]) -> None:
     needs = needs_of(given)
     text = Signals(text_as_column("one two\n\none two"), needs)
     for rule in given:
-        if isinstance(rule, SignalFilter):
+        if isinstance(rule, SignalFilter) and rule.light:
             rule.score(text)  # compiles the kernels, or loads them from numba's cache on disk
         if isinstance(rule, DocumentFilter):
             rule.model_check_or_download()

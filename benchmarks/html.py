@@ -1,0 +1,188 @@
+"""Pages to text: F1 against text marked by hand, and pages a second, of each extractor and of its library called bare.
+
+``python -m benchmarks.html --input FILE [--repeat 3] [--json FILE]``. See README.md here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import justext
+import pyarrow as pa
+import trafilatura
+from resiliparse.extract.html2text import extract_plain_text
+
+from benchmarks.measure import MB, machine, save, table, versions
+from dcurate.frames.document import DocumentBatch
+from dcurate.io.compression import ending_of, unpack
+from dcurate.text.extract.algorithms import JusTextExtractor, ResiliparseExtractor, TrafilaturaExtractor
+from dcurate.text.extract.stage import HtmlExtractor
+
+#: README.rst of scrapinghub/article-extraction-benchmark: trafilatura 2.0.0, jusText 3.0.2.
+PUBLISHED = {"trafilatura": 0.958, "justext": 0.804}
+
+_TOKEN = re.compile(r"\w+")
+_SHINGLE = 4
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is measured.
+
+    Args:
+        name: in the table.
+        stage: that extracts.
+        bare: the library called on decoded bytes with the same settings, and nothing around it; None where the stage
+            has a rule that the library has not.
+        published: F1 that the library's version of that time reached.
+    """
+
+    name: str
+    stage: HtmlExtractor
+    bare: Callable[[str], str | None] | None = None
+    published: float | None = None
+
+
+def subjects() -> list[Subject]:
+    english = justext.get_stoplist("English")
+
+    def bare_justext(page: str) -> str:
+        found = justext.justext(page, english, 50, 200, 0.1, 0.2, 0.2, 200, True)
+        return "\n\n".join(paragraph.text for paragraph in found if not paragraph.is_boilerplate)
+
+    return [
+        Subject(
+            "trafilatura",
+            HtmlExtractor("trafilatura"),
+            lambda page: trafilatura.extract(page, include_comments=False, fast=True, favor_recall=True),
+            PUBLISHED["trafilatura"],
+        ),
+        Subject(
+            "trafilatura, settings of the published score",
+            HtmlExtractor("trafilatura", {"fast": False, "favor_recall": False}),
+            lambda page: trafilatura.extract(page, include_comments=False),
+            PUBLISHED["trafilatura"],
+        ),
+        Subject(
+            "resiliparse",
+            HtmlExtractor("resiliparse"),
+            lambda page: extract_plain_text(page, main_content=True, alt_texts=False),
+        ),
+        Subject("justext", HtmlExtractor("justext"), bare_justext, PUBLISHED["justext"]),
+        Subject("TrafilaturaExtractor(), NeMo Curator's defaults", HtmlExtractor(TrafilaturaExtractor())),
+        Subject("ResiliparseExtractor(), NeMo Curator's defaults", HtmlExtractor(ResiliparseExtractor())),
+        Subject("JusTextExtractor(), NeMo Curator's defaults", HtmlExtractor(JusTextExtractor())),
+    ]
+
+
+# The public scorer's definition: counts of 4-token shingles, precision and recall averaged over pages
+
+
+@dataclass(frozen=True)
+class Match:
+    """Shingles of one page: in both texts, only in the one extracted, only in the true one."""
+
+    both: int
+    extra: int
+    lost: int
+
+
+def matched(truth: str, text: str) -> Match:
+    wanted, found = _shingles(truth), _shingles(text)
+    return Match((wanted & found).total(), (found - wanted).total(), (wanted - found).total())
+
+
+def _shingles(text: str) -> Counter[tuple[str, ...]]:
+    tokens = _TOKEN.findall(text)
+    shingles = (tuple(tokens[at : at + _SHINGLE]) for at in range(max(1, len(tokens) - _SHINGLE + 1)))
+    return Counter(shingle for shingle in shingles if shingle)
+
+
+def scores(matches: Sequence[Match]) -> dict[str, float]:
+    precision = statistics.mean(m.both / (m.both + m.extra) for m in matches if m.both + m.extra)
+    recall = statistics.mean(m.both / (m.both + m.lost) for m in matches if m.both + m.lost)
+    return {"f1": 2 * precision * recall / (precision + recall), "precision": precision, "recall": recall}
+
+
+def spread(matches: Sequence[Match], times: int = 500) -> float:
+    """Standard deviation of F1 over samples of the pages, as the public scorer has it."""
+    chance = random.Random(0)
+    return statistics.stdev(scores(chance.choices(matches, k=len(matches)))["f1"] for _ in range(times))
+
+
+# The runs
+
+
+def measure_one(subject: Subject, pages: Sequence[dict[str, str]], repeat: int) -> dict[str, Any]:
+    html = [page["html"].encode() for page in pages]
+    truths = [page["truth_text"] for page in pages]
+    mb = sum(map(len, html)) / MB
+    batch = DocumentBatch(data=pa.table({"id": list(range(len(html))), "content": html}))
+    subject.stage.setup()
+    stage_s, bare_s = [], []
+    for _ in range(repeat):
+        begin = time.process_time()
+        result = subject.stage.process(batch)
+        stage_s.append(time.process_time() - begin)
+        if subject.bare:
+            begin = time.process_time()
+            bare = [subject.bare(page.decode()) or "" for page in html]
+            bare_s.append(time.process_time() - begin)
+    found = dict(zip(*(result.to_pandas()[name] for name in ("id", "text")), strict=True))
+    matches = [matched(truth, found.get(number, "")) for number, truth in enumerate(truths)]
+    figures: dict[str, Any] = {**scores(matches), "f1_deviation": spread(matches), "published_f1": subject.published}
+    seconds = statistics.median(stage_s)
+    figures |= {"pages_per_cpu_s": len(html) / seconds, "mb_per_cpu_s": mb / seconds, "seconds": stage_s}
+    if subject.bare:
+        alone = statistics.median(bare_s)
+        matches = [matched(truth, text) for truth, text in zip(truths, bare, strict=True)]
+        figures |= {"bare_f1": scores(matches)["f1"], "bare_pages_per_cpu_s": len(html) / alone}
+        figures |= {"overhead_ratio": seconds / alone, "bare_seconds": bare_s}
+    return figures
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--input", type=Path, required=True, help="JSONL with the columns html and truth_text")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of each; medians count")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    given = parser.parse_args(arguments)
+    content = unpack(given.input.read_bytes(), ending_of(given.input.name), given.input.name)
+    pages = [json.loads(line) for line in content.splitlines()]
+    before = machine()
+    results = {subject.name: measure_one(subject, pages, given.repeat) for subject in subjects()}
+    header = ["extractor", "F1", "±", "published", "precision", "recall", "pages/s", "MB/s", "bare F1", "stage/bare"]
+    rows = [
+        [
+            name,
+            *(f"{each[key]:.3f}" for key in ("f1", "f1_deviation")),
+            each["published_f1"],
+            *(f"{each[key]:.3f}" for key in ("precision", "recall")),
+            f"{each['pages_per_cpu_s']:.0f}",
+            f"{each['mb_per_cpu_s']:.1f}",
+            f"{each['bare_f1']:.3f}" if "bare_f1" in each else None,
+            f"{each['overhead_ratio']:.2f}" if "overhead_ratio" in each else None,
+        ]
+        for name, each in results.items()
+    ]
+    size = sum(len(page["html"].encode()) for page in pages) / MB
+    print(
+        f"{len(pages)} pages, {size:.1f} MB of HTML; rates are per CPU-second of one core, medians of {given.repeat}\n"
+    )
+    print(table(header, rows))
+    packages = versions("dcurate", "trafilatura", "resiliparse", "justext", "lxml")
+    save(given.json, {"pages": len(pages), "mb": size, "machine": before, "versions": packages, "results": results})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Whole datasets: samples, blends, order, and the sizes of batches."""

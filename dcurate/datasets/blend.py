@@ -1,0 +1,138 @@
+"""Several datasets as one, in shares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dcurate.core.batch import BatchKey, FileGroup
+from dcurate.core.stage import CompositeStage, ProcessingStage, SourceStage
+from dcurate.datasets.keyed import DATASET, KeyedFile, stream_of
+from dcurate.datasets.shuffle import KeyedExchange, check_count
+from dcurate.datasets.streams import Stream, shares
+from dcurate.errors import DataError, PipelineError
+from dcurate.frames.columns import with_column
+from dcurate.frames.document import DocumentBatch
+from dcurate.io.stores import Directory
+
+Reader = SourceStage[FileGroup, DocumentBatch]
+
+
+@dataclass
+class Blend(CompositeStage[FileGroup, DocumentBatch]):
+    """Begins a pipeline with a mixture of datasets: so many rows of each as its weight says, shuffled.
+
+    Args:
+        target_size: how many rows come, exactly.
+        datasets: a reader for each.
+        sampling_weights: one for each, of any sum. A dataset gives its share of the target size, rounded so that all
+            shares together are the target size.
+        seed: other seeds give other rows and another order.
+        id_field: the column that tells rows of one dataset apart, see `Shuffle`; all columns if None.
+        npartitions: how many batches there are; by default one for each ``blocksize``.
+        blocksize: about so many bytes of rows in memory are a batch.
+        name: of the stage.
+
+    Rows are drawn without replacement. A dataset that has fewer rows than its share gives all of them, and begins
+    again, in the same order, as often as needed: how often two of its rows come differs by one at most, and copies of a
+    row are as far apart as can be. Datasets are interleaved evenly, so every stretch of the output has their shares.
+    Which rows come, and in which order, follows from the seed and the rows alone, as with `Shuffle`.
+
+    Raises:
+        PipelineError: other than one weight for each reader, or weights that are no shares.
+        DataError: a dataset that is to give rows has none.
+
+    Examples:
+        >>> from dcurate import JsonlReader
+        >>> blend = Blend(1000, [JsonlReader("web"), JsonlReader("books")], [0.9, 0.1])
+        >>> [stage.name for stage in blend.decompose()]
+        ['blend_readers', 'blend']
+    """
+
+    target_size: int
+    datasets: list[Reader]
+    sampling_weights: list[float]
+    seed: int = 0
+    id_field: str | None = None
+    npartitions: int | None = None
+    blocksize: int | str = "128MiB"
+    name: str = "blend"
+
+    def __post_init__(self) -> None:
+        check_count(self.name, "target_size", self.target_size)
+        for reader in self.datasets:
+            if not isinstance(reader, SourceStage):
+                raise PipelineError(f"{self.name}: {reader!r} is no reader; give a list such as [JsonlReader('web')]")
+        if len(self.datasets) != len(self.sampling_weights) or not self.datasets:
+            raise PipelineError(
+                f"{self.name}: {len(self.datasets)} datasets and {len(self.sampling_weights)} sampling_weights; "
+                "give one weight for each dataset"
+            )
+        if not all(math.isfinite(weight) and weight >= 0 for weight in self.sampling_weights) or not any(
+            self.sampling_weights
+        ):
+            raise PipelineError(
+                f"{self.name}: sampling_weights={self.sampling_weights!r} must be numbers of zero or more, one above it"
+            )
+
+    def decompose(self) -> list[ProcessingStage[Any, Any]]:
+        exchange = BlendRows(
+            counts=shares(self.target_size, self.sampling_weights),
+            seed=self.seed,
+            id_field=self.id_field,
+            npartitions=self.npartitions,
+            blocksize=self.blocksize,
+            name=self.name,
+        )
+        return [Readers(list(self.datasets), name=f"{self.name}_readers"), exchange]
+
+
+@dataclass
+class Readers(SourceStage[FileGroup, DocumentBatch]):
+    """Several readers as one; every row is marked with the number of its reader."""
+
+    readers: list[Reader]
+    name: str = "readers"
+
+    def splits(self) -> Iterator[FileGroup]:
+        for number, reader in enumerate(self.readers):
+            for split in reader.splits():
+                assert split.key is not None
+                yield replace(split, key=BatchKey(f"{number}/{split.key.split}"))
+
+    def columns(self) -> list[str] | None:
+        found = [reader.columns() for reader in self.readers]
+        return None if None in found else list(dict.fromkeys(name for columns in found for name in columns or ()))
+
+    def process(self, task: FileGroup) -> DocumentBatch | None:
+        assert task.key is not None
+        number = int(task.key.split.partition("/")[0])
+        made = self.readers[number].process(task)
+        if not isinstance(made, DocumentBatch):
+            return None
+        marks = np.full(made.num_items, number, np.int16)
+        return replace(made, data=with_column(made.to_arrow(), DATASET, marks))
+
+
+@dataclass
+class BlendRows(KeyedExchange):
+    """Puts marked rows together in the numbers that are wanted of each reader."""
+
+    counts: list[int]
+    name: str = field(default="blend", kw_only=True)
+
+    def streams(self, folder: Directory, files: Sequence[KeyedFile]) -> tuple[Stream, ...]:
+        streams = []
+        for dataset, wanted in enumerate(self.counts):
+            own = [file for file in files if file.dataset == dataset]
+            if wanted and not sum(file.rows for file in own):
+                raise DataError(
+                    f"{self.name}: dataset {dataset} has no rows, and is to give {wanted}; leave it out, or set its "
+                    "weight to 0"
+                )
+            streams.append(stream_of(folder, own, wanted))
+        return tuple(streams)

@@ -1,0 +1,138 @@
+"""Batches of a size that one wants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from dcurate.core.batch import BatchKey, FileGroup, FilePart
+from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
+from dcurate.datasets.shuffle import check_count
+from dcurate.errors import PipelineError
+from dcurate.frames.document import DocumentBatch
+from dcurate.io.chunks import SUFFIX, ChunkIndex, Ints, read_chunks, read_index, read_indexes, stacked, write_chunks
+from dcurate.io.partition import parse_bytes
+from dcurate.io.sink import FileWriter
+from dcurate.io.stores import Directory
+
+_CHUNK = 2**18
+
+
+@dataclass
+class Rebatch(ExchangeStage[DocumentBatch]):
+    """Makes batches of one size of those that come, whatever their sizes: small ones together, large ones apart.
+
+    Rows stay in the order of the source. Writers make a file, or more, of each batch, so this says how large files are.
+    Rows wait on disk beside the output while all of them come in. To cut batches only, give a writer
+    ``max_rows_per_file`` or ``max_bytes_per_file``; to read small files together, give a reader a ``blocksize``.
+
+    Args:
+        rows: each batch has exactly so many, and the last what is left.
+        nbytes: or each has about so many bytes in memory, as a number or text such as ``"128MiB"``.
+        name: of the stage.
+
+    Raises:
+        PipelineError: not exactly one of ``rows`` and ``nbytes``.
+
+    Examples:
+        >>> Rebatch(rows=10_000).rows
+        10000
+    """
+
+    rows: int | None = None
+    nbytes: int | str | None = None
+    name: str = "rebatch"
+
+    def __post_init__(self) -> None:
+        if (self.rows is None) == (self.nbytes is None):
+            raise PipelineError(f"{self.name}: give rows= or nbytes=, and not both")
+        check_count(self.name, "rows", self.rows)
+        if self.nbytes is not None:
+            parse_bytes(self.nbytes, f"{self.name}: nbytes")
+
+    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+        return [RowsWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk")]
+
+    def exchange(
+        self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
+    ) -> list[ProcessingStage[Any, Any]]:
+        names = tuple(path.rpartition("/")[2] for _, paths in splits for path in sorted(paths))
+        size = None if self.nbytes is None else parse_bytes(self.nbytes)
+        return [RowsReader(url, dict(options), names, self.rows, size, name=self.name)]
+
+
+@dataclass
+class RowsWriter(FileWriter):
+    """Writes each batch in chunks of consecutive rows."""
+
+    name: str = "rows_writer"
+
+    def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        number = max(1, table.nbytes // _CHUNK)
+        bounds = [place * table.num_rows // number for place in range(number + 1)]
+        chunks = (table.slice(start, stop - start) for start, stop in pairwise(bounds))
+        name = folder + self._name(key, SUFFIX, 0)
+        with self.directory.writing(name) as file:
+            write_chunks(file, chunks)
+            size = file.tell()
+        yield FilePart(self.directory.path(name), size=size)
+
+
+@dataclass
+class RowsReader(SourceStage[FileGroup, DocumentBatch]):
+    """Reads the rows of all files in order, in batches of one size."""
+
+    url: str
+    options: dict[str, Any] = field(default_factory=dict)
+    files: tuple[str, ...] = field(default=(), repr=False)
+    rows: int | None = None
+    nbytes: int | None = None
+    name: str = "rows_reader"
+
+    def splits(self) -> Iterator[FileGroup]:
+        folder = Directory(self.url, self.options)
+        listed = folder.files()
+        indexes = list(read_indexes(folder, self.files))
+        before = np.cumsum([0, *(int(index.rows[-1]) for index in indexes)])
+        bounds = self._bounds(indexes, before)
+        for number, (start, stop) in enumerate(pairwise(bounds.tolist())):
+            first, last = (int(np.searchsorted(before, row, "right")) - 1 for row in (start, stop - 1))
+            parts = []
+            for place in range(first, last + 1):
+                entry = listed[self.files[place]]
+                rows = max(start - int(before[place]), 0), min(stop, int(before[place + 1])) - int(before[place])
+                parts.append(FilePart(folder.path(self.files[place]), *rows, entry.size, entry.version))
+            yield FileGroup(key=BatchKey(f"{self.name}-{number:05}"), parts=tuple(parts))
+
+    def _bounds(self, indexes: Sequence[ChunkIndex], before: Ints) -> Ints:
+        """The rows at which batches begin, counted over all files, and the end of the last."""
+        total = int(before[-1])
+        if self.rows is not None:
+            return np.unique(np.append(np.arange(0, total, self.rows), total))
+        assert self.nbytes is not None
+        sizes, rows = [np.zeros(1)], [np.zeros(1)]
+        for index, row in zip(indexes, before, strict=False):
+            sizes.append(sizes[-1][-1] + index.sizes[1:])
+            rows.append(row + index.rows[1:])
+        bytes_, at = np.concatenate(sizes), np.concatenate(rows)
+        cuts = np.interp(np.arange(self.nbytes, bytes_[-1], self.nbytes), bytes_, at)
+        return np.unique(np.concatenate([[0], np.floor(cuts).astype(np.int64), [total]]))
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def process(self, task: FileGroup) -> DocumentBatch:
+        folder = Directory(self.url, self.options)
+        tables: list[Any] = []
+        for part in task.parts:
+            assert part.stop is not None
+            index = read_index(folder, part.path.rpartition("/")[2])
+            first = int(np.searchsorted(index.rows, part.start, "right")) - 1
+            last = int(np.searchsorted(index.rows, part.stop))
+            whole = stacked(read_chunks(part.path, self.options, int(index.bounds[first]), int(index.bounds[last])))
+            tables.append(whole.slice(part.start - int(index.rows[first]), part.stop - part.start))
+        return DocumentBatch(data=stacked(tables), key=task.key)

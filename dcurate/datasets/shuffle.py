@@ -1,0 +1,220 @@
+"""The order of a dataset, and samples of it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
+from dcurate.datasets.keyed import KeyedFile, KeyedWriter, StreamReader, keyed_files, stream_of
+from dcurate.datasets.streams import Stream
+from dcurate.errors import PipelineError
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.rows import row_keys
+from dcurate.io.partition import parse_bytes
+from dcurate.io.stores import Directory
+
+NOT_SAMPLED = "not_sampled"
+_WHOLE = 2.0**64
+
+
+@dataclass(kw_only=True)
+class KeyedExchange(ExchangeStage[DocumentBatch]):
+    """An exchange after which rows come in an order that follows from their keys; see the stages made of it."""
+
+    seed: int = 0
+    id_field: str | None = None
+    npartitions: int | None = None
+    blocksize: int | str = "128MiB"
+    name: str = "keyed_exchange"
+
+    def __post_init__(self) -> None:
+        check_seed(self.name, self.seed)
+        check_count(self.name, "npartitions", self.npartitions)
+        parse_bytes(self.blocksize, f"{self.name}: blocksize")
+
+    def inputs(self) -> Spec:
+        return [], [] if self.id_field is None else [self.id_field]
+
+    @abstractmethod
+    def streams(self, folder: Directory, files: Sequence[KeyedFile]) -> tuple[Stream, ...]:
+        """How many rows of each dataset come."""
+
+    @property
+    def most(self) -> int | None:
+        """So many rows of each batch can come at most."""
+        return None
+
+    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+        return [
+            KeyedWriter(
+                url,
+                mode="overwrite",
+                storage_options=dict(options),
+                id_field=self.id_field,
+                seed=self.seed,
+                most=self.most,
+                name=f"{self.name}_to_disk",
+            )
+        ]
+
+    def exchange(
+        self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
+    ) -> list[ProcessingStage[Any, Any]]:
+        folder = Directory(url, options)
+        names = tuple(path.rpartition("/")[2] for _, paths in splits for path in sorted(paths))
+        files = keyed_files(folder, names)
+        streams = self.streams(folder, files)
+        return [
+            StreamReader(
+                url,
+                dict(options),
+                names,
+                streams,
+                self._parts(files, streams),
+                (NOT_SAMPLED, sum(max(0, stream.rows - stream.wanted) for stream in streams)),
+                name=self.name,
+            )
+        ]
+
+    def _parts(self, files: Sequence[KeyedFile], streams: Sequence[Stream]) -> int:
+        if self.npartitions is not None:
+            return self.npartitions
+        written = [0] * len(streams)
+        nbytes = [0] * len(streams)
+        for file in files:
+            written[file.dataset] += file.written
+            nbytes[file.dataset] += file.nbytes
+        coming = sum(
+            stream.wanted * size // max(1, rows) for stream, size, rows in zip(streams, nbytes, written, strict=True)
+        )
+        return max(1, -(-coming // parse_bytes(self.blocksize)))
+
+
+@dataclass
+class Shuffle(KeyedExchange):
+    """Brings the rows of a whole dataset into an order as if drawn at random, on disk where they do not fit in memory.
+
+    The order follows from the seed and the rows alone: not from the files they came in, the size of batches, the
+    number of workers or the order in which they ended. Batches come in that order, and so do output files by name.
+
+    Args:
+        seed: other seeds give other orders.
+        id_field: the column that tells rows apart, such as that of `AddId`; rows of equal ids come one after the other,
+            in one batch, in the order of the source. If None, all that a row holds counts; rows that are equal in every
+            column cannot be told apart, and come one after the other.
+        npartitions: how many batches there are afterwards; by default one for each ``blocksize``.
+        blocksize: about so many bytes of rows in memory are a batch, as a number or text.
+        name: of the stage.
+
+    Rows wait on disk beside the output while all of them come in; one batch after the other is then put together.
+
+    Examples:
+        >>> Shuffle(seed=7, id_field="id").inputs()
+        ([], ['id'])
+    """
+
+    name: str = field(default="shuffle", kw_only=True)
+
+    def streams(self, folder: Directory, files: Sequence[KeyedFile]) -> tuple[Stream, ...]:
+        rows = sum(file.rows for file in files)
+        return (Stream(rows, rows),)
+
+
+@dataclass
+class SampleRows(KeyedExchange):
+    """Keeps exactly ``n`` rows of a whole dataset, as if drawn at random without replacement; all if there are fewer.
+
+    They are the first ``n`` rows that `Shuffle` of the same seed and ``id_field`` gives, in that order. The others are
+    counted as dropped, and not kept.
+
+    Args:
+        n: how many.
+        seed, id_field, npartitions, blocksize: as in `Shuffle`.
+        name: of the stage.
+
+    Examples:
+        >>> SampleRows(1000, seed=3).name
+        'sample_rows'
+    """
+
+    n: int
+    name: str = field(default="sample_rows", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count(self.name, "n", self.n)
+
+    @property
+    def most(self) -> int | None:
+        return self.n
+
+    def streams(self, folder: Directory, files: Sequence[KeyedFile]) -> tuple[Stream, ...]:
+        return (stream_of(folder, files, min(self.n, sum(file.rows for file in files))),)
+
+
+@dataclass
+class SampleFraction(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Keeps a share of the rows, as if each were drawn at random for itself.
+
+    Which rows stay follows from the seed and the rows alone, as with `Shuffle`, so it is the same for any number of
+    files and workers; and a smaller share is a part of a larger one. Rows need not wait for others. For an exact number
+    use `SampleRows`.
+
+    Args:
+        fraction: of the rows, from 0 to 1.
+        seed: other seeds give other rows.
+        id_field: the column that tells rows apart; rows of equal ids stay or go together. All columns if None.
+        name: of the stage.
+
+    Raises:
+        PipelineError: a fraction out of range.
+
+    Examples:
+        >>> import pandas as pd
+        >>> batch = DocumentBatch(data=pd.DataFrame({"id": range(1000)}))
+        >>> SampleFraction(0.1, seed=1).process(batch).num_items
+        112
+    """
+
+    fraction: float
+    seed: int = 0
+    id_field: str | None = None
+    name: str = "sample_fraction"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.fraction, bool) or not 0 <= self.fraction <= 1:
+            raise PipelineError(f"{self.name}: fraction={self.fraction!r} must lie between 0 and 1")
+        check_seed(self.name, self.seed)
+
+    def inputs(self) -> Spec:
+        return [], [] if self.id_field is None else [self.id_field]
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        fields = None if self.id_field is None else [self.id_field]
+        shares = row_keys(task.to_arrow(), fields, self.seed)[:, 0] / _WHOLE
+        return task.keep(np.asarray(shares < self.fraction) | (self.fraction == 1), self.name, NOT_SAMPLED)
+
+
+def check_seed(stage: str, seed: object) -> None:
+    """Refuse what is no seed.
+
+    Raises:
+        PipelineError: not a whole number of up to 63 bits.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
+        raise PipelineError(f"{stage}: seed={seed!r} must be a whole number of at most 63 bits")
+
+
+def check_count(stage: str, what: str, number: object) -> None:
+    """Refuse what is no number of things; None is none at all.
+
+    Raises:
+        PipelineError: not a whole number of at least 1.
+    """
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+        raise PipelineError(f"{stage}: {what}={number!r} must be a whole number of at least 1")

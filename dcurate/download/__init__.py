@@ -1,0 +1,1 @@
+"""Sources that are downloaded: listing, resumable transfers, records, text."""

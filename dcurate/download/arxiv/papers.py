@@ -1,0 +1,193 @@
+"""The papers in an archive of sources, each with its TeX files."""
+
+from __future__ import annotations
+
+import os
+import re
+import tarfile
+import zlib
+from collections.abc import Iterator
+from io import BytesIO
+from typing import IO, Any
+
+from dcurate.download.extract import Skipped
+from dcurate.download.iterate import DocumentIterator
+
+#: A paper whose files together are larger than this is passed over, and counted.
+LARGEST_PAPER = 2**28
+
+_BLOCK = 512
+_TEX = (".tex", ".ltx", ".latex")
+_ENDINGS = re.compile(r"\.(tar\.gz|tgz|tar|gz|pdf|tex|ps|html|txt|docx)$", re.IGNORECASE)
+_ID = re.compile(r"([A-Za-z-]*)([\d.]+)")
+_ENCODING = re.compile(rb"\\usepackage\s*\[([A-Za-z0-9-]+)\]\s*\{inputenc\}")
+_CODECS = {
+    "applemac": "mac_roman",
+    "ansinew": "cp1252",
+    "cp1250": "cp1250",
+    "cp1251": "cp1251",
+    "cp1252": "cp1252",
+    "koi8-r": "koi8_r",
+    "koi8-ru": "koi8_u",
+    "koi8-u": "koi8_u",
+    "latin1": "latin_1",
+    "latin2": "iso8859_2",
+    "latin5": "iso8859_9",
+    "latin9": "iso8859_15",
+}
+
+
+class ArxivIterator(DocumentIterator):
+    """Takes the papers out of an archive of sources.
+
+    A paper is a packed archive of its own, or one packed TeX file. Its record holds the texts of its TeX files. Nothing
+    is written to the disk. Papers of which only a PDF is there are counted, and so are those that are damaged, or whose
+    files would go to another directory than their own.
+
+    TeX files are UTF-8, else of the encoding that they name (``inputenc``), else Latin-1.
+
+    Args:
+        log_frequency: taken for pipelines that have it; the run tells how far it is.
+        extract_tmp_dir: taken for pipelines that have it; nothing is unpacked to a disk.
+
+    Examples:
+        >>> ArxivIterator().output_columns()
+        ['id', 'source_id', 'content']
+    """
+
+    def __init__(self, log_frequency: int = 1000, extract_tmp_dir: str | None = None) -> None:
+        """Nothing is kept of either."""
+
+    def output_columns(self) -> list[str]:
+        return ["id", "source_id", "content"]
+
+    def iterate(self, file_path: str) -> Iterator[dict[str, Any] | Skipped]:
+        """The papers of an archive.
+
+        Raises:
+            tarfile.TarError: it is no archive, or is cut short; the papers before that were given.
+        """
+        name = os.path.basename(file_path)
+        with open(file_path, "rb") as file, tarfile.open(fileobj=file, mode="r:") as archive:
+            for member in archive:
+                if member.isdir():
+                    continue
+                found = _found(archive, member)
+                if isinstance(found, Skipped):
+                    yield found
+                else:
+                    yield {"id": arxiv_id(member.name), "source_id": name, "content": found}
+            _check_end(file, archive.offset)
+
+
+def arxiv_id(path: str) -> str:
+    """The identifier of a paper, from the name of its file.
+
+    Examples:
+        >>> arxiv_id("0001/hep-th0001001.gz"), arxiv_id("2101/2101.00001.gz")
+        ('hep-th/0001001', '2101.00001')
+    """
+    name = _ENDINGS.sub("", path.rpartition("/")[2])
+    match = _ID.fullmatch(name)
+    if not match:
+        return name
+    return f"{match[1]}/{match[2]}" if match[1] else match[2]
+
+
+def _found(archive: tarfile.TarFile, member: tarfile.TarInfo) -> list[str] | Skipped:
+    """The TeX files of a paper, or why there are none."""
+    which = arxiv_id(member.name)
+    if not _is_safe(member):
+        return Skipped("unsafe path", True, which, repr(member.name))
+    try:
+        data = _read(archive, member, LARGEST_PAPER)
+        data = _unpacked(data, LARGEST_PAPER)
+        if data.startswith(b"%PDF") or member.name.lower().endswith(".pdf"):
+            return Skipped("pdf only", id=which)
+        files = _tex_files(data)
+    except _UnsafeError as error:
+        return Skipped("unsafe path", True, which, str(error))
+    except (tarfile.TarError, zlib.error, EOFError, _TooLargeError) as error:
+        return Skipped("damaged", True, which, str(error) or type(error).__name__)
+    return files or Skipped("no TeX source", id=which)
+
+
+def _tex_files(data: bytes) -> list[str]:
+    if data.startswith(b"%!"):  # PostScript
+        return []
+    if not tarfile.is_tarfile(BytesIO(data)):
+        return [_decoded(data)] if b"\\" in data and b"\0" not in data else []
+    with BytesIO(data) as file, tarfile.open(fileobj=file, mode="r:") as archive:
+        texts = _members(archive)
+        file.seek(archive.offset)
+        if file.read(_BLOCK).strip(b"\0"):
+            raise tarfile.ReadError(f"what follows byte {archive.offset} of its archive is damaged")
+    return texts
+
+
+def _members(archive: tarfile.TarFile) -> list[str]:
+    texts, room = [], LARGEST_PAPER
+    for member in archive:
+        if not member.name.lower().endswith(_TEX) or member.isdir():
+            continue
+        if not _is_safe(member):
+            raise _UnsafeError(repr(member.name))
+        text = _read(archive, member, room)
+        room -= len(text)
+        texts.append(_decoded(text))
+    return texts
+
+
+def _is_safe(member: tarfile.TarInfo) -> bool:
+    """Whether it is a file, of a name that stays within its directory."""
+    return member.isfile() and not member.name.startswith("/") and ".." not in member.name.split("/")
+
+
+def _read(archive: tarfile.TarFile, member: tarfile.TarInfo, room: int) -> bytes:
+    if member.size > room:
+        raise _TooLargeError(f"{member.name!r} is larger than {room:,} bytes")
+    file = archive.extractfile(member)
+    data = file.read() if file else b""
+    if len(data) != member.size:
+        raise EOFError(f"{member.name!r} is cut short")
+    return data
+
+
+def _unpacked(data: bytes, room: int) -> bytes:
+    """The content of a gzip file, or the data where they are none."""
+    pieces: list[bytes] = []
+    rest = data
+    while rest.startswith(b"\x1f\x8b"):
+        unpacker = zlib.decompressobj(wbits=31)
+        pieces.append(unpacker.decompress(rest, room))
+        room -= len(pieces[-1])
+        if room <= 0:
+            raise _TooLargeError("unpacked it is larger than is read of a paper")
+        if not unpacker.eof:
+            raise EOFError("the packed file is cut short")
+        rest = unpacker.unused_data
+    return b"".join(pieces) if pieces else data
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        named = _ENCODING.search(data)
+        codec = _CODECS.get(named[1].decode().lower(), "latin_1") if named else "latin_1"
+        return data.decode(codec, "replace")
+
+
+def _check_end(file: IO[bytes], offset: int) -> None:
+    """Raise if the archive does not end where its last member does, which tarfile takes for its end."""
+    file.seek(offset)
+    if file.read(_BLOCK) != b"\0" * _BLOCK:
+        raise tarfile.ReadError(f"what follows byte {offset} is damaged or missing")
+
+
+class _UnsafeError(Exception):
+    """A file of a paper would go to another directory."""
+
+
+class _TooLargeError(Exception):
+    """A paper is larger than is read."""

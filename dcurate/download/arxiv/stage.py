@@ -1,0 +1,83 @@
+"""arXiv as one stage."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from dcurate.download.arxiv.latex import ArxivExtractor
+from dcurate.download.arxiv.listing import REQUESTER_PAYS, ArxivUrlGenerator
+from dcurate.download.arxiv.papers import ArxivIterator
+from dcurate.download.downloader import FileDownloader
+from dcurate.download.extract import OnError
+from dcurate.download.stage import DocumentDownloadExtractStage
+from dcurate.download.transfer import Transfer
+
+
+class ArxivDownloader(FileDownloader):
+    """Downloads archives of sources from arXiv's bucket, or from a copy.
+
+    Args:
+        download_dir: where the files go.
+        verbose: whether each file is logged.
+        transfer: how patient and how polite to be; its ``storage_options`` hold the credentials.
+
+    Examples:
+        >>> ArxivDownloader("downloads")._get_output_filename("s3://arxiv/src/arXiv_src_0001_001.tar")
+        'arXiv_src_0001_001.tar'
+    """
+
+    def __init__(self, download_dir: str, verbose: bool = False, transfer: Transfer = REQUESTER_PAYS) -> None:
+        super().__init__(download_dir, verbose, transfer)
+
+    def _get_output_filename(self, url: str) -> str:
+        return urlsplit(url).path.rpartition("/")[2]
+
+
+class ArxivDownloadExtractStage(DocumentDownloadExtractStage):
+    """List, download and read the archives of LaTeX sources of arXiv, and make text of the papers.
+
+    Columns: ``text``, ``id`` (as in ``hep-th/0001001`` or ``2101.00001``), ``source_id`` (the archive) and the column
+    of ``add_filename_column``. The bucket's readers pay for what they read, so it needs credentials of AWS.
+
+    Args:
+        download_dir: where the archives go.
+        url_limit: only the first so many archives.
+        record_limit: at most so many papers of an archive.
+        add_filename_column: whether rows say which archive they are of, in ``file_name`` or the column named.
+        log_frequency: taken for pipelines that have it; the run tells how far it is.
+        verbose: whether each file that was downloaded is logged.
+        arxiv_prefix: address of the bucket or of a copy: ``s3://``, ``https://``, a directory.
+        on_error: see `DocumentDownloadExtractStage`.
+        keep_files: whether archives stay on the disk when they have been read.
+        transfer: how patient and how polite to be; its ``storage_options`` hold the credentials.
+
+    Raises:
+        PipelineError: a setting out of range.
+    """
+
+    def __init__(  # noqa: PLR0917 - the order of NeMo Curator
+        self,
+        download_dir: str = "./arxiv_downloads",
+        url_limit: int | None = None,
+        record_limit: int | None = None,
+        add_filename_column: bool | str = True,
+        log_frequency: int = 1000,
+        verbose: bool = False,
+        *,
+        arxiv_prefix: str = "s3://arxiv",
+        on_error: OnError = "quarantine",
+        keep_files: bool = True,
+        transfer: Transfer = REQUESTER_PAYS,
+    ) -> None:
+        super().__init__(
+            url_generator=ArxivUrlGenerator(arxiv_prefix, transfer),
+            downloader=ArxivDownloader(download_dir, verbose, transfer),
+            iterator=ArxivIterator(log_frequency),
+            extractor=ArxivExtractor(),
+            url_limit=url_limit,
+            record_limit=record_limit,
+            add_filename_column=add_filename_column,
+            on_error=on_error,
+            keep_files=keep_files,
+        )
+        self.name = "arxiv_pipeline"

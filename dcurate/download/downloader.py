@@ -1,0 +1,276 @@
+"""Downloading as a stage: from addresses to files on a disk."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import logging
+import os
+import uuid
+from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from dcurate.core.batch import FileGroup, FilePart, Rejection
+from dcurate.core.resources import Resources
+from dcurate.core.spec import StageSpec
+from dcurate.core.stage import ProcessingStage
+from dcurate.download.configured import Configured
+from dcurate.download.extract import OnError, check_on_error
+from dcurate.download.fetch import fetch, is_whole
+from dcurate.download.transfer import RemoteFile, Transfer, TransferError
+from dcurate.download.urls import WAITING
+from dcurate.errors import DcurateError, PipelineError
+from dcurate.frames.records import table_of
+from dcurate.io import stores
+
+#: Where in the download directory it is noted which files could not be fetched.
+_FAILED = ".failed"
+#: How many files one slot fetches at a time where nothing else is said: a connection alone seldom fills a line.
+_AT_A_TIME = 8
+#: From so many cores on, one is given to downloading alone.
+_MANY_CORES = 8
+
+_log = logging.getLogger("dcurate.download")
+
+
+class DocumentDownloader(Configured, ABC):
+    """Brings files to a directory; subclass it for a way of your own, or use `FileDownloader`.
+
+    Args:
+        download_dir: where the files go. Every worker that reads them should see it; where one does not, the file is
+            fetched there again.
+        verbose: whether each file is logged, to the logger ``dcurate.download``.
+    """
+
+    def __init__(self, download_dir: str, verbose: bool = False) -> None:
+        if "://" in str(download_dir):
+            raise PipelineError(
+                f"download_dir={download_dir!r} must be a directory on a disk of the workers, not an URL"
+            )
+        self._download_dir = os.path.abspath(download_dir)
+        self._verbose = verbose
+
+    def _settings(self) -> dict[str, Any]:
+        return {"download_dir": self._download_dir, **super()._settings()}
+
+    @abstractmethod
+    def _get_output_filename(self, url: str) -> str:
+        """The name of the file of an address, without directory."""
+
+    @abstractmethod
+    def _download_to_path(self, url: str, path: str) -> tuple[bool, str | None]:
+        """Fetch a file to a path; answers whether that went well, and else why not."""
+
+    def download(self, url: str) -> str | None:
+        """Fetch the file of an address, unless it is there; gives its path.
+
+        Raises:
+            TransferError: it cannot be fetched. An override may also answer None.
+        """
+        path = self.target(url)
+        if is_whole(path, RemoteFile(url)):
+            return path
+        temporary = f"{path}.{os.getpid()}.tmp"
+        with stores.told("write", path):
+            os.makedirs(self._download_dir, exist_ok=True)
+            well, reason = self._tried(url, temporary)
+            if not well:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary)
+                raise TransferError(f"cannot fetch {url}: {reason or 'the downloader gave no reason'}")
+            os.replace(temporary, path)
+        return path
+
+    def _tried(self, url: str, path: str) -> tuple[bool, str | None]:
+        """Fetch a file by a person's code; what it raises is the reason, unless the disk is full."""
+        try:
+            return self._download_to_path(url, path)
+        except DcurateError:
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            return False, f"{type(error).__name__}: {error}"
+
+    def fetch(self, file: RemoteFile) -> str | None:
+        """The same for a file of which more is known than its address."""
+        return self.download(file.url)
+
+    def note_failure(self, url: str) -> None:
+        """Write down that a file could not be fetched, so that a run that is resumed asks for it again."""
+        with stores.told("write", self._mark(url)):
+            os.makedirs(os.path.dirname(self._mark(url)), exist_ok=True)
+            with open(self._mark(url), "w", encoding="ascii") as mark:
+                mark.write(uuid.uuid4().hex[:8])
+
+    def failure(self, url: str) -> str:
+        """A mark of the last time that a file could not be fetched, empty if it always could."""
+        try:
+            with open(self._mark(url), encoding="ascii") as mark:
+                return mark.read()
+        except FileNotFoundError:
+            return ""
+
+    def num_workers_per_node(self) -> int | None:
+        """How many slots download on each host, or None to leave it to the run."""
+        return None
+
+    @property
+    def at_a_time(self) -> int:
+        """How many files one slot fetches at a time, in threads; more than one only where `fetch` allows for that."""
+        return 1
+
+    def _mark(self, url: str) -> str:
+        name = hashlib.blake2b(url.encode(), digest_size=8).hexdigest()
+        return os.path.join(self._download_dir, _FAILED, name)
+
+    def target(self, url: str) -> str:
+        """Where the file of an address goes.
+
+        Raises:
+            TransferError: what it would be called cannot be the name of a file.
+        """
+        name = self._get_output_filename(url)
+        if os.path.basename(name) != name or name in ("", ".", ".."):
+            raise TransferError(f"cannot fetch {url}: {name!r} cannot be the name of a file")
+        return os.path.join(self._download_dir, name)
+
+
+class FileDownloader(DocumentDownloader):
+    """Fetches files over HTTP and from every store that fsspec knows.
+
+    A transfer that breaks off goes on from where it was, also in another run; it is tried again when servers are busy;
+    sizes and checksums are checked where the publisher gives them; a file appears under its name when it is whole.
+
+    Args:
+        download_dir: see `DocumentDownloader`.
+        verbose: see `DocumentDownloader`.
+        transfer: how patient and how polite to be.
+
+    Examples:
+        >>> FileDownloader("downloads")._get_output_filename("https://host/crawl/a.warc.gz")
+        'host-crawl-a.warc.gz'
+    """
+
+    def __init__(self, download_dir: str, verbose: bool = False, transfer: Transfer | None = None) -> None:
+        super().__init__(download_dir, verbose)
+        self.transfer = transfer or Transfer()
+
+    def _get_output_filename(self, url: str) -> str:
+        parts = urlsplit(url)
+        name = f"{parts.netloc}{parts.path}".strip("/").replace("/", "-")
+        return f"{hashlib.blake2b(parts.query.encode(), digest_size=4).hexdigest()}-{name}" if parts.query else name
+
+    def num_workers_per_node(self) -> int | None:
+        """One slot on each host where connections are limited and cores are many: more would only wait for a turn.
+
+        Such a slot has a process to itself. Where cores are few that would be a large share of them, and all processes
+        download now and then instead.
+        """
+        limited = self.transfer.connections_per_host is not None
+        return 1 if limited and (os.cpu_count() or 1) >= _MANY_CORES else None
+
+    @property
+    def at_a_time(self) -> int:
+        return self.transfer.connections_per_host or _AT_A_TIME
+
+    def _download_to_path(self, url: str, path: str) -> tuple[bool, str | None]:
+        fetch(RemoteFile(url), path, self.transfer)
+        return True, None
+
+    def download(self, url: str) -> str:
+        return self.fetch(RemoteFile(url))
+
+    def fetch(self, file: RemoteFile) -> str:
+        path = self.target(file.url)
+        fetch(file, path, self.transfer)
+        if self._verbose:
+            _log.info("%s is at %s", file.url, path)
+        return path
+
+
+@dataclass
+class DownloadedFiles(FileGroup):
+    """Files that were downloaded, and where from.
+
+    Its size counts the bytes on the disk: the run bounds what waits between stages, and with it what is downloaded
+    ahead of what is read.
+
+    Attributes:
+        origins: of each file, where it came from.
+        ranges: how many batches share the one file, each with a range of it.
+    """
+
+    origins: tuple[RemoteFile, ...] = field(default=())
+    ranges: int = 1
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self.parts)
+
+    def __sizeof__(self) -> int:
+        return 512 + sum(len(part.path) for part in self.parts)
+
+
+@dataclass
+class DocumentDownloadStage(ProcessingStage[FileGroup, DownloadedFiles]):
+    """Download files; see `FileDownloader` for how.
+
+    Args:
+        downloader: what downloads.
+        on_error: what becomes of a file that cannot be fetched: ``"quarantine"`` keeps its address and the reason in
+            quarantine and goes on (a run that is resumed tries it again), ``"raise"`` ends the run. A disk that is
+            full ends it in any case.
+
+    Raises:
+        PipelineError: ``on_error`` is neither.
+    """
+
+    downloader: DocumentDownloader
+    on_error: OnError = "quarantine"
+    resources: Resources = WAITING
+
+    def __post_init__(self) -> None:
+        check_on_error(self.on_error)
+        self.name = f"download_{type(self.downloader).__name__.lower()}"
+        self.batch_size = self.downloader.at_a_time
+        self.spec = StageSpec(num_workers_per_node=self.downloader.num_workers_per_node())
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the rows: the kind of downloader; not where files go nor how they are fetched."""
+        return {"downloader": type(self.downloader)}
+
+    def process_batch(self, tasks: list[FileGroup]) -> list[DownloadedFiles]:
+        """The files of several tasks, fetched at the same time: a slot waits for the network, not for one server."""
+        with ThreadPoolExecutor(max(1, len(tasks))) as threads:
+            return list(threads.map(self.process, tasks))
+
+    def process(self, task: FileGroup) -> DownloadedFiles:
+        """The files of the addresses.
+
+        Raises:
+            DataError: a file cannot be written, or with ``on_error="raise"`` not be fetched.
+        """
+        parts, origins, failures = [], [], []
+        for file in map(RemoteFile.of, task.parts):
+            try:
+                path = self.downloader.fetch(file)
+                if path is None:
+                    raise TransferError(f"cannot fetch {file.url}: the downloader gave no reason")
+            except TransferError as error:
+                if self.on_error == "raise":
+                    raise
+                self.downloader.note_failure(file.url)
+                failures.append({"url": file.url, "error": str(error)})
+                continue
+            parts.append(FilePart(path, size=os.stat(path).st_size, version=file.digest))
+            origins.append(file)
+        files = DownloadedFiles(key=task.key, parts=tuple(parts), origins=tuple(origins))
+        if failures:
+            data = table_of(failures)
+            files.rejections = (Rejection(self.name, "not fetched", len(failures), data.nbytes, data, fault=True),)
+        return files

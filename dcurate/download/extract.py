@@ -1,0 +1,181 @@
+"""From records to rows: what an extractor makes of each, and what becomes of those of which it makes none."""
+
+from __future__ import annotations
+
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from dcurate.core.batch import Rejection
+from dcurate.core.spec import StageSpec
+from dcurate.core.stage import ProcessingStage
+from dcurate.download.configured import Configured
+from dcurate.errors import DataError, PipelineError, ResourceError
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.records import fits_column, table_of
+
+#: What becomes of what cannot be fetched or read.
+OnError = Literal["quarantine", "raise"]
+#: Errors that are not a record's fault: something is missing, here or altogether.
+OURS = (PipelineError, ResourceError, MemoryError)
+
+_COLUMNS = ("file", "record", "id", "error")
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A record that gives no row: an iterator yields it, or an extractor returns it, in place of one.
+
+    Args:
+        reason: short and stable, so that it can be counted: ``"redirect"``.
+        fault: False for what a rule leaves out, True for what is damaged: that goes to quarantine.
+        id: which record, by its own name: an address, a title.
+        detail: what is wrong with this one.
+        trace: where that was found, of an error.
+    """
+
+    reason: str
+    fault: bool = False
+    id: str = ""
+    detail: str = ""
+    trace: str = ""
+
+
+class DocumentExtractor(Configured, ABC):
+    """Makes a row of a record."""
+
+    @abstractmethod
+    def extract(self, record: dict[str, Any]) -> dict[str, Any] | Skipped | None:
+        """The row as a dictionary; None, or `Skipped` with the reason, if the record gives none."""
+
+    @abstractmethod
+    def input_columns(self) -> list[str]:
+        """The keys that a record must have."""
+
+    @abstractmethod
+    def output_columns(self) -> list[str]:
+        """The keys of the rows."""
+
+
+def row_of(
+    extractor: DocumentExtractor | None, record: dict[str, Any], kept: Sequence[str]
+) -> dict[str, Any] | Skipped:
+    """The row that becomes of a record, or why there is none.
+
+    Args:
+        extractor: None where the records are the rows.
+        kept: keys of the record that the row has too.
+    """
+    which = next((str(record[key]) for key in ("url", "id", "title") if record.get(key)), "")
+    try:
+        row = extractor.extract(record) if extractor else record
+    except OURS:
+        raise
+    except Exception as error:  # an extractor is a person's code, and other records are not lost with this one
+        return failure("extraction failed", error, which)
+    if row is None or isinstance(row, Skipped):
+        skipped = row or Skipped("no text")
+        return replace(skipped, id=skipped.id or which)
+    row = {**row, **{key: record[key] for key in kept if key in record}}
+    for column, value in row.items():
+        if isinstance(value, str) and not value.isascii() and not fits_column(value):
+            return Skipped("not Unicode", True, which, f"lone surrogates in {column!r}")
+    return row
+
+
+def failure(reason: str, error: Exception, which: str = "") -> Skipped:
+    """What was raised, as the reason why a record gives no row."""
+    return Skipped(reason, True, which, f"{type(error).__name__}: {error}", traceback.format_exc(limit=-20))
+
+
+def check_on_error(on_error: str) -> None:
+    """Refuse a setting that is neither ``"quarantine"`` nor ``"raise"``."""
+    if on_error not in ("quarantine", "raise"):
+        raise PipelineError(f"on_error={on_error!r} must be 'quarantine' or 'raise'")
+
+
+def refuse_where_asked(skipped: Skipped, on_error: OnError, where: str) -> None:
+    """Raise for a record that cannot be read, where that is to end the run."""
+    if skipped.fault and on_error == "raise":
+        raise DataError(
+            f"{where}: {skipped.reason}: {skipped.detail}; "
+            "set on_error='quarantine' to set such records aside and go on"
+        )
+
+
+class Losses:
+    """Records that gave no row, gathered by reason.
+
+    Args:
+        stage: name of the stage that left them out.
+    """
+
+    def __init__(self, stage: str) -> None:
+        self.stage = stage
+        self._records: dict[tuple[str, bool], list[dict[str, Any]]] = {}
+
+    def add(self, skipped: Skipped, file: str, number: int) -> None:
+        """Count a record: which, in which file, and of what number in it."""
+        record = {"file": file, "record": number, "id": skipped.id, "error": skipped.detail, "traceback": skipped.trace}
+        shown = {key: _encodable(value) for key, value in record.items() if value or key in _COLUMNS}
+        self._records.setdefault((skipped.reason, skipped.fault), []).append(shown)
+
+    def rejections(self) -> Iterator[Rejection]:
+        """One for each reason."""
+        for (reason, fault), records in self._records.items():
+            data = table_of(records, _COLUMNS)
+            yield Rejection(self.stage, reason, len(records), data.nbytes, data, fault)
+
+
+def _encodable(value: Any) -> Any:
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
+
+
+@dataclass
+class DocumentExtractStage(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Make a row of each record of a batch.
+
+    A record on which the extractor raises goes to quarantine alone. So does one that ends the process (a crash in
+    native code), and with ``with_(timeout_s=...)`` one that takes forever: the engine finds them.
+
+    Args:
+        extractor: makes a row of a record.
+        kept: columns of the records that the rows have too.
+        on_error: ``"quarantine"``, or ``"raise"`` to end the run at the first record on which it raises.
+
+    Raises:
+        PipelineError: ``on_error`` is neither.
+    """
+
+    extractor: DocumentExtractor
+    kept: Sequence[str] = ()
+    on_error: OnError = "quarantine"
+
+    def __post_init__(self) -> None:
+        check_on_error(self.on_error)
+        self.spec = StageSpec(ignore_failures=self.on_error == "quarantine")
+        self.name = f"extract_{type(self.extractor).__name__.lower()}"
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the rows."""
+        return {"extractor": self.extractor, "kept": list(self.kept)}
+
+    def inputs(self) -> tuple[list[str], list[str]]:
+        return [], [*self.extractor.input_columns(), *self.kept]
+
+    def outputs(self) -> tuple[list[str], list[str]]:
+        return [], [*self.extractor.output_columns(), *self.kept]
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        """The rows; what was left out is told with them."""
+        losses, rows = Losses(self.name), list[Mapping[str, Any]]()
+        for number, record in enumerate(task.to_arrow().to_pylist()):
+            row = row_of(self.extractor, record, self.kept)
+            if not isinstance(row, Skipped):
+                rows.append(row)
+                continue
+            refuse_where_asked(row, self.on_error, f"{task.key}, record {row.id or number}")
+            losses.add(row, str(record.get("source_id") or ""), number)
+        return replace(task, data=table_of(rows, self.outputs()[1]), rejections=tuple(losses.rejections()))

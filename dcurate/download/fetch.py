@@ -1,0 +1,236 @@
+"""One file from its server to the disk: whole, checked, and from where an earlier attempt stopped."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from io import BufferedRandom
+
+import orjson
+
+from dcurate.download.origin import asked
+from dcurate.download.transfer import Interrupted, RemoteFile, Transfer, TransferError
+from dcurate.errors import DataError
+from dcurate.io import stores
+
+_PROGRESS = 2**20
+_SPARE = 2**26
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
+
+
+def fetch(file: RemoteFile, target: str, transfer: Transfer) -> None:
+    """Fetch a file; it appears under its name whole and checked, or not at all.
+
+    What came before a break stays beside the target as ``<target>.part``, and only the rest is asked for next time,
+    by whichever process. If two want the same file, one waits for the other. A target that is there is left as it is,
+    unless its size is known to be another.
+
+    Raises:
+        TransferError: the server does not give the file, or not the file that was announced.
+        DataError: it cannot be written; the disk is full.
+    """
+    with stores.told("write", target):
+        os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
+        while not is_whole(target, file):
+            with _part_of(target) as part:
+                if part is None:
+                    continue
+                if is_whole(target, file):
+                    os.unlink(f"{target}.part")
+                else:
+                    _fill(_Download(file, target, part, transfer))
+
+
+def is_whole(target: str, file: RemoteFile) -> bool:
+    """Whether a file that was fetched is there; files that are fetched have their name only when they are whole."""
+    try:
+        size = os.stat(target).st_size
+    except FileNotFoundError:
+        return False
+    return size > 0 if file.size is None else size == file.size
+
+
+def read(url: str, transfer: Transfer) -> bytes:
+    """The content of a small file, such as a listing.
+
+    Raises:
+        TransferError: it cannot be fetched.
+    """
+
+    def whole() -> bytes:
+        with asked(url, transfer) as answer:
+            return b"".join(answer.chunks)
+
+    return _tried(url, transfer, whole)
+
+
+def read_range(url: str, transfer: Transfer, start: int, length: int) -> bytes:
+    """So many bytes of a file from a place on.
+
+    Raises:
+        TransferError: they cannot be fetched, or the file ends before them.
+    """
+
+    def part() -> bytes:
+        with asked(url, transfer, start, stop=start + length) as answer:
+            data, end = bytearray(), start + length - answer.start
+            for chunk in answer.chunks:
+                data += chunk
+                if len(data) >= end:
+                    break
+            if len(data) < end:
+                raise Interrupted(f"{max(0, len(data) + answer.start - start)} of {length} bytes came")
+            return bytes(data[start - answer.start : end])
+
+    return _tried(url, transfer, part)
+
+
+def _tried(url: str, transfer: Transfer, attempt: Callable[[], bytes]) -> bytes:
+    """What an attempt brings, the first that is not interrupted."""
+    failures = 0
+    while True:
+        try:
+            return attempt()
+        except Interrupted as interrupted:
+            failures += 1
+            _wait_or_give_up(url, transfer, failures, interrupted)
+
+
+def _fill(download: _Download) -> None:
+    """Run a download; of one that brought nothing at all nothing is left."""
+    try:
+        download.run()
+    except BaseException:
+        download.clear_if_empty()
+        raise
+
+
+class _Download:
+    """The transfer of one file into its part file."""
+
+    def __init__(self, file: RemoteFile, target: str, part: BufferedRandom, transfer: Transfer) -> None:
+        self.file, self.target, self.part, self.transfer = file, target, part, transfer
+        self.notes = f"{target}.part.json"
+
+    def run(self) -> None:
+        """Attempt after attempt, until the file is whole."""
+        failures = 0
+        while True:
+            before = self._held()
+            try:
+                self._attempt()
+                self._check()
+                break
+            except Interrupted as interrupted:
+                failures = 1 if self._held() - before >= _PROGRESS else failures + 1
+                _wait_or_give_up(self.file.url, self.transfer, failures, interrupted)
+        os.fsync(self.part.fileno())
+        os.replace(f"{self.target}.part", self.target)
+        with suppress(FileNotFoundError):
+            os.unlink(self.notes)
+
+    def clear_if_empty(self) -> None:
+        """Remove a part file in which there is nothing."""
+        if not self._held():
+            for path in (f"{self.target}.part", self.notes):
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+
+    def _attempt(self) -> None:
+        """Ask for what is missing and write down what comes."""
+        held = self._held()
+        validator = self._validator() if held else ""
+        if held and not (validator or self.file.digest):
+            held = self._restart()  # nothing would tell whether the rest belongs to what is there
+        with asked(self.file.url, self.transfer, held, validator) as answer:
+            if answer.start != held:
+                held = self._restart()
+            self._note(answer.validator)
+            self._check_room(answer.size, held)
+            try:
+                for chunk in answer.chunks:
+                    self.part.write(chunk)
+            finally:
+                self.part.flush()
+        held = self._held()
+        if answer.size is not None and held != answer.size:
+            if held > answer.size:
+                self._restart()
+            raise Interrupted(f"{held} of {answer.size} bytes came")
+
+    def _check(self) -> None:
+        """Hold what came against what was announced.
+
+        Raises:
+            Interrupted: it differs; what came is thrown away.
+        """
+        size, held = self.file.size, self._held()
+        if size is not None and held != size:
+            self._restart()
+            raise Interrupted(f"the server has {held} bytes, but {size} were announced")
+        kind, _, wanted = self.file.digest.partition(":")
+        if wanted:
+            self.part.seek(0)
+            found = hashlib.file_digest(self.part, kind).hexdigest()
+            if found != wanted.lower():
+                self._restart()
+                raise Interrupted(f"its {kind} is {found}, but {wanted} was announced")
+
+    def _check_room(self, size: int | None, held: int) -> None:
+        free = shutil.disk_usage(os.path.dirname(self.target) or ".").free
+        if size is not None and size - held > max(0, free - min(_SPARE, free // 10)):
+            raise DataError(
+                f"no space left for {self.target!r}: {size - held:,} bytes are to come and {free:,} are free; free "
+                "some, or give keep_files=False so that files are deleted when they have been read, and resume"
+            )
+
+    def _held(self) -> int:
+        return os.fstat(self.part.fileno()).st_size
+
+    def _restart(self) -> int:
+        self.part.truncate(0)
+        return 0
+
+    def _note(self, validator: str) -> None:
+        """Write down which version of the file the part is of, before any of it."""
+        if validator != self._validator():
+            with open(self.notes, "wb") as notes:
+                notes.write(orjson.dumps({"url": self.file.url, "validator": validator}))
+
+    def _validator(self) -> str:
+        try:
+            with open(self.notes, "rb") as notes:
+                noted = orjson.loads(notes.read())
+            return str(noted["validator"]) if noted["url"] == self.file.url else ""
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return ""
+
+
+@contextmanager
+def _part_of(target: str) -> Iterator[BufferedRandom | None]:
+    """The part file, locked; None where another process had it and has finished the file."""
+    part = f"{target}.part"
+    with open(part, "a+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+        try:
+            mine = os.fstat(file.fileno()).st_ino == os.stat(part).st_ino
+        except FileNotFoundError:
+            mine = False
+        yield file if mine else None
+
+
+def _wait_or_give_up(url: str, transfer: Transfer, failures: int, interrupted: Interrupted) -> None:
+    if failures >= transfer.attempts:
+        tried = f" (tried {failures} times)" if failures > 1 else ""
+        raise TransferError(f"cannot fetch {url}: {interrupted}{tried}") from interrupted
+    time.sleep(transfer.wait_s(failures, interrupted.wait_s))

@@ -1,0 +1,65 @@
+"""XML as publishers send it, read without trust."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.parsers import expat
+
+from dcurate.errors import DataError
+
+XML_ERRORS = expat.ExpatError
+
+
+class RefusedError(Exception):
+    """The XML holds what a listing or a dump never does."""
+
+
+def parser() -> Any:
+    """An expat parser that refuses document type declarations, and with them entities that grow without bound.
+
+    Examples:
+        >>> parser().Parse(b"<!DOCTYPE a><a/>")
+        Traceback (most recent call last):
+        ...
+        dcurate.download.markup.RefusedError: it holds a document type declaration
+    """
+    made = expat.ParserCreate()
+    made.buffer_text = True
+    made.StartDoctypeDeclHandler = _refuse
+    return made
+
+
+def fields(data: bytes, element: str, name: str) -> list[dict[str, str]]:
+    """The texts within each element of a name, by the names of its children.
+
+    Raises:
+        DataError: it is no XML, or holds a document type declaration.
+
+    Examples:
+        >>> fields(b"<all><file><size>3</size></file></all>", "file", "the listing")
+        [{'size': '3'}]
+    """
+    found: list[dict[str, str]] = []
+    path: list[str] = []
+
+    def begin(tag: str, _: dict[str, str]) -> None:
+        path.append(tag)
+        if tag == element:
+            found.append({})
+
+    def text(characters: str) -> None:
+        if len(path) > 1 and path[-2] == element:
+            found[-1][path[-1]] = found[-1].get(path[-1], "") + characters
+
+    made = parser()
+    made.StartElementHandler, made.CharacterDataHandler = begin, text
+    made.EndElementHandler = lambda _: path.pop()
+    try:
+        made.Parse(data, True)
+    except (RefusedError, XML_ERRORS) as error:
+        raise DataError(f"{name} is no listing in XML: {error}; check the address") from error
+    return found
+
+
+def _refuse(*_: object) -> None:
+    raise RefusedError("it holds a document type declaration")

@@ -1,0 +1,211 @@
+"""Where files come from: servers that speak HTTP, and every store that fsspec knows."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+import urllib3
+
+from dcurate.download.polite import turn
+from dcurate.download.transfer import Interrupted, Transfer, TransferError
+from dcurate.errors import DataError
+from dcurate.io import stores
+
+CHUNK = 2**20
+_RANGE = 2**24
+_AGAIN = (408, 425, 429)
+#: What remote stores raise where no attempt and no other file would fare better.
+_NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound")
+_REDIRECTS = urllib3.Retry(total=None, connect=0, read=0, status=0, other=0, redirect=5)
+_AGENT = "dcurate/0.1 (+https://dcurate.readthedocs.io)"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A file from some byte on.
+
+    Args:
+        start: the byte at which the chunks begin; zero where a server does not go on where one asks it to.
+        size: bytes of the whole file, None if that is not said.
+        validator: changes when the content does; empty if nothing of that kind is said.
+        chunks: the content.
+    """
+
+    start: int
+    size: int | None
+    validator: str
+    chunks: Iterator[bytes]
+
+
+@contextmanager
+def asked(
+    url: str, transfer: Transfer, start: int = 0, validator: str = "", stop: int | None = None
+) -> Iterator[Answer]:
+    """Ask for a file from a byte on.
+
+    Args:
+        start: the first byte wanted.
+        validator: what an earlier answer gave: if the file has changed since, it comes from its beginning.
+        stop: one past the last byte wanted; a server may give more.
+
+    Raises:
+        Interrupted: this attempt failed, another may not.
+        TransferError: no attempt would do.
+        DataError: no file of the store would fare better: credentials are missing.
+    """
+    ask = _http if urlsplit(url).scheme in ("http", "https") else _stored
+    with turn(url, transfer), ask(url, transfer, (start, stop), validator) as answer:
+        yield answer
+
+
+@contextmanager
+def _http(url: str, transfer: Transfer, wanted: tuple[int, int | None], validator: str) -> Iterator[Answer]:
+    headers = {"User-Agent": _AGENT, "Accept-Encoding": "identity", **transfer.headers}
+    start, stop = wanted
+    if start or stop is not None:
+        headers["Range"] = f"bytes={start}-" if stop is None else f"bytes={start}-{stop - 1}"
+        if validator:
+            headers["If-Range"] = validator
+    timeout = urllib3.Timeout(connect=transfer.timeout_s, read=transfer.timeout_s)
+    try:
+        response: Any = _pool(url).request(
+            "GET", url, headers=headers, preload_content=False, retries=_REDIRECTS, timeout=timeout
+        )
+        try:
+            yield _answer(url, response, start)
+        finally:
+            response.close()
+    except (urllib3.exceptions.LocationValueError, urllib3.exceptions.MaxRetryError) as error:
+        reason = getattr(error, "reason", None) or error
+        if isinstance(reason, urllib3.exceptions.ResponseError | urllib3.exceptions.LocationValueError):
+            raise TransferError(f"cannot fetch {url}: {reason}; check the address") from error
+        raise Interrupted(str(reason)) from error
+    except urllib3.exceptions.HTTPError as error:
+        raise Interrupted(f"the connection broke off ({error})") from error
+
+
+def _answer(url: str, response: Any, start: int) -> Answer:
+    status, headers = response.status, response.headers
+    etag = headers.get("ETag", "")
+    validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified", "")
+    if status == 200:
+        length = headers.get("Content-Length", "")
+        return Answer(0, int(length) if length.isdigit() else None, validator, _body(response))
+    begin, size = _content_range(headers.get("Content-Range", ""))
+    if status == 206 and begin == start:
+        return Answer(start, size, validator, _body(response))
+    if status == 416 and size == start:
+        return Answer(start, size, validator, iter(()))
+    if status in _AGAIN or status >= 500 or status in (206, 416):
+        raise Interrupted(f"the server answered {status} {response.reason or ''}".rstrip(), _retry_after(headers))
+    mend = {
+        401: "; give credentials in Transfer(headers=...)",
+        403: "; the server refuses",
+        404: "; there is no such file",
+    }
+    raise TransferError(f"cannot fetch {url}: {status} {response.reason or ''}{mend.get(status, '')}")
+
+
+def _body(response: Any) -> Iterator[bytes]:
+    """The content as it comes, so that what came before a break is kept."""
+    while data := response.read1(CHUNK, decode_content=False):
+        yield data
+
+
+def _content_range(header: str) -> tuple[int | None, int | None]:
+    """The first byte and the size of the whole.
+
+    Examples:
+        >>> _content_range("bytes 5-9/10"), _content_range("bytes */10"), _content_range("")
+        ((5, 10), (None, 10), (None, None))
+    """
+    match = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", header.strip())
+    if not match:
+        return None, None
+    return (int(match[1]) if match[1] else None), (int(match[2]) if match[2] != "*" else None)
+
+
+def _retry_after(headers: Any) -> float | None:
+    """Seconds that a server asks one to wait, said as a number or as a date.
+
+    Examples:
+        >>> date = "Thu, 01 Jan 1970 00:00:00 GMT"
+        >>> [_retry_after({"Retry-After": text}) for text in ("120", date, "soon", "")]
+        [120.0, 0.0, None, None]
+    """
+    text = headers.get("Retry-After", "").strip()
+    if text.isdigit():
+        return float(text)
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time()) if text else None
+    except ValueError:
+        return None
+
+
+def _pool(url: str) -> urllib3.PoolManager:
+    scheme, host = urlsplit(url).scheme, urlsplit(url).hostname or ""
+    proxy = "" if urllib.request.proxy_bypass(host) else urllib.request.getproxies().get(scheme, "")
+    return _pool_of(os.getpid(), proxy)
+
+
+@lru_cache(maxsize=4)
+def _pool_of(process: int, proxy: str) -> urllib3.PoolManager:
+    if not proxy:
+        return urllib3.PoolManager(maxsize=16)
+    parts = urlsplit(proxy)
+    login = unquote(parts.netloc.rpartition("@")[0])
+    headers = urllib3.make_headers(proxy_basic_auth=login) if login else None
+    return urllib3.ProxyManager(
+        urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])), 16, proxy_headers=headers
+    )
+
+
+@contextmanager
+def _stored(url: str, transfer: Transfer, wanted: tuple[int, int | None], validator: str) -> Iterator[Answer]:
+    start, stop = wanted
+    store, path = stores.opened(url, transfer.storage_options)
+    with _told(url):
+        store.invalidate_cache()
+        entry = stores.entry(store, path)
+    begin = start if start <= entry.size and validator in ("", entry.version) else 0
+    end = entry.size if stop is None else min(stop, entry.size)
+    yield Answer(begin, entry.size, entry.version, _ranges(url, store, entry, (begin, end)))
+
+
+def _ranges(url: str, store: Any, entry: stores.Entry, wanted: tuple[int, int]) -> Iterator[bytes]:
+    start, stop = wanted
+    while start < stop:
+        with _told(url):
+            data: bytes = store.cat_file(entry.path, start=start, end=min(start + _RANGE, stop))
+        if not data:
+            raise Interrupted("it became shorter meanwhile")
+        yield data
+        start += len(data)
+    with _told(url):
+        store.invalidate_cache()
+        if stores.entry(store, entry.path).version != entry.version:
+            raise Interrupted("it changed meanwhile")
+
+
+@contextmanager
+def _told(url: str) -> Iterator[None]:
+    try:
+        with stores.told("fetch", url):
+            yield
+    except DataError as error:
+        cause = error.__cause__
+        if type(cause).__name__ in _NO_CREDENTIALS:
+            raise DataError(f"cannot fetch {url}: {cause}; give credentials in storage_options") from cause
+        if isinstance(cause, FileNotFoundError | PermissionError):
+            raise TransferError(str(error)) from cause
+        raise Interrupted(str(error)) from error.__cause__

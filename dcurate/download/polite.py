@@ -1,0 +1,69 @@
+"""Not too much at once of any server: limits that all processes of a machine keep together."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import IO
+from urllib.parse import urlsplit
+
+from dcurate.download.transfer import Transfer
+
+_POLL_S = 0.05
+
+
+@contextmanager
+def turn(url: str, transfer: Transfer) -> Iterator[None]:
+    """Wait until the server of an address may be sent one more request, and count as one that it serves."""
+    host = re.sub(r"[^A-Za-z0-9.-]", "_", urlsplit(url).netloc)
+    with ExitStack() as stack:
+        if transfer.connections_per_host:
+            stack.enter_context(_one_of(host, transfer.connections_per_host))
+        if transfer.requests_per_second:
+            _wait_for_turn(host, 1 / transfer.requests_per_second)
+        yield
+
+
+@contextmanager
+def _one_of(host: str, connections: int) -> Iterator[None]:
+    """One of so many connections; another process's are known by the locks that it holds."""
+    while True:
+        for number in range(connections):
+            with _opened(f"{host}.{number}") as lock:
+                if not _locked(lock):
+                    continue
+                yield
+                return
+        time.sleep(_POLL_S)
+
+
+def _wait_for_turn(host: str, interval: float) -> None:
+    with _opened(f"{host}.next") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        text = file.read()
+        now = time.time()
+        mine = max(now, min(float(text), now + 1000 * interval) if text else now)
+        file.seek(0)
+        file.truncate()
+        file.write(repr(mine + interval))
+        file.flush()
+    time.sleep(max(0.0, mine - time.time()))
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _opened(name: str) -> IO[str]:
+    folder = os.path.join(tempfile.gettempdir(), f"dcurate-{os.getuid()}", "servers")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return open(os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT, 0o600), "r+", encoding="ascii")

@@ -1,0 +1,82 @@
+"""Listing, downloading, reading and extracting as one stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dcurate.core.batch import Batch
+from dcurate.core.stage import CompositeStage, ProcessingStage
+from dcurate.download.downloader import DocumentDownloader, DocumentDownloadStage
+from dcurate.download.extract import DocumentExtractor, OnError
+from dcurate.download.iterate import (
+    DocumentIterateExtractStage,
+    DocumentIterator,
+    FileCutStage,
+    RangeIterator,
+)
+from dcurate.download.urls import WAITING, URLGenerationStage, URLGenerator
+from dcurate.frames.document import DocumentBatch
+
+
+@dataclass
+class DocumentDownloadExtractStage(CompositeStage[Batch, DocumentBatch]):
+    """List files, download them, take out their records, and make a row of each.
+
+    Args:
+        url_generator: lists the files.
+        downloader: brings them to a disk.
+        iterator: takes the records out of a file.
+        extractor: makes a row of a record; without it the records are the rows.
+        url_limit: only the first so many files.
+        record_limit: at most so many rows of a file.
+        add_filename_column: whether rows say which file they are of, in ``file_name`` or the column named.
+        extractor_max_calls_per_worker: taken for pipelines that have it; processes whose memory grows are restarted
+            anyway.
+        on_error: ``"quarantine"`` sets files that cannot be fetched and records that cannot be read aside and goes
+            on, ``"raise"`` ends the run at the first.
+        keep_files: whether files stay on the disk when they have been read.
+        blocksize: files whose records can be read from the middle are cut into ranges of about so many bytes, packed
+            as they are, that workers share; None leaves files whole, and so does a ``record_limit``.
+
+    Raises:
+        PipelineError: a setting out of range.
+    """
+
+    url_generator: URLGenerator
+    downloader: DocumentDownloader
+    iterator: DocumentIterator
+    extractor: DocumentExtractor | None = None
+    url_limit: int | None = None
+    record_limit: int | None = None
+    add_filename_column: bool | str = True
+    extractor_max_calls_per_worker: int | None = None
+    on_error: OnError = "quarantine"
+    keep_files: bool = True
+    blocksize: int | str | None = None
+
+    def __post_init__(self) -> None:
+        kinds = [type(part).__name__.lower() for part in (self.url_generator, self.downloader)]
+        self.name = f"document_download_extract_{'_'.join(kinds)}_composite"
+        self.decompose()
+
+    def decompose(self) -> list[ProcessingStage[Any, Any]]:
+        """The stages: listing, downloading, cutting where asked for, and reading with extraction."""
+        cut: list[ProcessingStage[Any, Any]] = []
+        if self.blocksize is not None and not self.record_limit and isinstance(self.iterator, RangeIterator):
+            cut = [FileCutStage(self.blocksize).with_(resources=WAITING)]
+        return [
+            URLGenerationStage(self.url_generator, self.url_limit, self.downloader),
+            DocumentDownloadStage(self.downloader, self.on_error),
+            *cut,
+            DocumentIterateExtractStage(
+                iterator=self.iterator,
+                extractor=self.extractor,
+                record_limit=self.record_limit,
+                add_filename_column=self.add_filename_column,
+                max_calls_per_worker=self.extractor_max_calls_per_worker,
+                on_error=self.on_error,
+                keep_files=self.keep_files,
+                downloader=self.downloader,
+            ),
+        ]

@@ -1,0 +1,108 @@
+"""How files are asked for: what is known of a file before it is fetched, and how patient and how polite one is."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dcurate.core.batch import FilePart
+from dcurate.errors import DataError, PipelineError
+
+#: No wait is longer, in seconds, whatever a server asks for.
+LONGEST_WAIT_S = 3600.0
+_LONGEST_BACKOFF_S = 60.0
+
+
+class TransferError(DataError):
+    """A file cannot be fetched; the sentence names its address and the reason."""
+
+
+class Interrupted(Exception):  # noqa: N818 - no error yet
+    """An attempt failed and another may not: the reason, and the seconds that the server asks one to wait."""
+
+    def __init__(self, reason: str, wait_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.wait_s = wait_s
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file to fetch.
+
+    Args:
+        url: its address.
+        size: its bytes, where the publisher says so.
+        digest: its checksum as ``"sha1:<hex>"``, with any name that `hashlib` knows; empty where none is published.
+
+    Examples:
+        >>> file = RemoteFile("https://host/a.gz", 10, "md5:900150983cd24fb0d6963f7d28e17f72")
+        >>> RemoteFile.of(file.part) == file
+        True
+    """
+
+    url: str
+    size: int | None = None
+    digest: str = ""
+
+    @property
+    def part(self) -> FilePart:
+        """The file as a part of a split."""
+        return FilePart(self.url, size=self.size or 0, version=self.digest or str(self.size or ""))
+
+    @classmethod
+    def of(cls, part: FilePart) -> RemoteFile:
+        """The opposite of `part`; what follows a semicolon in its version is not the publisher's."""
+        version = part.version.partition(";")[0]
+        return cls(part.path, part.size or None, version if ":" in version else "")
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """How files are fetched.
+
+    Args:
+        attempts: how often in a row an attempt may fail before the file counts as failed; an attempt that brings
+            a megabyte or more sets the count back.
+        backoff_s: seconds before the second attempt, doubled for each further one up to a minute, less up to half at
+            random. A longer ``Retry-After`` of the server goes first.
+        timeout_s: seconds to wait for a connection, and for the next byte.
+        connections_per_host: how many files are fetched from one server at the same time from one machine, over
+            all its processes; None for no limit.
+        requests_per_second: how many requests a server is sent from one machine; None for no limit.
+        headers: sent with every HTTP request; not printed, as they may hold secrets.
+        storage_options: fsspec's, for addresses that are neither ``http://`` nor ``https://``; not printed either.
+
+    Raises:
+        PipelineError: a value out of range.
+
+    Examples:
+        >>> Transfer(connections_per_host=2).attempts
+        5
+    """
+
+    attempts: int = 5
+    backoff_s: float = 1.0
+    timeout_s: float = 60.0
+    connections_per_host: int | None = None
+    requests_per_second: float | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("attempts", "connections_per_host"):
+            number = getattr(self, name)
+            if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+                raise PipelineError(f"{name}={number!r} must be a whole number of at least 1")
+        for name in ("timeout_s", "requests_per_second"):
+            amount = getattr(self, name)
+            if amount is not None and not amount > 0:
+                raise PipelineError(f"{name}={amount!r} must be above zero")
+        if self.backoff_s < 0:
+            raise PipelineError(f"backoff_s={self.backoff_s!r} must be zero or more")
+
+    def wait_s(self, failures: int, asked: float | None = None) -> float:
+        """Seconds to wait after so many failures in a row; ``asked`` is what the server asks for."""
+        backoff: float = min(_LONGEST_BACKOFF_S, self.backoff_s * 2 ** (failures - 1)) * random.uniform(0.5, 1.0)
+        return min(LONGEST_WAIT_S, max(backoff, asked or 0.0))

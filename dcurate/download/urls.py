@@ -1,0 +1,145 @@
+"""Which files there are to download: the source of such a pipeline."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from dcurate.core.batch import BatchKey, FileGroup
+from dcurate.core.resources import Resources
+from dcurate.core.stage import SourceStage
+from dcurate.download.transfer import RemoteFile, TransferError
+from dcurate.errors import DataError, PipelineError
+
+#: What a slot that lists or downloads takes of a core: hardly anything, it waits for the network.
+WAITING = Resources(cpus=0.05)
+
+
+class URLGenerator(ABC):
+    """Lists the addresses of files; subclass it for a source of your own."""
+
+    @abstractmethod
+    def generate_urls(self) -> list[str]:
+        """The addresses, always in the same order.
+
+        Raises:
+            DataError: they cannot be listed.
+        """
+
+    def generate_files(self) -> list[RemoteFile]:
+        """The files; override it where the publisher gives their sizes and checksums too."""
+        return [RemoteFile(url) for url in self.generate_urls()]
+
+    def settings(self) -> dict[str, Any]:
+        """What decides which files are listed: its public attributes, but for their number and how they are fetched."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if not name.startswith("_") and name not in ("limit", "transfer")
+        }
+
+    def edition(self) -> str:
+        """What is listed where the settings leave it open, such as the date of the latest dump.
+
+        A run that is resumed after that has changed is refused.
+        """
+        return ""
+
+
+class Targets(Protocol):
+    """Knows where files go, and which of them could not be fetched."""
+
+    def target(self, url: str) -> str:
+        """Where the file of an address goes."""
+
+    def failure(self, url: str) -> str:
+        """A mark of the last time that a file could not be fetched, empty if it always could."""
+
+
+@dataclass
+class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
+    """Begins a pipeline with files to download, each a split of its own.
+
+    The name of a split is the path in its address, so that it stays the same from one mirror to another.
+
+    Args:
+        url_generator: lists the files; on the driver, when the run begins.
+        limit: only the first so many.
+        downloader: knows where files go, so that no two go to one place; and which files could not be fetched by an
+            earlier run: if this one resumes it, they are asked for again.
+
+    Raises:
+        PipelineError: the limit is below one.
+    """
+
+    url_generator: URLGenerator
+    limit: int | None = None
+    downloader: Targets | None = None
+    resources: Resources = WAITING
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise PipelineError(f"limit={self.limit!r} must be at least 1, or None for all files")
+        self.name = f"url_generation_{type(self.url_generator).__name__.lower()}"
+
+    def splits(self) -> Iterator[FileGroup]:
+        """One split a file; an address that is listed twice counts once.
+
+        Raises:
+            DataError: nothing is listed, or it cannot be; or two files would have one name.
+        """
+        files = list({file.url: file for file in self.url_generator.generate_files()}.values())
+        if not files:
+            raise DataError(f"stage {self.name!r}: {self.url_generator!r} lists no file; check its settings")
+        files = files[: self.limit]
+        self._check_targets(files)
+        for name, file in zip(_names([file.url for file in files]), files, strict=True):
+            failed = self.downloader.failure(file.url) if self.downloader else ""
+            part = replace(file.part, version=f"{file.part.version};{failed}") if failed else file.part
+            yield FileGroup(key=BatchKey(name), parts=(part,))
+
+    def _check_targets(self, files: Sequence[RemoteFile]) -> None:
+        """Refuse files that would be saved under one name, of which the second would be taken for the first."""
+        if self.downloader is None:
+            return
+        taken: dict[str, str] = {}
+        for file in files:
+            with suppress(TransferError):  # downloading says so again, with the address in quarantine
+                path = self.downloader.target(file.url)
+                other = taken.setdefault(path, file.url)
+                if other != file.url:
+                    raise DataError(
+                        f"{other} and {file.url} would both be saved as {path!r}; give the downloader a "
+                        "_get_output_filename that tells them apart"
+                    )
+
+    def columns(self) -> list[str]:
+        return []
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the rows: the generator, and which edition it finds; not how many files are taken."""
+        generator = self.url_generator
+        return {"kind": type(generator), "generator": generator.settings(), "edition": generator.edition()}
+
+    def process(self, task: FileGroup) -> FileGroup:
+        return task
+
+
+def _names(urls: Sequence[str]) -> list[str]:
+    """A name for each address: its path, with the query where it has one, or the whole address where paths are equal.
+
+    Examples:
+        >>> _names(["https://host/a/b.gz", "https://host/get?id=7"])
+        ['a/b.gz', 'get?id=7']
+        >>> _names(["https://one/a.gz", "https://two/a.gz"])
+        ['https://one/a.gz', 'https://two/a.gz']
+    """
+    parts = [urlsplit(url) for url in urls]
+    names = [f"{part.path.lstrip('/')}?{part.query}".removesuffix("?") for part in parts]
+    counts = Counter(names)
+    return [name if name and counts[name] == 1 else url for name, url in zip(names, urls, strict=True)]

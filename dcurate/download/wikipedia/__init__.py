@@ -1,0 +1,1 @@
+"""Wikipedia: which dumps are complete, the articles in them, and their text."""

@@ -1,0 +1,94 @@
+"""Wikipedia as one stage."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from dcurate.download.downloader import FileDownloader
+from dcurate.download.extract import OnError
+from dcurate.download.stage import DocumentDownloadExtractStage
+from dcurate.download.transfer import Transfer
+from dcurate.download.wikipedia.dumps import POLITE, WikipediaUrlGenerator
+from dcurate.download.wikipedia.pages import WikipediaIterator
+from dcurate.download.wikipedia.text import WikipediaExtractor
+
+
+class WikipediaDownloader(FileDownloader):
+    """Downloads dumps, with two connections at a time from each machine, as Wikimedia asks.
+
+    Args:
+        download_dir: where the files go.
+        verbose: whether each file is logged.
+        transfer: how patient and how polite to be.
+    """
+
+    def __init__(self, download_dir: str, verbose: bool = False, transfer: Transfer = POLITE) -> None:
+        super().__init__(download_dir, verbose, transfer)
+
+    def num_workers_per_node(self) -> int | None:
+        """One slot on each host: two connections take long, and other slots would stand idle waiting for their turn."""
+        return 1
+
+    def _get_output_filename(self, url: str) -> str:
+        return urlsplit(url).path.strip("/").replace("/", "-")
+
+
+class WikipediaDownloadExtractStage(DocumentDownloadExtractStage):
+    """List, download and read the dump of a Wikipedia, and make plain text of its articles.
+
+    Columns: ``text``, ``title``, ``id``, ``url``, ``language``, ``source_id`` (the dump's file) and the column of
+    ``add_filename_column``.
+
+    Args:
+        language: of the Wikipedia, as in its address.
+        download_dir: where the files of the dump go.
+        dump_date: ``"YYYYMMDD"``, or None for the newest dump whose articles are complete.
+        wikidumps_index_prefix: address of the server or of a mirror.
+        verbose: whether each file that was downloaded is logged.
+        url_limit: only the first so many files.
+        record_limit: at most so many articles of a file.
+        add_filename_column: whether rows say which file they are of, in ``file_name`` or the column named.
+        log_frequency: taken for pipelines that have it; the run tells how far it is.
+        on_error: see `DocumentDownloadExtractStage`.
+        keep_files: whether files stay on the disk when they have been read.
+        blocksize: files are cut into ranges of about so many packed bytes, that workers share; None for whole files.
+        transfer: how patient and how polite to be.
+
+    Raises:
+        PipelineError: a setting out of range.
+
+    Examples:
+        >>> [stage.name for stage in WikipediaDownloadExtractStage("de").decompose()][0]
+        'url_generation_wikipediaurlgenerator'
+    """
+
+    def __init__(  # noqa: PLR0917 - the order of NeMo Curator
+        self,
+        language: str = "en",
+        download_dir: str = "./wikipedia_downloads",
+        dump_date: str | None = None,
+        wikidumps_index_prefix: str = "https://dumps.wikimedia.org",
+        verbose: bool = False,
+        url_limit: int | None = None,
+        record_limit: int | None = None,
+        add_filename_column: bool | str = True,
+        log_frequency: int = 1000,
+        *,
+        on_error: OnError = "quarantine",
+        keep_files: bool = True,
+        blocksize: int | str | None = "32MiB",
+        transfer: Transfer = POLITE,
+    ) -> None:
+        super().__init__(
+            url_generator=WikipediaUrlGenerator(language, dump_date, wikidumps_index_prefix, transfer),
+            downloader=WikipediaDownloader(download_dir, verbose, transfer),
+            iterator=WikipediaIterator(language, log_frequency),
+            extractor=WikipediaExtractor(language),
+            url_limit=url_limit,
+            record_limit=record_limit,
+            add_filename_column=add_filename_column,
+            on_error=on_error,
+            keep_files=keep_files,
+            blocksize=blocksize,
+        )
+        self.name = f"wikipedia_{language}_pipeline"

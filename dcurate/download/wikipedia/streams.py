@@ -1,0 +1,100 @@
+"""Compressed streams one after the other, as a multistream dump is made of them; from any byte on, whole or damaged."""
+
+from __future__ import annotations
+
+import bz2
+import re
+from collections.abc import Generator, Iterator
+from typing import BinaryIO, NamedTuple
+
+#: A stream that holds more than this is given out before its end, so before it is known to be whole.
+LARGEST_HELD = 2**26
+
+_BEGIN = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")
+_BEGIN_BYTES = 10
+_CHUNK = 2**18
+_PIECE = 2**22
+
+
+class Stretch(NamedTuple):
+    """Content that belongs together, or a place where content is missing.
+
+    Args:
+        offset: byte of the file at which its stream begins.
+        data: content; that of a stream of ordinary size in one piece, after its checksums were found right.
+        fault: what is wrong, where content is missing.
+        cut: whether content of the same stream was given out before what is missing.
+    """
+
+    offset: int
+    data: bytes = b""
+    fault: str = ""
+    cut: bool = False
+
+
+def stretches(file: BinaryIO, start: int = 0, stop: int | None = None) -> Iterator[Stretch]:
+    """The content of the bzip2 streams that begin from byte ``start`` up to ``stop``; after damage, from the next on.
+
+    Memory holds a stream of ordinary size (100 pages), or a few megabytes of a larger one.
+
+    Args:
+        file: open for reading bytes, seekable.
+
+    Examples:
+        >>> from io import BytesIO
+        >>> [piece.data for piece in stretches(BytesIO(bz2.compress(b"one") + bz2.compress(b"two")))]
+        [b'one', b'two']
+    """
+    at, expected = start, start == 0
+    while True:
+        begin = _next_begin(file, at)
+        if expected and begin != at and not _is_padding(file, at, begin):
+            yield Stretch(at, fault="no bzip2 stream begins here")
+        if begin is None or (stop is not None and begin >= stop):
+            return
+        end = yield from _stream(file, begin)
+        at, expected = (begin + 1, False) if end is None else (end, True)
+
+
+def _next_begin(file: BinaryIO, at: int) -> int | None:
+    """The byte at which the next stream begins, from ``at`` on."""
+    file.seek(at)
+    data = b""
+    while more := file.read(_CHUNK if data else _BEGIN_BYTES):
+        data += more
+        match = _BEGIN.search(data)
+        if match:
+            return at + match.start()
+        gone = max(0, len(data) - _BEGIN_BYTES + 1)
+        at, data = at + gone, data[gone:]
+    return None
+
+
+def _is_padding(file: BinaryIO, at: int, begin: int | None) -> bool:
+    """Whether nothing but zeros and line ends stand between two places; a range of a whole file may end with them."""
+    file.seek(at)
+    return not file.read(_CHUNK if begin is None else min(_CHUNK, begin - at)).strip(b"\0\r\n")
+
+
+def _stream(file: BinaryIO, begin: int) -> Generator[Stretch, None, int | None]:
+    """The content of a stream; gives where it ends, or None if it is damaged."""
+    file.seek(begin)
+    unpacker = bz2.BZ2Decompressor()
+    held, size, given = [], 0, False
+    while not unpacker.eof:
+        packed = file.read(_CHUNK) if unpacker.needs_input else b""
+        if unpacker.needs_input and not packed:
+            yield Stretch(begin, fault="the file ends within a bzip2 stream", cut=given)
+            return None
+        try:
+            held.append(unpacker.decompress(packed, _PIECE))
+        except OSError as error:
+            yield Stretch(begin, fault=f"a bzip2 stream is damaged ({error})", cut=given)
+            return None
+        size += len(held[-1])
+        if size > LARGEST_HELD:
+            yield Stretch(begin, b"".join(held))
+            held, given = [], True
+    if any(held):
+        yield Stretch(begin, b"".join(held))
+    return file.tell() - len(unpacker.unused_data)

@@ -1,0 +1,78 @@
+"""Numbers that stand for rows, whatever files and batches they come in."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+
+from dcurate.errors import DataError, listed
+
+#: Rows by (high, low): an array of shape (rows, 2).
+Keys = npt.NDArray[np.uint64]
+
+#: Up to here a double holds every whole number.
+_EXACT = 2**53
+_SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
+
+
+def row_keys(table: pa.Table, fields: Sequence[str] | None, seed: int) -> Keys:
+    """128 bits for each row that follow from its values and the seed alone; they are as good as drawn at random.
+
+    Equal rows have equal keys: columns count by name, in any order; null is the same as no such column, and 1 the
+    same as 1.0.
+
+    Args:
+        fields: the columns that make a row what it is; all of them if None.
+        seed: other seeds give other keys.
+
+    Raises:
+        DataError: there is no such column.
+
+    Examples:
+        >>> table = pa.table({"id": ["a", "b"], "n": [1, 2]})
+        >>> swapped = pa.table({"n": [2.0, 1.0], "id": ["b", "a"]})
+        >>> bool((row_keys(table, None, 7) == row_keys(swapped, None, 7)[::-1]).all())
+        True
+    """
+    names = sorted(table.column_names) if fields is None else list(fields)
+    missing = [name for name in names if name not in table.column_names]
+    if missing:
+        raise DataError(f"no column {listed(missing)}; the rows have {listed(table.column_names)}")
+    salt = int(seed).to_bytes(16, "little", signed=True)
+    columns = [_plain(table.column(name)) for name in names]
+    digests = b"".join(
+        hashlib.blake2b(_canonical(names, row), digest_size=16, key=salt).digest() for row in zip(*columns, strict=True)
+    )
+    return np.frombuffer(digests, np.uint64).reshape(-1, 2)
+
+
+def _plain(column: pa.ChunkedArray) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    if pa.types.is_floating(column.type) or pa.types.is_nested(column.type):
+        return list(map(_lean, values))
+    return values
+
+
+def _lean(value: Any) -> Any:
+    """A value without what depends on the files it was read with: nulls in structs, and 1.0 for 1.
+
+    Examples:
+        >>> _lean({"a": [1.0, None], "b": None, "c": {"d": 0.5}})
+        {'a': [1, None], 'c': {'d': 0.5}}
+    """
+    if isinstance(value, dict):
+        return {name: _lean(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, list | tuple):
+        return list(map(_lean, value))
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT else value
+
+
+def _canonical(names: Sequence[str], row: tuple[Any, ...]) -> bytes:
+    present = {name: value for name, value in zip(names, row, strict=True) if value is not None}
+    return orjson.dumps(present, repr, _SORTED)

@@ -1,0 +1,147 @@
+"""Files of chunks: tables one after another, and an index at the end, so that some of them can be read alone."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dcurate.errors import DataError
+from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk
+from dcurate.io.stores import Directory, opened, told
+
+Ints = npt.NDArray[np.int64]
+
+SUFFIX = ".chunks"
+_WRITE = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)  # chunks are small, and slots are many
+_READ = pa.ipc.IpcReadOptions(use_threads=False)
+_LENGTH = 8
+_TAIL = 2**16
+_READERS = 16
+
+
+@dataclass(frozen=True)
+class ChunkIndex:
+    """What is in a file of chunks.
+
+    Args:
+        bounds: byte at which each chunk begins, and the end of the last.
+        rows: rows before each chunk, and all of them.
+        sizes: bytes in memory before each chunk, and of all.
+        notes: further arrays that the writer left, by name.
+    """
+
+    bounds: Ints
+    rows: Ints
+    sizes: Ints
+    notes: dict[str, npt.NDArray[Any]]
+
+
+def write_chunks(file: BinaryIO, tables: Iterable[pa.Table], **notes: npt.NDArray[Any]) -> None:
+    """Write tables, each as a chunk that can be read alone; one without rows takes no bytes."""
+    bounds, rows, sizes = [0], [0], [0]
+    for table in tables:
+        data = _packed(table) if table.num_rows else b""
+        file.write(data)
+        bounds.append(bounds[-1] + len(data))
+        rows.append(rows[-1] + table.num_rows)
+        sizes.append(sizes[-1] + table.nbytes)
+    arrays = io.BytesIO()
+    own = {"bounds": np.array(bounds), "rows": np.array(rows), "sizes": np.array(sizes)}
+    np.savez(arrays, allow_pickle=False, **own, **notes)
+    footer = zlib.compress(arrays.getvalue(), 1)
+    file.write(footer)
+    file.write(len(footer).to_bytes(_LENGTH, "little"))
+
+
+def read_index(folder: Directory, name: str) -> ChunkIndex:
+    """The index of a file.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    store, root = opened(folder.url, folder.options)
+    path = f"{root.rstrip('/')}/{name}"
+    with told("read", folder.path(name)):
+        size = int(store.size(path))
+        tail: bytes = store.cat_file(path, start=max(0, size - _TAIL), end=size)
+        length = int.from_bytes(tail[-_LENGTH:], "little") + _LENGTH
+        if length > len(tail):
+            tail = store.cat_file(path, start=size - length, end=size)
+    arrays = dict(np.load(io.BytesIO(zlib.decompress(tail[-length:-_LENGTH]))))
+    return ChunkIndex(arrays.pop("bounds"), arrays.pop("rows"), arrays.pop("sizes"), arrays)
+
+
+def read_indexes(folder: Directory, names: Sequence[str]) -> Iterator[ChunkIndex]:
+    """The indexes of several files, in order, read side by side.
+
+    Raises:
+        DataError: one of them cannot be read.
+    """
+    with ThreadPoolExecutor(_READERS) as pool:
+        yield from pool.map(lambda name: read_index(folder, name), names)
+
+
+def read_chunks(address: str, options: dict[str, Any], start: int, stop: int) -> list[pa.Table]:
+    """The tables of all chunks between two bounds of a file.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    store, path = opened(address, options)
+    with told("read", address):
+        data = pa.BufferReader(store.cat_file(path, start=start, end=stop))
+    tables = []
+    while data.tell() < stop - start:
+        with pa.ipc.open_stream(data, options=_READ) as stream:
+            tables.append(stream.read_all())
+    return tables
+
+
+def stacked(tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables one below the other; a column that one of them lacks is null there.
+
+    Raises:
+        DataError: a column holds what no one type can.
+
+    Examples:
+        >>> stacked([pa.table({"a": [1]}), pa.table({"b": ["x"]})]).to_pylist()
+        [{'a': 1, 'b': None}, {'a': None, 'b': 'x'}]
+    """
+    shape = Shape()
+    for table in tables:
+        try:
+            shape = shape.joined(table.schema, "another file")
+        except TypeConflict as conflict:
+            raise DataError(
+                f"column {conflict.column!r} is {conflict.here} in one file and {conflict.before} in another; "
+                "say which it is to be with schema= of the reader, or leave it out with fields="
+            ) from conflict
+    schema = shape.schema()
+    return one_chunk([fitted(table, schema) for table in tables or [schema.empty_table()]])
+
+
+def runs(wanted: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """Where runs of true values begin and end.
+
+    Examples:
+        >>> list(runs(np.array([True, True, False, True])))
+        [(0, 2), (3, 4)]
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]]).astype(np.int8)))
+    yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+
+
+def _packed(table: pa.Table) -> bytes:
+    buffer = pa.BufferOutputStream()
+    with pa.ipc.new_stream(buffer, table.schema, options=_WRITE) as stream:
+        stream.write_table(table)
+    data: bytes = buffer.getvalue().to_pybytes()
+    return data

@@ -1,0 +1,174 @@
+"""HTTP responses as archives hold them: status, headers, and the body as the server meant it."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import zstandard
+
+from dcurate.errors import ResourceError
+
+#: A body that unpacks to more bytes than this is cut there, and said to be.
+LARGEST_BODY = 2**28
+
+_FOLDED = re.compile(r"\r?\n[ \t]+")
+_STATUS = re.compile(rb"HTTP/\S{1,8} +(\d{3})")
+_END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
+_CHUNK_SIZE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
+_IDENTITY = ("", "identity", "none", "utf-8", "binary", "8bit", "7bit")
+_FEED = 2**13
+_FEED_BROTLI = 2**6  # as few bytes may stand for very many
+_BROKEN = (EOFError, ValueError, zlib.error, zstandard.ZstdError)
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+class Response(NamedTuple):
+    """An HTTP response.
+
+    Args:
+        status: such as 200.
+        headers: the values by the names in lower case; the first, where a name comes again.
+        body: its content, with chunks and compression undone as far as that can be done.
+        fault: why the body is not what was sent, if it is not.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    fault: str = ""
+
+
+def response(message: bytes, largest: int = LARGEST_BODY) -> Response | None:
+    r"""The HTTP response that a record holds; None if it holds none.
+
+    Servers and crawlers that leave ``Transfer-Encoding`` or ``Content-Encoding`` standing over a body that was decoded
+    already are understood. A body that was cut off gives what of it there is.
+
+    Args:
+        message: status line, headers and body.
+        largest: a body that unpacks to more bytes is cut there, with a fault.
+
+    Raises:
+        ResourceError: the body is compressed with Brotli, and its package is not installed.
+
+    Examples:
+        >>> chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
+        >>> response(chunked).body
+        b'hi'
+        >>> response(b"no HTTP") is None
+        True
+    """
+    status = _STATUS.match(message)
+    if status is None:
+        return None
+    end = _END_OF_HEAD.search(message)
+    head, body = (message, b"") if end is None else (message[: end.start()], message[end.end() :])
+    headers = header_fields(head.partition(b"\n")[2])
+    if "chunked" in headers.get("transfer-encoding", "").lower():
+        body = _unchunked(body)
+    codings = [coding.strip().lower() for coding in headers.get("content-encoding", "").split(",")]
+    fault = ""
+    for coding in reversed([coding for coding in codings if coding not in _IDENTITY]):
+        body, fault = _decoded(body, coding, largest)
+        if fault:
+            break
+    return Response(int(status[1]), headers, body, fault)
+
+
+def header_fields(lines: bytes) -> dict[str, str]:
+    r"""Header lines as values by names in lower case; the first value, where a name comes again.
+
+    Examples:
+        >>> header_fields(b"Content-Type: text/html;\r\n charset=utf-8\r\nno colon\r\n")
+        {'content-type': 'text/html; charset=utf-8'}
+    """
+    try:
+        text = lines.decode()
+    except UnicodeDecodeError:
+        text = lines.decode("latin-1")
+    if "\n " in text or "\n\t" in text:
+        text = _FOLDED.sub(" ", text)
+    fields: dict[str, str] = {}
+    for line in text.split("\n"):
+        name, colon, value = line.partition(":")
+        if colon:
+            fields.setdefault(name.strip().lower(), value.strip())
+    return fields
+
+
+def _unchunked(body: bytes) -> bytes:
+    """The chunks put together; the body itself if it does not begin with one, what there is if they break off."""
+    chunks: list[bytes] = []
+    at = 0
+    while size := _CHUNK_SIZE.match(body, at):
+        end = size.end() + int(size[1], 16)
+        chunks.append(body[size.end() : end])
+        if end == size.end() or end > len(body):
+            break
+        at = end + 2 if body.startswith(b"\r\n", end) else end + body.startswith(b"\n", end)
+    return b"".join(chunks) if at or chunks else body
+
+
+def _decoded(body: bytes, coding: str, largest: int) -> tuple[bytes, str]:
+    """The body with one compression undone, and why that could not be."""
+    if coding in ("gzip", "x-gzip"):
+        return _inflated(body, 31, largest) if body.startswith(_GZIP) else (body, "")
+    if coding == "deflate":
+        data, fault = _inflated(body, 15, largest)
+        return _inflated(body, -15, largest) if fault and not data else (data, fault)
+    if coding == "zstd":
+        unpack = zstandard.ZstdDecompressor().decompressobj().decompress
+        return _fed(body, unpack, largest) if body.startswith(_ZSTD) else (body, "")
+    if coding == "br":
+        return _fed(body, _unbrotli(), largest, _FEED_BROTLI)
+    return body, f"Content-Encoding {coding[:40]!r} is not known"
+
+
+def _inflated(body: bytes, window: int, largest: int) -> tuple[bytes, str]:
+    """What zlib makes of the body, of all members where it is gzip."""
+    pieces, fault = [], ""
+    size, rest = 0, body
+    while rest and not fault:
+        unpacker = zlib.decompressobj(window)
+        data, fault = _fed(rest, unpacker.decompress, largest - size)
+        pieces.append(data)
+        size += len(data)
+        rest = unpacker.unused_data if window == 31 and unpacker.unused_data.startswith(_GZIP) else b""
+    return b"".join(pieces), fault if not size or size >= largest else ""
+
+
+def _fed(body: bytes, decompress: Callable[[bytes], bytes], largest: int, feed: int = _FEED) -> tuple[bytes, str]:
+    """What a decompressor makes of the body, and why it made nothing, or more than is taken."""
+    pieces, size, fault = [], 0, ""
+    for begin in range(0, len(body), feed):
+        try:
+            piece = decompress(body[begin : begin + feed])
+        except _BROKEN as error:
+            fault = "" if size else str(error)
+            break
+        pieces.append(piece)
+        size += len(piece)
+        if size > largest:
+            return b"".join(pieces)[:largest], f"the body unpacks to more than {largest} bytes"
+    return b"".join(pieces), fault
+
+
+def _unbrotli() -> Callable[[bytes], bytes]:
+    try:
+        brotli = importlib.import_module("brotli")
+    except ImportError as error:
+        raise ResourceError("a body is compressed with Brotli: pip install 'dcurate[html]'") from error
+    unpacker = brotli.Decompressor()
+
+    def unpack(data: bytes) -> bytes:
+        try:
+            return bytes(unpacker.process(data))
+        except brotli.error as error:
+            raise ValueError(str(error)) from error
+
+    return unpack

@@ -1,0 +1,124 @@
+"""How many characters of a text belong to a set: letters, the alphabet of a language."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
+from dcurate.kernels.unicode import alphabetic_bits, count_characters, space_width, space_width_before
+
+_POINTS = 1 << 21
+
+
+class MemberSignals(NamedTuple):
+    """The characters of each text, and how many of them belong to a set."""
+
+    characters: npt.NDArray[np.int64]
+    members: npt.NDArray[np.int64]
+
+
+def _packed(points: npt.NDArray[np.bool_]) -> Bytes:
+    bits = np.packbits(points, bitorder="little")
+    bits.flags.writeable = False
+    return bits
+
+
+@cache
+def _letter_bits() -> Bytes:
+    """What ``str.isalpha`` says of every code point, eight to a byte, the lowest bit first."""
+    points = np.zeros(_POINTS, np.bool_)
+    points[:0x110000] = [chr(point).isalpha() for point in range(0x110000)]
+    return _packed(points)
+
+
+@cache
+def _bits_of(characters: str) -> Bytes:
+    points = np.zeros(_POINTS, np.bool_)
+    points[[ord(character) for character in characters]] = True
+    return _packed(points)
+
+
+@njit(**INLINE)
+def _count(data: Bytes, start: int, stop: int, bits: Bytes) -> Scalar:
+    count = np.int64(0)
+    at = start
+    while at < stop:
+        point = np.int64(data[at])
+        width = 1 if point < 0xC0 else 2 if point < 0xE0 else 3 if point < 0xF0 else 4
+        if at + width > stop:
+            break
+        if width > 1:
+            point &= 0x7F >> width
+            for step in range(1, width):
+                point = (point << 6) | (np.int64(data[at + step]) & 0x3F)
+        count += bits[point >> 3] >> (point & 7) & 1
+        at += width
+    return count
+
+
+@njit(**INLINE)
+def _trimmed(data: Bytes, start: int, stop: int) -> tuple[Scalar, Scalar]:
+    """The bounds without whitespace at the ends, as ``str.strip`` has it."""
+    while start < stop and space_width(data, start, stop) > 0:
+        start += space_width(data, start, stop)
+    while start < stop and space_width_before(data, start, stop) > 0:
+        stop -= space_width_before(data, start, stop)
+    return start, stop
+
+
+@njit(**OPTIONS)
+def _members(members: tuple[Bytes, bool], offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
+    bits, trim = members
+    for place in range(rows.size):
+        start, stop = offsets[rows[place]], offsets[rows[place] + 1]
+        out[0, place] = count_characters(data, start, stop)
+        if trim:
+            start, stop = _trimmed(data, start, stop)
+        out[1, place] = _count(data, start, stop, bits)
+
+
+def _signals(bits: Bytes, trim: bool, offsets: Offsets, data: Bytes, rows: Rows) -> MemberSignals:
+    out = np.zeros((2, rows.size), np.int64)
+    _members((bits, trim), frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
+    return MemberSignals(*out)
+
+
+def alphabetic_signals(offsets: Offsets, data: Bytes, rows: Rows) -> MemberSignals:
+    """Count the characters with the Alphabetic property, which ``[[:alpha:]]`` means to the ``regex`` package.
+
+    Examples:
+        >>> text = "aé中1Ⅷ".encode()
+        >>> signals = alphabetic_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]))
+        >>> [int(count[0]) for count in signals]
+        [5, 4]
+    """
+    return _signals(alphabetic_bits(), False, offsets, data, rows)
+
+
+def letter_signals(offsets: Offsets, data: Bytes, rows: Rows) -> MemberSignals:
+    """Count the characters of which ``str.isalpha`` is true.
+
+    Examples:
+        >>> text = "aé中1Ⅷ".encode()
+        >>> signals = letter_signals(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]))
+        >>> [int(count[0]) for count in signals]
+        [5, 3]
+    """
+    return _signals(_letter_bits(), False, offsets, data, rows)
+
+
+def alphabet_signals(offsets: Offsets, data: Bytes, rows: Rows, alphabet: str) -> MemberSignals:
+    """Count the characters that are in an alphabet, not counting whitespace at either end of a text.
+
+    Examples:
+        >>> text = b" a b "
+        >>> arrays = np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0])
+        >>> [int(count[0]) for count in alphabet_signals(*arrays, "ab ")]
+        [5, 3]
+    """
+    return _signals(_bits_of(alphabet), True, offsets, data, rows)

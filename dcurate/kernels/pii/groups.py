@@ -1,0 +1,96 @@
+"""Groups of digits with marks between them: what card, account and telephone numbers are written as."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dcurate.kernels.layout import Bytes, Scalar
+from dcurate.kernels.pii.alphabet import CLASS, CLOSE, DIGIT, DOT, HYPHEN, INNER, OPEN, SLASH, SPACE, ZERO
+
+#: Kinds of marks between groups, as bits.
+BLANK, DASH, POINT, STROKE, OPENS, CLOSES = 1, 2, 4, 8, 16, 32
+MOST_GROUPS = 9
+_MOST_DIGITS, _ROOM, _WIDEST_GAP = 24, 48, 3
+
+
+class Groups(NamedTuple):
+    """Groups of digits, of which only so many count as `read_groups` says.
+
+    Attributes:
+        starts: where each group begins, and ``stops`` where it ends.
+        sizes: how many digits it has, and ``totals`` how many there are up to its end.
+        gaps: the kinds of marks after it.
+        digits: the digits of all groups, one after the other, as far as there is room.
+    """
+
+    starts: npt.NDArray[np.int64]
+    stops: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+    totals: npt.NDArray[np.int64]
+    gaps: npt.NDArray[np.int64]
+    digits: npt.NDArray[np.int64]
+
+
+@njit(**INNER)
+def new_groups() -> Groups:
+    """Room for the groups of one number."""
+    room = np.zeros((5, MOST_GROUPS), np.int64)
+    return Groups(room[0], room[1], room[2], room[3], room[4], np.zeros(_ROOM, np.int64))
+
+
+@njit(**INNER)
+def _gap(data: Bytes, at: int, stop: int) -> tuple[Scalar, Scalar]:
+    """Where the next group begins after the marks at ``at``, and their kinds; ``at`` if there is none."""
+    place, kinds = at, 0
+    for _ in range(_WIDEST_GAP):
+        if place >= stop:
+            break
+        byte = data[place]
+        if byte == SPACE:
+            kinds, place = kinds | BLANK, place + 1
+        elif byte == HYPHEN:
+            kinds, place = kinds | DASH, place + 1
+        elif byte == DOT:
+            kinds, place = kinds | POINT, place + 1
+        elif byte == SLASH:
+            kinds, place = kinds | STROKE, place + 1
+        elif byte == OPEN:
+            kinds, place = kinds | OPENS, place + 1
+        elif byte == CLOSE:
+            kinds, place = kinds | CLOSES, place + 1
+        elif byte == 0xC2 and place + 1 < stop and data[place + 1] == 0xA0:
+            kinds, place = kinds | BLANK, place + 2
+        elif byte == 0xE2 and place + 2 < stop and data[place + 1] == 0x80 and 0x90 <= data[place + 2] <= 0x93:
+            kinds, place = kinds | DASH, place + 3
+        elif byte == 0xE2 and place + 2 < stop and data[place + 1] == 0x80 and data[place + 2] == 0xAF:
+            kinds, place = kinds | BLANK, place + 3
+        else:
+            break
+    found = place > at and place < stop and CLASS[data[place]] & DIGIT
+    return (place, kinds) if found else (at, 0)
+
+
+@njit(**INNER)
+def read_groups(data: Bytes, at: int, stop: int, groups: Groups) -> Scalar:
+    """Read the groups that begin at ``at``; returns how many there are."""
+    count = 0
+    total = np.int64(0)
+    while count < MOST_GROUPS and total <= _MOST_DIGITS:
+        groups.starts[count] = at
+        while at < stop and CLASS[data[at]] & DIGIT:
+            if total < _ROOM:
+                groups.digits[total] = data[at] - ZERO
+            total += 1
+            at += 1
+        groups.stops[count] = at
+        groups.sizes[count], groups.totals[count] = at - groups.starts[count], total
+        following, groups.gaps[count] = _gap(data, at, stop)
+        count += 1
+        if following == at:
+            break
+        at = following
+    return count

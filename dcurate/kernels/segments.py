@@ -1,0 +1,237 @@
+"""Lines and paragraphs as each of those who wrote rules cuts and counts them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dcurate.kernels.hashing import find_leader, hash_bytes, table_bits
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen, longest
+from dcurate.kernels.unicode import count_characters, space_width, space_width_before
+
+#: Where segments end: at each newline, each run of newlines, each two newlines in a row, each run of two or more, or
+#: at any line boundary that ``str.splitlines`` knows.
+NEWLINE, NEWLINES, TWO, TWO_OR_MORE, LINES = range(5)
+
+
+class Cut(NamedTuple):
+    """How a text is cut into segments.
+
+    Args:
+        at: where segments end, such as `NEWLINE`.
+        trimmed: whitespace at both ends of the text is left out first.
+        stripped: whitespace at both ends of each segment is left out.
+        blank: segments of nothing but whitespace count.
+    """
+
+    at: int
+    trimmed: bool
+    stripped: bool
+    blank: bool
+
+
+class Marks(NamedTuple):
+    """What segments are looked at for: strings at their begin and end, as UTF-8 one after the other.
+
+    ``ends`` holds where each string ends in ``data``; the first ``begins`` of them are looked for at the begin.
+    """
+
+    begins: int
+    ends: Ints
+    data: Bytes
+    #: Whether whitespace before and after a segment is left out of the comparison.
+    loose: bool
+    #: Segments of at most so many characters are short.
+    short: int
+
+
+class SegmentSignals(NamedTuple):
+    """The segments of each text.
+
+    ``total`` is their number, ``characters`` their length together; ``repeats`` and ``repeat_characters`` are of those
+    that occurred before, ``copies`` and ``copy_characters`` of all that occur twice; ``beginning`` and ``ending`` count
+    those with one of the marks there, ``short`` the short ones.
+    """
+
+    total: npt.NDArray[np.int64]
+    characters: npt.NDArray[np.int64]
+    repeats: npt.NDArray[np.int64]
+    repeat_characters: npt.NDArray[np.int64]
+    copies: npt.NDArray[np.int64]
+    copy_characters: npt.NDArray[np.int64]
+    beginning: npt.NDArray[np.int64]
+    ending: npt.NDArray[np.int64]
+    short: npt.NDArray[np.int64]
+
+
+@njit(**INLINE)
+def first_character(data: Bytes, start: int, stop: int) -> Scalar:
+    """Where the first character stands that is not whitespace; ``stop`` if there is none."""
+    while start < stop:
+        width = space_width(data, start, stop)
+        if width == 0:
+            break
+        start += width
+    return start
+
+
+@njit(**INLINE)
+def last_character(data: Bytes, start: int, stop: int) -> Scalar:
+    """Where the last character ends that is not whitespace; ``start`` if there is none."""
+    while stop > start:
+        width = space_width_before(data, start, stop)
+        if width == 0:
+            break
+        stop -= width
+    return stop
+
+
+@njit(**INLINE)
+def line_boundary(data: Bytes, at: int, stop: int) -> Scalar:
+    r"""Bytes of the line boundary at ``at``, as ``str.splitlines`` has it, or 0; ``\r\n`` is one."""
+    byte = data[at]
+    if byte > 0x1E:
+        if byte == 0xC2:
+            return 2 if at + 1 < stop and data[at + 1] == 0x85 else 0
+        if byte == 0xE2:
+            return 3 if at + 2 < stop and data[at + 1] == 0x80 and 0xA8 <= data[at + 2] <= 0xA9 else 0
+        return 0
+    if byte == 13:
+        return 2 if at + 1 < stop and data[at + 1] == 10 else 1
+    return 1 if 10 <= byte <= 12 or byte >= 0x1C else 0
+
+
+@njit(**INLINE)
+def segment_end(data: Bytes, at: int, stop: int, kind: int) -> tuple[Scalar, Scalar]:
+    """Where the segment ends that begins at ``at``, and where the next begins; ``stop + 1`` if there is none."""
+    while at < stop:
+        if kind == LINES:
+            width = line_boundary(data, at, stop)
+            if width:
+                return at, at + width if at + width < stop else stop + 1
+        elif data[at] == 10:
+            after = at + 1
+            if kind != NEWLINE:
+                while after < stop and data[after] == 10 and (kind != TWO or after < at + 2):
+                    after += 1
+            if kind <= NEWLINES or after > at + 1:
+                return at, after
+        at += 1
+    return stop, stop + 1
+
+
+@njit(**INLINE)
+def _matches(data: Bytes, at: int, stop: int, marks: Marks, mark: int) -> Scalar:
+    """Whether a mark stands at ``at``."""
+    start = 0 if mark == 0 else marks.ends[mark - 1]
+    size = marks.ends[mark] - start
+    if at + size > stop:
+        return False
+    for step in range(size):  # noqa: SIM110 - a loop compiles to less than a generator
+        if data[at + step] != marks.data[start + step]:
+            return False
+    return True
+
+
+@njit(**INLINE)
+def _begins(data: Bytes, start: int, stop: int, marks: Marks) -> Scalar:
+    for mark in range(marks.begins):  # noqa: SIM110
+        if _matches(data, start, stop, marks, mark):
+            return True
+    return False
+
+
+@njit(**INLINE)
+def _ends(data: Bytes, start: int, stop: int, marks: Marks, lasts: npt.NDArray[np.bool_]) -> Scalar:
+    if start == stop or not lasts[data[stop - 1]]:
+        return False
+    for mark in range(marks.begins, marks.ends.size):
+        size = marks.ends[mark] - (0 if mark == 0 else marks.ends[mark - 1])
+        if stop - size >= start and _matches(data, stop - size, stop, marks, mark):
+            return True
+    return False
+
+
+@njit(**OPTIONS)
+def _segments(layout: tuple[Offsets, Bytes], rows: Rows, cut: Cut, marks: Marks, out: Ints) -> None:
+    offsets, data = layout
+    room = longest(offsets, rows) + 1
+    hashes, lengths, counts = np.empty(room, np.uint64), np.empty(room, np.int32), np.empty(room, np.int32)
+    table = np.empty(1 << table_bits(room), np.int32)
+    lasts = np.zeros(256, np.bool_)
+    for mark in range(marks.begins, marks.ends.size):
+        lasts[marks.data[marks.ends[mark] - 1]] = True
+    for place in range(rows.size):
+        at, stop = offsets[rows[place]], offsets[rows[place] + 1]
+        ascii_only = count_characters(data, at, stop) == stop - at
+        if cut.trimmed:
+            at = first_character(data, at, stop)
+            stop = last_character(data, at, stop)
+        if cut.at == LINES and at == stop:
+            at = stop + 1
+        total = characters = beginning = ending = short = 0
+        while at <= stop:
+            start = at
+            end, at = segment_end(data, at, stop, cut.at)
+            first, last = first_character(data, start, end), end
+            if first == end and not cut.blank:
+                continue
+            if cut.stripped or marks.loose:
+                last = last_character(data, first, end)
+            if cut.stripped:
+                start, end = first, last
+            length = end - start if ascii_only else count_characters(data, start, end)
+            hashes[total], lengths[total], counts[total] = hash_bytes(data, start, end), length, 0
+            total += 1
+            characters += length
+            short += length <= marks.short
+            low, high = (first, last) if marks.loose else (start, end)
+            beginning += _begins(data, low, high, marks)
+            ending += _ends(data, low, high, marks, lasts)
+        bits = table_bits(total)
+        table[: 1 << bits] = 0
+        repeats = repeat_characters = copies = copy_characters = 0
+        for number in range(total):
+            leader = find_leader(table, bits, hashes, number)
+            counts[leader] += 1
+            if leader != number:
+                first_time = counts[leader] == 2
+                repeats += 1
+                repeat_characters += lengths[number]
+                copies += 1 + first_time
+                copy_characters += lengths[number] * (1 + first_time)
+        out[0, place], out[1, place], out[2, place], out[3, place] = total, characters, repeats, repeat_characters
+        out[4, place], out[5, place], out[6, place] = copies, copy_characters, beginning
+        out[7, place], out[8, place] = ending, short
+
+
+def marks(begins: tuple[str, ...] = (), ends: tuple[str, ...] = (), loose: bool = False, short: int = -1) -> Marks:
+    """What to look for in segments, as the kernel takes it.
+
+    Examples:
+        >>> marks(("-",), ("…", ".")).ends.tolist()
+        [1, 4, 5]
+    """
+    encoded = [mark.encode() for mark in (*begins, *ends)]
+    stops = np.cumsum([len(mark) for mark in encoded], dtype=np.int64)
+    data = np.frombuffer(b"".join(encoded), np.uint8)
+    return Marks(len(begins), frozen(stops, np.int64), frozen(data, np.uint8), loose, short)
+
+
+def segment_signals(offsets: Offsets, data: Bytes, rows: Rows, cut: Cut, sought: Marks) -> SegmentSignals:
+    r"""Measure the segments of the texts numbered ``rows``.
+
+    Examples:
+        >>> text = b"- a.\n- a.\n\nbcd"
+        >>> layout = np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0])
+        >>> cut = Cut(NEWLINES, trimmed=False, stripped=False, blank=True)
+        >>> [int(count[0]) for count in segment_signals(*layout, cut, marks(("-",), (".",), short=3))]
+        [3, 11, 1, 4, 2, 8, 2, 2, 1]
+    """
+    out = np.empty((9, len(rows)), np.int64)
+    layout = frozen(offsets, np.int64), frozen(data, np.uint8)
+    _segments(layout, frozen(rows, np.int64), cut, sought, out)
+    return SegmentSignals(*out)

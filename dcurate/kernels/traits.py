@@ -1,0 +1,116 @@
+"""Counts of words by what is known of each different word."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dcurate.kernels.interning import Numbered
+from dcurate.kernels.layout import OPTIONS, Bytes, Ints, Places, Rows, Scalar, frozen
+
+_BITS = 8
+#: Lengths that are told apart when the median is sought; longer words count as this long.
+_LONG = 255
+
+
+class TraitSignals(NamedTuple):
+    """The words of each text.
+
+    ``total`` is their number, ``characters`` their length together, ``median`` that of their lengths (one above 255
+    counts as 255); ``having`` and ``having_characters`` are how many have each trait and how long these are together,
+    by text (axis 0) and bit (axis 1).
+    """
+
+    total: npt.NDArray[np.int64]
+    characters: npt.NDArray[np.int64]
+    median: npt.NDArray[np.float64]
+    having: npt.NDArray[np.int64]
+    having_characters: npt.NDArray[np.int64]
+
+
+@njit(**OPTIONS)
+def _traits(found: Numbered, lengths: Places, traits: Bytes, rows: Rows, out: Ints) -> None:
+    sizes, having, letters = np.empty(_LONG + 1, np.int64), np.empty(256, np.int64), np.empty(256, np.int64)
+    for place in range(rows.size):
+        begin, words = found.begins[rows[place]], found.counts[rows[place]]
+        sizes[:], having[:], letters[:] = 0, 0, 0
+        for at in range(begin, begin + words):
+            number = found.numbers[at]
+            length, kind = lengths[number], traits[number]
+            sizes[length if length < _LONG else _LONG] += 1
+            having[kind] += 1
+            letters[kind] += length
+        out[0, place], out[1, place] = words, letters.sum()
+        before: Scalar = np.int64(0)
+        for length in range(_LONG + 1):
+            after = before + sizes[length]
+            if words:
+                out[2, place] += length * (before <= (words - 1) // 2 < after) + length * (before <= words // 2 < after)
+            before = after
+        for kind in range(256):
+            if having[kind]:
+                for bit in range(_BITS):
+                    if kind >> bit & 1:
+                        out[3 + bit, place] += having[kind]
+                        out[3 + _BITS + bit, place] += letters[kind]
+
+
+@njit(**OPTIONS)
+def _sought(found: Numbered, places: Places, rows: Rows, seen: Places, out: Ints) -> None:
+    for place in range(rows.size):
+        begin = found.begins[rows[place]]
+        for at in range(begin, begin + found.counts[rows[place]]):
+            which = places[found.numbers[at]]
+            if which:
+                out[0, place] += 1
+                out[1, place] += seen[which] <= place
+                seen[which] = place + 1
+
+
+def trait_signals(found: Numbered, lengths: Places, traits: Bytes, rows: Rows) -> TraitSignals:
+    """Count the words of the texts numbered ``rows`` by their traits.
+
+    Args:
+        found: the words by number, ``begins`` and ``counts`` by text.
+        lengths: of each different word.
+        traits: bits of each different word.
+        rows: numbers of texts.
+
+    Examples:
+        >>> found = Numbered(np.array([0, 1, 1], np.int32), np.array([0]), np.array([3]))
+        >>> signals = trait_signals(found, np.array([5, 2], np.int32), np.array([1, 2], np.uint8), np.array([0]))
+        >>> signals.total.tolist(), signals.characters.tolist(), signals.median.tolist(), signals.having[:, 1].tolist()
+        ([3], [9], [2.0], [2])
+    """
+    out = np.zeros((3 + 2 * _BITS, len(rows)), np.int64)
+    _traits(found, frozen(lengths, np.int32), frozen(traits, np.uint8), frozen(rows, np.int64), out)
+    return TraitSignals(out[0], out[1], out[2] / 2, out[3 : 3 + _BITS].T, out[3 + _BITS :].T)
+
+
+class SoughtSignals(NamedTuple):
+    """How many of the words of each text are among those sought: ``total`` of them, and ``different`` ones."""
+
+    total: npt.NDArray[np.int64]
+    different: npt.NDArray[np.int64]
+
+
+def sought_signals(found: Numbered, places: Places, rows: Rows) -> SoughtSignals:
+    """Count the words of the texts numbered ``rows`` that are sought.
+
+    Args:
+        found: the words by number, ``begins`` and ``counts`` by text.
+        places: for each different word a number from 1 on if it is sought, else 0; equal words have equal numbers.
+        rows: numbers of texts.
+
+    Examples:
+        >>> found = Numbered(np.array([0, 1, 1], np.int32), np.array([0]), np.array([3]))
+        >>> [int(count[0]) for count in sought_signals(found, np.array([0, 1], np.int32), np.array([0]))]
+        [2, 1]
+    """
+    out = np.zeros((2, len(rows)), np.int64)
+    seen = np.zeros(int(places.max(initial=0)) + 1, np.int32)
+    _sought(found, frozen(places, np.int32), frozen(rows, np.int64), seen, out)
+    return SoughtSignals(*out)

@@ -1,0 +1,81 @@
+"""What is known of words from their bytes: lengths, kinds of characters, and hashes that can be joined."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dcurate.kernels.layout import OPTIONS, Bytes, Offsets, Places, Words, frozen
+
+_BASE = np.uint64(0x9E3779B97F4A7C15)
+_SPREAD, _SHIFT = np.uint64(0xD6E8FEB86659FD93), np.uint64(0x632BE59BD9B4E019)
+
+
+class Kinds(NamedTuple):
+    """What an ASCII character, by its code, says of its word, as bits.
+
+    ``some`` holds what a word has that has one of them, ``every`` what it has that has no others, ``alone`` what it has
+    that is nothing else.
+    """
+
+    some: Bytes
+    every: Bytes
+    alone: Bytes
+
+
+class WordFacts(NamedTuple):
+    """Of each word its characters, its bits, its hash and its power; bits are 0 beyond ASCII.
+
+    The power is the number that the hash of what stands before the word is multiplied with: the hash of two words
+    joined is that of the first times the power of the second, plus that of the second.
+    """
+
+    characters: npt.NDArray[np.int32]
+    bits: npt.NDArray[np.uint8]
+    hashes: npt.NDArray[np.uint64]
+    powers: npt.NDArray[np.uint64]
+
+
+@njit(**OPTIONS)
+def _facts(
+    offsets: Offsets, data: Bytes, kinds: Kinds, sizes: tuple[Places, Bytes], joins: tuple[Words, Words]
+) -> None:
+    for place in range(offsets.size - 1):
+        start, stop = offsets[place], offsets[place + 1]
+        value, power = np.uint64(0), np.uint64(1)
+        some, every, length, seen = np.uint8(0), np.uint8(0xFF), 0, np.uint8(0)
+        for at in range(start, stop):
+            byte = data[at]
+            value = value * _BASE + (np.uint64(byte) + _SHIFT) * _SPREAD
+            power = power * _BASE
+            length += (byte & 0xC0) != 0x80
+            seen |= byte
+            some |= kinds.some[byte & 0x7F]
+            every &= kinds.every[byte & 0x7F]
+        joins[0][place], joins[1][place] = value, power
+        sizes[0][place] = length
+        if start < stop and seen < 0x80:
+            sizes[1][place] = some | every | (kinds.alone[data[start]] if stop - start == 1 else np.uint8(0))
+
+
+def word_facts(offsets: Offsets, data: Bytes, kinds: Kinds) -> WordFacts:
+    """What is known of words, text by text in the Arrow layout.
+
+    Examples:
+        >>> nothing = np.zeros(128, np.uint8)
+        >>> facts = word_facts(np.array([0, 2, 3, 6]), np.frombuffer(b"abcabc", np.uint8), Kinds(*3 * [nothing]))
+        >>> facts.characters.tolist()
+        [2, 1, 3]
+        >>> (facts.hashes[:1] * facts.powers[1:2] + facts.hashes[1:2] == facts.hashes[2:]).tolist()
+        [True]
+    """
+    count = len(offsets) - 1
+    found = WordFacts(
+        np.zeros(count, np.int32), np.zeros(count, np.uint8), np.zeros(count, np.uint64), np.zeros(count, np.uint64)
+    )
+    tables = Kinds(*(frozen(table, np.uint8) for table in kinds))
+    _facts(frozen(offsets, np.int64), frozen(data, np.uint8), tables, found[:2], found[2:])
+    return found

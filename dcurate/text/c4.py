@@ -1,0 +1,87 @@
+"""C4's rules: lines that are taken out, and what is then asked of the text (Raffel et al., 2020)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
+from dcurate.frames.columns import with_column
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.text import from_text, text_column
+from dcurate.kernels.cleaning import Cleaned, LineRules, Spoken, clean_lines, sentence_signals
+from dcurate.kernels.layout import Bytes, Offsets, Rows
+from dcurate.text.lexicon import TRAITS, words_of
+from dcurate.text.signals import text_as_column
+
+
+class C4Signals(NamedTuple):
+    """For each text why it goes (`dcurate.kernels.cleaning.STAYS` if it stays), and the sentences left in it."""
+
+    outcome: npt.NDArray[np.int64]
+    sentences: npt.NDArray[np.int64]
+
+
+def c4_signals(offsets: Offsets, data: Bytes, rows: Rows, rules: LineRules) -> C4Signals:
+    """What is left of the texts numbered ``rows`` when lines are taken out.
+
+    Sentences are what spaCy's sentencizer finds in each line; the original's, NLTK's Punkt, needs a model.
+    """
+    left = clean_lines(offsets, data, rows, rules)
+    found = words_of(left.offsets, left.data, np.arange(len(rows), dtype=np.int64), "english").words
+    bits = 1 << TRAITS.index("ending"), 1 << TRAITS.index("punctual")
+    breaks = sentence_signals(left.offsets, left.data, Spoken(*found.runs, found.known.traits, *bits))
+    return C4Signals(left.outcome, left.lines + breaks)
+
+
+@dataclass
+class C4Lines(ProcessingStage[DocumentBatch, DocumentBatch]):
+    r"""Takes out the lines that C4 takes out: of few words, without an end mark, about cookies or scripts.
+
+    Lines are stripped of whitespace, and of citations such as ``[1]``. Drop first the documents that C4 drops whole
+    (`dcurate.text.presets.c4`): their text is left empty. A null stays null.
+
+    Args:
+        rules: which lines go.
+        text_field: the column that is changed.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> batch = DocumentBatch(data=pa.table({"text": ["Menu\nThis is a line of some words.\nA short one."]}))
+        >>> C4Lines().process(batch).to_arrow()["text"].to_pylist()
+        ['This is a line of some words.']
+    """
+
+    rules: LineRules = field(default_factory=LineRules)
+    text_field: str = "text"
+    name: str = "c4_lines"
+
+    def inputs(self) -> Spec:
+        return ["data"], [self.text_field]
+
+    def outputs(self) -> Spec:
+        return ["data"], [self.text_field]
+
+    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
+        clean_lines(*text_as_column("One line."), np.zeros(1, np.int64), self.rules)
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        table = task.to_arrow()
+        column = text_column(table, self.text_field)
+        left = clean_lines(*column, np.arange(len(column), dtype=np.int64), self.rules)
+        return task.with_data(with_column(table, self.text_field, from_text(*_stripped(left))))
+
+
+def _stripped(left: Cleaned) -> tuple[Offsets, Bytes]:
+    """The texts without whitespace at their ends, which few have."""
+    if not left.ragged.any():
+        return left.offsets, left.data
+    texts = [left.data[begin:end].tobytes() for begin, end in zip(left.offsets, left.offsets[1:], strict=False)]
+    for place in np.flatnonzero(left.ragged):
+        texts[place] = texts[place].decode(errors="surrogatepass").strip().encode(errors="surrogatepass")
+    offsets = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum([len(text) for text in texts], out=offsets[1:])
+    return offsets, np.frombuffer(b"".join(texts), np.uint8)

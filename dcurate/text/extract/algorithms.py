@@ -1,0 +1,272 @@
+"""What takes the text out of a page: jusText, Resiliparse and Trafilatura, each as its library has it."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import logging
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from dcurate.errors import PipelineError, listed, nearest
+from dcurate.text.extract.neighbours import judge_by_neighbours
+from dcurate.text.extract.nesting import nested_deeper
+from dcurate.text.optional import needed
+
+_EXTRA = "html"
+_DEEPEST = 4000
+_BEGINNING = 50
+_BLOCK = re.compile(r"<(?:article|body|div|h1|main|p|section|table)\b", re.IGNORECASE)
+
+
+class HTMLExtractorAlgorithm(ABC):
+    """Takes the main text out of a page. Subclass it for one of your own.
+
+    Examples:
+        >>> class Everything(HTMLExtractorAlgorithm):
+        ...     def extract_text(self, html, stop_words, language):
+        ...         return [html]
+        >>> Everything().extract_text("<p>hi</p>", frozenset(), "ENGLISH")
+        ['<p>hi</p>']
+    """
+
+    NON_SPACED_LANGUAGES: ClassVar[frozenset[str]] = frozenset(["THAI", "CHINESE", "JAPANESE", "KOREAN"])
+
+    def load(self) -> None:  # noqa: B027 - one that needs no library need not say so
+        """Load the library; called before the first page, in the process that reads it.
+
+        Raises:
+            ResourceError: it is not installed.
+        """
+
+    @property
+    def uses_stop_words(self) -> bool:
+        """Whether stop words are to be loaded."""
+        return True
+
+    @abstractmethod
+    def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
+        """The paragraphs of a page's text, or None or nothing if it has none.
+
+        Args:
+            html: the page.
+            stop_words: words of the page's language that any text has, in lower case.
+            language: English name of the page's language in capitals, such as ``"ENGLISH"``.
+        """
+
+
+@dataclass
+class JusTextExtractor(HTMLExtractorAlgorithm):
+    """jusText: paragraphs judged by their length, stop words and links, and by their neighbours.
+
+    The defaults are NeMo Curator's; by its name, ``"justext"``, it has those of the public benchmark.
+
+    Args:
+        length_low: shorter paragraphs are short, and take after their neighbours.
+        length_high: longer ones are long, and good if stop words are many.
+        stopwords_low: the least share of stop words of a paragraph that may be good.
+        stopwords_high: the least share of one that is good.
+        max_link_density: a larger share of characters in links is boilerplate.
+        max_heading_distance: a heading is kept if text follows within so many characters.
+        no_headings: do not treat headings apart.
+        is_boilerplate: whether what is judged boilerplate is left out; None: but for languages written without spaces.
+
+    Without stop words (a language that has no list) a paragraph's length and links alone decide.
+    """
+
+    length_low: int = 70
+    length_high: int = 200
+    stopwords_low: float = 0.30
+    stopwords_high: float = 0.32
+    max_link_density: float = 0.2
+    max_heading_distance: int = 200
+    no_headings: bool = False
+    is_boilerplate: bool | None = None
+
+    def load(self) -> None:
+        self._core = needed("justext.core", type(self).__name__, _EXTRA)
+
+    def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
+        core = self._core
+        paragraphs = core.ParagraphMaker.make_paragraphs(core.preprocessor(core.html_to_dom(html)))
+        core.classify_paragraphs(
+            paragraphs,
+            stop_words,
+            self.length_low,
+            self.length_high,
+            self.stopwords_low if stop_words else 0.0,
+            self.stopwords_high if stop_words else 0.0,
+            self.max_link_density,
+            self.no_headings,
+        )
+        judge_by_neighbours(paragraphs, self.max_heading_distance)
+        without = language not in self.NON_SPACED_LANGUAGES if self.is_boilerplate is None else self.is_boilerplate
+        return [paragraph.text for paragraph in paragraphs if not (without and paragraph.is_boilerplate)]
+
+
+@dataclass
+class ResiliparseExtractor(HTMLExtractorAlgorithm):
+    """Resiliparse: all visible text, or that of the main content by simple rules; ten times as fast as the others.
+
+    The defaults are NeMo Curator's; by its name, ``"resiliparse"``, it has no stop word rule.
+
+    Args:
+        required_stopword_density: paragraphs with a smaller share of stop words are left out. The rule is NeMo
+            Curator's; 0 keeps the text as the library gives it.
+        main_content: leave out navigation, comments and the like.
+        alt_texts: keep texts that stand for pictures.
+    """
+
+    required_stopword_density: float = 0.32
+    main_content: bool = True
+    alt_texts: bool = False
+
+    def load(self) -> None:
+        self._extract = needed("resiliparse.extract.html2text", type(self).__name__, _EXTRA).extract_plain_text
+
+    def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
+        if self.main_content and nested_deeper(html, _DEEPEST):
+            raise ValueError(f"elements are nested more than {_DEEPEST} deep, which would take forever")
+        text = self._extract(html, main_content=self.main_content, alt_texts=self.alt_texts)
+        return _dense(text, self.required_stopword_density, stop_words, language)
+
+    @property
+    def uses_stop_words(self) -> bool:
+        return self.required_stopword_density > 0
+
+
+@dataclass(init=False)
+class TrafilaturaExtractor(HTMLExtractorAlgorithm):
+    """Trafilatura: the main text by rules on the page's structure, with other methods where these find little.
+
+    The defaults are NeMo Curator's; by its name, ``"trafilatura"``, it is twice as fast and finds more.
+
+    Args:
+        required_stopword_density: paragraphs with a smaller share of stop words are left out. The rule is NeMo
+            Curator's; 0 keeps the text as the library gives it.
+        min_extracted_size: with fewer characters the other methods are tried.
+        min_extracted_comm_size: the same for comments.
+        min_output_size: fewer characters are no text.
+        min_output_comm_size: the same for comments.
+        max_tree_size: pages of more elements are left out.
+        min_duplcheck_size: characters from which paragraphs that come again are left out, with ``deduplicate``.
+        max_repetitions: so often may they come.
+        extract_kwargs: for `trafilatura.extract`, such as ``include_comments=False``. ``deduplicate`` is True unless
+            given. It remembers paragraphs across pages, so with it a text depends on the pages before it.
+    """
+
+    required_stopword_density: float
+    sizes: Mapping[str, int | None]
+    extract_kwargs: Mapping[str, Any]
+
+    def __init__(  # noqa: PLR0917 - the arguments of NeMo Curator's
+        self,
+        required_stopword_density: float = 0.32,
+        min_extracted_size: int = 250,
+        min_extracted_comm_size: int = 1,
+        min_output_size: int = 1,
+        min_output_comm_size: int = 1,
+        max_tree_size: int | None = None,
+        min_duplcheck_size: int = 100,
+        max_repetitions: int = 2,
+        **extract_kwargs: Any,
+    ) -> None:
+        self.required_stopword_density = required_stopword_density
+        self.sizes = {
+            "min_extracted_size": min_extracted_size,
+            "min_extracted_comm_size": min_extracted_comm_size,
+            "min_output_size": min_output_size,
+            "min_output_comm_size": min_output_comm_size,
+            "max_tree_size": max_tree_size,
+            "min_duplcheck_size": min_duplcheck_size,
+            "max_repetitions": max_repetitions,
+        }
+        self.extract_kwargs = {"deduplicate": True, **extract_kwargs}
+
+    def load(self) -> None:
+        self._extract = needed("trafilatura", type(self).__name__, _EXTRA).extract
+        logging.getLogger("trafilatura").setLevel(
+            logging.CRITICAL
+        )  # pages without text are counted, not told one by one
+        unknown = [name for name in self.extract_kwargs if name not in inspect.signature(self._extract).parameters]
+        if unknown:
+            raise PipelineError(f"{type(self).__name__}: trafilatura.extract takes no {listed(unknown)}")
+        self._settings = copy.deepcopy(needed("trafilatura.settings", type(self).__name__, _EXTRA).DEFAULT_CONFIG)
+        for name, size in self.sizes.items():
+            self._settings["DEFAULT"][name.upper()] = "" if size is None else str(size)
+
+    @property
+    def uses_stop_words(self) -> bool:
+        return self.required_stopword_density > 0
+
+    def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
+        if "html" not in html[:_BEGINNING].lower() and _BLOCK.search(html):
+            html = f"<html>{html}</html>"  # without it, what has a single element is refused as no HTML
+        text = self._extract(html, config=self._settings, **self.extract_kwargs) or ""
+        return _dense(text, self.required_stopword_density, stop_words, language)
+
+
+#: Extractors by name, with the settings that score best on the article extraction benchmark (docs/howto/web-pages.md).
+_NAMED: Mapping[str, tuple[type[HTMLExtractorAlgorithm], Mapping[str, Any]]] = {
+    "trafilatura": (
+        TrafilaturaExtractor,
+        {
+            "required_stopword_density": 0.0,
+            "deduplicate": False,
+            "include_comments": False,
+            "fast": True,
+            "favor_recall": True,
+        },
+    ),
+    "resiliparse": (ResiliparseExtractor, {"required_stopword_density": 0.0}),
+    "justext": (
+        JusTextExtractor,
+        {"length_low": 50, "length_high": 200, "stopwords_low": 0.1, "stopwords_high": 0.2, "no_headings": True},
+    ),
+}
+
+
+def extractor(
+    algorithm: str | HTMLExtractorAlgorithm, settings: Mapping[str, Any] | None = None
+) -> HTMLExtractorAlgorithm:
+    """The extractor that is meant: by name, with settings changed, or itself.
+
+    Examples:
+        >>> extractor("resiliparse", {"alt_texts": True})
+        ResiliparseExtractor(required_stopword_density=0.0, main_content=True, alt_texts=True)
+
+    Raises:
+        PipelineError: a name or setting that there is not.
+    """
+    if isinstance(algorithm, HTMLExtractorAlgorithm):
+        if settings:
+            raise PipelineError(
+                f"algorithm_kwargs {listed(settings)} go with a name; give them to the extractor itself"
+            )
+        return algorithm
+    if algorithm not in _NAMED:
+        raise PipelineError(f"algorithm={algorithm!r} is no extractor{nearest(str(algorithm), _NAMED)}")
+    kind, best = _NAMED[algorithm]
+    try:
+        return kind(**{**best, **(settings or {})})
+    except TypeError as error:
+        raise PipelineError(f"algorithm={algorithm!r}: {error}; see {kind.__name__}") from error
+
+
+def _dense(text: str, density: float, stop_words: frozenset[str], language: str) -> list[str]:
+    r"""The paragraphs of a text (its lines) with a share of stop words, all where that cannot be told.
+
+    Examples:
+        >>> _dense("of the people\nHome News Sport", 0.3, frozenset({"of", "the"}), "ENGLISH")
+        ['of the people']
+    """
+    if density <= 0:
+        return [text] if text.strip() else []
+    paragraphs = [paragraph for paragraph in text.split("\n") if paragraph]
+    if language in HTMLExtractorAlgorithm.NON_SPACED_LANGUAGES or not stop_words:
+        return paragraphs
+    split = ((paragraph, paragraph.split()) for paragraph in paragraphs)
+    return [text for text, words in split if words and sum(map(stop_words.__contains__, words)) / len(words) >= density]

@@ -1,0 +1,126 @@
+"""Bytes of a page to text: by its byte order mark, its content, what server and page declare, or a guess."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+
+from dcurate.text.optional import needed
+
+_META = re.compile(rb"<meta[^>]{0,400}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE)
+_XML = re.compile(rb"\A\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE)
+_XML_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
+_HEAD = 2**13
+_SAMPLE = 2**17
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+
+#: Encodings whose bytes are all ASCII: that a page is valid UTF-8 says nothing against them.
+_WITH_ESCAPES = ("iso2022_jp", "iso2022_kr", "hz")
+
+#: What browsers take a declaration for: the larger encoding that is meant by it (https://encoding.spec.whatwg.org).
+_MEANT = {
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "tis-620": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "big5": "big5hkscs",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "ksc5601": "cp949",
+    "utf-16": "utf-16-le",
+}
+#: What Python calls an encoding too, but no page means.
+_OF_PYTHON = ("charmap", "idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")
+_ALIASES = {
+    "x-sjis": "cp932",
+    "x-gbk": "gb18030",
+    "windows-874": "cp874",
+    "ks_c_5601-1987": "cp949",
+    "x-euc-jp": "euc_jp",
+}
+
+
+def decoded(page: bytes, declared: str | None = None) -> str:
+    """The text of a page.
+
+    A byte order mark decides. Else the page is UTF-8 if it is valid UTF-8, whatever is declared: other encodings are
+    hardly ever. Else it is the first that fits of what the server declares, what the page declares, and what its
+    bytes look like; where none fits, that of them with the fewest bytes that mean nothing, which become U+FFFD. NULs
+    and an XML declaration, which says how bytes are encoded, are left out.
+
+    Args:
+        page: its bytes.
+        declared: the charset that the server declares.
+
+    Raises:
+        ResourceError: the page declares nothing that fits, and the package that guesses is not installed.
+
+    Examples:
+        >>> decoded("<p>naïve</p>".encode("cp1252"), "ISO-8859-1")
+        '<p>naïve</p>'
+        >>> decoded("<p>naïve</p>".encode(), "ISO-8859-1")
+        '<p>naïve</p>'
+    """
+    for mark, encoding in _MARKS:
+        if page.startswith(mark):
+            return markup(page[len(mark) :].decode(encoding, "replace"))
+    head = page[:_HEAD]
+    known = [_codec(name) for name in (declared, _found(_META, head), _found(_XML, head)) if name]
+    if not any(encoding in _WITH_ESCAPES for encoding in known):
+        try:
+            return markup(page.decode())
+        except UnicodeDecodeError:
+            pass
+    best: tuple[int, str] | None = None
+    for encoding in _candidates(page, known):
+        try:
+            return markup(page.decode(encoding))
+        except UnicodeDecodeError:
+            text = page.decode(encoding, "replace")
+            strange = text.count("\ufffd")
+            best = min(best or (strange, text), (strange, text), key=lambda each: each[0])
+    return markup(best[1] if best else page.decode(errors="replace"))
+
+
+def _candidates(page: bytes, known: list[str | None]) -> Iterator[str]:
+    yield from dict.fromkeys(encoding for encoding in known if encoding)
+    guess = needed("resiliparse.parse.encoding", "guessing the encoding of a page", "html").detect_encoding
+    guessed = _codec(str(guess(page, max_len=_SAMPLE)))
+    if guessed:
+        yield guessed
+    yield "cp1252"
+
+
+def _found(pattern: re.Pattern[bytes], head: bytes) -> str | None:
+    match = pattern.search(head)
+    return match[1].decode("ascii") if match else None
+
+
+def _codec(name: str) -> str | None:
+    """The encoding of text that a declaration means; None if there is none of that name.
+
+    Examples:
+        >>> _codec("Latin1"), _codec("GB2312"), _codec("klingon"), _codec("rot13")
+        ('cp1252', 'gb18030', None, None)
+    """
+    name = name.strip().lower()
+    try:
+        found = codecs.lookup(_ALIASES.get(name, name)).name
+        if found in _OF_PYTHON:
+            return None
+        b"?".decode(found, "replace")  # refused by what makes bytes of bytes
+    except (LookupError, ValueError):
+        return None
+    return _MEANT.get(found, found)
+
+
+def markup(page: str) -> str:
+    """The text of a page without NULs, byte order mark and XML declaration, on which parsers stumble."""
+    page = page.removeprefix("\ufeff")
+    if "\0" in page:
+        page = page.replace("\0", "")
+    return _XML_DECLARATION.sub("", page, count=1)

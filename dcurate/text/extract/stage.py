@@ -1,0 +1,174 @@
+"""The stage that takes the text out of pages."""
+
+from __future__ import annotations
+
+import copy
+import html
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcurate.core.batch import Rejection
+from dcurate.core.spec import StageSpec
+from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
+from dcurate.errors import DcurateError, PipelineError
+from dcurate.frames.columns import rows_at, values, with_column, with_text
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.text import encodable
+from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, extractor
+from dcurate.text.extract.charset import decoded, markup
+from dcurate.text.extract.stop_words import ENGLISH, StopLists, StopWords
+
+_TITLE = re.compile(r"<title\b[^>]{0,1000}>", re.IGNORECASE)
+_END_OF_TITLE = re.compile(r"</title", re.IGNORECASE)
+_HEAD = 2**17
+
+_NO_STOP_WORDS = StopWords(frozenset(), ENGLISH)
+
+#: Why a page is dropped, and why it goes to quarantine.
+EMPTY = "no text"
+FAILED = "page cannot be extracted"
+
+
+class Extracted(NamedTuple):
+    """What was taken out of a page.
+
+    Args:
+        text: its main text; empty if it has none.
+        title: that of the page, empty if it has none.
+        error: why the text could not be taken out; empty if it could.
+    """
+
+    text: str = ""
+    title: str = ""
+    error: str = ""
+
+
+@dataclass
+class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Takes the main text out of pages.
+
+    A page without text is dropped as rejected (``"no text"``). A page on which the library fails, or that is too
+    large, goes to quarantine with its row, its address among it, and what was wrong; the others go on. A page that ends
+    the process (a crash in native code) is found by the engine and goes to quarantine too; ``with_(timeout_s=...)``
+    does the same for one that takes forever.
+
+    Args:
+        algorithm: ``"trafilatura"``, ``"resiliparse"``, ``"justext"``, or an extractor. A name stands for the settings
+            that score best on the public benchmark; the classes have NeMo Curator's.
+        algorithm_kwargs: other settings for the extractor that is named.
+        stop_lists: stop words by the English name of their language in capitals, instead of jusText's.
+        html_field: the column with the pages, as bytes or text.
+        text_field: the column for the text.
+        title_field: the column for the page's title; None for none.
+        charset_field: the column with the charset that the server declared; used if it is there.
+        language_field: a column with the page's language (ISO 639 code or English name), for extractors that use stop
+            words; English without it.
+        keep_html: whether the pages are kept beside their text.
+        largest_page: pages of more bytes (or characters) go to quarantine.
+
+    Raises:
+        PipelineError: a name or setting that there is not.
+
+    Examples:
+        >>> import pandas as pd
+        >>> page = b"<title>A day</title><nav>Home News</nav><article><p>It was a bright cold day.</p></article>"
+        >>> stage = HtmlExtractor("resiliparse")
+        >>> stage.setup()
+        >>> stage.process(DocumentBatch(data=pd.DataFrame({"content": [page]}))).to_pandas().to_dict("records")
+        [{'text': 'It was a bright cold day.', 'title': 'A day'}]
+    """
+
+    algorithm: str | HTMLExtractorAlgorithm = "trafilatura"
+    algorithm_kwargs: dict[str, Any] | None = None
+    stop_lists: Mapping[str, frozenset[str]] | None = None
+    html_field: str = "content"
+    text_field: str = "text"
+    title_field: str | None = "title"
+    charset_field: str = "charset"
+    language_field: str | None = None
+    keep_html: bool = False
+    largest_page: int = 20_000_000
+    name: str = "html_extractor"
+
+    spec = StageSpec(ignore_failures=True)
+
+    def __post_init__(self) -> None:
+        extractor(self.algorithm, self.algorithm_kwargs)
+        if self.largest_page < 1:
+            raise PipelineError(f"{self.name}: largest_page={self.largest_page!r} must be at least 1")
+
+    def inputs(self) -> Spec:
+        return ["data"], [self.html_field, *([self.language_field] if self.language_field else [])]
+
+    def outputs(self) -> Spec:
+        return ["data"], [self.text_field, *([self.title_field] if self.title_field else [])]
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        self._extractor = copy.deepcopy(extractor(self.algorithm, self.algorithm_kwargs))
+        self._extractor.load()
+        self._stop_lists = StopLists(self.stop_lists)
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        table = task.to_arrow()
+        pages = values(table, self.html_field)
+        charsets = self._optional(table, self.charset_field)
+        languages = self._optional(table, self.language_field)
+        found = [self.extract(*page) for page in zip(pages, charsets, languages, strict=True)]
+        rows = with_text(table, self.text_field, [each.text for each in found])
+        if self.title_field:
+            rows = with_text(rows, self.title_field, [each.title or None for each in found])
+        if not self.keep_html and self.html_field not in (self.text_field, self.title_field):
+            rows = rows.drop_columns([self.html_field])
+        rows = rows_at(rows, np.flatnonzero([bool(each.text) for each in found]))
+        return replace(task, data=rows, rejections=tuple(self._rejections(table, found)))
+
+    def extract(self, page: bytes | str | None, charset: str | None = None, language: str | None = None) -> Extracted:
+        """What is taken out of one page; never raises for what the page holds.
+
+        Raises:
+            ResourceError: a library is missing.
+        """
+        if page is None:
+            return Extracted()
+        if len(page) > self.largest_page:
+            return Extracted(error=f"the page has {len(page)} bytes, more than largest_page={self.largest_page}")
+        try:
+            source = markup(page) if isinstance(page, str) else decoded(page, charset)
+            if not source.strip():
+                return Extracted()
+            words = self._stop_lists.of(language) if self._extractor.uses_stop_words else _NO_STOP_WORDS
+            paragraphs = self._extractor.extract_text(source, *words)
+        except DcurateError:
+            raise
+        except Exception as error:  # what libraries raise on pages that nobody thought of is not told anywhere
+            return Extracted(error=f"{type(error).__name__}: {error}"[:500])
+        return Extracted(encodable("\n\n".join(paragraphs or ()).strip()), encodable(_title(source)))
+
+    def _optional(self, table: Any, name: str | None) -> list[Any]:
+        return values(table, name) if name and name in table.column_names else [None] * table.num_rows
+
+    def _rejections(self, table: Any, found: Sequence[Extracted]) -> Iterator[Rejection]:
+        empty = np.flatnonzero([not each.text and not each.error for each in found])
+        if len(empty):
+            rows = rows_at(table, empty)
+            yield Rejection(self.name, EMPTY, rows.num_rows, rows.nbytes, rows)
+        failed = np.flatnonzero([bool(each.error) for each in found])
+        if len(failed):
+            rows = with_column(rows_at(table, failed), "error", [each.error for each in found if each.error])
+            yield Rejection(self.name, FAILED, rows.num_rows, rows.nbytes, rows, fault=True)
+
+
+def _title(page: str) -> str:
+    r"""What the page is called, on one line; empty if it does not say so near its head.
+
+    Examples:
+        >>> _title("<head><TITLE>Fish &amp;\n chips</TITLE>")
+        'Fish & chips'
+    """
+    begin = _TITLE.search(page, 0, _HEAD)
+    end = begin and _END_OF_TITLE.search(page, begin.end(), _HEAD)
+    return " ".join(html.unescape(page[begin.end() : end.start()]).split()) if begin and end else ""

@@ -1,0 +1,123 @@
+"""Filters for what C4's rules leave of a text (Raffel et al., 2020); `dcurate.text.presets.c4` puts them together.
+
+They look at the text as `dcurate.text.c4.C4Lines` would leave it, and do not change it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dcurate.kernels.cleaning import CURLY, FILLER, LineRules
+from dcurate.text.c4 import c4_signals
+from dcurate.text.filter import Mask, Scores, SignalFilter
+from dcurate.text.measures import MeasureFilter
+from dcurate.text.signals import Needs, Signals
+
+
+@dataclass(frozen=True)
+class C4LoremIpsumFilter(MeasureFilter):
+    """Drops texts with "lorem ipsum" in a line that would stay, in any case: they score 1.
+
+    Examples:
+        >>> C4LoremIpsumFilter().score_document("Lorem ipsum dolor sit amet.")
+        1
+    """
+
+    rules: LineRules = field(default_factory=LineRules)
+    _name = "c4_lorem_ipsum"
+
+    def score(self, signals: Signals) -> Scores:
+        return np.equal(signals.of(c4_signals, self.rules).outcome, FILLER).astype(np.int64)
+
+    def keep(self, scores: Scores) -> Mask:
+        return np.equal(scores, 0)
+
+
+@dataclass(frozen=True)
+class C4CurlyBracketFilter(MeasureFilter):
+    """Drops texts with ``{`` in a line that would stay: they score 1.
+
+    Examples:
+        >>> C4CurlyBracketFilter().score_document("What is { doing in here?")
+        1
+    """
+
+    rules: LineRules = field(default_factory=LineRules)
+    _name = "c4_curly_bracket"
+
+    def score(self, signals: Signals) -> Scores:
+        return np.equal(signals.of(c4_signals, self.rules).outcome, CURLY).astype(np.int64)
+
+    def keep(self, scores: Scores) -> Mask:
+        return np.equal(scores, 0)
+
+
+@dataclass(frozen=True)
+class C4SentencesFilter(MeasureFilter):
+    """Drops texts of too few sentences in the lines that would stay.
+
+    Examples:
+        >>> C4SentencesFilter().score_document("It is a line of words. And here is one more.")
+        2
+    """
+
+    min_sentences: int = 3
+    rules: LineRules = field(default_factory=LineRules)
+    _name = "c4_sentences"
+
+    def score(self, signals: Signals) -> Scores:
+        return signals.of(c4_signals, self.rules).sentences
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores >= self.min_sentences
+
+
+@dataclass(frozen=True)
+class C4LengthFilter(SignalFilter):
+    """Drops texts that are too long.
+
+    Examples:
+        >>> C4LengthFilter().score_document("four")
+        4
+    """
+
+    max_characters: int = 190000
+    _name = "c4_length"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs.of("characters")
+
+    def score(self, signals: Signals) -> Scores:
+        return signals.characters.total
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_characters
+
+
+@dataclass(frozen=True)
+class C4ParagraphsFilter(MeasureFilter):
+    r"""Drops texts of which too few lines are long; the score is the length of the third longest (mC4).
+
+    Args:
+        min_paragraphs: how many lines are to be long.
+        min_length: characters of a long line.
+
+    Examples:
+        >>> C4ParagraphsFilter().score_document("one\nthree\nfive\nseven")
+        4
+    """
+
+    min_paragraphs: int = 3
+    min_length: int = 200
+    _name = "c4_paragraphs"
+
+    def score(self, signals: Signals) -> Scores:
+        longest = (heapq.nlargest(self.min_paragraphs, map(len, text.split("\n"))) for text in signals.texts())
+        return np.array([found[-1] if len(found) == self.min_paragraphs else 0 for found in longest], np.int64)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores >= self.min_length

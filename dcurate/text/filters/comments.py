@@ -1,0 +1,127 @@
+"""Filters for source code that look at how much of it is comments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dcurate.errors import PipelineError, nearest
+from dcurate.kernels.comments import GO, JAVASCRIPT, MARKUP, RUBY, SHELL, C, comment_signals
+from dcurate.kernels.source import source_signals
+from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
+from dcurate.text.python_source import comments_of, documentation_length
+from dcurate.text.signals import Needs, Signals
+
+#: What a text scores whose comments cannot be told from the rest.
+_HOPELESS = 9999.0
+_PYTHON = -1
+
+#: The languages by MIME type. Two of them NeMo Curator documents and does not know: text/javascript and text/x-csharp.
+_FAMILIES = {
+    "application/javascript": JAVASCRIPT,
+    "text/html": MARKUP,
+    "text/javascript": JAVASCRIPT,
+    "text/x-c": C,
+    "text/x-c++": C,
+    "text/x-csharp": C,
+    "text/x-go": GO,
+    "text/x-java": C,
+    "text/x-java-source": C,
+    "text/x-javascript": JAVASCRIPT,
+    "text/x-python": _PYTHON,
+    "text/x-ruby": RUBY,
+    "text/x-script.python": _PYTHON,
+    "text/x-shellscript": SHELL,
+    "text/xml": MARKUP,
+}
+
+
+@dataclass(frozen=True)
+class PythonCommentToCodeFilter(SignalFilter):
+    """Drops Python of which too little or too much is comments and docstrings.
+
+    Comments count with their ``#``, docstrings without quotation marks and indentation; those of asynchronous functions
+    do not count. What this Python cannot parse scores 0.0, and so does an empty text.
+
+    Examples:
+        >>> PythonCommentToCodeFilter().score_document("x = 1  # one")
+        0.4166666666666667
+    """
+
+    min_comment_to_code_ratio: float = 0.01
+    max_comment_to_code_ratio: float = 0.85
+    _name = "python_comment_ratio"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
+    def score(self, signals: Signals) -> Scores:
+        return _shares((documentation_length(source) for source in signals.texts()), signals)
+
+    def keep(self, scores: Scores) -> Mask:
+        return (scores >= self.min_comment_to_code_ratio) & (scores <= self.max_comment_to_code_ratio)
+
+
+@dataclass(frozen=True)
+class GeneralCommentToCodeFilter(SignalFilter):
+    """Drops source code of which too little or too much is comments, without what marks them.
+
+    Args:
+        language: a MIME type: ``text/x-c``, ``text/x-c++``, ``text/x-csharp``, ``text/x-go``, ``text/x-java``,
+            ``text/x-java-source``, ``text/javascript``, ``text/x-javascript``, ``application/javascript``,
+            ``text/x-python``, ``text/x-script.python``, ``text/x-ruby``, ``text/x-shellscript``, ``text/html`` or
+            ``text/xml``.
+        min_comment_to_code_ratio: the least score.
+        max_comment_to_code_ratio: the greatest score.
+
+    Comments are joined by one space. A text with a comment that never ends scores 9999.0, as does Python that cannot be
+    split into tokens; an empty text scores 0.0. The rules are those of the package comment_parser, which does not know
+    every kind of string of a language.
+
+    Raises:
+        PipelineError: another language.
+
+    Examples:
+        >>> GeneralCommentToCodeFilter("text/x-c").score_document("int i; // one")
+        0.3076923076923077
+    """
+
+    language: str
+    min_comment_to_code_ratio: float = 0.01
+    max_comment_to_code_ratio: float = 0.85
+    _name = "comment_ratio"
+
+    def __post_init__(self) -> None:
+        if self.language not in _FAMILIES:
+            raise PipelineError(
+                f"{self.name}: language={self.language!r} has no known comments{nearest(self.language, _FAMILIES)}"
+            )
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
+    def score(self, signals: Signals) -> Scores:
+        family = _FAMILIES[self.language]
+        if family == _PYTHON:
+            return _shares((_joined_length(comments_of(source)) for source in signals.texts()), signals)
+        found = signals.of(comment_signals, family)
+        joined = found.characters + np.maximum(found.total - 1, 0)
+        shares = ratio(joined, signals.of(source_signals).characters, 0.0)
+        return np.where(found.unended > 0, _HOPELESS, shares)
+
+    def keep(self, scores: Scores) -> Mask:
+        return (scores >= self.min_comment_to_code_ratio) & (scores <= self.max_comment_to_code_ratio)
+
+
+def _joined_length(comments: list[str] | None) -> int:
+    return -1 if comments is None else len(" ".join(comments))
+
+
+def _shares(lengths: Iterable[int], signals: Signals) -> Scores:
+    """Each length by that of the text; one below 0 stands for no length at all."""
+    found = np.fromiter(lengths, np.int64, len(signals))
+    return np.where(found < 0, _HOPELESS, ratio(found, signals.of(source_signals).characters, 0.0))

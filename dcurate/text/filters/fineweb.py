@@ -1,0 +1,127 @@
+"""FineWeb's own rules on lines (Penedo et al., 2024), as datatrove has them. Shares of nothing are 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dcurate.kernels.segments import NEWLINE, Cut
+from dcurate.text import measures
+from dcurate.text.filter import Mask, Scores, ratio
+from dcurate.text.lexicon import check_splitter
+from dcurate.text.measures import Lines, MeasureFilter
+from dcurate.text.signals import Signals
+from dcurate.text.splitters import LINE_ENDS
+
+#: Lines that are not blank; the marks that end them, the commonest first.
+_CUT = Cut(NEWLINE, trimmed=False, stripped=False, blank=False)
+_ENDS = tuple(sorted(LINE_ENDS))
+
+
+def _lines(short: int = -1) -> Lines:
+    return Lines(_CUT, ends=_ENDS, short=short)
+
+
+@dataclass(frozen=True)
+class FineWebLineEndsFilter(MeasureFilter):
+    r"""Drops texts of which too few lines end with a mark that ends a sentence, of any script.
+
+    A text without lines scores 0.
+
+    Args:
+        min_ratio: the share that is still good.
+        short: characters of a short line, so that one pass over the lines serves all rules.
+
+    Examples:
+        >>> FineWebLineEndsFilter().score_document("Title\n\nA sentence.")
+        0.5
+    """
+
+    min_ratio: float = 0.12
+    short: int = 30
+    _name = "fineweb_line_ends"
+
+    def score(self, signals: Signals) -> Scores:
+        found = measures.lines(signals, _lines(self.short))
+        return ratio(found.ending, found.total, 0.0)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores >= self.min_ratio
+
+
+@dataclass(frozen=True)
+class FineWebShortLinesFilter(MeasureFilter):
+    r"""Drops texts of which too many lines are short.
+
+    Args:
+        max_ratio: the share that is still good.
+        short: characters of a short line.
+
+    Examples:
+        >>> FineWebShortLinesFilter().score_document("Title\nA sentence that is longer than thirty characters.")
+        0.5
+    """
+
+    max_ratio: float = 0.67
+    short: int = 30
+    _name = "fineweb_short_lines"
+
+    def score(self, signals: Signals) -> Scores:
+        found = measures.lines(signals, _lines(self.short))
+        return ratio(found.short, found.total, 0.0)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_ratio
+
+
+@dataclass(frozen=True)
+class FineWebDuplicateLinesFilter(MeasureFilter):
+    r"""Drops texts of which too many characters are in lines that occurred before.
+
+    Args:
+        max_ratio: the share that is still good.
+        short: characters of a short line, so that one pass over the lines serves all rules.
+
+    Examples:
+        >>> FineWebDuplicateLinesFilter().score_document("so\nso\n")
+        0.5
+    """
+
+    max_ratio: float = 0.01
+    short: int = 30
+    _name = "fineweb_duplicate_lines"
+
+    def score(self, signals: Signals) -> Scores:
+        found = measures.lines(signals, _lines(self.short))
+        whole = measures.characters(signals) - measures.occurrences(signals, "\n")
+        return ratio(found.repeat_characters, whole, 0.0)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_ratio
+
+
+@dataclass(frozen=True)
+class FineWebListFilter(MeasureFilter):
+    r"""Drops texts with too many newlines for their words, as lists have.
+
+    Args:
+        max_ratio: newlines a word that are still good.
+        words: how texts are split into words.
+
+    Examples:
+        >>> FineWebListFilter().score_document("one\ntwo\nthree\nfour")
+        0.75
+    """
+
+    max_ratio: float = 0.3
+    words: str = "english"
+    _name = "fineweb_list"
+
+    def __post_init__(self) -> None:
+        check_splitter(self.words)
+
+    def score(self, signals: Signals) -> Scores:
+        newlines = measures.occurrences(signals, "\n")
+        return ratio(newlines, measures.word_traits(signals, self.words).total, 0.0)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_ratio

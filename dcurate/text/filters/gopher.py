@@ -1,0 +1,398 @@
+"""Gopher's rules (Rae et al., 2021), what they leave open as parameters; `dcurate.text.presets` fills them in.
+
+Every rule says which words, lines or n-grams it counts, how, and per what. Shares of nothing are 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dcurate.errors import PipelineError
+from dcurate.text import measures
+from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
+from dcurate.text.lexicon import TRAITS, check_splitter
+from dcurate.text.measures import Grams, Lines, MeasureFilter
+from dcurate.text.signals import Signals
+
+#: The English words of which a text should have two.
+STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
+
+Whole = Literal["text", "lines", "words", "ngrams"]
+
+
+@dataclass(frozen=True)
+class GopherWordCountFilter(MeasureFilter):
+    """Drops texts of too few or too many words.
+
+    Args:
+        words: how texts are split into words: one of `dcurate.text.lexicon.SPLITTERS`.
+        worded: whether words that are nothing but punctuation and symbols are left out.
+
+    Examples:
+        >>> GopherWordCountFilter(words="english").score_document("Don't stop.")
+        4
+        >>> GopherWordCountFilter(words="english", worded=True).score_document("Don't stop.")
+        3
+    """
+
+    min_words: int = 50
+    max_words: int = 100000
+    words: str = "whitespace"
+    worded: bool = False
+    _name = "gopher_word_count"
+
+    def __post_init__(self) -> None:
+        check_splitter(self.words)
+
+    def score(self, signals: Signals) -> Scores:
+        found = measures.word_traits(signals, self.words)
+        return found.having[:, _trait("worded")] if self.worded else found.total
+
+    def keep(self, scores: Scores) -> Mask:
+        return (scores >= self.min_words) & (scores <= self.max_words)
+
+
+@dataclass(frozen=True)
+class GopherWordLengthFilter(MeasureFilter):
+    """Drops texts whose words are too short or too long on average.
+
+    Args:
+        words: how texts are split into words.
+        worded: whether words that are nothing but punctuation and symbols are left out.
+        median: the median length counts, not the mean.
+        digits: decimals that the score is rounded to, or None.
+
+    Examples:
+        >>> GopherWordLengthFilter().score_document("an apple")
+        3.5
+        >>> GopherWordLengthFilter(median=True).score_document("a b cde")
+        1.0
+    """
+
+    min_length: float = 3
+    max_length: float = 10
+    words: str = "whitespace"
+    worded: bool = False
+    median: bool = False
+    digits: int | None = None
+    _name = "gopher_word_length"
+
+    def __post_init__(self) -> None:
+        check_splitter(self.words)
+
+    def score(self, signals: Signals) -> Scores:
+        found = measures.word_traits(signals, self.words)
+        if self.median:
+            return _rounded(found.median, self.digits)
+        if self.worded:
+            worded = _trait("worded")
+            return _rounded(ratio(found.having_characters[:, worded], found.having[:, worded], 0.0), self.digits)
+        return _rounded(ratio(found.characters, found.total, 0.0), self.digits)
+
+    def keep(self, scores: Scores) -> Mask:
+        return (scores >= self.min_length) & (scores <= self.max_length)
+
+
+@dataclass(frozen=True)
+class GopherSymbolsFilter(MeasureFilter):
+    """Drops texts with too many symbols for their words.
+
+    Args:
+        symbols: what is counted wherever it stands; empty to count words that hold ``#`` or ``…``.
+        words: how texts are split into words.
+        digits: decimals that the score is rounded to, or None.
+
+    Examples:
+        >>> GopherSymbolsFilter(symbols=("...",)).score_document("and so on...")
+        0.3333333333333333
+    """
+
+    symbols: tuple[str, ...] = ("#",)
+    max_ratio: float = 0.1
+    words: str = "whitespace"
+    digits: int | None = None
+
+    def __post_init__(self) -> None:
+        check_splitter(self.words)
+
+    @property
+    def name(self) -> str:
+        return {("#",): "gopher_hashes", ("...", "…"): "gopher_ellipses"}.get(self.symbols, "gopher_symbols")
+
+    def score(self, signals: Signals) -> Scores:
+        found = measures.word_traits(signals, self.words)
+        if not self.symbols:
+            return _rounded(ratio(found.having[:, _trait("marked")], found.total, 0.0), self.digits)
+        counts = np.sum([measures.occurrences(signals, symbol) for symbol in self.symbols], axis=0)
+        return _rounded(ratio(counts, found.total, 0.0), self.digits)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_ratio
+
+
+@dataclass(frozen=True)
+class GopherBulletsFilter(MeasureFilter):
+    r"""Drops texts of which too many lines begin with a bullet.
+
+    Args:
+        lines: what a line is, and which bullets there are.
+        digits: decimals that the score is rounded to, or None.
+
+    Examples:
+        >>> from dcurate.kernels.segments import NEWLINE, Cut
+        >>> lines = Lines(Cut(NEWLINE, trimmed=False, stripped=False, blank=True), begins=("-",))
+        >>> GopherBulletsFilter(lines).score_document("- milk\nand more")
+        0.5
+    """
+
+    lines: Lines
+    max_ratio: float = 0.9
+    digits: int | None = None
+    _name = "gopher_bullets"
+
+    def score(self, signals: Signals) -> Scores:
+        found = measures.lines(signals, self.lines)
+        return _rounded(ratio(found.beginning, found.total, 0.0), self.digits)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_ratio
+
+
+@dataclass(frozen=True)
+class GopherLineEllipsesFilter(MeasureFilter):
+    r"""Drops texts of which too many lines end with an ellipsis.
+
+    Args:
+        lines: what a line is, and which marks are an ellipsis.
+        digits: decimals that the score is rounded to, or None.
+
+    Examples:
+        >>> from dcurate.kernels.segments import NEWLINE, Cut
+        >>> lines = Lines(Cut(NEWLINE, trimmed=False, stripped=False, blank=True), ends=("…",))
+        >>> GopherLineEllipsesFilter(lines).score_document("so…\nor not")
+        0.5
+    """
+
+    lines: Lines
+    max_ratio: float = 0.3
+    digits: int | None = None
+    _name = "gopher_line_ellipses"
+
+    def score(self, signals: Signals) -> Scores:
+        found = measures.lines(signals, self.lines)
+        return _rounded(ratio(found.ending, found.total, 0.0), self.digits)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_ratio
+
+
+@dataclass(frozen=True)
+class GopherLettersFilter(MeasureFilter):
+    """Drops texts of which too few words have a letter.
+
+    Args:
+        words: how texts are split into words.
+        ascii_only: only ``[a-zA-Z]`` are letters.
+        digits: decimals that the score is rounded to, or None.
+
+    Examples:
+        >>> GopherLettersFilter().score_document("route 66")
+        0.5
+    """
+
+    min_ratio: float = 0.8
+    words: str = "whitespace"
+    ascii_only: bool = False
+    digits: int | None = None
+    _name = "gopher_letters"
+
+    def __post_init__(self) -> None:
+        check_splitter(self.words)
+
+    def score(self, signals: Signals) -> Scores:
+        found = measures.word_traits(signals, self.words)
+        trait = _trait("ascii_lettered" if self.ascii_only else "lettered")
+        return _rounded(ratio(found.having[:, trait], found.total, 0.0), self.digits)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores >= self.min_ratio
+
+
+@dataclass(frozen=True)
+class GopherStopWordsFilter(MeasureFilter):
+    """Drops texts with too few stop words.
+
+    Args:
+        min_words: how many are enough.
+        stop_words: the words, written as they count.
+        words: how texts are split into words.
+        different: a word that occurs again does not count again.
+        ignore_case: upper and lower case count alike.
+
+    Examples:
+        >>> GopherStopWordsFilter().score_document("To be or not to be")
+        2
+    """
+
+    min_words: int = 2
+    stop_words: tuple[str, ...] = STOP_WORDS
+    words: str = "whitespace"
+    different: bool = True
+    ignore_case: bool = False
+    _name = "gopher_stop_words"
+
+    def __post_init__(self) -> None:
+        check_splitter(self.words)
+
+    def score(self, signals: Signals) -> Scores:
+        found = measures.words_sought(signals, self.words, self.stop_words, self.ignore_case)
+        return found.different if self.different else found.total
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores >= self.min_words
+
+
+@dataclass(frozen=True)
+class GopherDuplicateLinesFilter(MeasureFilter):
+    r"""Drops texts of which too much is lines or paragraphs that occur twice.
+
+    Args:
+        lines: what a line or paragraph is.
+        max_ratio: the share that is still good.
+        unit: ``lines`` or ``paragraphs``, for the name.
+        characters: characters are counted, not lines.
+        copies: all copies count, not only those after the first.
+        per: what characters are compared with: those of the ``text``, of all ``lines``, or of its ``words``.
+        digits: decimals that the score is rounded to, or None.
+
+    Examples:
+        >>> from dcurate.kernels.segments import NEWLINE, Cut
+        >>> lines = Lines(Cut(NEWLINE, trimmed=False, stripped=False, blank=True))
+        >>> GopherDuplicateLinesFilter(lines).score_document("so\nso")
+        0.5
+        >>> GopherDuplicateLinesFilter(lines, copies=True).score_document("so\nso")
+        1.0
+    """
+
+    lines: Lines
+    max_ratio: float = 0.3
+    unit: Literal["lines", "paragraphs"] = "lines"
+    characters: bool = False
+    copies: bool = False
+    per: Whole = "text"
+    digits: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"gopher_duplicate_{self.unit}" + ("_characters" if self.characters else "")
+
+    def score(self, signals: Signals) -> Scores:
+        found = measures.lines(signals, self.lines)
+        if not self.characters:
+            return _rounded(ratio(found.copies if self.copies else found.repeats, found.total, 0.0), self.digits)
+        counted = found.copy_characters if self.copies else found.repeat_characters
+        if self.per == "lines":
+            whole = found.characters
+        elif self.per == "words":
+            whole = measures.word_traits(signals, "whitespace").characters
+        else:
+            whole = measures.characters(signals)
+        return _rounded(ratio(counted, np.maximum(whole, 1) if self.per == "words" else whole, 0.0), self.digits)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_ratio
+
+
+@dataclass(frozen=True)
+class GopherTopNgramFilter(MeasureFilter):
+    """Drops texts of which too much is their most frequent n-gram of words.
+
+    Args:
+        n: words of the n-gram.
+        max_ratio: the share that is still good.
+        grams: how n-grams are counted; ``n`` is one of its ``tops``.
+        per: what characters are compared with: those of the ``text`` or of its ``words``.
+        digits: decimals that the score is rounded to, or None.
+
+    Raises:
+        PipelineError: ``n`` is not among the sizes of ``grams``.
+    """
+
+    n: int
+    max_ratio: float
+    grams: Grams
+    per: Whole = "text"
+    digits: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_grams(self, self.n, self.grams, self.grams.tops)
+
+    @property
+    def name(self) -> str:
+        return f"gopher_top_{self.n}gram"
+
+    def score(self, signals: Signals) -> Scores:
+        top = measures.repeats(signals, self.grams).top[:, self.grams.tops.index(self.n)]
+        return _rounded(ratio(top, _whole(signals, self.per, self.grams), 0.0), self.digits)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_ratio
+
+
+@dataclass(frozen=True)
+class GopherDuplicateNgramsFilter(MeasureFilter):
+    """Drops texts of which too much is n-grams of words that occur twice.
+
+    Args:
+        n: words of the n-grams.
+        max_ratio: the share that is still good.
+        grams: how n-grams are counted; ``n`` is one of its ``duplicates``.
+        per: what characters are compared with: those of the ``text``, of its ``words`` or of all its ``ngrams``.
+        digits: decimals that the score is rounded to, or None.
+
+    Raises:
+        PipelineError: ``n`` is not among the sizes of ``grams``.
+    """
+
+    n: int
+    max_ratio: float
+    grams: Grams
+    per: Whole = "text"
+    digits: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_grams(self, self.n, self.grams, self.grams.duplicates)
+
+    @property
+    def name(self) -> str:
+        return f"gopher_duplicate_{self.n}grams"
+
+    def score(self, signals: Signals) -> Scores:
+        found = measures.repeats(signals, self.grams)
+        place = len(self.grams.tops) + self.grams.duplicates.index(self.n)
+        whole = found.total[:, place] if self.per == "ngrams" else _whole(signals, self.per, self.grams)
+        return _rounded(ratio(found.repeated[:, place], whole, 0.0), self.digits)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_ratio
+
+
+def _whole(signals: Signals, per: Whole, grams: Grams) -> Scores:
+    return measures.word_traits(signals, grams.words).characters if per == "words" else measures.characters(signals)
+
+
+def _trait(name: str) -> int:
+    return TRAITS.index(name)
+
+
+def _rounded(scores: Scores, digits: int | None) -> Scores:
+    return scores if digits is None else np.round(scores, digits)
+
+
+def _check_grams(rule: SignalFilter, n: int, grams: Grams, sizes: tuple[int, ...]) -> None:
+    check_splitter(grams.words)
+    if n not in sizes:
+        raise PipelineError(f"{type(rule).__name__}: n={n} is not among the sizes {sizes} that grams= counts")

@@ -1,0 +1,161 @@
+"""Filters that count the tokens of a tokenizer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, Protocol
+
+from dcurate.errors import DataError, PipelineError
+from dcurate.frames.text import encodable
+from dcurate.text.filter import DocumentFilter
+from dcurate.text.optional import needed
+
+
+class Tokenizer(Protocol):
+    """Anything that makes tokens of a text: a tokenizer of transformers or of tokenizers, a SentencePieceProcessor."""
+
+    def encode(self, text: str) -> Any:
+        """The tokens: something that has a length."""
+
+
+class _LoadsOnce(DocumentFilter):
+    """What is loaded stays with the one filter, so that slots do not share it and it does not travel."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {setting.name: getattr(self, setting.name) for setting in fields(self)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class TokenizerFertilityFilter(_LoadsOnce):
+    """Drops texts that a tokenizer cuts too small: of too few characters a token on average.
+
+    A text of no tokens scores -1.0, so an empty one does. Lone surrogates are read as question marks.
+
+    Args:
+        path_to_tokenizer: a SentencePiece model, ``.model``; must be given.
+        min_char_to_token_ratio: the least number of characters a token.
+
+    Needs the extra ``tokens``.
+
+    Raises:
+        PipelineError: no path is given.
+        ResourceError: SentencePiece is not installed; when the model is loaded.
+        DataError: the file is not there, or is not such a model; when it is loaded.
+
+    Examples:
+        >>> TokenizerFertilityFilter("code.model").keep_document(2.4)
+        False
+    """
+
+    path_to_tokenizer: str | None = None
+    min_char_to_token_ratio: float = 2.5
+    _name = "tokenizer_fertility"
+
+    def __post_init__(self) -> None:
+        if not self.path_to_tokenizer:
+            raise PipelineError(f"{self.name}: path_to_tokenizer must name a SentencePiece model, such as 'code.model'")
+
+    @cached_property
+    def _processor(self) -> Any:
+        sentencepiece = needed("sentencepiece", self.name, "tokens")
+        try:
+            return sentencepiece.SentencePieceProcessor(model_file=self.path_to_tokenizer)
+        except (OSError, RuntimeError) as error:
+            raise DataError(f"{self.name}: {self.path_to_tokenizer!r} is no SentencePiece model ({error})") from error
+
+    def load_tokenizer(self) -> None:
+        self.score_document("")
+
+    def score_document(self, text: str) -> float:
+        tokens = len(self._processor.encode(encodable(text)))
+        return len(text) / tokens if tokens else -1.0
+
+    def keep_document(self, score: float) -> bool:
+        return score >= self.min_char_to_token_ratio
+
+
+@dataclass(frozen=True)
+class TokenCountFilter(_LoadsOnce):
+    """Drops texts of too few or too many tokens, with those that a tokenizer adds at the ends.
+
+    An empty text has only those. Lone surrogates are read as question marks.
+
+    Args:
+        tokenizer: one that is loaded already; it travels to the workers.
+        hf_model_name: instead of it, a model on the Hugging Face hub or in a folder, of which transformers loads the
+            tokenizer (extra ``models``), or a file ``tokenizer.json`` (extra ``tokens``, which is much lighter).
+        hf_token: for a model that is not public.
+        min_tokens: the least number of tokens.
+        max_tokens: the greatest number of tokens.
+        transformers_init_kwargs: further arguments of ``AutoTokenizer.from_pretrained``.
+
+    Of a model on the hub the tokenizer alone is downloaded, once per host and before the first text.
+
+    Raises:
+        PipelineError: neither or both of tokenizer and hf_model_name; ``local_files_only`` among the further arguments.
+        ResourceError: a package is not installed; when the tokenizer is loaded.
+        DataError: there is no such tokenizer; when it is loaded.
+
+    Examples:
+        >>> class Words:
+        ...     def encode(self, text):
+        ...         return text.split()
+        >>> TokenCountFilter(Words(), min_tokens=2).score_document("three short words")
+        3
+    """
+
+    tokenizer: Tokenizer | None = field(default=None, repr=False, hash=False)
+    hf_model_name: str | None = None
+    hf_token: str | None = field(default=None, repr=False)
+    min_tokens: int = 0
+    max_tokens: float = math.inf
+    transformers_init_kwargs: dict[str, Any] | None = field(default=None, hash=False)
+    _name = "token_count"
+
+    def __post_init__(self) -> None:
+        if (self.tokenizer is None) == (self.hf_model_name is None):
+            raise PipelineError(f"{self.name}: give either a tokenizer or an hf_model_name")
+        if "local_files_only" in (self.transformers_init_kwargs or {}):
+            raise PipelineError(
+                f"{self.name}: local_files_only is set by dcurate; leave it out of transformers_init_kwargs"
+            )
+
+    @cached_property
+    def _loaded(self) -> Tokenizer:
+        return self._load(local_files_only=True) if self.tokenizer is None else self.tokenizer
+
+    def model_check_or_download(self) -> None:
+        if self.tokenizer is None:
+            self._load(local_files_only=False)
+
+    def load_tokenizer(self) -> None:
+        self.score_document("")
+
+    def _load(self, local_files_only: bool) -> Tokenizer:
+        name = self.hf_model_name or ""
+        if name.endswith(".json"):
+            return _tokenizer_of_file(name, self.name)
+        tokenizers = needed("transformers", self.name, "models").AutoTokenizer
+        options = {**(self.transformers_init_kwargs or {}), "local_files_only": local_files_only}
+        try:
+            tokenizer: Tokenizer = tokenizers.from_pretrained(name, token=self.hf_token, **options)
+        except (OSError, ValueError) as error:
+            raise DataError(f"{self.name}: no tokenizer {name!r} on this host; {str(error).splitlines()[0]}") from error
+        return tokenizer
+
+    def score_document(self, text: str) -> int:
+        return len(self._loaded.encode(encodable(text)))
+
+    def keep_document(self, score: int) -> bool:
+        return self.min_tokens <= score <= self.max_tokens
+
+
+def _tokenizer_of_file(path: str, asks: str) -> Tokenizer:
+    tokenizers = needed("tokenizers", asks, "tokens")
+    try:
+        tokenizer: Tokenizer = tokenizers.Tokenizer.from_file(path)
+    except Exception as error:  # the library raises nothing narrower
+        raise DataError(f"{asks}: {path!r} is no tokenizer file of Hugging Face ({error})") from error
+    return tokenizer

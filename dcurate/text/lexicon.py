@@ -1,0 +1,317 @@
+"""The words of a column under one way of splitting, with what is known of each different word.
+
+A word is looked at once, however often it occurs: texts become sequences of numbers, and what a rule asks of a word
+(its length, whether it has a letter) is an array with an entry for each number.
+"""
+
+from __future__ import annotations
+
+import string
+import threading
+import unicodedata
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.errors import PipelineError, nearest
+from dcurate.kernels.english import cut_english
+from dcurate.kernels.interning import Numbered, WordTable, expanded
+from dcurate.kernels.layout import Bytes, Ints, Offsets, Rows
+from dcurate.kernels.wordfacts import Kinds, word_facts
+from dcurate.text.english import short_way, split_english
+from dcurate.text.splitters import SENTENCE_ENDS, SYMBOLS, split_fasttext, split_normalized, split_pairs, split_unicode
+
+#: Different runs of characters that are kept before a process begins anew: about 200 MB.
+_MOST = 1 << 21
+
+_LETTERED, _ASCII_LETTERED, _WORDED, _MARKED, _ENDING, _PUNCTUAL = (1 << bit for bit in range(6))
+#: The traits of a word, in the order of their bits.
+TRAITS = ("lettered", "ascii_lettered", "worded", "marked", "ending", "punctual")
+_DOLMA_SYMBOLS = ("#", "…")
+
+
+def _nothing_short(offsets: Offsets, data: Bytes) -> tuple[Ints, Bytes]:
+    return np.zeros(len(offsets) - 1, np.int64), np.empty(0, np.uint8)
+
+
+def _short_english(offsets: Offsets, data: Bytes) -> tuple[Ints, Bytes]:
+    return cut_english(offsets, data, short_way())
+
+
+class Splitter(NamedTuple):
+    """A way to split runs of characters without whitespace into words.
+
+    Args:
+        text: the words of a run; None if every run is a word.
+        short: for many runs in the Arrow layout how many words each has, 0 to ask ``text``, and the words, a line each.
+    """
+
+    text: Callable[[str], list[str]] | None
+    short: Callable[[Offsets, Bytes], tuple[Ints, Bytes]] = _nothing_short
+
+    def words(self, run: str) -> list[str]:
+        """The words of a run."""
+        return [run] if self.text is None else self.text(run)
+
+
+SPLITTERS: dict[str, Splitter] = {
+    "whitespace": Splitter(None),
+    "english": Splitter(split_english, _short_english),
+    "unicode": Splitter(split_unicode),
+    "wordpunct": Splitter(split_pairs),
+    "normalized": Splitter(split_normalized),
+    "fasttext": Splitter(split_fasttext),
+}
+
+#: Before the code of a language: its words as spaCy's own tokenizer for it finds them in each run of characters.
+_SPACY = "spacy:"
+
+
+def check_splitter(name: str) -> None:
+    """Refuse a way of splitting that there is not.
+
+    Raises:
+        PipelineError: it is none of `SPLITTERS` and no ``spacy:`` with a language code.
+    """
+    if name not in SPLITTERS and not (name.startswith(_SPACY) and name[len(_SPACY) :].isalpha()):
+        raise PipelineError(f"there is no way to split words called {name!r}{nearest(name, SPLITTERS)}")
+
+
+def _splitter(name: str) -> Splitter:
+    """The way of splitting of that name.
+
+    Raises:
+        PipelineError: it needs spaCy, which is not there, or spaCy has no such language.
+    """
+    if not name.startswith(_SPACY):
+        return SPLITTERS[name]
+    try:
+        spacy = import_module("spacy")
+    except ImportError as error:
+        raise PipelineError(f"words={name!r} needs spaCy: pip install spacy; words='english' needs nothing") from error
+    try:
+        tokenizer = spacy.blank(name[len(_SPACY) :]).tokenizer
+    except (ImportError, ValueError) as error:
+        raise PipelineError(f"words={name!r}: {' '.join(str(error).split())}") from error
+    return Splitter(lambda run: [word.text for word in tokenizer(run)])
+
+
+class Known(NamedTuple):
+    """What is known of each different word, by its number.
+
+    ``characters`` is its length, ``traits`` its `TRAITS` as bits, ``hashes`` the hash of its bytes, and ``powers`` the
+    number that a hash before it is multiplied with when the two are joined.
+    """
+
+    characters: npt.NDArray[np.int32]
+    traits: npt.NDArray[np.uint8]
+    hashes: npt.NDArray[np.uint64]
+    powers: npt.NDArray[np.uint64]
+
+
+class Runs(NamedTuple):
+    """The runs of characters between whitespace, and the words of run ``r``: ``parts[firsts[r]:firsts[r + 1]]``."""
+
+    found: Numbered
+    firsts: npt.NDArray[np.int64]
+    parts: npt.NDArray[np.int32]
+
+
+class Words:
+    """The words of the texts of a column: ``found`` by row number, ``known`` by word number.
+
+    It stays as it is when rows are left out, so that what is computed from it is computed once.
+    """
+
+    def __init__(self, found: Numbered, known: Known, runs: Runs, words: WordTable) -> None:
+        self.found = found
+        self.known = known
+        self.runs = runs
+        self._words = words
+
+    def __getitem__(self, mask: object) -> Words:
+        return self
+
+    def numbered(self, sought: Iterable[str], ignore_case: bool) -> npt.NDArray[np.int32]:
+        """For each word number 1 more than the place of that word among those sought, or 0 if it is none of them."""
+        places = np.zeros(len(self.known.characters), np.int32)
+        forms = [
+            (form, place) for place, word in enumerate(sought, 1) for form in (_cases(word) if ignore_case else [word])
+        ]
+        text = np.frombuffer("\n".join(form for form, _ in forms).encode(errors="surrogatepass"), np.uint8)
+        numbers = self._words.number(np.array([0, len(text)]), text, np.zeros(1, np.int64)).numbers
+        there = numbers < len(places)
+        places[numbers[there]] = np.array([place for _, place in forms], np.int32)[there]
+        return places
+
+
+class Split(NamedTuple):
+    """What `words_of` finds, in the form in which signals are kept."""
+
+    words: Words
+
+
+def _cases(word: str) -> list[str]:
+    """The word in every mixture of upper and lower case.
+
+    Examples:
+        >>> _cases("of")
+        ['of', 'oF', 'Of', 'OF']
+    """
+    forms = [""]
+    for letter in word:
+        forms = [form + case for form in forms for case in dict.fromkeys((letter.lower(), letter.upper()))]
+    return forms
+
+
+class _Growing:
+    """An array that values are added to."""
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self._values: npt.NDArray[Any] = np.zeros(1024, dtype)
+        self._size = 0
+
+    def extend(self, values: npt.ArrayLike) -> None:
+        added = np.asarray(values, self._values.dtype)
+        if self._size + len(added) > len(self._values):
+            longer = np.zeros(2 * (self._size + len(added)), self._values.dtype)
+            longer[: self._size] = self._values[: self._size]
+            self._values = longer
+        self._values[self._size : self._size + len(added)] = added
+        self._size += len(added)
+
+    @property
+    def values(self) -> npt.NDArray[Any]:
+        """A view of them; values that are added later are not in it."""
+        return self._values[: self._size]
+
+
+class _Lexicon:
+    """The words that one way of splitting has found so far, and the runs of characters that they were found in."""
+
+    def __init__(self, splitter: Splitter, runs: WordTable) -> None:
+        self._split = splitter
+        self._runs = runs
+        self._seen = 0
+        self._words = runs if splitter.text is None else WordTable()
+        self._firsts, self._parts = _Growing(np.int64), _Growing(np.int32)
+        self._firsts.extend(np.zeros(1, np.int64))
+        self._known = (_Growing(np.int32), _Growing(np.uint8), _Growing(np.uint64), _Growing(np.uint64))
+
+    def words(self, found: Numbered) -> Words:
+        """The words of texts whose runs of characters are numbered."""
+        if self._split.text is not None:
+            self._learn()
+            runs = Runs(found, self._firsts.values, self._parts.values)
+            found = expanded(*runs)
+        else:
+            runs = Runs(found, self._firsts.values, self._parts.values)
+        before = len(self._known[0].values)
+        if before < len(self._words):
+            new = _known(*self._words.layout(before, len(self._words)))
+            for kept, name in zip(self._known, new._fields, strict=True):
+                kept.extend(getattr(new, name))
+        return Words(found, Known(*(values.values for values in self._known)), runs, self._words)
+
+    def _learn(self) -> None:
+        """Split the runs that are new."""
+        if self._seen == len(self._runs):
+            return
+        layout = self._runs.layout(self._seen, len(self._runs))
+        counts, short = self._split.short(*layout)
+        left = np.flatnonzero(counts == 0)
+        text = layout[1].tobytes()
+        split: list[str] = []
+        for place, start, stop in zip(
+            left.tolist(), layout[0][left].tolist(), layout[0][left + 1].tolist(), strict=True
+        ):
+            words = self._split.words(text[start:stop].decode(errors="surrogatepass"))
+            counts[place] = len(words)
+            split += words
+        by_hand = np.frombuffer("\n".join(split).encode(errors="surrogatepass"), np.uint8)
+        is_by_hand = np.zeros(len(counts), np.bool_)
+        is_by_hand[left] = True
+        parts = np.empty(int(counts.sum()), np.int32)
+        places = np.repeat(is_by_hand, counts)
+        parts[~places], parts[places] = (self._numbers(words) for words in (short, by_hand))
+        self._parts.extend(parts)
+        self._firsts.extend(self._firsts.values[-1] + np.cumsum(counts))
+        self._seen = len(self._runs)
+
+    def _numbers(self, words: Bytes) -> npt.NDArray[np.int32]:
+        """The numbers of words with newlines between them."""
+        return self._words.number(np.array([0, len(words)]), words, np.zeros(1, np.int64)).numbers
+
+
+def _kinds() -> Kinds:
+    """What ASCII characters say of their words."""
+    some, every, alone = (np.zeros(128, np.uint8) for _ in range(3))
+    for code in range(128):
+        character = chr(code)
+        some[code] = (_LETTERED | _ASCII_LETTERED) * character.isalpha() | _MARKED * (character in _DOLMA_SYMBOLS)
+        some[code] |= _WORDED * (character not in SYMBOLS)
+        every[code] = _PUNCTUAL * (unicodedata.category(character)[0] == "P")
+        alone[code] = _ENDING * (character in SENTENCE_ENDS)
+    return Kinds(some, every, alone)
+
+
+_KINDS = _kinds()
+
+
+def _known(offsets: Offsets, data: Bytes) -> Known:
+    """What is known of words."""
+    facts = word_facts(offsets, data, _KINDS)
+    text = data.tobytes()
+    for place in np.flatnonzero(facts.characters != np.diff(offsets)):
+        facts.bits[place] = _traits(text[offsets[place] : offsets[place + 1]].decode(errors="surrogatepass"))
+    return Known(*facts)
+
+
+def _traits(word: str) -> int:
+    return (
+        _LETTERED * any(map(str.isalpha, word))
+        | _ASCII_LETTERED * any(character in string.ascii_letters for character in word)
+        | _WORDED * (not SYMBOLS.issuperset(word))
+        | _MARKED * any(symbol in word for symbol in _DOLMA_SYMBOLS)
+        | _ENDING * (word in SENTENCE_ENDS)
+        | _PUNCTUAL * all(unicodedata.category(character)[0] == "P" for character in word)
+    )
+
+
+class _Store(threading.local):
+    """What a thread has learned of words, for all columns that it reads."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.table = WordTable()
+        self.lexicons: dict[str, _Lexicon] = {}
+
+
+_STORE = _Store()
+
+
+def words_of(offsets: Offsets, data: Bytes, rows: Rows, splitter: str) -> Split:
+    """The words of the texts numbered ``rows`` under a way of splitting of `SPLITTERS`.
+
+    Examples:
+        >>> text = b"don't do it"
+        >>> words = words_of(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]), "english").words
+        >>> words.known.characters[words.found.numbers].tolist()
+        [2, 3, 2, 2]
+    """
+    if len(_STORE.table) > _MOST:
+        _STORE.forget()
+    runs = _STORE.table.number(offsets, data, rows)
+    if splitter not in _STORE.lexicons:
+        _STORE.lexicons[splitter] = _Lexicon(_splitter(splitter), _STORE.table)
+    words = _STORE.lexicons[splitter].words(runs)
+    begins, counts = np.zeros(len(offsets) - 1, np.int64), np.zeros(len(offsets) - 1, np.int64)
+    begins[rows], counts[rows] = words.found.begins, words.found.counts
+    words.found = Numbered(words.found.numbers, begins, counts)
+    return Split(words)

@@ -1,0 +1,34 @@
+"""Libraries that only some rules need, loaded when one of these is set up."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from dcurate.errors import ResourceError
+
+
+def needed(module: str, what: str, extra: str) -> Any:
+    """A module of an optional dependency.
+
+    Args:
+        module: its name.
+        what: that needs it, for the error.
+        extra: of dcurate that brings it.
+
+    Raises:
+        ResourceError: it is not installed.
+
+    Examples:
+        >>> needed("json", "all this", "lang").loads("1")
+        1
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise lacking(what, str(error), extra) from error
+
+
+def lacking(what: str, reason: str, extra: str) -> ResourceError:
+    """The error for a library that is not installed."""
+    return ResourceError(f"{what}: {reason}; this needs the {extra!r} extra: pip install 'dcurate[{extra}]'")

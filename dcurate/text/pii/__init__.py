@@ -1,0 +1,1 @@
+"""Personal data: found, counted, and replaced."""

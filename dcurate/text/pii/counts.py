@@ -1,0 +1,127 @@
+"""How much personal data there is: as columns, and as a reason to drop a document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
+from dcurate.errors import PipelineError
+from dcurate.frames.columns import with_column
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.text import text_column
+from dcurate.kernels.layout import Bytes, Offsets, Rows
+from dcurate.kernels.pii.scan import KINDS, find_pii
+from dcurate.text.filter import Mask, Scores, SignalFilter
+from dcurate.text.pii.finder import PiiFinder, counted
+from dcurate.text.pii.recognizers import Recognizer
+from dcurate.text.signals import Needs, Signals, text_as_column
+
+
+@dataclass
+class CountPii(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Adds a column for each kind of personal data with how much of it each document holds; never what it is.
+
+    Args:
+        text_field: the column to look at.
+        supported_entities: what to count, as of `PiiModifier`; a recogniser's labels must be named to be counted.
+        prefix: what the names of the columns begin with, before the kind in lower case.
+        public_ips_only: leave out IP addresses that the world cannot reach.
+        recognizer: finds names, say.
+        name: of the stage.
+
+    Examples:
+        >>> import pandas as pd
+        >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["Mail jo@example.org or al@example.org"]}))
+        >>> CountPii(supported_entities=["EMAIL_ADDRESS"]).process(batch).to_pandas()["pii_email_address"].tolist()
+        [2]
+    """
+
+    text_field: str = "text"
+    supported_entities: Sequence[str] | None = None
+    prefix: str = "pii_"
+    public_ips_only: bool = True
+    recognizer: Recognizer | None = None
+    name: str = "count_pii"
+
+    def __post_init__(self) -> None:
+        self._finder()
+
+    def _finder(self) -> PiiFinder:
+        return PiiFinder(self._entities, self.public_ips_only, self.recognizer)
+
+    @property
+    def _entities(self) -> list[str]:
+        return list(KINDS if self.supported_entities is None else self.supported_entities)
+
+    def inputs(self) -> Spec:
+        return ["data"], [self.text_field]
+
+    def outputs(self) -> Spec:
+        return ["data"], [f"{self.prefix}{kind.lower()}" for kind in self._entities]
+
+    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
+        find_pii(*text_as_column(""), np.arange(1))  # compiles the kernel, or loads it from numba's cache on disk
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        self._finder().load_model()
+
+    @property
+    def light(self) -> bool:
+        return self.recognizer is None
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        table = task.to_arrow()
+        found = self._finder().find(text_column(table, self.text_field))
+        counts = counted(found)
+        for kind, column in zip(self._entities, self.outputs()[1], strict=True):
+            known = counts[:, found.names.index(kind)] if kind in found.names else np.zeros(len(counts), np.int64)
+            table = with_column(table, column, known)
+        return task.with_data(table)
+
+
+def _counts(offsets: Offsets, data: Bytes, rows: Rows, kinds: int, public: bool) -> npt.NDArray[np.int64]:
+    """How much personal data each text holds."""
+    return np.diff(find_pii(offsets, data, rows, kinds, public).bounds)
+
+
+@dataclass(frozen=True)
+class PiiFilter(SignalFilter):
+    """Drops texts with more personal data than so many finds, as Dolma did with more than five.
+
+    Args:
+        max_pii: the most that a document may hold.
+        supported_entities: what counts, as of `PiiModifier`; without a recogniser.
+        public_ips_only: leave out IP addresses that the world cannot reach.
+
+    Raises:
+        PipelineError: an entity that no rule finds.
+
+    Examples:
+        >>> PiiFilter().score_document("jo@example.org, al@example.org")
+        2
+    """
+
+    max_pii: int = 5
+    supported_entities: tuple[str, ...] | None = None
+    public_ips_only: bool = True
+    _name = "pii"
+
+    def __post_init__(self) -> None:
+        if self.supported_entities is not None and not isinstance(self.supported_entities, tuple):
+            raise PipelineError(f"{self.name}: supported_entities={self.supported_entities!r} must be a tuple")
+        PiiFinder(self.supported_entities)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
+    def score(self, signals: Signals) -> Scores:
+        kinds = PiiFinder(self.supported_entities).kinds
+        return signals.of(_counts, kinds, self.public_ips_only)
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.max_pii

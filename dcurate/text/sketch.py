@@ -1,0 +1,206 @@
+"""Summaries of numbers and of texts that can be added up in any order, with the same outcome."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.profile import Bar
+
+#: Each range of values of a `NumberSketch` ends so much above its beginning.
+GROWTH = 1.005
+#: So many of the different texts are counted exactly; of more, a sample.
+TEXTS = 2**16
+
+_LOG = float(np.log(GROWTH))
+_ZERO_AT = 200_000
+_INFINITE = 2 * _ZERO_AT
+_NUDGE = 1e-9
+_COUNTABLE = 2.0**50
+
+
+@dataclass
+class NumberSketch:
+    """How numbers are distributed, in ranges that are 0.5 % wide.
+
+    A value is known as the end of its range, so it is told exactly or at most 0.5 % too large (in magnitude); zero,
+    infinity and whole numbers up to 200 are exact. Adding sketches up in any order gives the same sketch. These are the
+    ranges of DDSketch (Masson, Rim and Lee, VLDB 2019), none of them collapsed.
+
+    Examples:
+        >>> sketch = NumberSketch()
+        >>> sketch.add(np.array([1, 2, 3, 4, 100]))
+        >>> sketch.quantile(0.5), sketch.least, sketch.most, sketch.total
+        (3.0, 1.0, 100.0, 110)
+    """
+
+    ranges: Counter[int] = field(default_factory=Counter)
+    missing: int = 0
+    least: float = np.inf
+    most: float = -np.inf
+    total: int = 0
+    whole: bool = True
+
+    @property
+    def count(self) -> int:
+        """How many numbers there are."""
+        return self.ranges.total()
+
+    def add(self, numbers: npt.NDArray[np.generic]) -> None:
+        """Take in numbers; those that are not a number count as missing."""
+        if not np.issubdtype(numbers.dtype, np.integer) and numbers.dtype != np.bool_:
+            known = numbers[~np.isnan(numbers.astype(np.float64))].astype(np.float64)
+            self.missing += len(numbers) - len(known)
+            self.whole &= bool((known == np.floor(known)).all()) and bool(np.isfinite(known).all())
+        else:
+            known = numbers.astype(np.float64)
+            self.total += int(numbers.astype(np.int64).sum())
+        if len(known):
+            self.least, self.most = min(self.least, float(known.min())), max(self.most, float(known.max()))
+            keys, counts = np.unique(_keys(known), return_counts=True)
+            self.ranges.update(dict(zip(keys.tolist(), counts.tolist(), strict=True)))
+
+    def merge(self, other: NumberSketch) -> None:
+        """Take in all that another has taken in."""
+        self.ranges.update(other.ranges)
+        self.missing += other.missing
+        self.least, self.most = min(self.least, other.least), max(self.most, other.most)
+        self.total += other.total
+        self.whole &= other.whole
+
+    def ends(self) -> npt.NDArray[np.float64]:
+        """The largest value of each range that holds any, ascending."""
+        return self._values(sorted(self.ranges))
+
+    def upto(self) -> npt.NDArray[np.int64]:
+        """How many numbers are in each of these ranges or below it."""
+        return np.cumsum([self.ranges[key] for key in sorted(self.ranges)])
+
+    def quantile(self, level: float) -> float:
+        """The smallest value that at least this share of the numbers do not exceed; NaN if there are none."""
+        if not self.ranges:
+            return float("nan")
+        upto = self.upto()
+        rank = max(1, int(np.ceil(level * upto[-1] - _NUDGE)))
+        return float(self.ends()[np.searchsorted(upto, rank)])
+
+    def _values(self, keys: Sequence[int]) -> npt.NDArray[np.float64]:
+        at = np.array(keys, np.int64)
+        with np.errstate(over="ignore"):
+            above = np.exp((at - _ZERO_AT) * _LOG)
+            below = -np.exp((-at - _ZERO_AT - 1) * _LOG)
+        values = np.where(at > 0, above, np.where(at < 0, below, 0.0))
+        values[np.abs(at) == _INFINITE] = np.inf * np.sign(at[np.abs(at) == _INFINITE])
+        if self.whole:
+            values = np.floor(values + _NUDGE * np.abs(values))
+        return np.clip(values, self.least, self.most)
+
+
+def _keys(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """The range of each value, as a number that grows with the value."""
+    keys = np.zeros(len(values), np.int64)
+    above, below = (values > 0) & np.isfinite(values), (values < 0) & np.isfinite(values)
+    keys[above] = np.ceil(np.log(values[above]) / _LOG - _NUDGE).astype(np.int64) + _ZERO_AT
+    keys[below] = -(np.floor(np.log(-values[below]) / _LOG + _NUDGE).astype(np.int64) + _ZERO_AT) - 1
+    infinite = np.isinf(values)
+    keys[infinite] = np.where(values[infinite] > 0, _INFINITE, -_INFINITE)
+    return keys
+
+
+def histogram(kept: NumberSketch, dropped: NumberSketch | None = None, most: int = 40) -> tuple[Bar, ...]:
+    """Bars of equal width for shares and small numbers, of equal ratio for numbers that span more than a thousandfold.
+
+    Examples:
+        >>> sketch = NumberSketch()
+        >>> sketch.add(np.array([1, 2, 2, 3]))
+        >>> [(bar.low, bar.high, bar.count) for bar in histogram(sketch)]
+        [(0.5, 1.5, 1), (1.5, 2.5, 2), (2.5, 3.5, 1)]
+    """
+    both = NumberSketch()
+    for sketch in (kept, dropped or NumberSketch()):
+        both.merge(sketch)
+    values = both.ends()
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return ()
+    edges = _edges(float(finite[0]), float(finite[-1]), both.whole, most)
+    counts, gone = _binned(both, edges), _binned(dropped, edges) if dropped else np.zeros(len(edges) - 1, np.int64)
+    rows = zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), gone.tolist(), strict=True)
+    return tuple(Bar(*row) for row in rows)
+
+
+def _edges(low: float, high: float, whole: bool, most: int) -> npt.NDArray[np.float64]:
+    """Where bars meet: two or more values, ascending."""
+    if whole and high - low < most and max(-low, high) < _COUNTABLE:
+        return np.arange(low - 0.5, high + 1)
+    if low >= 0 and high > 1000 * max(low, 1.0):
+        start = max(low, 1.0 if whole else high * 1e-6)
+        edges = np.concatenate([[0.0 if low < start else low * 0.99], np.geomspace(start, high, most)])
+    elif low >= 0 and 0.5 <= high <= 1:
+        edges = np.linspace(0, 1, most + 1)
+    elif whole and max(-low, high) < _COUNTABLE:
+        step = float(np.ceil((high - low + 1) / most))
+        edges = np.arange(low - 0.5, high + step, step)
+    else:
+        edges = 2 * np.linspace(low / 2, high / 2, most + 1)  # halved, for the difference may not be a double
+    edges = np.unique(edges)
+    return edges if len(edges) > 1 else np.array([low - max(abs(low) * 0.01, 0.5), high])
+
+
+def _binned(sketch: NumberSketch, edges: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    values = sketch.ends()
+    counts = np.array([sketch.ranges[key] for key in sorted(sketch.ranges)], np.int64)
+    places = np.clip(np.searchsorted(edges, values) - 1, 0, len(edges) - 2)
+    finite = np.isfinite(values)
+    return np.bincount(places[finite], counts[finite], len(edges) - 1).astype(np.int64)
+
+
+@dataclass
+class TextSketch:
+    """How many documents repeat a text that came before.
+
+    It keeps the texts of the smallest hashes, with how often each came: a sample of the different texts whose counts
+    are exact, and all of them while there are at most 65,536.
+
+    Examples:
+        >>> sketch = TextSketch()
+        >>> sketch.add(np.array([7, 8, 7], np.uint64))
+        >>> round(sketch.repeated, 3), sketch.exact
+        (0.333, True)
+    """
+
+    counts: Counter[int] = field(default_factory=Counter)
+    exact: bool = True
+    size: int = TEXTS
+
+    def add(self, hashes: npt.NDArray[np.uint64]) -> None:
+        """Take in a hash for each document."""
+        found, counts = np.unique(hashes, return_counts=True)
+        self.exact &= len(found) <= self.size
+        self.counts.update(dict(zip(found[: self.size].tolist(), counts[: self.size].tolist(), strict=True)))
+        self._cut()
+
+    def merge(self, other: TextSketch) -> None:
+        """Take in all that another has taken in."""
+        self.counts.update(other.counts)
+        self.exact &= other.exact
+        self._cut()
+
+    @property
+    def repeated(self) -> float:
+        """The share of documents whose text came before, from 0 to 1."""
+        return 1 - len(self.counts) / self.counts.total() if self.counts else 0.0
+
+    def _cut(self) -> None:
+        if len(self.counts) > self.size:
+            self.exact = False
+            self.counts = Counter({key: self.counts[key] for key in sorted(self.counts)[: self.size]})
+
+
+def levels(sketch: NumberSketch, wanted: Iterable[float]) -> dict[float, float]:
+    """Quantiles by level."""
+    return {level: sketch.quantile(level) for level in wanted} if sketch.ranges else {}

@@ -1,0 +1,158 @@
+"""Words of languages that are written without spaces between them, by libraries of the ``lang`` extra."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import threading
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import TypeAlias
+
+from dcurate.frames.text import TextColumn, column_of, encodable
+from dcurate.text.optional import lacking, needed
+
+#: What makes a list of words of a text; together they hold all its characters but some whitespace, in order.
+Splitter: TypeAlias = Callable[[str], list[str]]
+
+#: Stand-ins for whitespace that a library counts as a word or as part of one: code points that are no characters, which
+#: Unicode sets aside for such use within a program.
+_STAND_INS = {space: 0xFDD0 + place for place, space in enumerate(at for at in range(0x3001) if chr(at).isspace())}
+_SPACES = {stand_in: space for space, stand_in in _STAND_INS.items()}
+_SPACE = re.compile(r"\s")
+
+#: How jieba cuts a text before it looks at words, and what it makes of marks between letters and digits; jieba-rs
+#: differs in these, and nowhere else that we have seen.
+_BLOCKS = re.compile(r"([\u4E00-\u9FD5a-zA-Z0-9+#&._%\-]+)")
+_SINGLE = re.compile(r"\r\n|.", re.DOTALL)
+_MARK = re.compile(r"[+#&._%\-]")
+_PARTS = re.compile(r"([\u4E00-\u9FD5]+|[a-zA-Z0-9]+(?:\.\d+)?%?)")
+_WITH_MARKS = frozenset({"AT&T", "C#", "c#", "C++", "c++"})
+
+#: What MeCab takes for one unknown word, if it is long: it tries all parts of one, so 100,000 digits take minutes.
+_LONG_RUN = re.compile(r"([^\s\u3040-\u309F\u4E00-\u9FFF。、]{2000})")
+
+
+def _chinese() -> Splitter:
+    cut = needed("rjieba", "splitting Chinese into words", "lang").cut
+    cut("")
+
+    def words(text: str) -> list[str]:
+        found: list[str] = []
+        for place, part in enumerate(_BLOCKS.split(text)):
+            if place % 2 == 0:
+                found += _SINGLE.findall(part)
+                continue
+            for word in cut(part):
+                if len(word) > 1 and _MARK.search(word) and word not in _WITH_MARKS:
+                    found += filter(None, _PARTS.split(word))
+                else:
+                    found.append(word)
+        return found
+
+    return words
+
+
+def _japanese() -> Splitter:
+    mecab = needed("MeCab", "splitting Japanese into words", "lang")
+    needed("unidic_lite", "splitting Japanese into words", "lang")
+    own = threading.local()  # a tagger must not be used by two threads at a time
+
+    def words(text: str) -> list[str]:
+        if not hasattr(own, "tagger"):
+            own.tagger = mecab.Tagger("-Owakati")
+        cut = _LONG_RUN.sub(r"\1 ", text.replace("\0", " "))
+        return own.tagger.parse(cut).rstrip("\n").split(" ")  # type: ignore[no-any-return]
+
+    words("")
+    return words
+
+
+def _korean() -> Splitter:
+    kiwi = needed("kiwipiepy", "splitting Korean into words", "lang").Kiwi(num_workers=1)
+
+    def words(text: str) -> list[str]:
+        spans: list[tuple[int, int]] = []
+        for token in kiwi.tokenize(text):
+            if spans and token.start < spans[-1][1]:  # two morphemes of one syllable
+                spans[-1] = spans[-1][0], max(spans[-1][1], token.end)
+            else:
+                spans.append((token.start, token.end))
+        return [text[start:stop] for start, stop in spans]
+
+    words("")
+    return words
+
+
+def _thai() -> Splitter:
+    tokenize = needed("pythainlp.tokenize", "splitting Thai into words", "lang").word_tokenize
+
+    def words(text: str) -> list[str]:
+        return tokenize(text, engine="newmm-safe", keep_whitespace=False)  # type: ignore[no-any-return]
+
+    words("ก")
+    return words
+
+
+_LIBRARIES: dict[str, Callable[[], Splitter]] = {"zh": _chinese, "ja": _japanese, "ko": _korean, "th": _thai}
+_MODULES = {"zh": ("rjieba",), "ja": ("MeCab", "unidic_lite"), "ko": ("kiwipiepy",), "th": ("pythainlp",)}
+_loading = threading.Lock()
+
+
+def needs_splitting(lang: str) -> bool:
+    """Whether words of the language, an ISO 639-1 code in any case, are found by a library instead of by spaces.
+
+    Examples:
+        >>> needs_splitting("ZH"), needs_splitting("en")
+        (True, False)
+    """
+    return lang.lower() in _LIBRARIES
+
+
+def check_installed(lang: str) -> None:
+    """Make sure that what splits texts of such a language is there, without loading its dictionary.
+
+    Raises:
+        ResourceError: the library is not installed.
+    """
+    for module in _MODULES[lang.lower()]:
+        if importlib.util.find_spec(module) is None:
+            raise lacking(f"splitting texts of lang={lang!r} into words", f"No module named {module!r}", "lang")
+
+
+def splitter(lang: str) -> Splitter:
+    """What splits texts of such a language; the first call in a process loads its dictionary.
+
+    Raises:
+        ResourceError: the library is not installed.
+    """
+    with _loading:
+        return _loaded(lang.lower())
+
+
+@cache
+def _loaded(lang: str) -> Splitter:
+    return _LIBRARIES[lang]()
+
+
+def spaced(texts: Iterable[str], lang: str) -> TextColumn:
+    """The texts with their words separated by one space, and no other whitespace.
+
+    Whitespace that the library takes for a word or a part of one is replaced by stand-ins, one for each character.
+    """
+    words_of = splitter(lang)
+    return column_of(_line(words_of(encodable(text.strip()))).encode() for text in texts)
+
+
+def words_in(line: str) -> list[str]:
+    """The words of a text that `spaced` made, as the library gave them.
+
+    Examples:
+        >>> words_in(_line(["a", " ", "b"]))
+        ['a', ' ', 'b']
+    """
+    return [word.translate(_SPACES) for word in line.split()]
+
+
+def _line(words: list[str]) -> str:
+    return " ".join(word.translate(_STAND_INS) if _SPACE.search(word) else word for word in words if word)

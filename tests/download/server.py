@@ -1,0 +1,176 @@
+"""A real HTTP server of files, that can be told to fail as servers do."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class Asked:
+    """A request as it came."""
+
+    path: str
+    headers: dict[str, str]
+    time: float
+
+    @property
+    def start(self) -> int:
+        """The first byte asked for."""
+        return int(self.headers.get("range", "bytes=0-").removeprefix("bytes=").partition("-")[0])
+
+
+@dataclass
+class Files:
+    """What the server serves, and how it fails.
+
+    Attributes:
+        content: bytes by path.
+        faults: for a path, what becomes of the next requests: a status, ``("cut", bytes)`` to break the connection off
+            after so many of the body, ``("slow", seconds)`` a piece of 1,000 bytes, ``("silent", seconds)`` before
+            anything, ``("packed", 0)`` to say that the content is encoded, or None to serve well.
+        retry_after: header sent with a status of `faults`.
+        ranges: whether ranges are served.
+        tags: whether ETags are sent.
+    """
+
+    content: dict[str, bytes] = field(default_factory=dict)
+    faults: dict[str, deque] = field(default_factory=dict)
+    asked: list[Asked] = field(default_factory=list)
+    retry_after: str = ""
+    ranges: bool = True
+    tags: bool = True
+    address: str = ""
+    busy: int = 0
+    busiest: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def fail(self, path: str, *faults: object) -> None:
+        """What becomes of the next requests of a path."""
+        self.faults[path] = deque(faults)
+
+    def starts(self, path: str) -> list[int]:
+        """The first bytes that were asked for of a file, request by request."""
+        return [one.start for one in self.asked if one.path == path]
+
+    def url(self, path: str) -> str:
+        return f"{self.address}{path}"
+
+
+def _etag(data: bytes) -> str:
+    return f'"{hashlib.md5(data).hexdigest()}"'
+
+
+class _Handler(BaseHTTPRequestHandler):
+    files: Files
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        files = self.files
+        with files.lock:
+            files.asked.append(Asked(self.path, {k.lower(): v for k, v in self.headers.items()}, time.monotonic()))
+            files.busy += 1
+            files.busiest = max(files.busiest, files.busy)
+            queue = files.faults.get(self.path)
+            fault = queue.popleft() if queue else None
+        self.counted = True
+        try:
+            self._serve(fault)
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Count as served; before the last bytes are sent, since the client may go on as soon as it has them."""
+        with self.files.lock:
+            self.files.busy -= self.counted
+        self.counted = False
+
+    def _serve(self, fault: object) -> None:
+        if isinstance(fault, tuple) and fault[0] == "silent":
+            time.sleep(fault[1])
+        data = self.files.content.get(self.path)
+        if isinstance(fault, int) or data is None:
+            self._status(fault if isinstance(fault, int) else 404)
+            return
+        start = self._start(data)
+        if start >= len(data) > 0 and start:
+            self._status(416, f"bytes */{len(data)}")
+            return
+        stop = self._stop(data)
+        partial = start or stop < len(data)
+        self.send_response(206 if partial else 200)
+        body = data[start:stop]
+        self.send_header("Content-Length", str(len(body)))
+        if self.files.tags:
+            self.send_header("ETag", _etag(data))
+        if partial:
+            self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{len(data)}")
+        if fault == ("packed", 0):
+            self.send_header("Content-Encoding", "gzip")
+        self.end_headers()
+        if fault is None or fault == ("packed", 0):
+            self.wfile.write(body)
+            return
+        kind, amount = fault  # type: ignore[misc]
+        if kind == "cut":
+            self.wfile.write(body[:amount])
+            self.wfile.flush()
+            self.close_connection = True
+            return
+        for place in range(0, len(body), 1000):
+            if place + 1000 >= len(body):
+                self._leave()
+            self.wfile.write(body[place : place + 1000])
+            self.wfile.flush()
+            time.sleep(amount)
+
+    def _start(self, data: bytes) -> int:
+        wanted = self.headers.get("Range")
+        if not wanted or not self.files.ranges or self.headers.get("If-Range", _etag(data)) != _etag(data):
+            return 0
+        return int(wanted.removeprefix("bytes=").partition("-")[0])
+
+    def _stop(self, data: bytes) -> int:
+        last = self.headers.get("Range", "").partition("-")[2] if self.files.ranges else ""
+        return min(len(data), int(last) + 1) if last else len(data)
+
+    def _status(self, status: int, content_range: str = "") -> None:
+        self.send_response(status)
+        if self.files.retry_after and status != 404:
+            self.send_header("Retry-After", self.files.retry_after)
+        if content_range:
+            self.send_header("Content-Range", content_range)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """A client that went away is nothing to tell of."""
+
+
+@contextmanager
+def served() -> Iterator[Files]:
+    """A server of files on this machine, for as long as a ``with`` statement lasts."""
+    files = Files()
+    server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"files": files}))
+    files.address = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield files
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)

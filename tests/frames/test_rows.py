@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcurate.errors import DataError
+from dcurate.frames.rows import row_keys
+
+scalars = st.none() | st.booleans() | st.integers(-5, 5)
+rows_ = st.lists(
+    st.fixed_dictionaries(
+        {"id": st.text(max_size=3)},
+        optional={
+            "n": st.none() | st.integers(-5, 5),
+            "s": st.none() | st.fixed_dictionaries({}, optional={"x": st.none() | st.integers(0, 3), "y": st.text()}),
+            "l": st.none() | st.lists(st.none() | st.floats(0, 4) | st.just(1e300), max_size=3),
+        },
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def keys(rows: list[dict[str, Any]], seed: int = 0, fields: list[str] | None = None) -> list[tuple[int, ...]]:
+    columns = {
+        name: pa.array([row.get(name) for row in rows]) for name in dict.fromkeys(k for row in rows for k in row)
+    }
+    return [tuple(key) for key in row_keys(pa.table(columns), fields, seed).tolist()]
+
+
+@settings(deadline=None)
+@given(rows_, st.randoms())
+def test_a_row_has_the_same_key_whatever_rows_it_is_read_with(rows: list[dict[str, Any]], draw: Any) -> None:
+    together = keys(rows)
+    assert together == [keys([row])[0] for row in rows]
+    order = list(range(len(rows)))
+    draw.shuffle(order)
+    assert keys([dict(reversed(rows[at].items())) for at in order]) == [together[at] for at in order]
+
+
+def told(value: Any) -> Any:
+    """A row without nulls, for comparing."""
+    if isinstance(value, dict):
+        return {name: told(inner) for name, inner in value.items() if inner is not None}
+    return value
+
+
+@settings(deadline=None)
+@given(rows_)
+def test_rows_have_the_same_key_if_and_only_if_they_are_equal(rows: list[dict[str, Any]]) -> None:
+    found = keys(rows)
+    for one, first in zip(found, rows, strict=True):
+        for other, second in zip(found, rows, strict=True):
+            assert (one == other) == (told(first) == told(second))
+
+
+def test_other_seeds_and_other_fields_give_other_keys() -> None:
+    rows = [{"id": "a", "n": 1}, {"id": "a", "n": 2}]
+    assert len({*keys(rows), *keys(rows, seed=1), *keys(rows, seed=-1)}) == 6
+    assert len(set(keys(rows, fields=["id"]))) == 1
+    with pytest.raises(DataError, match="no column 'x'; the rows have 'id', 'n'"):
+        keys(rows, fields=["x"])

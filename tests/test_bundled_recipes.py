@@ -1,0 +1,120 @@
+"""The recipes that follow NeMo Curator's own configurations."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+
+import dcurate
+from dcurate.errors import PipelineError
+from dcurate.recipe import load_recipe
+from dcurate.text.filters.code import NumberOfLinesOfCodeFilter
+from dcurate.text.filters.comments import PythonCommentToCodeFilter
+from dcurate.text.filters.tokens import TokenizerFertilityFilter
+
+SPANISH = (
+    "En un lugar de la Mancha, de cuyo nombre no quiero acordarme, no ha mucho tiempo que vivía un hidalgo de los de "
+    "lanza en astillero, adarga antigua, rocín flaco y galgo corredor. Una olla de algo más vaca que carnero, salpicón "
+    "las más noches, duelos y quebrantos los sábados, lentejas los viernes, algún palomino de añadidura los domingos, "
+    "consumían las tres partes de su hacienda."
+)
+RUSSIAN = (
+    "Все счастливые семьи похожи друг на друга, каждая несчастливая семья несчастлива по-своему. Все смешалось в доме "
+    "Облонских. Жена узнала, что муж был в связи с бывшею в их доме француженкою-гувернанткой, и объявила мужу, что не "
+    "может жить с ним в одном доме. Положение это продолжалось уже третий день и мучительно чувствовалось и самими "
+    "супругами, и всеми членами семьи, и домочадцами."
+)
+PYTHON = (
+    'def twice(number):\n    """Two times a number."""\n    total = number + number\n\n    return total  # the sum\n'
+)
+
+
+def written(folder: Path, texts: Iterable[str]) -> str:
+    lines = [json.dumps({"text": text}) + "\n" for text in texts]
+    (folder / "in.jsonl").write_text("".join(lines), "utf-8")
+    return str(folder / "in.jsonl")
+
+
+def kept(name: str, folder: Path, texts: Iterable[str], **params: Any) -> list[str]:
+    """The texts that a recipe leaves."""
+    given = {"input": written(folder, texts), "output": str(folder / "out"), **params}
+    load_recipe(name, given).pipeline.run(executor=dcurate.InlineExecutor())
+    files = sorted(Path(given["output"]).glob("*.jsonl"))
+    return [json.loads(line)["text"] for path in files for line in path.read_text("utf-8").splitlines()]
+
+
+def test_nemo_non_english_has_the_25_filters_of_the_original_in_its_order() -> None:
+    recipe = load_recipe("nemo-non-english", {"input": "in"})
+    filters = [stage.filter_obj for stage in recipe.pipeline.stages if isinstance(stage, dcurate.ScoreFilter)]
+    assert filters == [
+        dcurate.SymbolsToWordsFilter(0.1),
+        dcurate.NumbersFilter(0.15),
+        dcurate.UrlsFilter(0.2),
+        dcurate.WhiteSpaceFilter(0.25),
+        dcurate.ParenthesesFilter(0.1),
+        dcurate.BoilerPlateStringFilter(True, 0.4),
+        dcurate.RepeatedLinesFilter(0.7),
+        dcurate.RepeatedParagraphsFilter(0.7),
+        dcurate.RepeatedLinesByCharFilter(0.8),
+        dcurate.RepeatedParagraphsByCharFilter(0.8),
+        dcurate.WordCountFilter(50, 100000),
+        dcurate.PunctuationFilter(0.85),
+        dcurate.MeanWordLengthFilter(3, 10),
+        dcurate.LongWordFilter(1000),
+        dcurate.EllipsisFilter(0.3),
+        *(dcurate.RepeatingTopNGramsFilter(n, most) for n, most in ((2, 0.2), (3, 0.18), (4, 0.16))),
+        *(
+            dcurate.RepeatingDuplicateNGramsFilter(n, most)
+            for n, most in ((5, 0.15), (6, 0.14), (7, 0.13), (8, 0.12), (9, 0.11), (10, 0.10))
+        ),
+        dcurate.BulletsFilter(0.9),
+    ]
+    assert len(filters) == 25
+
+
+def test_nemo_non_english_keeps_prose_of_other_scripts_and_drops_what_repeats_or_is_short(tmp_path: Path) -> None:
+    texts = [SPANISH, RUSSIAN, "Demasiado corto.", "sí no " * 60]
+    assert kept("nemo-non-english", tmp_path, texts) == [SPANISH, RUSSIAN]
+    assert kept("nemo-english", tmp_path, texts, output=str(tmp_path / "english")) == []
+
+
+def test_nemo_code_has_the_filters_of_the_original_in_its_order() -> None:
+    recipe = load_recipe("nemo-code", {"input": "in", "tokenizer": "code.model"})
+    filters = [stage.filter_obj for stage in recipe.pipeline.stages if isinstance(stage, dcurate.ScoreFilter)]
+    assert filters == [
+        PythonCommentToCodeFilter(0.001, 0.85),
+        NumberOfLinesOfCodeFilter(5, 20000),
+        TokenizerFertilityFilter("code.model", 2),
+    ]
+
+
+def test_nemo_code_keeps_commented_python_that_its_tokenizer_knows(tmp_path: Path) -> None:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(PYTHON.split()),
+        model_writer=model,
+        vocab_size=60,
+        hard_vocab_limit=False,
+        user_defined_symbols=["number", "return", "total", "twice", "Two", "times", "the", "sum"],
+        minloglevel=2,
+    )
+    (tmp_path / "code.model").write_bytes(model.getvalue())
+    strange = "x = '\u4e2d'  # \u6587\n" * 5
+    texts = [
+        PYTHON,
+        "x = 1  # too short\n",
+        PYTHON.replace("  # the sum", "").replace('"""Two times a number."""', "pass"),
+        strange,
+    ]
+    assert kept("nemo-code", tmp_path, texts, tokenizer=str(tmp_path / "code.model")) == [PYTHON]
+
+
+def test_nemo_code_asks_for_a_tokenizer() -> None:
+    with pytest.raises(PipelineError, match="param 'tokenizer' has no default; give it with --set tokenizer=VALUE"):
+        load_recipe("nemo-code", {"input": "in"})

@@ -1,0 +1,27 @@
+"""A page that ends the process."""
+
+import json
+from pathlib import Path
+
+from dcurate import DaskExecutor, JsonlWriter, LocalCluster, Pipeline
+from dcurate.io.warc_reader import WarcReader
+from dcurate.text.extract.stage import HtmlExtractor
+from tests.archives import archive, page, warc_record
+from tests.text.extract.crashing import CrashOn
+
+
+def test_a_page_that_crashes_the_extractor_is_lost_alone_and_by_name(tmp_path: Path, cluster: LocalCluster) -> None:
+    urls = [f"http://example.org/{number}" for number in range(50)]
+    records = [warc_record(page(f"<p>{'crash' if url.endswith('/17') else url}</p>"), url) for url in urls]
+    (tmp_path / "a.warc.gz").write_bytes(archive(records))
+    stages = [
+        WarcReader(str(tmp_path / "a.warc.gz")),
+        HtmlExtractor(CrashOn("crash")),
+        JsonlWriter(str(tmp_path / "out")),
+    ]
+    Pipeline("web", stages=stages).run(DaskExecutor(cluster=cluster))
+    rows = [json.loads(line) for file in (tmp_path / "out").glob("*.jsonl") for line in file.read_text().splitlines()]
+    assert [row["url"] for row in rows] == urls[:17] + urls[18:]
+    (file,) = (tmp_path / "out" / "_dcurate" / "quarantine").glob("*.jsonl")
+    (lost,) = map(json.loads, file.read_text().splitlines())
+    assert (lost["url"], lost["_dcurate_stage"]) == (urls[17], "html_extractor")
