@@ -255,8 +255,7 @@ def _filled(value: Any, params: Mapping[str, Any], place: str) -> Any:
 
 def _stages(entry: Any, params: Mapping[str, Any], place: str) -> list[ProcessingStage[Any, Any]]:
     """The stage that an entry of ``stages`` describes; several if it is a rule set of stages."""
-    if isinstance(entry, str):
-        entry = {entry: None}
+    entry = {entry: None} if isinstance(entry, str) else entry
     if not isinstance(entry, dict):
         raise PipelineError(f"{place}: a stage is a class and its arguments, not {_kind(entry)}")
     classes = [key for key in entry if key != "with"]

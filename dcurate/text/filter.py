@@ -56,6 +56,10 @@ class DocumentFilter(ABC):
     def keep_document(self, score: Any) -> bool:
         """Whether a document with this score stays."""
 
+    def score_documents(self, texts: list[str]) -> list[Any]:
+        """The scores of many texts, in order; override it where they are cheaper together than one by one."""
+        return [self.score_document(text) for text in texts]
+
     def model_check_or_download(self) -> None:
         """Called once per host before any document is scored there."""
         return

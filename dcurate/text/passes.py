@@ -48,7 +48,7 @@ class Pass:
             return rule.scores(as_series(column_of(self._at_rows(field), field, text=True)))
         texts = self.column(field)
         if isinstance(rule, DocumentFilter):
-            return [rule.score_document("" if text is None else text) for text in texts]
+            return rule.score_documents(["" if text is None else text for text in texts])
         return [rule(text) for text in texts]
 
     def kept(self, rule: Rule, scores: Column) -> npt.NDArray[np.bool_]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import bz2
+import io
 import json
 import re
 from contextlib import suppress
@@ -178,6 +179,12 @@ def test_entities_that_grow_without_bound_are_refused(tmp_path: Path) -> None:
     (found,) = list(WikipediaIterator().iterate(str(tmp_path / "a.bz2")))
     assert isinstance(found, Skipped)
     assert "document type declaration" in found.detail
+
+
+def test_a_range_in_which_no_stream_begins_is_not_searched_beyond_its_end() -> None:
+    file = io.BytesIO(b"BZ" * 1_000_000 + bz2.compress(b"x"))
+    assert list(stretches(file, 1000, 5000)) == []
+    assert file.tell() < 600_000
 
 
 def test_memory_holds_pieces_of_a_stream_that_is_large(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,22 @@ from hypothesis import strategies as st
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.kernels.english import cut_english
+from dcurate.recipe import load_recipe
 from dcurate.text import lexicon, refinedweb
 from dcurate.text.english import short_way, split_english
 from dcurate.text.filters.gopher import GopherTopNgramFilter, GopherWordCountFilter
 from dcurate.text.lexicon import SPLITTERS, words_of
 from dcurate.text.measures import Grams
-from dcurate.text.presets import c4, c4_paragraphs, fineweb, fineweb2, fineweb_quality, gopher
+from dcurate.text.presets import (
+    c4,
+    c4_paragraphs,
+    fineweb,
+    fineweb2,
+    fineweb_quality,
+    gopher,
+    nemo_english,
+    nemo_non_english,
+)
 from dcurate.text.presets import refinedweb as refinedweb_stages
 from dcurate.text.score import ScoreFilter
 from dcurate.text.signals import text_as_column
@@ -247,6 +258,16 @@ def test_refinedweb_drops_a_text_that_loses_one_word_in_twenty():
     found, left = reasons(refinedweb_stages(), documents)
     assert found == [None, None, "refinedweb_removed"]
     assert left == {0: text, 1: text}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "preset"), [("nemo-english", nemo_english()), ("nemo-non-english", nemo_non_english("fr"))]
+)
+def test_nemo_curators_filters_are_those_of_its_recipes(recipe, preset):
+    stages = load_recipe(recipe, {"input": "in"}).pipeline.stages[1:-1]
+    written = [rule for stage in stages for rule in stage.filters]
+    assert [type(rule) for rule in preset] == [type(rule) for rule in written]
+    assert [replace(rule, lang="en") if hasattr(rule, "lang") else rule for rule in preset] == written
 
 
 @pytest.mark.parametrize("make", [lambda: gopher("gofer"), lambda: c4("tfds")])

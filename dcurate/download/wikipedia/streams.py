@@ -47,7 +47,7 @@ def stretches(file: BinaryIO, start: int = 0, stop: int | None = None) -> Iterat
     """
     at, expected = start, start == 0
     while True:
-        begin = _next_begin(file, at)
+        begin = _next_begin(file, at, stop)
         if expected and begin != at and not _is_padding(file, at, begin):
             yield Stretch(at, fault="no bzip2 stream begins here")
         if begin is None or (stop is not None and begin >= stop):
@@ -56,8 +56,8 @@ def stretches(file: BinaryIO, start: int = 0, stop: int | None = None) -> Iterat
         at, expected = (begin + 1, False) if end is None else (end, True)
 
 
-def _next_begin(file: BinaryIO, at: int) -> int | None:
-    """The byte at which the next stream begins, from ``at`` on."""
+def _next_begin(file: BinaryIO, at: int, stop: int | None) -> int | None:
+    """The byte at which the next stream begins, from ``at`` on; None if it is looked for in vain up to ``stop``."""
     file.seek(at)
     data = b""
     while more := file.read(_CHUNK if data else _BEGIN_BYTES):
@@ -67,6 +67,8 @@ def _next_begin(file: BinaryIO, at: int) -> int | None:
             return at + match.start()
         gone = max(0, len(data) - _BEGIN_BYTES + 1)
         at, data = at + gone, data[gone:]
+        if stop is not None and at >= stop:
+            break
     return None
 
 

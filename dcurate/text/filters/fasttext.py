@@ -15,7 +15,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.text import TextColumn, column_of
 from dcurate.text.fasttext import FastTextModel, compile_kernels
 from dcurate.text.filter import DocumentFilter, Mask, Scores, SignalFilter
-from dcurate.text.signals import Needs, Signals, text_as_column
+from dcurate.text.signals import Needs, Signals
 
 _LABEL = "__label__"
 
@@ -153,10 +153,15 @@ class FastTextLangId(_FastTextFilter):
     _name = "lang_id"
 
     def score_document(self, text: str) -> str:
+        return self.score_documents([text])[0]
+
+    def score_documents(self, texts: list[str]) -> list[str]:
         model = self.model()
-        found = model.classify(*text_as_column(text.strip()), np.zeros(1, np.int64))
-        label = model.labels[found.label[0]].removeprefix(_LABEL) if found.label[0] >= 0 else "und"
-        return str([found.probability[0].item(), label])
+        column = column_of(text.strip().encode(errors="surrogatepass") for text in texts)
+        found = model.classify(*column, np.arange(len(texts)))
+        names = [*(label.removeprefix(_LABEL) for label in model.labels), "und"]  # of what nothing is known, the last
+        pairs = zip(found.probability.tolist(), found.label, strict=True)
+        return [str([probability, names[label]]) for probability, label in pairs]
 
     def keep_document(self, score: Any) -> bool:
         probability, language = _parsed(score)

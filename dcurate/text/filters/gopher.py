@@ -117,6 +117,7 @@ class GopherSymbolsFilter(MeasureFilter):
 
     def __post_init__(self) -> None:
         check_splitter(self.words)
+        object.__setattr__(self, "symbols", tuple(self.symbols))
 
     @property
     def name(self) -> str:
@@ -246,6 +247,7 @@ class GopherStopWordsFilter(MeasureFilter):
 
     def __post_init__(self) -> None:
         check_splitter(self.words)
+        object.__setattr__(self, "stop_words", tuple(self.stop_words))
 
     def score(self, signals: Signals) -> Scores:
         found = measures.words_sought(signals, self.words, self.stop_words, self.ignore_case)

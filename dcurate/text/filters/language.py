@@ -58,9 +58,12 @@ class LanguageFilter(DocumentFilter):
         return {name: value for name, value in vars(self).items() if name != "_identifier"}
 
     def score_document(self, text: str) -> dict[str, Any]:
+        return self.score_documents([text])[0]
+
+    def score_documents(self, texts: list[str]) -> list[dict[str, Any]]:
         if "_identifier" not in vars(self):
             self.load_model()
-        return dict(vars(self)["_identifier"].identify(text)._asdict())
+        return [dict(found._asdict()) for found in vars(self)["_identifier"].identify_all(texts)]
 
     def keep_document(self, score: Any) -> bool:
         if not isinstance(score, Mapping) or not {"language", "score"} <= score.keys():
