@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -69,10 +69,12 @@ class Batch(ABC):
     Attributes:
         key: set by the engine; a batch that a stage made afresh has none until it leaves the stage.
         rejections: rows that the last stage took out; the engine collects them after every stage.
+        found: what the last stage counted in it, by kind, for the report; the engine adds it up after every stage.
     """
 
     key: BatchKey | None = None
     rejections: tuple[Rejection, ...] = ()
+    found: Mapping[str, int] = field(default_factory=dict)
 
     @property
     @abstractmethod

@@ -14,6 +14,7 @@ class StageStats:
     Attributes:
         dropped: rows taken out by a rule, by reason.
         faulty: rows that could not be processed and went to quarantine, by reason.
+        found: what the stage counted in the rows beyond that, by kind.
         seconds: time in the stage's own code, added up over slots.
     """
 
@@ -26,14 +27,16 @@ class StageStats:
     seconds: float = 0.0
     dropped: dict[str, int] = field(default_factory=dict)
     faulty: dict[str, int] = field(default_factory=dict)
+    found: dict[str, int] = field(default_factory=dict)
 
     def add(self, other: StageStats) -> None:
         """Add another's figures to these."""
         for number in ("batches", "rows_in", "rows_out", "bytes_in", "bytes_out", "seconds"):
             setattr(self, number, getattr(self, number) + getattr(other, number))
-        for mine, theirs in ((self.dropped, other.dropped), (self.faulty, other.faulty)):
-            for reason, rows in theirs.items():
-                mine[reason] = mine.get(reason, 0) + rows
+        for name in ("dropped", "faulty", "found"):
+            mine = getattr(self, name)
+            for reason, count in getattr(other, name).items():
+                mine[reason] = mine.get(reason, 0) + count
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as they travel and are stored."""

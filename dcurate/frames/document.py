@@ -100,8 +100,8 @@ class DocumentBatch(Batch):
         return batches[0].with_data(whole)
 
     def with_data(self, data: Any) -> Self:
-        """The same batch with other rows: key and name stay, rejections do not."""
-        return replace(self, data=data, rejections=())
+        """The same batch with other rows: key and name stay; rejections, and what was found, do not."""
+        return replace(self, data=data, rejections=(), found={})
 
     def keep(self, mask: npt.NDArray[np.bool_], stage: str, reason: str) -> Self:
         """The rows where ``mask`` is true; the others leave as rejected by ``stage`` for ``reason``.

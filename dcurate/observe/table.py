@@ -148,17 +148,24 @@ def _why(stage: StageStats) -> str:
         '1,200 too long, 5 too short'
         >>> _why(StageStats("jsonl_reader", faulty={"malformed line": 2}))
         '2 quarantined: malformed line'
+        >>> _why(StageStats("count_pii", found={"EMAIL_ADDRESS": 1200}))
+        'found 1,200 EMAIL_ADDRESS'
     """
     dropped = "" if set(stage.dropped) == {stage.name} else _reasons(stage.dropped)
     faulty = f"{_quarantined(stage.faulty)}: {_reasons(stage.faulty)}" if stage.faulty else ""
-    return "; ".join(filter(None, (dropped, faulty)))
+    found = f"found {_ranked(stage.found)}" if stage.found else ""
+    return "; ".join(filter(None, (dropped, faulty, found)))
 
 
 def _reasons(reasons: Mapping[str, int]) -> str:
     if len(reasons) == 1:
         return next(iter(reasons))
-    ranked = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{rows:,} {reason}" for reason, rows in ranked)
+    return _ranked(reasons)
+
+
+def _ranked(counts: Mapping[str, int]) -> str:
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count:,} {kind}" for kind, count in ranked)
 
 
 def _in_one_pass(stage: StageStats) -> bool:

@@ -57,6 +57,10 @@ class ColumnModifier(DocumentModifier):
     def modify_column(self, column: TextColumn) -> TextColumn:
         """The new texts of a column, in order, as a layout whose offsets begin at 0."""
 
+    def modify_and_count(self, column: TextColumn) -> tuple[TextColumn, dict[str, int]]:
+        """The new texts, and what is to be counted in the report, by kind: nothing, unless a modifier says so."""
+        return self.modify_column(column), {}
+
     def prepare(self) -> None:
         """Called once per host before any text is modified there: compiles kernels, or loads them from disk."""
         self.modify_document("")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
@@ -96,16 +97,17 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
         return not any(isinstance(given, DocumentModifier) and given.loads_model for given in self._modifiers)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        table = task.to_arrow()
+        table, counts = task.to_arrow(), Counter[str]()
         for modifier, (fields, target) in zip(self._modifiers, self._columns(), strict=True):
             if isinstance(modifier, ColumnModifier) and len(fields) == 1:
-                new_texts = modifier.modify_column(text_column(table, fields[0]))
+                new_texts, found = modifier.modify_and_count(text_column(table, fields[0]))
+                counts.update(found)
                 table = with_layout(table, target, new_texts, fields[0])
                 continue
             new = _modified(modifier, {field: values(table, field) for field in fields})
             is_text = all(value is None or isinstance(value, str) for value in new)
             table = with_text(table, target, new) if is_text else with_column(table, target, new)
-        return task.with_data(table)
+        return replace(task.with_data(table), found=counts)
 
 
 def _modified(modifier: Modification, columns: dict[str, list[Any]]) -> list[Any]:

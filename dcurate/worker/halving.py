@@ -7,6 +7,7 @@ every process, so that a piece that killed one process is known in the next.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -90,6 +91,7 @@ def joined(answers: Sequence[Any]) -> Any:
         if whole is not None:
             whole = copy.copy(whole)
             whole.rejections = tuple(rejection for answer in left for rejection in answer.rejections)
+            whole.found = dict(sum((Counter(answer.found) for answer in left), Counter()))
             return whole
     return [each for answer in left for each in (answer if isinstance(answer, list) else [answer])]
 

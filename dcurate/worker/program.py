@@ -6,6 +6,7 @@ import copy
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from dcurate.core.batch import Batch, FileGroup, Rejection
@@ -133,7 +134,7 @@ def _run_stage(program: Program, calls: Calls, number: int, stage: AnyStage, lin
         if rejected and program.rejections is not None:
             program.rejections.keep(lineage.key, f"{program.operator}.{stage.parts[0].name}", rejected)
         for result in results:
-            result.rejections = ()
+            result.rejections, result.found = (), {}
         lineage.batches = [result for result in results if result.num_items or program.passes_empty]
 
 
@@ -183,4 +184,6 @@ def _stats(
     if last.rows_out > rows_out and not isinstance(stage, SourceStage):
         last.dropped[last.name] = last.dropped.get(last.name, 0) + last.rows_out - rows_out
     last.rows_out, last.bytes_out = rows_out, bytes_out
+    for kind, count in chain.from_iterable(result.found.items() for result in results):
+        last.found[kind] = last.found.get(kind, 0) + count
     return figures

@@ -119,6 +119,8 @@ def test_personal_data_is_found_to_its_last_character(text: str, kind: str, valu
             "tel 7.000.000 km",
             "bao phủ 7000000 km",
             "call 2010 2011",
+            "call 25.36 28.93 27.74",
+            "mobile 89.949856",
             "phone 21.11.2026",
             "911-555-2671",
             "115-555-2671",

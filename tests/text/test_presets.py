@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -392,3 +393,9 @@ def test_a_filter_scores_one_text_as_it_scores_a_column():
     rule = GopherWordCountFilter(words="english", worded=True)
     assert rule.score_document("Don't — stop.") == 3
     assert len(text_as_column("Don't").data) == 5
+
+
+def test_a_tokenizer_of_spacy_is_asked_for_in_a_sentence_where_spacy_is_not(monkeypatch):
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(PipelineError, match="words='spacy:fr' needs spaCy: pip install spacy; words='english' needs"):
+        GopherWordCountFilter(words="spacy:fr").score_document("un mot")

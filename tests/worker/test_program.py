@@ -1,6 +1,6 @@
 import os
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dcurate import BatchKey, DocumentBatch, LongWordFilter, ProcessingStage, ScoreFilter, WordCountFilter
+from dcurate.core.events import StageStats
 from dcurate.core.ledger import RejectionSink
 from dcurate.errors import ResourceError, StageError
 from dcurate.execute.ship import pickled
@@ -77,6 +78,28 @@ def test_of_merged_filters_none_ends_with_fewer_bytes_than_nothing() -> None:
     assert many.bytes_out == 0
     all_gone = run(stage, inputs=[batch("one", "two")]).stats[0]
     assert [(one.rows_out, one.bytes_out) for one in all_gone] == [(0, 0), (0, 0)]
+
+
+@dataclass
+class CountX(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Counts texts with an x; drops the others; makes a list of batches if it is to."""
+
+    apart: bool = False
+
+    def process(self, task: DocumentBatch) -> DocumentBatch | list[DocumentBatch]:
+        one = task.keep(np.array(["x" in text for text in task.to_arrow()["text"].to_pylist()]), self.name, "no x")
+        made = replace(one, found={"x": one.num_items} if one.num_items else {})
+        return [made, made] if self.apart else made
+
+
+def test_what_stages_find_is_added_up_and_does_not_go_on_to_the_next() -> None:
+    outcome = run(CountX(), KeepEvery(1), inputs=[batch("x", "ax", "b"), batch("b", split="b.jsonl")])
+    assert [[stats.found for stats in each] for each in outcome.stats] == [[{"x": 2}, {}], [{}, {}]]
+    assert run(CountX(apart=True), inputs=[batch("x", "ax")]).stats[0][0].found == {"x": 4}
+    total = StageStats("count_x")
+    for each in outcome.stats:
+        total.add(StageStats.from_dict(each[0].to_dict()))
+    assert (total.found, total.dropped) == ({"x": 2}, {"no x": 2})
 
 
 def test_a_stage_s_own_error_is_one_sentence_with_stage_batch_and_line() -> None:

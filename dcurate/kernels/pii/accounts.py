@@ -112,7 +112,7 @@ def card_end(data: Bytes, begin: int, stop: int, groups: Groups, count: int) -> 
         return groups.stops[0] if whole and not announced(data, begin, start) & CODE else start
     gap = groups.gaps[0]
     row = is_byte(data, begin, start - 1, stop, SPACE) and in_class(data, begin, start - 2, stop, DIGIT)
-    if row or gap not in (BLANK, DASH):
+    if gap not in (BLANK, DASH) or (row and gap == BLANK):
         return start
     for used in (5, 4, 3):
         if count < used:

@@ -12,7 +12,7 @@ from dcurate.kernels.pii.alphabet import CLASS, DIGIT, INNER, LETTER, two_byte_l
 PHONE, CALL, VERSION, CODE, SOCIAL, HOST = (np.int64(1 << bit) for bit in range(6))
 
 _WORDS = {
-    PHONE: "tel tél phone phones telephone téléphone ph fax mobile mob cell cellphone cellular whatsapp viber hotline "
+    PHONE: "tel tél phone phones telephone téléphone ph fax mobile cell cellphone cellular whatsapp viber hotline "
     "landline helpline telefon telefono teléfono telefone telefoon telefax handy mobil móvil celular tlf tfno tfn gsm "
     "rufnummer puhelin тел телефон факс моб 话 話",
     CALL: "call calls calling dial text sms contact appelez llame ligue anrufen 机 機 线 線",
@@ -20,7 +20,7 @@ _WORDS = {
     "kernel driver update patch clause rule article paragraph para appendix figure fig table step",
     CODE: "isbn issn doi arxiv pmid pmc oclc order orders invoice item items sku model part serial patent id ids ref "
     "reference case ean upc asin tracking zip account acct policy claim ticket docket lot batch catalog catalogue bug "
-    "issue commit hash route grant award gene chromosome tariff code codes ssn iban bic vat page pages",
+    "commit hash route grant award gene chromosome tariff code codes ssn iban bic vat page pages",
     SOCIAL: "ssn security social",
     HOST: "ip ips ipv host server servers address addresses dns ping from client login",
 }

@@ -173,7 +173,9 @@ def _announced_number(groups: Groups, count: int, fewest: int) -> Scalar:
         return 0
     for used in range(min(count, 6), 0, -1):
         total = groups.totals[used - 1]
-        if fewest <= total <= _MOST and (used == 1 or groups.sizes[used - 1] >= 2):
+        decimal = used == 2 and groups.gaps[0] == POINT
+        whole = used == 1 or groups.sizes[used - 1] >= 2
+        if fewest <= total <= _MOST and whole and not decimal and _evenly(groups, used):
             return used
     return 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -80,7 +80,7 @@ class CountPii(ProcessingStage[DocumentBatch, DocumentBatch]):
         for kind, column in zip(self._entities, self.outputs()[1], strict=True):
             known = counts[:, found.names.index(kind)] if kind in found.names else np.zeros(len(counts), np.int64)
             table = with_column(table, column, known)
-        return task.with_data(table)
+        return replace(task.with_data(table), found=found.totals())
 
 
 def _counts(offsets: Offsets, data: Bytes, rows: Rows, kinds: int, public: bool) -> npt.NDArray[np.int64]:

@@ -21,6 +21,11 @@ class Found(NamedTuple):
     spans: Spans
     names: tuple[str, ...]
 
+    def totals(self) -> dict[str, int]:
+        """How much of each kind there is, of kinds of which there is any."""
+        counts = np.bincount(self.spans.kinds, minlength=len(self.names))
+        return {name: int(count) for name, count in zip(self.names, counts, strict=True) if count}
+
 
 @dataclass(frozen=True)
 class PiiFinder:

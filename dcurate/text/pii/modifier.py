@@ -117,6 +117,9 @@ class PiiModifier(ColumnModifier):
         PiiModifier().modify_document("")
 
     def modify_column(self, column: TextColumn) -> TextColumn:
+        return self.modify_and_count(column)[0]
+
+    def modify_and_count(self, column: TextColumn) -> tuple[TextColumn, dict[str, int]]:
         found = self._finder().find(column)
         spans = found.spans
         pieces = [
@@ -125,7 +128,8 @@ class PiiModifier(ColumnModifier):
         offsets = np.cumsum([0, *map(len, pieces)])
         layout = offsets, np.frombuffer(b"".join(pieces), np.uint8)
         stretches = spans.starts, spans.stops
-        return TextColumn(*spliced(column, spans.bounds, stretches, layout, np.arange(len(pieces))))
+        new = TextColumn(*spliced(column, spans.bounds, stretches, layout, np.arange(len(pieces))))
+        return new, found.totals()
 
     def _piece(self, column: TextColumn, found: Found, number: int) -> str:
         """What goes in for one find."""
