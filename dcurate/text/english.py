@@ -19,6 +19,7 @@ _QUOTES = "'\"”“`‘´’‚,„»«「」『』（）〔〕【】《》〈�
 _MARKS = "…,:;!?¿؟¡()[]{}<>_#*&。？！，、；：～·।،۔؛٪"
 _CURRENCY = str.split("$ £ € ¥ ฿ US$ C$ A$ ₽ ﷼ ₴ ₠ ₡ ₢ ₣ ₤ ₥ ₦ ₧ ₨ ₩ ₪ ₫ ₭ ₮ ₯ ₰ ₱ ₲ ₳ ₵ ₶ ₷ ₸ ₹ ₺ ₻ ₼ ₾ ₿")
 _LETTERED_CURRENCY = "US$", "C$", "A$"
+_DIGITS = frozenset("0123456789")
 #: Marks that come off the back alone, whatever stands before them.
 _SINGLE = frozenset(_QUOTES + _MARKS) - {"…"}
 _UNITS = str.split(
@@ -123,10 +124,11 @@ def _symbols() -> str:
 
 
 class _Patterns(NamedTuple):
-    """What stands at the front, at the back and inside of words, and addresses."""
+    """What stands at the front, at the back (a full stop there by itself too) and inside of words, and addresses."""
 
     prefix: re.Pattern[str]
     suffix: re.Pattern[str]
+    stop: re.Pattern[str]
     infix: re.Pattern[str]
     address: re.Pattern[str]
 
@@ -150,13 +152,14 @@ def _patterns(ascii_only: bool) -> _Patterns:
     icons = "(?!)" if ascii_only else f"[{_symbols()}]"
     wide = "" if ascii_only else "\u00a1-\uffff"
     label, octet = f"[A-Za-z0-9{wide}]", r"(?:1?\d{1,2}|2[0-4]\d|25[0-5])"
+    stop = rf"(?:(?<=[0-9{lower}%²\-+|{marks}{quotes}])|(?<=[{upper}][{upper}]))\."
     return _Patterns(
         prefix=re.compile(rf"[§%=—–]|\+(?![0-9])|[{marks}]|\.\.+|[{quotes}]|{one_of(_CURRENCY)}|{icons}"),
         suffix=re.compile(
             rf"(?:[{marks}]|\.\.+|……|[{quotes}]|{icons}|['’][sS]|[—–]|(?<=[0-9])\+|(?<=°[FfCcKk])\."
-            rf"|(?<=[0-9])(?:{one_of(_CURRENCY)}|{one_of(_UNITS)})"
-            rf"|(?<=[0-9{lower}%²\-+|{marks}{quotes}])\.|(?<=[{upper}][{upper}])\.)$"
+            rf"|(?<=[0-9])(?:{one_of(_CURRENCY)}|{one_of(_UNITS)})|{stop})$"
         ),
+        stop=re.compile(stop),
         infix=re.compile(
             rf"\.\.+|…|{icons}|(?<=[0-9])[+\-*^](?=[0-9-])|(?<=[{lower}{quotes}])\.(?=[{upper}{quotes}])"
             rf"|(?<=[{either}]),(?=[{either}])|(?<=[{either}0-9])(?:-|–|—|--|---|——|~)(?=[{either}])"
@@ -278,8 +281,10 @@ def _back(chunk: str, start: int, stop: int, patterns: _Patterns) -> int:
         if "a" <= before <= "z" or "0" <= before <= "9":
             return 1
     window = chunk[max(start, stop - 8) : stop]
-    if last.isalpha() and window.isalpha():
-        return 0
+    if last.isalpha() and not _DIGITS.intersection(window):
+        return 2 if last in "sS" and before in {"'", "’"} else 0
+    if last == "." and "°" not in window:
+        return 1 if patterns.stop.match(window, len(window) - 1) else 0
     found = patterns.suffix.search(window)
     return len(window) - found.start() if found else 0
 
