@@ -12,25 +12,27 @@ from numba import njit
 from dcurate.kernels.hashing import hash_bytes
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Scalar, Word, Words, frozen
 
-_LETTER, _UPPER, _DIGIT, _MARK, _OTHER = 1, 2, 4, 8, 16
-_DOT, _DASH, _COMMA, _QUOTE, _SLASH, _NEWLINE = 0x2E, 0x2D, 0x2C, 0x27, 0x2F, 10
+_LETTER, _UPPER, _DIGIT, _MARK, _OTHER, _FRONT, _QUOTED, _OF_ADDRESS = (1 << bit for bit in range(8))
+_DOT, _DASH, _COMMA, _QUOTE, _SLASH, _PERCENT, _PIPE, _NEWLINE = 0x2E, 0x2D, 0x2C, 0x27, 0x2F, 0x25, 0x7C, 10
+_DOLLAR = 0x24
 _STEP, _SPREAD = np.uint64(0xF1357AEA2E62A9C7), np.uint64(0x9E3779B97F4A7C15)
 #: Longer runs, and more marks at the end of one, are left to the long way.
 _LONGEST, _MOST = 64, 16
 
 
 def _kinds() -> npt.NDArray[np.uint8]:
+    """What each byte is: a mark comes off both ends, `_FRONT` off the front alone, `_QUOTED` is a quotation mark."""
     kinds = np.full(256, _OTHER, np.uint8)
+    kinds[list(b".-/|@\\~")] = 0
     for byte in range(128):
-        character = chr(byte)
-        if character.isalpha():
-            kinds[byte] = _LETTER | (_UPPER if character.isupper() else 0)
-        elif character.isdigit():
+        if chr(byte).isalpha():
+            kinds[byte] = _LETTER | (_UPPER if chr(byte).isupper() else 0)
+        elif chr(byte).isdigit():
             kinds[byte] = _DIGIT
-        elif character in ",:;!?()[]{}<>_#*&'\"`":
-            kinds[byte] = _MARK
-        elif character in ".-/":
-            kinds[byte] = 0
+    kinds[list(b",:;!?()[]{}<>_#*&'\"`")] = _MARK
+    kinds[list(b"=$%")] = _FRONT
+    kinds[list(b"'\"`,")] |= _QUOTED
+    kinds[list(b":/?#@$")] |= _OF_ADDRESS
     return kinds
 
 
@@ -110,7 +112,7 @@ def _dots(data: Bytes, start: int, stop: int) -> Scalar:
 @njit(**INLINE)
 def _front(data: Bytes, start: int, stop: int) -> Scalar:
     """Bytes of the mark at the front: 0 without one."""
-    if _KIND[data[start]] & _MARK:
+    if _KIND[data[start]] & (_MARK | _FRONT):
         return 1
     return 3 if _curly(data, start, stop) else 0
 
@@ -131,11 +133,14 @@ def _back(data: Bytes, start: int, stop: int) -> Scalar:
             if before == _QUOTE:
                 return 2
             return 4 if stop - start > 3 and before == 0x99 and _curly(data, stop - 4, stop) else 0
-        if last == _DOT and before != _SLASH:
-            kind = _KIND[before]
+        kind = _KIND[before]
+        if last == _PERCENT:
+            return 1 if kind & _DIGIT else 0
+        if last == _DOT:
             if kind & _UPPER:
                 return 1 if stop - start > 2 and _KIND[data[stop - 3]] & _UPPER else 0
-            return 1
+            follows = kind & (_LETTER | _DIGIT | _MARK) or before >= 0x80 or before in (_DASH, _PERCENT, _PIPE)
+            return 1 if follows else 0
     return 0
 
 
@@ -145,11 +150,14 @@ def _cut_here(data: Bytes, at: int, start: int, stop: int) -> Scalar:
     if at == start or at + 1 >= stop:
         return 0
     byte, before, after = data[at], _KIND[data[at - 1]], _KIND[data[at + 1]]
+    if byte == _DOT:
+        lower = before & (_LETTER | _UPPER) == _LETTER or before & _QUOTED or data[at - 1] >= 0x80
+        return 1 if lower and (after & (_UPPER | _QUOTED) or data[at + 1] == 0xE2) else 0
     if byte == _COMMA:
         return 1 if (before & _LETTER) and (after & _LETTER) else 0
     if byte in (_DASH, 0x2A) and before & _DIGIT and (after & _DIGIT or data[at + 1] == _DASH):
         return 1
-    if byte in (_DASH, 0x3A, 0x3C, 0x3E, _SLASH) and before & (_LETTER | _DIGIT):
+    if byte in (_DASH, 0x3A, 0x3C, 0x3D, 0x3E, 0x7E, _SLASH) and before & (_LETTER | _DIGIT):
         if after & _LETTER:
             return 1
         double = byte == _DASH and data[at + 1] == _DASH and at + 2 < stop and _KIND[data[at + 2]] & _LETTER
@@ -178,14 +186,25 @@ def _core(data: Bytes, start: int, stop: int) -> Scalar:
     """Whether what is left between marks is cut where `_cut_here` says, and nowhere else."""
     kinds = np.int64(0)
     dots = 0
+    lower, last = True, start
     for at in range(start, stop):
-        kinds |= _KIND[data[at]]
-        dots += data[at] == _DOT
+        kind = _KIND[data[at]]
+        kinds |= kind
+        if data[at] == _DOLLAR:
+            return False
+        if data[at] == _DOT:
+            dots += 1
+            lower = True
+            last = at
+        elif kind & (_LETTER | _UPPER) != _LETTER:
+            lower = False
         if at > start and data[at] == _DOT and data[at - 1] == _DOT:
             return False
         if at > start + 1 and data[at] == _DASH and data[at - 1] == _DASH and data[at - 2] == _DASH:
             return False
-    if dots and (kinds & (_LETTER | _MARK | _OTHER) or dots > 2):
+    if dots and kinds & _LETTER and (kinds & (_DIGIT | _OF_ADDRESS) or (lower and stop - last > 2)):
+        return False
+    if dots and not kinds & _LETTER and (kinds & (_MARK | _OTHER) or dots > 2):
         return False
     return not _measured(data, start, stop)
 
@@ -229,7 +248,7 @@ def _inside(data: Bytes, start: int, stop: int, ends: Ints, words: int) -> Scala
 @njit(**INLINE)
 def _marks(data: Bytes, start: int, stop: int, known: Exceptions) -> tuple[Scalar, Scalar]:
     """Bytes of the marks at the front and at the back of a run; -1 where the long way is needed."""
-    if _special(data, start, stop, known) or _dots(data, start, stop):
+    if _special(data, start, stop, known) or _dots(data, start, stop) or data[stop - 1] == _DOLLAR:
         return -1, 0
     front = _front(data, start, stop)
     if front and _special(data, start + front, stop, known):

@@ -27,6 +27,8 @@ from dcurate.kernels.layout import (
 from dcurate.kernels.words import find_words
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+#: The lowest bit of every hash is set, so that none is 0.
+_ONE = np.uint64(1)
 #: How much a table begins with: slots, words in it, bytes of these words.
 _SLOTS, _ENTRIES, _ROOM = 1 << 15, 1 << 13, 1 << 17
 
@@ -34,12 +36,11 @@ _SLOTS, _ENTRIES, _ROOM = 1 << 15, 1 << 13, 1 << 17
 class _Table(NamedTuple):
     """A hash table of words; at most a quarter of its slots are taken.
 
-    ``slots`` holds a word's number plus one, or 0; ``keys`` the hash of each slot's word; ``ends`` where each word
-    ends in ``data``, the first entry being 0.
+    ``cells`` holds two entries for each slot, side by side as they are read together: the hash of its word, or 0, and
+    the word's number; ``ends`` where each word ends in ``data``, the first entry being 0.
     """
 
-    slots: Places
-    keys: Words
+    cells: Words
     ends: Ints
     data: Bytes
 
@@ -57,13 +58,13 @@ class Numbered(NamedTuple):
 
 
 @njit(**INLINE)
-def _slot(slots: Places, keys: Words, wanted: Word) -> Scalar:
-    """The slot of a hash, or the empty one where it belongs."""
-    mask = slots.size - 1
-    slot = np.int64(wanted * _MIX >> np.uint64(20)) & mask
-    while slots[slot] and keys[slot] != wanted:
-        slot = (slot + 1) & mask
-    return slot
+def _cell(cells: Words, wanted: Word) -> Scalar:
+    """Where the hash of a word stands, or the empty place where it belongs."""
+    mask = cells.size - 1
+    place = np.int64(wanted * _MIX >> np.uint64(20)) * 2 & mask
+    while cells[place] and cells[place] != wanted:
+        place = (place + 2) & mask
+    return place
 
 
 @njit(**OPTIONS)
@@ -81,32 +82,31 @@ def _number(
     for place in range(first, rows.size):
         start, stop = offsets[rows[place]], offsets[rows[place] + 1]
         most = known + (stop - start) // 2 + 1
-        if most >= table.ends.size or 4 * most > table.slots.size or table.ends[known] + stop - start > table.data.size:
+        if most >= table.ends.size or 8 * most > table.cells.size or table.ends[known] + stop - start > table.data.size:
             return place, known, taken
         words = find_words(data, start, stop, bounds)
         out.begins[place], out.counts[place] = taken, words
         for word in range(words):
             begin, end = bounds[2 * word], bounds[2 * word + 1]
-            wanted = hash_bytes(data, begin, end)
-            slot = _slot(table.slots, table.keys, wanted)
-            if table.slots[slot] == 0:
-                table.keys[slot] = wanted
+            wanted = hash_bytes(data, begin, end) | _ONE
+            cell = _cell(table.cells, wanted)
+            if table.cells[cell] == 0:
+                table.cells[cell], table.cells[cell + 1] = wanted, known
                 used = table.ends[known]
                 table.data[used : used + end - begin] = data[begin:end]
                 known += 1
                 table.ends[known] = used + end - begin
-                table.slots[slot] = known
-            out.numbers[taken] = table.slots[slot] - 1
+            out.numbers[taken] = table.cells[cell + 1]
             taken += 1
     return rows.size, known, taken
 
 
 @njit(**OPTIONS)
-def _moved(old_slots: Places, old_keys: Words, slots: Places, keys: Words) -> None:
-    for place in range(old_slots.size):
-        if old_slots[place]:
-            slot = _slot(slots, keys, old_keys[place])
-            slots[slot], keys[slot] = old_slots[place], old_keys[place]
+def _moved(old: Words, cells: Words) -> None:
+    for place in range(0, old.size, 2):
+        if old[place]:
+            cell = _cell(cells, old[place])
+            cells[cell], cells[cell + 1] = old[place], old[place + 1]
 
 
 @njit(**OPTIONS)
@@ -139,7 +139,7 @@ def expanded(found: Numbered, firsts: Ints, parts: Places) -> Numbered:
 class WordTable:
     """Numbers for words, in the order in which they are met; words are what ``str.split`` gives.
 
-    Words are told apart by 64-bit hashes. Not to be used by two threads at once.
+    Words are told apart by 63-bit hashes. Not to be used by two threads at once.
 
     Examples:
         >>> text = b"to be or not to be"
@@ -152,8 +152,7 @@ class WordTable:
 
     def __init__(self) -> None:
         self._table = _Table(
-            np.zeros(_SLOTS, np.int32),
-            np.zeros(_SLOTS, np.uint64),
+            np.zeros(2 * _SLOTS, np.uint64),
             np.zeros(_ENTRIES, np.int64),
             np.empty(_ROOM, np.uint8),
         )
@@ -197,13 +196,13 @@ class WordTable:
 
     def _grow(self, size: int) -> None:
         """Make room for all the words that a text of so many bytes can hold."""
-        slots, keys, ends, data = self._table
+        cells, ends, data = self._table
         most = self._known + size // 2 + 2
-        while 4 * most > slots.size:
-            wider = np.zeros(2 * slots.size, np.int32), np.zeros(2 * slots.size, np.uint64)
-            _moved(slots, keys, *wider)
-            slots, keys = wider
-        self._table = _Table(slots, keys, _longer(ends, most + 1), _longer(data, int(ends[self._known]) + size))
+        while 8 * most > cells.size:
+            wider = np.zeros(2 * cells.size, np.uint64)
+            _moved(cells, wider)
+            cells = wider
+        self._table = _Table(cells, _longer(ends, most + 1), _longer(data, int(ends[self._known]) + size))
 
 
 def _longer(array: npt.NDArray[Any], least: int) -> npt.NDArray[Any]:

@@ -1,13 +1,8 @@
 from __future__ import annotations
 
-import gzip
 import json
-import sys
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -15,12 +10,9 @@ from hypothesis import strategies as st
 
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
-from dcurate.kernels.english import cut_english
 from dcurate.recipe import load_recipe
-from dcurate.text import lexicon, refinedweb
-from dcurate.text.english import short_way, split_english
+from dcurate.text import refinedweb
 from dcurate.text.filters.gopher import GopherTopNgramFilter, GopherWordCountFilter
-from dcurate.text.lexicon import SPLITTERS, words_of
 from dcurate.text.measures import Grams
 from dcurate.text.presets import (
     c4,
@@ -36,80 +28,7 @@ from dcurate.text.presets import refinedweb as refinedweb_stages
 from dcurate.text.score import ScoreFilter
 from dcurate.text.signals import text_as_column
 from tests.text import rule_sets
-from tests.text.strategies import texts
-
-SAMPLE = Path(lexicon.__file__).parents[1] / "bundled" / "sample"
-
-#: Words and marks that the rules look at, of which whole documents are made.
-PIECES = st.sampled_from(
-    [
-        *("the", "of", "and", "to", "house", "river", "Don't", "it's", "U.S.", "e.g.", "well-known", "3.14", "#", "##"),
-        *("...", "…", ". . .", "•", "-", "- milk", "* tea", "●", "(see", "below)", '"quoted"', "end.", "end?", "a,b"),
-        *("[1]", "[edit]", "[٣]", "end.[2]", "[citation needed]", "javascript", "Lorem ipsum", "use cookies", "{", "}"),
-        *(
-            "use coo\u212aies",
-            "x" * 1001,
-            "é",
-            "naïve",
-            "中文字",
-            "३",
-            "¡hola!",
-            "”",
-            "’s",
-            "don’t",
-            "10am",
-            ":)",
-            "&",
-            "–",
-        ),
-        *("\n", "\n", "\n\n", "\n\n\n", "\r\n", "\t", "  ", "\xa0", "\u2028", "\x0b", "\x1c", "\x85", "\x00", "\ufeff"),
-    ]
-)
-LINES = st.sampled_from(
-    [
-        "The quick brown fox jumps over the lazy dog and runs to the river with a friend.",
-        "It was the best of times, it was the worst of times. Who would have thought of that?",
-        "Menu",
-        "- one point of the list, and that with more words",
-        "We have read the terms of use and the privacy policy of this site.",
-        "And so it goes on, and on, and on...",
-        "",
-        "SHOUTING AT THE READER",
-        "1,024 likes",
-        "He said so. [3] And then? Nothing!  (Or so.)",
-    ]
-)
-DOCUMENTS = st.one_of(
-    texts,
-    st.lists(PIECES, max_size=80).map(" ".join),
-    st.lists(LINES, max_size=25).map("\n".join),
-    st.lists(LINES | PIECES, max_size=40).map(" ".join),
-    st.lists(PIECES, min_size=3, max_size=6).map(lambda pieces: " ".join(pieces * 15)),
-)
-
-
-def reasons(stages, documents: list[str]) -> tuple[list[str | None], dict[int, str]]:
-    """Why each document is dropped, or None, and the texts of those that are left."""
-    found: list[str | None] = [None] * len(documents)
-    batch = DocumentBatch(data=pa.table({"text": pa.array(documents, pa.string()), "row": range(len(documents))}))
-    for stage in stages:
-        batch = stage.process(batch)
-        for rejection in batch.rejections:
-            for row in rejection.data["row"].to_pylist():
-                found[row] = rejection.reason
-    left = batch.to_arrow()
-    return found, dict(zip(left["row"].to_pylist(), left["text"].to_pylist(), strict=True))
-
-
-def sample_texts() -> list[str]:
-    """Every ninth of the bundled documents, of which some lines are damaged on purpose."""
-    files = sorted(SAMPLE.glob("*.jsonl")) + sorted(SAMPLE.glob("*.gz"))
-    opened = (gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes() for file in files)
-    found = []
-    for line in (line for data in opened for line in data.splitlines()):
-        with suppress(ValueError):
-            found.append(json.loads(line).get("text") or "")
-    return found[::9]
+from tests.text.verdicts import DOCUMENTS, reasons, sample_texts
 
 
 @pytest.mark.parametrize("variant", rule_sets.GOPHER)
@@ -288,114 +207,7 @@ def test_an_ngram_filter_whose_size_is_not_counted_is_refused():
         GopherTopNgramFilter(7, 0.1, Grams("whitespace", counting))
 
 
-@pytest.mark.parametrize("splitter", SPLITTERS)
-@settings(max_examples=60, deadline=None)
-@given(documents=st.lists(DOCUMENTS, min_size=1, max_size=5))
-def test_words_are_those_of_each_run_of_characters_whatever_was_read_before(splitter, documents):
-    data = "".join(documents).encode()
-    offsets = np.cumsum([0, *(len(text.encode()) for text in documents)])
-    rows = np.arange(len(documents))[::-1].copy()
-    words = words_of(offsets, np.frombuffer(data, np.uint8), rows, splitter).words
-    known = words._words.words(0, len(words._words))
-    for row, text in enumerate(documents):
-        begin, count = words.found.begins[row], words.found.counts[row]
-        found = [known[number].decode() for number in words.found.numbers[begin : begin + count]]
-        assert found == [word for run in text.split() for word in SPLITTERS[splitter].words(run)]
-
-
-@settings(deadline=None)
-@given(st.text(min_size=1).filter(lambda text: not any(map(str.isspace, text))))
-def test_english_words_are_the_run_of_characters_cut_up(chunk):
-    assert "".join(split_english(chunk)) == chunk
-
-
-RUNS = st.lists(
-    st.sampled_from(
-        [
-            *("a", "Z", "the", "US", "it", "don", "cannot", "Mr", "e", "g", "am", "s", "th", "km", "7", "10", "3.14"),
-            *(
-                "'",
-                "’",
-                "“",
-                "”",
-                '"',
-                ".",
-                "..",
-                ",",
-                "-",
-                "--",
-                "---",
-                "/",
-                ":",
-                ";",
-                "(",
-                ")",
-                "[",
-                "]",
-                "*",
-                "#",
-                "_",
-            ),
-            *("<", ">", "&", "!", "?", "=", "+", "$", "%", "@", "é", "—", "…", "\u200b"),
-        ]
-    ),
-    min_size=1,
-    max_size=7,
-).map("".join)
-
-
-@settings(max_examples=1000, deadline=None)
-@given(st.lists(RUNS, min_size=1, max_size=20))
-def test_the_short_way_to_split_english_says_what_the_long_way_says_or_nothing(runs):
-    data = "".join(runs).encode()
-    offsets = np.cumsum([0, *(len(run.encode()) for run in runs)])
-    counts, words = cut_english(offsets, np.frombuffer(data, np.uint8), short_way())
-    found = iter(words.tobytes().decode().split("\n"))
-    for run, count in zip(runs, counts.tolist(), strict=True):
-        assert not count or [next(found) for _ in range(count)] == split_english(run)
-
-
-@pytest.mark.parametrize(
-    ("run", "words"),
-    [
-        ("cannot", "can not"),
-        ("couldn't've", "could n't 've"),
-        ("(U.K.),", "( U.K. ) ,"),
-        ("well-known", "well - known"),
-        ("http://example.org/a?b=c.", "http://example.org/a?b=c ."),
-        ("10am", "10 am"),
-        ("$5.00", "$ 5.00"),
-        ("5km", "5 km"),
-        (":-)", ":-)"),
-        ("John’s", "John ’s"),
-        ("id.", "i d."),
-        ("3-4", "3 - 4"),
-    ],
-)
-def test_english_words_are_those_of_spacy(run, words):
-    assert split_english(run) == words.split()
-
-
-def test_a_long_run_of_marks_is_split_in_time_linear_in_its_length():
-    assert split_english("(" * 30_000) == ["("] * 30_000
-    assert split_english("." * 30_000 + "x") == ["." * 30_000, "x"]
-
-
-def test_more_words_than_a_process_keeps_give_the_same_verdicts(monkeypatch):
-    documents = sample_texts()[:40]
-    rules = [ScoreFilter(list(gopher("datatrove")))]
-    expected = [reasons(rules, [text]) for text in documents]
-    monkeypatch.setattr(lexicon, "_MOST", 50)
-    assert [reasons(rules, [text]) for text in documents] == expected
-
-
 def test_a_filter_scores_one_text_as_it_scores_a_column():
     rule = GopherWordCountFilter(words="english", worded=True)
     assert rule.score_document("Don't — stop.") == 3
     assert len(text_as_column("Don't").data) == 5
-
-
-def test_a_tokenizer_of_spacy_is_asked_for_in_a_sentence_where_spacy_is_not(monkeypatch):
-    monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(PipelineError, match="words='spacy:fr' needs spaCy: pip install spacy; words='english' needs"):
-        GopherWordCountFilter(words="spacy:fr").score_document("un mot")
