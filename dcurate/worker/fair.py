@@ -2,6 +2,7 @@
 
 Dask looks at the first task of the queue only (dask/distributed#6136). A worker that holds slots of several operators,
 as one with several threads on a GPU may, would leave slots idle behind a task of an operator whose slots are busy.
+And a task for a resource that a worker has no more, on its way to it when the resource went, ends the worker.
 """
 
 from __future__ import annotations
@@ -9,9 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from operator import attrgetter
 
-from distributed import Worker
 from distributed.collections import HeapSet
-from distributed.worker_state_machine import TaskState
+from distributed.worker_state_machine import TaskState, WorkerState
+
+
+class Amounts(dict[str, float]):
+    """How much there is of each resource; nothing of those that are not there."""
+
+    def __missing__(self, name: str) -> float:
+        return 0.0
 
 
 class FairQueue(HeapSet[TaskState]):
@@ -42,10 +49,10 @@ class FairQueue(HeapSet[TaskState]):
         return all(self._free.get(name, 0) >= needed for name, needed in task.resource_restrictions.items())
 
 
-def be_fair(worker: Worker) -> None:
-    """Have a worker use such a queue from now on."""
-    state = worker.state
+def be_fair(state: WorkerState) -> None:
+    """Have a worker use such a queue, and such amounts, from now on."""
     if not isinstance(state.constrained, FairQueue):
+        state.available_resources = Amounts(state.available_resources)
         queue = FairQueue(state.available_resources)
         for task in state.constrained.sorted():
             queue.add(task)

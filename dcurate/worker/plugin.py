@@ -90,7 +90,7 @@ class SlotHolder(WorkerPlugin):
         self.changing: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
         self.threads = ThreadPoolExecutor(SETUPS, thread_name_prefix="dcurate-setup")
         self.under_way: set[asyncio.Task[None]] = set()
-        be_fair(worker)
+        be_fair(worker.state)
         worker.stream_handlers["dcurate-describe"] = self.describe
         worker.stream_handlers["dcurate-hold"] = self.hold
 

@@ -1,10 +1,10 @@
 """The queue of a worker with several operators."""
 
-from distributed.worker_state_machine import TaskState
+from distributed.worker_state_machine import ComputeTaskEvent, Execute, FreeKeysEvent, TaskState, WorkerState
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.worker.fair import FairQueue
+from dcurate.worker.fair import FairQueue, be_fair
 
 
 def task(name: str, priority: int, resource: str) -> TaskState:
@@ -43,3 +43,15 @@ def test_it_gives_the_first_by_priority_of_those_that_may_run(
         assert first in may
         assert first.priority == min(one.priority for one in may)
         left.remove(first)
+
+
+def test_a_task_for_slots_that_have_gone_waits_and_does_no_harm() -> None:
+    state = WorkerState(nthreads=1)
+    be_fair(state)
+    held = ComputeTaskEvent.dummy("late", resource_restrictions={"stage-gone": 1}, stimulus_id="a")
+    assert state.handle_stimulus(held) == []
+    assert state.tasks["late"].state == "constrained"
+    other = state.handle_stimulus(ComputeTaskEvent.dummy("other", stimulus_id="b"))
+    assert [one.key for one in other if isinstance(one, Execute)] == ["other"]
+    state.handle_stimulus(FreeKeysEvent(keys=["late"], stimulus_id="c"))
+    assert "late" not in state.tasks
