@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 STARTS = {"AttachedCluster", "DaskExecutor", "ElasticCluster", "LocalCluster", "scheduler_and_workers"}
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run in parallel, tests with Dask processes run one after the other, beside the rest: they measure time."""
     if not config.pluginmanager.hasplugin("xdist"):

@@ -202,7 +202,7 @@ def test_malformed_lines_are_quarantined_and_counted(here):
     done = run("run", "r.yaml", "--mode", "inline", cwd=here)
     assert done.returncode == 0, done.stderr
     assert "1 quarantined" in done.stdout
-    assert "out/_dcurate/quarantine (1 document)" in done.stdout
+    assert "out/_dcurate/quarantine(1document)" in "".join(done.stdout.split())  # a long path is wrapped
     assert len(written(here / "out")) == 48
 
 

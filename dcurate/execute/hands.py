@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import dask
 from distributed import Client, Future, KilledWorker, as_completed
@@ -155,8 +156,7 @@ class ClusterHands:
     def fetch(self, item: int) -> Batch:
         self._take_apart()
         ticket, place, child = self._items[item]
-        outcome: Outcome = self.client.gather(self._futures[ticket])
-        return outcome.outputs[place][child]
+        return self._gather(self._futures[ticket]).outputs[place][child]
 
     def release(self, items: Sequence[int]) -> None:
         for item in items:
@@ -273,12 +273,16 @@ class ClusterHands:
         self._tries[ticket] = self._tries.get(ticket, 0) + 1
         if self._tries[ticket] > TRIES:
             return False
+        self._retry(future)
+        return True
+
+    def _retry(self, future: Future) -> None:
+        """Have the scheduler try again what failed."""
         # Client.retry would also set the future back when the answer comes, perhaps after what follows has been heard.
         self.client.sync(self.client.scheduler.retry, keys=[future.key], client=self.client.id)
         end = time.monotonic() + RETRIED_S
         while future.status == "error" and time.monotonic() < end:
             time.sleep(RETRIED_S / 100)
-        return True
 
     def _report(self) -> None:
         """Tell the scaler how the run goes, when there is something to tell."""
@@ -292,8 +296,15 @@ class ClusterHands:
         self._read_news()
         if ticket in self._summaries:
             return self._summaries.pop(ticket)
-        outcome: Outcome = self.client.gather(future)
-        return outcome.summary()
+        return self._gather(future).summary()
+
+    def _gather(self, future: Future) -> Outcome:
+        """What a call made; if its worker died with it, it is made again, and again if that one dies, too."""
+        for _ in range(TRIES):
+            with suppress(KilledWorker):
+                return cast(Outcome, self.client.gather(future))
+            self._retry(future)
+        return cast(Outcome, self.client.gather(future))
 
     def _failure(self, future: Future, submit: Submit) -> DcurateError:
         if future.status != "error":

@@ -18,8 +18,8 @@ from dcurate.text.filters.fineweb import (
     FineWebListFilter,
     FineWebShortLinesFilter,
 )
-from dcurate.text.presets.c4 import c4
-from dcurate.text.presets.gopher import datatrove_quality, datatrove_repetition, gopher
+from dcurate.text.presets.c4_rules import c4
+from dcurate.text.presets.gopher_rules import datatrove_quality, datatrove_repetition, gopher
 from dcurate.text.score import Filter, ScoreFilter
 
 Stages = tuple[ProcessingStage[Any, Any], ...]

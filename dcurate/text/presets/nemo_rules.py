@@ -23,7 +23,7 @@ from dcurate.text.filters.words import (
     WordCountFilter,
     WordsWithoutAlphabetsFilter,
 )
-from dcurate.text.presets.gopher import DUPLICATE, TOP
+from dcurate.text.presets.gopher_rules import DUPLICATE, TOP
 
 
 def nemo_english() -> tuple[SignalFilter, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dcurate.core.stage import ProcessingStage
 from dcurate.text.modify import Modify
-from dcurate.text.presets.gopher import gopher
+from dcurate.text.presets.gopher_rules import gopher
 from dcurate.text.refinedweb import RefinedWebLines, RefinedWebRemovedFilter
 from dcurate.text.score import ScoreFilter
 
