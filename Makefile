@@ -17,7 +17,7 @@ demo: $(READY)
 	.venv/bin/dcurate run demo --output out/demo --set mode=overwrite
 
 test: $(DEV)
-	.venv/bin/python -m pytest -n 2 --dist loadgroup
+	.venv/bin/python -m pytest -n 2
 
 test-lowest: $(LOWEST)
 	.venv-lowest/bin/python -m pytest $(LOWEST_TESTS)

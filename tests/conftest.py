@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -19,19 +22,22 @@ from dcurate import LocalCluster
 ROOT = Path(__file__).parents[1]
 
 
-#: A test module that knows one of these starts Dask processes of its own.
-STARTS = {"AttachedCluster", "DaskExecutor", "ElasticCluster", "LocalCluster", "scheduler_and_workers"}
+#: Test modules that say one of these start Dask processes, and some of them measure time.
+STARTS = re.compile(r"\b(AttachedCluster|DaskExecutor|ElasticCluster|LocalCluster|scheduler_and_workers|cluster:|tests.run.curate)")
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run in parallel, tests with Dask processes run one after the other, beside the rest: they measure time."""
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
-    for item in items:
-        known = vars(getattr(item, "module", None) or object) if isinstance(item, pytest.Function) else {}
-        if STARTS & known.keys() or "cluster" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("processes"))
+@cache
+def turn(path: str) -> str:
+    """What a file's tests take turns with: those with Dask processes with each other, the rest with their file's."""
+    return "processes" if path.startswith("tests") and STARTS.search((ROOT / path).read_text("utf-8")) else path
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Run in parallel, tests with Dask processes run one after the other, beside the rest."""
+    scheduling = importlib.import_module("xdist.scheduler").LoadScopeScheduling(config, log)
+    scheduling._split_scope = lambda test: turn(test.partition("::")[0])
+    return scheduling
 
 
 def skip_outside_ci(reason: str) -> NoReturn:

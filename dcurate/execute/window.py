@@ -79,4 +79,4 @@ class Window:
         may run through all of its tasks while the others are in long ones.
         """
         ending = self.slots * GATHER_S / (self.mean_s * self.group) if self.mean_s else 1.0
-        return self.size - max(1, min(self.size // 4, int(ending)))
+        return self.size - max(1, int(min(self.size // 4, ending)))
