@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 
 
 #: Test modules that say one of these start Dask processes, and some of them measure time.
-STARTS = re.compile(r"\b(AttachedCluster|DaskExecutor|ElasticCluster|LocalCluster|scheduler_and_workers|cluster:|tests.run.curate)")
+STARTS = re.compile(r"\b((Attached|Elastic|Local)Cluster|DaskExecutor|scheduler_and_workers|cluster:|tests.run.curate)")
 
 
 @cache
