@@ -127,8 +127,8 @@ def scale_table(sizes: list[dict[str, Any]]) -> str:
     rows = {
         "partitions": "partitions",
         "slots in the end": "slots",
-        "decision, longest, s": "decision_max_s",
-        "decision, mean, s": "decision_mean_s",
+        "decision, longest, CPU s": "decision_max_s",
+        "decision, mean, CPU s": "decision_mean_s",
         "of those that solved, mean, s": "decision_not_quick_mean_s",
         "how many solved": "decisions_not_quick",
         "of how many": "decisions",

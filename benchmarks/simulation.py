@@ -6,6 +6,7 @@ calls of a unit wait in one queue, and messages take no time: what is lost here 
 
 from __future__ import annotations
 
+import gc
 import heapq
 import math
 import random
@@ -44,7 +45,7 @@ class Outcome:
     #: Moments at which each hundredth of the splits was finished.
     finished_at: list[float] = field(default_factory=list)
     exhausted_at: float = 0.0
-    #: Wall seconds of each decision.
+    #: CPU seconds of each decision, but for collections of garbage in it: most of that is the simulation's.
     decisions: list[float] = field(default_factory=list)
     #: Whether each was answered without solving anything.
     quick: list[bool] = field(default_factory=list)
@@ -70,6 +71,26 @@ class Outcome:
         """Splits a second between two shares of the splits, given the number of splits as ``splits``."""
         first, last = (self.finished_at[min(99, int(share * 100))] for share in (start, end))
         return (int(end * 100) - int(start * 100)) / 100 / max(1e-9, last - first)
+
+
+class _Collections:
+    """Counts the seconds that collecting garbage takes for a while."""
+
+    seconds = 0.0
+    _began = 0.0
+
+    def __enter__(self) -> _Collections:
+        gc.callbacks.append(self._told)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        gc.callbacks.remove(self._told)
+
+    def _told(self, phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            self._began = time.process_time()
+        else:
+            self.seconds += time.process_time() - self._began
 
 
 class Simulation:
@@ -272,9 +293,10 @@ class Simulation:
 
     def _decide(self) -> None:
         snapshot = self.snapshot()
-        began = time.perf_counter()
-        decision = decide(snapshot, self.last)
-        self.out.decisions.append(time.perf_counter() - began)
+        with _Collections() as collections:
+            began = time.process_time()
+            decision = decide(snapshot, self.last)
+            self.out.decisions.append(time.process_time() - began - collections.seconds)
         self.out.quick.append(self.last is not None and decision.basis is self.last.basis)
         self.out.watched.append(self.watch())
         self.last = decision
