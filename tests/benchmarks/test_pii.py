@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,7 +23,6 @@ def figures_of(benchmark: str, folder: Path, *options: str) -> tuple[dict[str, A
 
 
 def test_pii_gives_recall_and_precision_by_kind(tmp_path: Path) -> None:
-    pytest.importorskip("phonenumbers")
     nowhere = str(tmp_path / "nowhere")
     figures, printed = figures_of("pii", tmp_path, "--each", "3", "--times", "1", "--peer-python", nowhere)
     kinds = figures["dcurate"]["kinds"]

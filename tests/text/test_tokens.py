@@ -82,7 +82,6 @@ def test_tokens_are_counted_with_those_at_the_ends(text: str, words: Path) -> No
 
 
 def test_a_folder_of_transformers_counts_as_its_file_does(words: Path) -> None:
-    pytest.importorskip("transformers", exc_type=ImportError)
     rule = TokenCountFilter(hf_model_name=str(words), transformers_init_kwargs={"use_fast": True})
     rule.model_check_or_download()
     rule.load_tokenizer()
@@ -161,7 +160,6 @@ def test_a_tokenizer_that_is_not_there_or_is_none_is_an_error_that_names_it(tmp_
 
 
 def test_a_folder_without_a_tokenizer_is_an_error_that_names_it(tmp_path: Path) -> None:
-    pytest.importorskip("transformers", exc_type=ImportError)
     with pytest.raises(DataError, match=f"no tokenizer '{tmp_path}' on this host"):
         TokenCountFilter(hf_model_name=str(tmp_path)).load_tokenizer()
 
