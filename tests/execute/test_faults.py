@@ -1,16 +1,20 @@
 """What goes wrong outside of stages, with real processes."""
 
+import os
+import signal
 import subprocess
 import sys
 import textwrap
 import threading
 from pathlib import Path
 
+import dask
 import psutil
 import pytest
 
-from dcurate import AttachedCluster, DaskExecutor, Pipeline
+from dcurate import AttachedCluster, DaskExecutor, LocalCluster, Pipeline
 from dcurate.errors import RunError
+from dcurate.execute.hands import ClusterHands
 from tests.conftest import ROOT, scheduler_and_workers
 from tests.stages import Numbers, Sleep
 
@@ -83,3 +87,23 @@ def test_importing_dcurate_is_light() -> None:
     heavy = "import sys, dcurate; print([m for m in ('torch', 'bokeh', 'cudf', 'pandas', 'dask') if m in sys.modules])"
     done = python("-c", heavy, cwd=ROOT)
     assert done.stdout == "[]\n"
+
+
+def made_after_deaths(folder: str, deaths: int) -> str:
+    """A result whose making ends its process so many times."""
+    Path(folder, str(os.getpid())).touch()
+    if len(list(Path(folder).iterdir())) <= deaths:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "made"
+
+
+def test_a_result_whose_remaking_dies_with_its_worker_is_made_once_more(tmp_path: Path) -> None:
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        LocalCluster(n_workers=2, gpus=False) as cluster,
+    ):
+        hands = object.__new__(ClusterHands)
+        hands.client = cluster.client
+        future = cluster.client.submit(made_after_deaths, str(tmp_path), 2, pure=False)
+        assert hands._gather(future) == "made"
+        assert len(list(tmp_path.iterdir())) == 3
