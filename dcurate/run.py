@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
@@ -240,13 +241,16 @@ class _Run:
     def _phases(self, session: Session, scratch: str) -> Iterator[Batch]:
         folders: list[str] = []
         stages: list[AnyStage] = []
-        for stage in self.stages:
+        waiting = deque(self.stages)
+        while waiting:
+            stage = waiting.popleft()
             if not isinstance(stage, ExchangeStage):
                 stages.append(stage)
                 continue
             url = f"{scratch}/{stage.name}"
             yield from self._carry(session, [*stages, *stage.before(url, self._storage)], last=False)
-            stages = stage.exchange(url, self._storage, self.books[-1].in_order())
+            waiting.extendleft(reversed(stage.exchange(url, self._storage, self.books[-1].in_order())))
+            stages = []
             folders.append(url)
         yield from self._carry(session, stages, last=True)
         for url in folders:

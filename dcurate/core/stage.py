@@ -219,7 +219,9 @@ class ExchangeStage(ProcessingStage[X, X]):
     """A stage that must see every row before it can pass any on, such as the removal of duplicates.
 
     A run carries it out as two pipelines with an exchange between them: the first ends in a sink that writes to a
-    folder, the exchange looks at the folder as a whole, and the second begins with a source that reads it.
+    folder, the exchange looks at the folder as a whole, and the second begins with a source that reads it. What the
+    exchange gives may hold further exchanges, so one that takes several rounds is a chain of them. Folders stay until
+    the run ends: a later round may read what an earlier one wrote.
     """
 
     @abstractmethod
@@ -235,6 +237,9 @@ class ExchangeStage(ProcessingStage[X, X]):
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
     ) -> list[ProcessingStage[Any, Any]]:
         """Look at all that was written, and give the stages that begin the second pipeline; the first is a source.
+
+        It is called on the driver, again when a run is resumed, and must then give the same: what takes long belongs
+        into stages. Names of further exchanges among them differ from all others of the run.
 
         Args:
             splits: each split's key and the files written for it, in the order of the source.

@@ -15,12 +15,11 @@ from dcurate.core.batch import Rejection
 from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec, WorkerMetadata
 from dcurate.dedup.benchmarks import IndexSource, NgramIndex, NgramSize, Tasks
 from dcurate.dedup.cut import Cut, stretches_of
-from dcurate.dedup.exact import StagedReader
+from dcurate.dedup.staging import Staged, StagedWriter
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import rows_at, with_column, with_text
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import text_column, with_layout
-from dcurate.io.parquet import ParquetWriter
 from dcurate.io.stores import Directory
 from dcurate.kernels.overlap import Matches
 
@@ -172,8 +171,10 @@ class TaskDecontamination(ExchangeStage[DocumentBatch]):
 
     def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
         count = CountMatches(self._source(), url, dict(options), self.text_field, name=f"{self.name}_count")
-        writer = ParquetWriter(url, compression="lz4", mode="overwrite", storage_options=dict(options))
-        return [count, writer.with_(name=f"{self.name}_to_disk")]
+        return [
+            count,
+            StagedWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk"),
+        ]
 
     def exchange(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
@@ -187,8 +188,7 @@ class TaskDecontamination(ExchangeStage[DocumentBatch]):
         _write(folder, _IGNORED, np.array(ignored, np.int64))
         if self.report_path is not None:
             self._report(self.report_path, counts)
-        staged = [(split, sorted(path.rpartition("/")[2] for path in files)) for split, files in splits if files]
-        reader = StagedReader(url, dict(options), staged, name=f"{self.name}_from_disk")
+        reader = Staged.written(folder, splits).reader(f"{self.name}_from_disk", numbered=False)
         cut = Cut(self.min_document_length, self.remove_char_each_side, self.max_splits)
         return [reader, RemoveMatches(self._source(), url, dict(options), self.text_field, cut, name=self.name)]
 

@@ -1,133 +1,187 @@
-"""Documents with the same text, over a whole dataset."""
+"""Documents with the same content, over a whole dataset."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from dcurate.core.batch import BatchKey, FileGroup, FilePart
-from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage, Spec
+from dcurate.core.batch import BatchKey, FilePart
+from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
+from dcurate.dedup.keep import First, Keep, keep_of
+from dcurate.dedup.marks import COLUMNS, FLAGS, Action, MarkDuplicates, Members, check_action
+from dcurate.dedup.staging import Staged, StagedWriter, bases_of, identified, ids_at
+from dcurate.errors import PipelineError, nearest
+from dcurate.frames.columns import nulls, numbers, table_of, with_column
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.hashes import hashes_of, repeats, with_hashes
-from dcurate.io.parquet import ParquetReader, ParquetWriter
+from dcurate.frames.hashes import NORMAL_FORMS, content_hashes, row_hashes
+from dcurate.io.chunks import SUFFIX
+from dcurate.io.files import is_names
+from dcurate.io.ranges import FILE, RangeFiles, write_ranges
 from dcurate.io.stores import Directory
 
-#: The column that holds content hashes between the two halves of the run.
-HASH = "_dcurate_content_hash"
 REASON = "exact_duplicate"
+
+#: Folder of the hashes, below that of the round.
+HASHES = "hashes/"
+_HIGH, _LOW, _ROW, _RANK = "high", "low", "row", "rank"
+#: About so many bytes of hashes come together in one process.
+_BLOCK = 2**27
 
 
 @dataclass
 class ExactDuplicates(ExchangeStage[DocumentBatch]):
-    """Keeps the first of all documents with the same text, over the whole dataset.
-
-    First means first in the order of the source, so the result is the same for any number of workers. Texts are
-    compared by a 128-bit BLAKE2b hash of their UTF-8 bytes; a null text counts as an empty one. What passed the stages
-    before this one waits on disk beside the output; only hashes, 16 bytes a document, come together in one process.
+    """Finds documents with the same content over a whole dataset, and keeps one of each.
 
     Args:
-        text_field: the column to compare.
+        text_field: the column to compare. A null text counts as an empty one, and empty texts are copies of each other.
+        fields: compare these columns instead, such as ``["url"]``; rows that are null in all of them are no copies.
+        normalize: what does not matter when texts are compared: ``"case"``, ``"whitespace"`` (how much there is, and
+            of what kind), ``"unicode"`` (its normal form NFKC). Texts themselves stay as they are.
+        keep: which of several copies stays: ``"first"`` in the order of the source, ``"longest"``,
+            ``Highest("score")``, ``Lowest("perplexity")`` or ``Preferred("source", ["books", "web"])``.
+        action: ``"drop"`` the others; ``"flag"`` to keep all rows and add the columns ``duplicate_group`` (the number
+            of the first document of the group) and ``is_duplicate``; ``"identify"`` to have a row for each member of a
+            group of two or more instead of the documents, with ``id``, ``group_id``, ``group_size``, ``kept``,
+            ``kept_id`` and ``similarity``.
+        id_field: the column with ids; if None ids are made as `AddId` makes them.
+        report_path: a folder for Parquet files of the rows that ``action="identify"`` gives.
+        name: of the stage.
+
+    The result is the same for any number of workers and any cut of the files. Contents are compared by a 128-bit
+    BLAKE2b hash. What passed the stages before this one waits on disk beside the output; hashes are exchanged in
+    ranges, so that memory does not grow with the dataset.
+
+    Raises:
+        PipelineError: a setting that there is not.
 
     Examples:
         >>> ExactDuplicates().inputs()
         ([], ['text'])
+        >>> ExactDuplicates(fields=["url"], keep="longest").inputs()
+        ([], ['url', 'text'])
     """
 
     text_field: str = "text"
+    fields: list[str] | None = None
+    normalize: Sequence[str] = ()
+    keep: str | Keep = "first"
+    action: Action = "drop"
+    id_field: str | None = None
+    report_path: str | None = None
     name: str = "exact_duplicates"
 
+    def __post_init__(self) -> None:
+        check_action(self.name, self.action)
+        keep_of(self.keep, self.name)
+        self.normalize = tuple(self.normalize)
+        for form in self.normalize:
+            if form not in NORMAL_FORMS:
+                raise PipelineError(f"{self.name}: no normalize {form!r}{nearest(form, NORMAL_FORMS)}")
+        if self.fields is not None and not is_names(self.fields):
+            raise PipelineError(f"{self.name}: fields={self.fields!r} must be a list of column names, or None for text")
+        if self.fields is not None and self.normalize:
+            raise PipelineError(f"{self.name}: normalize is for texts; leave it out, or leave out fields")
+
     def inputs(self) -> Spec:
-        return [], [self.text_field]
+        compared = [self.text_field] if self.fields is None else list(self.fields)
+        others = [*keep_of(self.keep, self.name).columns(self.text_field), *([self.id_field] if self.id_field else [])]
+        return [], list(dict.fromkeys([*compared, *others]))
+
+    def outputs(self) -> Spec:
+        if self.action == "identify":
+            return [], COLUMNS
+        return [], FLAGS if self.action == "flag" else []
+
+    def settings(self) -> dict[str, Any]:
+        return {name: value for name, value in super().settings().items() if name != "report_path"}
 
     def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
-        writer = ParquetWriter(url, compression="lz4", mode="overwrite", storage_options=dict(options))
-        return [HashTexts(self.text_field), writer.with_(name=f"{self.name}_to_disk")]
+        return [
+            HashWriter(url, mode="overwrite", storage_options=dict(options), exact=self, name=f"{self.name}_to_disk")
+        ]
 
     def exchange(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
     ) -> list[ProcessingStage[Any, Any]]:
-        staged = [(split, sorted(path.rpartition("/")[2] for path in files)) for split, files in splits if files]
-        reader = StagedReader(url, dict(options), staged, name=f"{self.name}_from_disk")
-        hashes = (hashes_of(reader.read(group, [HASH]).to_arrow(), HASH) for group in reader.splits())
-        marks = Directory(url, options)
-        for group, again in zip(reader.splits(), repeats(hashes), strict=True):
-            buffer = io.BytesIO()
-            np.save(buffer, again)
-            marks.write(_marks_of(group), buffer.getvalue())
-        return [reader, DropMarked(url, dict(options), name=self.name)]
-
-
-def _marks_of(batch: FileGroup | DocumentBatch) -> str:
-    """Where the marks of the duplicate rows of a split stand."""
-    assert batch.key is not None
-    return f"_dcurate/duplicates/{batch.key.digest}.npy"
+        folder = Directory(url, options)
+        staged = Staged.written(folder, splits)
+        hashes = RangeFiles.of(folder, staged.beside(HASHES))
+        reader = hashes.reader(hashes.parts_for(_BLOCK), _HIGH, f"{self.name}_hashes")
+        return [
+            reader,
+            EqualHashes(url, dict(options), name=f"{self.name}_groups"),
+            MarkDuplicates(staged, self.action, REASON, self.report_path, self.name, name=f"{self.name}_marks"),
+        ]
 
 
 @dataclass
-class HashTexts(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Adds the content hash of each text."""
+class HashWriter(StagedWriter):
+    """Writes rows, and beside them the hash of what is compared of each."""
 
-    text_field: str = "text"
-    name: str = "hash_texts"
+    exact: ExactDuplicates = field(default_factory=ExactDuplicates)
+    name: str = "hash_writer"
 
     def inputs(self) -> Spec:
-        return [], [self.text_field]
+        return self.exact.inputs()
 
-    def outputs(self) -> Spec:
-        return [], [HASH]
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "exact": self.exact.settings()}
 
-    def process(self, task: DocumentBatch) -> DocumentBatch:
-        return task.with_data(with_hashes(task.to_arrow(), self.text_field, HASH))
+    def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        exact = self.exact
+        yield self._rows(nulls(table.num_rows) if exact.action == "identify" else table, key)
+        if exact.fields is None:
+            hashes, rows = content_hashes(table, exact.text_field, exact.normalize), np.arange(table.num_rows)
+        else:
+            hashes, rows = row_hashes(table, exact.fields)
+        entries = table_of({_HIGH: hashes[:, 0], _LOW: hashes[:, 1], _ROW: rows.astype(np.uint32)})
+        rule = keep_of(exact.keep, exact.name)
+        if not isinstance(rule, First):
+            entries = with_column(entries, _RANK, rule.ranks(table, exact.text_field)[rows])
+        if exact.action == "identify" or exact.report_path is not None:
+            entries = identified(entries, table, exact.id_field, key, rows)
+        name = HASHES + self._name(key, SUFFIX, 0)
+        with self.directory.writing(name) as file:
+            write_ranges(file, entries, _HIGH)
+            size = file.tell()
+        yield FilePart(self.directory.path(name), size=size)
 
 
 @dataclass
-class StagedReader(SourceStage[FileGroup, DocumentBatch]):
-    """Reads back what waited on disk, each split under the key it had."""
+class EqualHashes(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Finds the groups among the hashes of one range, and which document of each stays."""
 
     url: str
     options: dict[str, Any] = field(default_factory=dict)
-    staged: list[tuple[str, list[str]]] = field(default_factory=list, repr=False)
-    name: str = "from_disk"
-
-    def splits(self) -> Iterator[FileGroup]:
-        folder = Directory(self.url, self.options)
-        entries = folder.files()
-        for split, names in self.staged:
-            parts = [
-                FilePart(folder.path(name), size=entries[name].size, version=entries[name].version) for name in names
-            ]
-            yield FileGroup(key=BatchKey(split), parts=tuple(parts))
+    name: str = "equal_hashes"
 
     def settings(self) -> dict[str, Any]:
         return {}
 
-    def process(self, task: FileGroup) -> DocumentBatch | None:
-        return self.read(task)
-
-    def read(self, group: FileGroup, columns: list[str] | None = None) -> DocumentBatch:
-        """The rows of a split, or some of their columns."""
-        reader = ParquetReader(self.url, fields=columns, storage_options=self.options)
-        batch = reader.process(group)
-        return batch if batch is not None else DocumentBatch(key=group.key)
-
-
-@dataclass
-class DropMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Drops the rows that were marked as duplicates, and the column of hashes."""
-
-    url: str
-    options: dict[str, Any] = field(default_factory=dict)
-    name: str = "exact_duplicates"
-
-    def settings(self) -> dict[str, Any]:
-        return {}
-
-    def process(self, task: DocumentBatch) -> DocumentBatch:
-        table = task.to_arrow().drop_columns([HASH])
-        marks = Directory(self.url, self.options).read(_marks_of(task))
-        assert marks is not None, f"{task.key} has no marks"
-        return task.with_data(table).keep(~np.load(io.BytesIO(marks)), self.name, REASON)
+    def process(self, task: DocumentBatch) -> DocumentBatch | None:
+        table = task.to_arrow()
+        bases = bases_of(self.url, self.options)
+        documents = bases[numbers(table, FILE)] + numbers(table, _ROW)
+        ranks = numbers(table, _RANK) if _RANK in table.column_names else np.zeros(len(documents))
+        high, low = numbers(table, _HIGH), numbers(table, _LOW)
+        order = np.lexsort((documents, ranks, low, high))
+        differs = (np.diff(high[order]) != 0) | (np.diff(low[order]) != 0)
+        sizes = np.diff(np.flatnonzero(np.concatenate([[True], differs, [True]])))
+        many = sizes > 1
+        if not many.any():
+            return None
+        order, sizes = order[np.repeat(many, sizes)], sizes[many]
+        starts = np.cumsum(sizes) - sizes
+        keepers = np.repeat(starts, sizes)
+        members = Members(
+            numbers=documents[order],
+            groups=np.repeat(np.minimum.reduceat(documents[order], starts), sizes),
+            sizes=np.repeat(sizes, sizes),
+            kept=keepers == np.arange(len(order)),
+            keepers=keepers,
+            similarity=np.ones(len(order), np.float32),
+        )
+        return task.with_data(members.table(ids_at(table, order), int(bases[-1])))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -103,6 +103,59 @@ def rows_at(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
     return table.take(pa.array(rows))
 
 
+def table_of(columns: Mapping[str, npt.NDArray[Any] | Sequence[Any]]) -> pa.Table:
+    """A table of columns of equal length.
+
+    Examples:
+        >>> table_of({"number": np.array([1, 2]), "kept": np.array([True, False])}).to_pylist()
+        [{'number': 1, 'kept': True}, {'number': 2, 'kept': False}]
+    """
+    return pa.table({name: pa.array(column) for name, column in columns.items()})
+
+
+def nulls(rows: int) -> pa.Table:
+    """A table of so many rows that hold nothing.
+
+    Examples:
+        >>> nulls(3).num_rows
+        3
+    """
+    return pa.table({"nothing": pa.nulls(rows)})
+
+
+def only(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """The table with these columns alone.
+
+    Raises:
+        DataError: there is no such column.
+
+    Examples:
+        >>> only(pa.table({"id": [1], "text": ["a"]}), ["id"]).column_names
+        ['id']
+    """
+    return pa.table({name: _column(table, name) for name in columns})
+
+
+def with_values(table: pa.Table, name: str, other: pa.Table, source: str) -> pa.Table:
+    """The table with one more column: that of another table of as many rows.
+
+    Examples:
+        >>> with_values(pa.table({"row": [0]}), "id", pa.table({"url": ["x"]}), "url").to_pylist()
+        [{'row': 0, 'id': 'x'}]
+    """
+    return _put(table, name, _column(other, source))
+
+
+def with_taken(table: pa.Table, name: str, source: str, rows: npt.NDArray[np.int64]) -> pa.Table:
+    """The table with one more column: the values of another one in the rows of these numbers.
+
+    Examples:
+        >>> with_taken(pa.table({"id": ["a", "b"]}), "kept_id", "id", np.array([0, 0]))["kept_id"].to_pylist()
+        ['a', 'a']
+    """
+    return _put(table, name, _column(table, source).take(pa.array(rows)).combine_chunks())
+
+
 def column_of(table: pa.Table, name: str, *, text: bool = False) -> pa.Array:
     """A column in one piece.
 
@@ -152,7 +205,7 @@ def with_constant(table: pa.Table, name: str, text: str) -> pa.Table:
     return _put(table, name, pa.DictionaryArray.from_arrays(pa.array(np.zeros(table.num_rows, np.int32)), [text]))
 
 
-def _put(table: pa.Table, name: str, content: pa.Array) -> pa.Table:
+def _put(table: pa.Table, name: str, content: pa.Array | pa.ChunkedArray) -> pa.Table:
     if name in table.column_names:
         return table.set_column(table.column_names.index(name), name, content)
     return table.append_column(name, content)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from dcurate.frames.columns import column_of, rows_at
+from dcurate.frames.rows import row_keys
 from dcurate.frames.text import text_column
 
 #: Width of a content hash in bytes: among a billion texts, two different ones share a hash with a chance of 10**-21.
 WIDTH = 16
+#: What may be left aside when texts are compared.
+NORMAL_FORMS = ("case", "whitespace", "unicode")
 
 
 def with_hashes(table: pa.Table, text_field: str, hash_field: str) -> pa.Table:
@@ -22,14 +27,63 @@ def with_hashes(table: pa.Table, text_field: str, hash_field: str) -> pa.Table:
     Raises:
         DataError: there is no such column, or it does not hold text.
     """
+    hashes = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(WIDTH), table.num_rows, [None, pa.py_buffer(_digests(table, text_field))]
+    )
+    return table.append_column(hash_field, hashes)
+
+
+def content_hashes(table: pa.Table, text_field: str, normalize: Sequence[str] = ()) -> npt.NDArray[np.uint64]:
+    """128-bit BLAKE2b hashes of texts, as an array of shape (rows, 2); a null text hashes like an empty one.
+
+    Args:
+        normalize: what does not matter, of `NORMAL_FORMS`.
+
+    Raises:
+        DataError: there is no such column, or it does not hold text.
+
+    Examples:
+        >>> table = pa.table({"text": ["So it  goes", "so it goes"]})
+        >>> first, second = content_hashes(table, "text", ("case", "whitespace")).tolist()
+        >>> first == second
+        True
+    """
+    if normalize:
+        table = pa.table({text_field: _normalized(column_of(table, text_field, text=True), normalize)})
+    return np.frombuffer(_digests(table, text_field), np.uint64).reshape(-1, 2)
+
+
+def row_hashes(table: pa.Table, fields: Sequence[str]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """128-bit hashes of what rows hold in some columns, and the rows that hold anything there.
+
+    Examples:
+        >>> hashes, rows = row_hashes(pa.table({"url": ["x", None, "x"]}), ["url"])
+        >>> bool((hashes[0] == hashes[1]).all()), rows.tolist()
+        (True, [0, 2])
+    """
+    filled = np.zeros(table.num_rows, np.bool_)
+    for name in fields:
+        filled |= column_of(table, name).is_valid().to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(filled)
+    return row_keys(rows_at(table, rows), fields, 0), rows
+
+
+def _normalized(texts: pa.Array, forms: Sequence[str]) -> pa.Array:
+    texts = pc.fill_null(texts, "")
+    if "unicode" in forms:
+        texts = pc.utf8_normalize(texts, "NFKC")
+    if "case" in forms:
+        texts = pc.utf8_lower(texts)
+    if "whitespace" in forms:
+        texts = pc.binary_join(pc.utf8_split_whitespace(pc.utf8_trim_whitespace(texts)), " ")
+    return texts
+
+
+def _digests(table: pa.Table, text_field: str) -> bytes:
     texts = text_column(table, text_field)
     data = memoryview(texts.data)  # type: ignore[arg-type]  # an array is a buffer; the stubs do not say so
     bounds = texts.offsets.tolist()
-    digests = b"".join(
-        hashlib.blake2b(data[start:stop], digest_size=WIDTH).digest() for start, stop in pairwise(bounds)
-    )
-    hashes = pa.FixedSizeBinaryArray.from_buffers(pa.binary(WIDTH), len(texts), [None, pa.py_buffer(digests)])
-    return table.append_column(hash_field, hashes)
+    return b"".join(hashlib.blake2b(data[start:stop], digest_size=WIDTH).digest() for start, stop in pairwise(bounds))
 
 
 def hashes_of(table: pa.Table, hash_field: str) -> npt.NDArray[np.uint64]:
@@ -42,22 +96,3 @@ def hashes_of(table: pa.Table, hash_field: str) -> npt.NDArray[np.uint64]:
         if len(chunk)
     ]
     return np.concatenate(parts).reshape(-1, 2) if parts else np.zeros((0, 2), np.uint64)
-
-
-def repeats(hashes: Iterable[npt.NDArray[np.uint64]]) -> list[npt.NDArray[np.bool_]]:
-    """For each array of hashes, which rows repeat a row that comes before them in it or in an earlier array.
-
-    Examples:
-        >>> first, second = np.array([[1, 1], [2, 2], [1, 1]], np.uint64), np.array([[2, 2], [3, 3]], np.uint64)
-        >>> [rows.tolist() for rows in repeats([first, second])]
-        [[False, False, True], [True, False]]
-    """
-    arrays = list(hashes)
-    if not arrays:
-        return []
-    every = np.concatenate(arrays)
-    order = np.lexsort((every[:, 1], every[:, 0]))
-    ordered = every[order]
-    same = np.zeros(len(every), np.bool_)
-    same[order[1:]] = (ordered[1:] == ordered[:-1]).all(axis=1)
-    return np.split(same, np.cumsum([len(array) for array in arrays])[:-1])

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dcurate.errors import DataError
+from dcurate.errors import DataError, listed
 from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk
 from dcurate.io.stores import Directory, opened, told
 
@@ -89,20 +89,39 @@ def read_indexes(folder: Directory, names: Sequence[str]) -> Iterator[ChunkIndex
         yield from pool.map(lambda name: read_index(folder, name), names)
 
 
-def read_chunks(address: str, options: dict[str, Any], start: int, stop: int) -> list[pa.Table]:
+def read_chunks(
+    address: str, options: dict[str, Any], start: int, stop: int, columns: Sequence[str] | None = None
+) -> list[pa.Table]:
     """The tables of all chunks between two bounds of a file.
 
+    Args:
+        columns: those to read; all by default.
+
     Raises:
-        DataError: the file cannot be read.
+        DataError: the file cannot be read, or lacks a column.
     """
     store, path = opened(address, options)
     with told("read", address):
         data = pa.BufferReader(store.cat_file(path, start=start, end=stop))
     tables = []
     while data.tell() < stop - start:
+        begun = data.tell()
         with pa.ipc.open_stream(data, options=_READ) as stream:
+            if columns is None:
+                tables.append(stream.read_all())
+                continue
+            schema = stream.schema
+        data.seek(begun)
+        with pa.ipc.open_stream(data, options=_only(schema, columns)) as stream:
             tables.append(stream.read_all())
     return tables
+
+
+def _only(schema: pa.Schema, columns: Sequence[str]) -> pa.ipc.IpcReadOptions:
+    missing = [name for name in columns if name not in schema.names]
+    if missing:
+        raise DataError(f"no column {listed(missing)}; the rows have {listed(schema.names)}")
+    return pa.ipc.IpcReadOptions(use_threads=False, included_fields=[schema.get_field_index(name) for name in columns])
 
 
 def stacked(tables: Sequence[pa.Table]) -> pa.Table:

@@ -16,7 +16,7 @@ from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import DataError
 from dcurate.frames.columns import values
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.hashes import hashes_of, with_hashes
+from dcurate.frames.hashes import content_hashes
 from dcurate.frames.text import text_column
 from dcurate.text.filter import DocumentFilter, SignalFilter
 from dcurate.text.passes import Column, Pass
@@ -33,7 +33,6 @@ USUAL_COLUMNS = ("language", "lang", "source", "domain")
 #: Bytes that make a token, where there is no tokenizer to ask.
 BYTES_A_TOKEN = 4
 
-_HASH = "_dcurate_text_hash"
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
@@ -168,8 +167,7 @@ class ProfileDocuments(ProcessingStage[DocumentBatch, CountsBatch]):
         signals = Signals(text_column(task.to_arrow(), self.text_field), needs_of(self._rules))
         run = Pass(task, needs_of(self._rules))
         self._count_lengths(counts, signals, run)
-        hashed = with_hashes(task.to_arrow().select([self.text_field]), self.text_field, _HASH)
-        counts.texts.add(hashes_of(hashed, _HASH)[:, 0])
+        counts.texts.add(content_hashes(task.to_arrow(), self.text_field)[:, 0])
         self._count_filters(counts, run, _Rows(task, signals, self.id_field))
         for name in self._counted(task):
             found = Counter(map(str, values(task.to_arrow(), name)))

@@ -1,0 +1,222 @@
+"""What becomes of documents once it is known which are copies of which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.batch import BatchKey, FilePart
+from dcurate.core.stage import ExchangeStage, ProcessingStage
+from dcurate.dedup.staging import ID, NUMBER, Staged, document_keys
+from dcurate.errors import PipelineError, nearest
+from dcurate.frames.columns import numbers, table_of, with_column, with_taken
+from dcurate.frames.document import DocumentBatch
+from dcurate.io.parquet import ParquetWriter
+from dcurate.io.ranges import RangeFiles, RangeTables, RangeWriter
+from dcurate.io.stores import Directory
+
+#: What to do with duplicates: drop them, keep all rows and say which they are, or make a row of each member of a group.
+Action = Literal["drop", "flag", "identify"]
+
+Ints = npt.NDArray[np.int64]
+
+#: Columns of the members of groups after their ids, as ``action="identify"`` and reports have them.
+GROUP, SIZE, KEPT, KEPT_ID, SIMILARITY = "group_id", "group_size", "kept", "kept_id", "similarity"
+COLUMNS = [ID, GROUP, SIZE, KEPT, KEPT_ID, SIMILARITY]
+#: Columns that ``action="flag"`` adds.
+FLAGS = ["duplicate_group", "is_duplicate"]
+_KEY = "_dcurate_key"
+_BLOCK = 2**26
+
+
+def check_action(stage: str, action: str) -> None:
+    """Refuse what is no action.
+
+    Raises:
+        PipelineError: it is none.
+    """
+    if action not in get_args(Action):
+        raise PipelineError(f"{stage}: no action {action!r}{nearest(str(action), get_args(Action))}")
+
+
+@dataclass(frozen=True)
+class Members:
+    """Documents that belong to groups of two or more, as arrays of equal length.
+
+    Args:
+        numbers: of the documents.
+        groups: the number of the first document of the group of each.
+        sizes: how many documents that group has.
+        kept: which stay.
+        keepers: where in these arrays the one stands that stays of the group.
+        similarity: to the one that stays; NaN if it was not worked out.
+    """
+
+    numbers: Ints
+    groups: Ints
+    sizes: Ints
+    kept: npt.NDArray[np.bool_]
+    keepers: Ints
+    similarity: npt.NDArray[np.float32]
+
+    def table(self, ids: Any | None, documents: int) -> Any:
+        """The table of them that `MarkDuplicates` takes.
+
+        Args:
+            ids: a table with the column of ids, a row for each member; None if they are not asked for.
+            documents: how many there are in the whole dataset.
+        """
+        columns = {
+            _KEY: document_keys(self.numbers, documents),
+            NUMBER: self.numbers,
+            GROUP: self.groups,
+            SIZE: self.sizes,
+            KEPT: self.kept,
+            SIMILARITY: self.similarity,
+        }
+        table = table_of(columns) if ids is None else ids
+        if ids is not None:
+            for name, column in columns.items():
+                table = with_column(table, name, column)
+            table = with_taken(table, KEPT_ID, ID, self.keepers)
+        return table
+
+
+@dataclass
+class MarkDuplicates(ExchangeStage[DocumentBatch]):
+    """The last round of a search for duplicates: takes `Members` from all sides to the splits of their documents.
+
+    Args:
+        staged: the rows of the documents.
+        action: what to do with them.
+        reason: for which duplicates are dropped.
+        report_path: a folder for the groups as Parquet.
+        stage: the name of the stage that a person wrote.
+        name: of the round.
+    """
+
+    staged: Staged
+    action: Action
+    reason: str
+    report_path: str | None
+    stage: str
+    name: str
+
+    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+        return [
+            MarkWriter(
+                url,
+                mode="overwrite",
+                storage_options=dict(options),
+                by=_KEY,
+                report_path=self.report_path,
+                name=f"{self.name}_to_disk",
+            )
+        ]
+
+    def exchange(
+        self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
+    ) -> list[ProcessingStage[Any, Any]]:
+        files = RangeFiles.written(Directory(url, options), splits)
+        if self.action == "identify":
+            return [files.reader(files.parts_for(_BLOCK), _KEY, f"{self.stage}_groups"), GroupRows(name=self.stage)]
+        marks = files.tables(self.staged.edges(), _KEY, f"{self.name}_marks")
+        kind = DropMarked if self.action == "drop" else FlagMarked
+        mark = kind(marks, self.staged.documents, self.reason, name=self.stage)
+        return [self.staged.reader(f"{self.stage}_from_disk"), mark]
+
+
+@dataclass
+class MarkWriter(RangeWriter):
+    """Writes the members of groups for the exchange, and as a report where one is wanted."""
+
+    report_path: str | None = None
+    name: str = "mark_writer"
+
+    def prepare(self, resume: bool) -> None:
+        super().prepare(resume)
+        if self.report_path is not None:
+            report = self._report(self.report_path)
+            report.prepare(resume)
+            self.report_path = report.path
+
+    def settings(self) -> dict[str, Any]:
+        return {name: value for name, value in super().settings().items() if name != "report_path"}
+
+    def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        yield from super()._write(table, key, folder)
+        if self.report_path is not None:
+            self._report(self.report_path).process(DocumentBatch(data=_reported(table), key=key))
+
+    def _report(self, path: str) -> ParquetWriter:
+        return ParquetWriter(path, mode="overwrite", storage_options=self.storage_options)
+
+
+def _reported(table: Any) -> Any:
+    """The columns for a person, those that say who is meant first."""
+    return table.select(COLUMNS)
+
+
+@dataclass
+class GroupRows(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Makes rows for a person of the members of groups."""
+
+    name: str = "group_rows"
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task.with_data(_reported(task.to_arrow()))
+
+
+@dataclass
+class DropMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Drops the rows that are copies of others that stay."""
+
+    marks: RangeTables
+    documents: int
+    reason: str
+    name: str = "drop_marked"
+
+    def settings(self) -> dict[str, Any]:
+        return {"reason": self.reason}
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        table = task.to_arrow()
+        gone = np.zeros(table.num_rows, np.bool_)
+        places, members = members_of(table, self.marks, self.documents)
+        gone[places] = ~numbers(members, KEPT) if len(places) else False
+        return task.with_data(table.drop_columns([NUMBER])).keep(~gone, self.name, self.reason)
+
+
+@dataclass
+class FlagMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Says of each row to which group it belongs, by the number of its first document, and whether it would go."""
+
+    marks: RangeTables
+    documents: int
+    reason: str
+    name: str = "flag_marked"
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        table = task.to_arrow()
+        groups, gone = numbers(table, NUMBER).copy(), np.zeros(table.num_rows, np.bool_)
+        places, members = members_of(table, self.marks, self.documents)
+        if len(places):
+            groups[places], gone[places] = numbers(members, GROUP), ~numbers(members, KEPT)
+        flagged = with_column(table.drop_columns([NUMBER]), FLAGS[0], groups)
+        return task.with_data(with_column(flagged, FLAGS[1], gone))
+
+
+def members_of(table: Any, marks: RangeTables, documents: int) -> tuple[Ints, Any]:
+    """The rows of a staged split that are members of groups: their places in it, and what is known of them."""
+    if not table.num_rows:
+        return np.zeros(0, np.int64), table
+    own = numbers(table, NUMBER)
+    found = marks.read(marks.holding(int(document_keys(own[:1], documents)[0])))
+    return (numbers(found, NUMBER) - own[0] if found.num_rows else np.zeros(0, np.int64)), found

@@ -1,0 +1,207 @@
+"""Rows of a whole dataset that wait on disk between the rounds of an exchange, and their numbers."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.batch import BatchKey, FileGroup, FilePart
+from dcurate.core.stage import SourceStage
+from dcurate.errors import DataError
+from dcurate.frames.columns import only, rows_at, with_column, with_values
+from dcurate.frames.document import DocumentBatch
+from dcurate.io.chunks import SUFFIX, read_chunks, read_indexes, stacked, write_chunks
+from dcurate.io.ranges import WHOLE
+from dcurate.io.sink import FileWriter
+from dcurate.io.stores import OWN, Directory
+
+Ints = npt.NDArray[np.int64]
+
+#: Folder of the rows, below that of a round.
+ROWS = "rows/"
+#: Column with the number of each document, which readers of what is staged add.
+NUMBER = "_dcurate_number"
+#: Column of ids of documents, where reports want them.
+ID = "id"
+_BASES = f"{OWN}/bases.npy"
+_CHUNK_BYTES = 2**23
+
+
+@dataclass
+class StagedWriter(FileWriter):
+    """Writes the rows of each batch as they are; subclasses write beside them what a round finds out about them."""
+
+    name: str = "staged_writer"
+
+    def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        yield self._rows(table, key)
+
+    def _rows(self, table: Any, key: BatchKey) -> FilePart:
+        step = max(1, table.num_rows * _CHUNK_BYTES // max(1, table.nbytes))
+        edges = [*range(0, table.num_rows, step), table.num_rows]
+        name = ROWS + self._name(key, SUFFIX, 0)
+        with self.directory.writing(name) as file:
+            chunks = (table.slice(start, stop - start) for start, stop in pairwise(edges))
+            write_chunks(file, chunks, path=np.array(key.path, np.int64))
+            size = file.tell()
+        return FilePart(self.directory.path(name), size=size)
+
+
+@dataclass(frozen=True)
+class Staged:
+    """The files of rows that a `StagedWriter` wrote, in the order of the source.
+
+    A *document number* is the place of a row in the whole dataset: it is the same for any number of workers.
+
+    Args:
+        folder: of the round.
+        names: of the files.
+        splits: the source split of each file.
+        bases: the number of the first document of each file, and of all documents.
+        sizes: bytes of the rows in each file.
+    """
+
+    folder: Directory
+    names: tuple[str, ...]
+    splits: tuple[str, ...]
+    bases: Ints = field(repr=False)
+    sizes: tuple[int, ...] = field(repr=False)
+
+    @classmethod
+    def written(cls, folder: Directory, splits: Sequence[tuple[str, Sequence[str]]]) -> Staged:
+        """The rows among all files that were written for splits; their numbers are written down for the workers."""
+        root = len(folder.address.rstrip("/")) + 1
+        listed = [
+            (place, path[root:])
+            for place, (_, paths) in enumerate(splits)
+            for path in paths
+            if path[root:].startswith(ROWS)
+        ]
+        indexes = list(read_indexes(folder, [name for _, name in listed]))
+        order = sorted(range(len(listed)), key=lambda at: (listed[at][0], indexes[at].notes["path"].tolist()))
+        bases = np.cumsum([0, *(int(indexes[at].rows[-1]) for at in order)], dtype=np.int64)
+        buffer = io.BytesIO()
+        np.save(buffer, bases)
+        folder.write(_BASES, buffer.getvalue())
+        return cls(
+            folder,
+            tuple(listed[at][1] for at in order),
+            tuple(splits[listed[at][0]][0] for at in order),
+            bases,
+            tuple(int(indexes[at].bounds[-1]) for at in order),
+        )
+
+    @property
+    def documents(self) -> int:
+        """How many there are."""
+        return int(self.bases[-1])
+
+    def beside(self, folder: str) -> list[str]:
+        """Names of the files that were written beside those of the rows, in their order."""
+        return [folder + name.removeprefix(ROWS) for name in self.names]
+
+    def edges(self) -> list[int]:
+        """The key of the first document of each split, and the end of all keys; see `document_keys`."""
+        firsts = [place for place, split in enumerate(self.splits) if not place or split != self.splits[place - 1]]
+        step = _step(self.documents)
+        return [0, *(int(self.bases[place]) * step for place in firsts[1:]), WHOLE] if firsts else [0, WHOLE]
+
+    def reader(self, name: str, columns: Sequence[str] | None = None, *, numbered: bool = True) -> StagedReader:
+        """The source that reads the rows back, each split under the key that it had.
+
+        Args:
+            columns: those to read; all by default.
+            numbered: whether rows get the column `NUMBER`.
+        """
+        return StagedReader(self, None if columns is None else tuple(columns), numbered, name=name)
+
+
+def identified(entries: Any, table: Any, id_field: str | None, key: BatchKey, rows: Ints) -> Any:
+    """What was found out about some rows of a batch, with their ids.
+
+    Args:
+        entries: a table of it.
+        table: all rows of the batch.
+        id_field: the column with ids; if None they are made as `AddId` makes them.
+        key: of the batch.
+        rows: the number of the row that each entry is about.
+    """
+    if id_field is None:
+        return with_column(entries, ID, [f"{key.digest}_{row}" for row in rows.tolist()])
+    return with_values(entries, ID, rows_at(only(table, [id_field]), rows), id_field)
+
+
+def ids_at(table: Any, rows: Ints) -> Any | None:
+    """The column of ids in some rows; None if there is no such column."""
+    return rows_at(only(table, [ID]), rows) if ID in table.column_names else None
+
+
+def document_keys(numbers: Ints, documents: int) -> npt.NDArray[np.uint64]:
+    """Keys for document numbers, in their order and spread over all keys.
+
+    Examples:
+        >>> document_keys(np.array([0, 2]), 4).tolist()
+        [0, 9223372036854775808]
+    """
+    return numbers.astype(np.uint64) * np.uint64(_step(documents))
+
+
+def _step(documents: int) -> int:
+    return WHOLE // max(2, documents)
+
+
+def bases_of(url: str, options: dict[str, Any]) -> Ints:
+    """The number of the first document of each file of a round, and of all documents.
+
+    Raises:
+        DataError: they are lost.
+    """
+    data = Directory(url, options).read(_BASES)
+    if data is None:
+        raise DataError(f"{url!r} has lost its numbers of documents; run again without resume")
+    return np.asarray(np.load(io.BytesIO(data)))
+
+
+@dataclass
+class StagedReader(SourceStage[FileGroup, DocumentBatch]):
+    """Reads back the rows that waited on disk, each split under the key that it had.
+
+    The version of each part of a split is the number of its first document.
+    """
+
+    staged: Staged
+    wanted: tuple[str, ...] | None = None
+    numbered: bool = True
+    name: str = "from_disk"
+
+    def splits(self) -> Iterator[FileGroup]:
+        parts: dict[str, list[FilePart]] = {split: [] for split in self.staged.splits}
+        for name, split, size, first in zip(
+            self.staged.names, self.staged.splits, self.staged.sizes, self.staged.bases[:-1].tolist(), strict=True
+        ):
+            parts[split].append(FilePart(self.staged.folder.path(name), 0, size, size, str(first), size))
+        for split, files in parts.items():
+            yield FileGroup(key=BatchKey(split), parts=tuple(files))
+
+    def settings(self) -> dict[str, Any]:
+        return {"columns": self.wanted}
+
+    def process(self, task: FileGroup) -> DocumentBatch:
+        options = dict(self.staged.folder.options)
+        tables = [
+            table
+            for part in task.parts
+            for table in read_chunks(part.path, options, part.start, part.stop or 0, self.wanted)
+        ]
+        table = stacked(tables)
+        if not self.numbered:
+            return DocumentBatch(data=table, key=task.key)
+        first = int(task.parts[0].version)
+        numbers = np.arange(first, first + table.num_rows)  # the files of a split follow one another
+        return DocumentBatch(data=with_column(table, NUMBER, numbers), key=task.key)

@@ -1,0 +1,283 @@
+"""Rows exchanged by a key: written in chunks by ranges of it, read back range by range over all files."""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dcurate.core.batch import BatchKey, FileGroup, FilePart
+from dcurate.core.stage import SourceStage
+from dcurate.errors import DataError
+from dcurate.frames.columns import numbers, rows_at, with_column
+from dcurate.frames.document import DocumentBatch
+from dcurate.io.chunks import SUFFIX, ChunkIndex, Ints, read_chunks, read_indexes, stacked, write_chunks
+from dcurate.io.sink import FileWriter
+from dcurate.io.stores import OWN, Directory, opened, told
+
+#: Column that says of which file a row is, as a number in the order of the files.
+FILE = "_file"
+
+#: One more than the largest key.
+WHOLE = 2**64
+
+_MOST_CHUNKS = 1024
+_LEAST_BYTES = 2**14
+_READERS = 16
+
+
+def spread(numbers: npt.NDArray[Any], count: int) -> npt.NDArray[np.uint64]:
+    """Keys for whole numbers from 0 to below ``count``, in their order and evenly apart.
+
+    Examples:
+        >>> [hex(key) for key in spread(np.array([0, 1, 3]), 4)]
+        ['0x0', '0x4000000000000000', '0xc000000000000000']
+    """
+    return np.asarray(numbers).astype(np.uint64) * np.uint64(WHOLE // max(2, count))
+
+
+def write_ranges(file: BinaryIO, table: pa.Table, by: str, **notes: npt.NDArray[Any]) -> None:
+    """Write rows in the order of a column of keys, those of equal keys as they come, cut into chunks by ranges of keys.
+
+    Args:
+        by: the column of keys: uint64.
+        notes: further arrays to keep in the file's index.
+    """
+    keys = numbers(table, by)
+    order = np.argsort(keys, kind="stable")
+    ordered, keys = rows_at(table, order), keys[order]
+    number = min(_MOST_CHUNKS, 2 ** int(math.log2(max(1, ordered.nbytes // _LEAST_BYTES))))
+    bounds = np.searchsorted(_part_of(keys, number), np.arange(number + 1))
+    chunks = (ordered.slice(start, stop - start) for start, stop in pairwise(bounds.tolist()))
+    write_chunks(file, chunks, **notes)
+
+
+def _part_of(keys: npt.NDArray[np.uint64], number: int) -> Ints:
+    """In which of so many ranges of equal length each key lies; the number is a power of two."""
+    return np.asarray((keys >> np.uint64(1)).astype(np.int64) >> (63 - int(math.log2(number))))
+
+
+@dataclass
+class RangeWriter(FileWriter):
+    """Writes each batch in the order of a column of keys, so that `RangeReader` finds ranges of them.
+
+    Args:
+        by: the column of keys: uint64, and best spread over all of its values.
+    """
+
+    by: str = "key"
+    name: str = "range_writer"
+
+    def inputs(self) -> tuple[list[str], list[str]]:
+        return [], [self.by]
+
+    def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        name = folder + self._name(key, SUFFIX, 0)
+        with self.directory.writing(name) as file:
+            write_ranges(file, table, self.by)
+            size = file.tell()
+        yield FilePart(self.directory.path(name), size=size)
+
+
+@dataclass(frozen=True)
+class RangeFiles:
+    """Files that `write_ranges` wrote, with what their indexes say.
+
+    Args:
+        folder: in which they lie.
+        names: theirs, in the order of the source.
+    """
+
+    folder: Directory
+    names: tuple[str, ...]
+    indexes: tuple[ChunkIndex, ...] = field(repr=False)
+
+    @classmethod
+    def of(cls, folder: Directory, names: Sequence[str]) -> RangeFiles:
+        """The files of these names; their indexes are read.
+
+        Raises:
+            DataError: one of them cannot be read.
+        """
+        return cls(folder, tuple(names), tuple(read_indexes(folder, names)))
+
+    @classmethod
+    def written(cls, folder: Directory, splits: Sequence[tuple[str, Sequence[str]]]) -> RangeFiles:
+        """All files that were written for splits, as `ExchangeStage.exchange` is told them."""
+        return cls.of(folder, file_names(folder, splits))
+
+    @property
+    def rows(self) -> int:
+        """Of all files."""
+        return sum(int(index.rows[-1]) for index in self.indexes)
+
+    @property
+    def nbytes(self) -> int:
+        """Of all rows, in memory."""
+        return sum(int(index.sizes[-1]) for index in self.indexes)
+
+    def parts_for(self, blocksize: int) -> int:
+        """How many ranges there must be, a power of two, for each to hold about so many bytes at most."""
+        return int(2 ** max(0, math.ceil(math.log2(max(1, self.nbytes / blocksize)))))
+
+    def reader(self, parts: int, by: str, name: str) -> RangeReader:
+        """The source that reads all rows, one range of keys after the other, in ranges of equal length.
+
+        Args:
+            parts: how many.
+            by: the column of keys.
+            name: of the stage; nothing else that reads ranges of the folder may have it.
+        """
+        return RangeReader(self.tables([part * WHOLE // parts for part in range(parts + 1)], by, name), name)
+
+    def tables(self, edges: Sequence[int], by: str, name: str) -> RangeTables:
+        """What reads the rows of each range of keys; writes down in the folder where they are.
+
+        Args:
+            edges: the first key of each range, and the end of the last, at most `WHOLE`.
+            by, name: as for `reader`.
+        """
+        spans = self._spans(edges)
+        about = json.dumps({"names": self.names, "edges": list(edges)}).encode()
+        version = hashlib.blake2b(about + spans.tobytes(), digest_size=8).hexdigest()
+        self.folder.write(f"{OWN}/{name}.spans", spans.tobytes())
+        self.folder.write(f"{OWN}/{name}.json", about)
+        held = (spans[:, 1] - spans[:, 0]).sum(axis=1).tolist()
+        return RangeTables(self.folder.url, dict(self.folder.options), by, name, tuple(held), version)
+
+    def _spans(self, edges: Sequence[int]) -> Ints:
+        """Where the chunks of each range begin and end in each file, as an array of shape (ranges, 2, files)."""
+        spans = np.zeros((len(edges) - 1, 2, len(self.names)), np.int64)
+        counts = np.array([len(index.bounds) - 1 for index in self.indexes], np.int64)
+        for count in np.unique(counts).tolist():
+            first = np.array([edge * count // WHOLE for edge in edges[:-1]])
+            last = np.array([-(-edge * count // WHOLE) for edge in edges[1:]])
+            for place in np.flatnonzero(counts == count).tolist():
+                bounds = self.indexes[place].bounds
+                spans[:, 0, place], spans[:, 1, place] = bounds[first], bounds[np.maximum(first, last)]
+        return spans
+
+
+def file_names(folder: Directory, splits: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    """Names in the folder of all files written for splits, in the order of the source."""
+    root = len(folder.address.rstrip("/")) + 1
+    return [name for _, paths in splits for name in sorted(path[root:] for path in paths)]
+
+
+@dataclass
+class RangeTables:
+    """Reads the rows of ranges of keys out of many files.
+
+    Args:
+        url: the folder of the files.
+        by: the column of keys.
+        name: under which it is written down in the folder where the rows are.
+        held: bytes in the files that are read for each range.
+        version: changes when the files do.
+    """
+
+    url: str
+    options: dict[str, Any]
+    by: str
+    name: str
+    held: tuple[int, ...] = field(repr=False)
+    version: str
+    _names: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    _edges: list[int] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_names": [], "_edges": []}
+
+    @property
+    def path(self) -> str:
+        """The file that says where the rows of each range are."""
+        return self._folder.path(f"{OWN}/{self.name}.spans")
+
+    def read(self, part: int) -> pa.Table:
+        """The rows of a range in the order of keys, files and places, with the number of their file as a column.
+
+        Raises:
+            DataError: a file is lost or cannot be read.
+        """
+        starts, stops = self._span(part)
+        files = np.flatnonzero(stops > starts).tolist()
+        whole = stacked([self._within(part, *each) for each in self._tables(files, starts, stops)])
+        if not whole.num_rows:
+            return whole
+        return rows_at(whole, np.argsort(numbers(whole, self.by), kind="stable"))
+
+    def holding(self, key: int) -> int:
+        """The number of the range that holds a key."""
+        self._look()
+        return bisect.bisect_right(self._edges, key) - 1
+
+    @property
+    def _folder(self) -> Directory:
+        return Directory(self.url, self.options)
+
+    def _look(self) -> None:
+        if self._edges:
+            return
+        listed = self._folder.read(f"{OWN}/{self.name}.json")
+        if listed is None:
+            raise DataError(f"{self.url!r} has lost its list of files {self.name!r}; run again without resume")
+        about = json.loads(listed)
+        self._names, self._edges = about["names"], about["edges"]
+
+    def _span(self, part: int) -> tuple[Ints, Ints]:
+        """Where the chunks of a range begin and end in each file."""
+        self._look()
+        size = 2 * 8 * len(self._names)
+        store, place = opened(self.path, self.options)
+        with told("read", self.path):
+            data: bytes = store.cat_file(place, start=part * size, end=(part + 1) * size)
+        spans = np.frombuffer(data, np.int64).reshape(2, -1)
+        return spans[0], spans[1]
+
+    def _tables(self, files: Sequence[int], starts: Ints, stops: Ints) -> Iterator[tuple[int, pa.Table]]:
+        def read(file: int) -> list[pa.Table]:
+            path = self._folder.path(self._names[file])
+            return read_chunks(path, self.options, int(starts[file]), int(stops[file]))
+
+        with ThreadPoolExecutor(1 if self._folder.local else _READERS) as pool:
+            for file, tables in zip(files, pool.map(read, files), strict=True):
+                yield from ((file, table) for table in tables)
+
+    def _within(self, part: int, file: int, table: pa.Table) -> pa.Table:
+        """The rows of a chunk that lie in a range."""
+        keys = numbers(table, self.by)
+        start = int(np.searchsorted(keys, np.uint64(self._edges[part])))
+        stop = int(np.searchsorted(keys, np.uint64(self._edges[part + 1] - 1), "right"))
+        own = table.slice(start, max(0, stop - start))
+        return with_column(own, FILE, np.full(own.num_rows, file, np.int32))
+
+
+@dataclass
+class RangeReader(SourceStage[FileGroup, DocumentBatch]):
+    """Reads rows of many files range by range of their keys; a range without rows is left out."""
+
+    tables: RangeTables
+    name: str = "range_reader"
+
+    def splits(self) -> Iterator[FileGroup]:
+        path, whole = self.tables.path, sum(self.tables.held)
+        for part, held in enumerate(self.tables.held):
+            if held:
+                span = FilePart(path, part, part + 1, whole, self.tables.version, held)
+                yield FileGroup(key=BatchKey(f"{self.name}-{part:05}"), parts=(span,))
+
+    def settings(self) -> dict[str, Any]:
+        return {"by": self.tables.by, "parts": len(self.tables.held)}
+
+    def process(self, task: FileGroup) -> DocumentBatch:
+        return DocumentBatch(data=self.tables.read(task.parts[0].start), key=task.key)
