@@ -198,6 +198,8 @@ class _Run:
     options: _Options
     streams: bool = False
     books: list[Books] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    owners: dict[str, str] = field(default_factory=dict)
     earlier: Finished | None = None
 
     def __post_init__(self) -> None:
@@ -248,8 +250,13 @@ class _Run:
                 stages.append(stage)
                 continue
             url = f"{scratch}/{stage.name}"
-            yield from self._carry(session, [*stages, *stage.before(url, self._storage)], last=False)
-            waiting.extendleft(reversed(stage.exchange(url, self._storage, self.books[-1].in_order())))
+            before = stage.before(url, self._storage)
+            yield from self._carry(session, [*stages, *before], last=False)
+            after = stage.exchange(url, self._storage, self.books[-1].in_order())
+            self.notices += stage.notices()
+            owner = self.owners.get(stage.name, stage.name)
+            self.owners.update({one.name: owner for one in (*before, *after)})
+            waiting.extendleft(reversed(after))
             stages = []
             folders.append(url)
         yield from self._carry(session, stages, last=True)
@@ -315,6 +322,8 @@ class _Run:
             for one in report.stages:
                 if one.name in stats:
                     stats[one.name].add(one)
+                elif one.name in self.owners:
+                    stats[self.owners[one.name]].add(StageStats("", seconds=one.seconds, found=one.found))
         faulty = any(one.faulty for one in stats.values())
         return replace(
             reports[-1],
@@ -324,6 +333,7 @@ class _Run:
             splits=reports[0].splits,
             splits_before=reports[0].splits_before,
             workers=max(report.workers for report in reports),
+            notices=tuple(self.notices),
             rejected_path=self.rejected,
             quarantine_path=f"{self.sink.output_path}/_dcurate/quarantine" if faulty and self.sink else None,
         )

@@ -29,6 +29,7 @@ class RunReport:
         quarantine_path: where rows that could not be processed are kept, if there are any.
         files: how many output files were written.
         error: what ended the run early; empty if nothing did.
+        notices: what a person should look at, in sentences.
 
     Examples:
         >>> report = RunReport("7f3a", "demo", "inline", 0.0, 2.0, (StageStats("read", rows_out=8),), splits=1)
@@ -50,6 +51,7 @@ class RunReport:
     quarantine_path: str | None = None
     files: int = 0
     error: str = ""
+    notices: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold."""
@@ -58,4 +60,5 @@ class RunReport:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The opposite of `to_dict`."""
-        return cls(**{**values, "stages": tuple(map(StageStats.from_dict, values["stages"]))})
+        stages = tuple(map(StageStats.from_dict, values["stages"]))
+        return cls(**{**values, "stages": stages, "notices": tuple(values.get("notices", ()))})

@@ -245,6 +245,10 @@ class ExchangeStage(ProcessingStage[X, X]):
             splits: each split's key and the files written for it, in the order of the source.
         """
 
+    def notices(self) -> list[str]:
+        """What a person should know of what was found, in sentences; asked for after `exchange`."""
+        return []
+
     def process(self, task: X) -> X | list[X] | None:
         raise PipelineError(f"stage {self.name!r} needs to see every row; run it in a pipeline")
 

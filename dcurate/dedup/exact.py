@@ -17,9 +17,8 @@ from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import nulls, numbers, table_of, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.hashes import NORMAL_FORMS, content_hashes, row_hashes
-from dcurate.io.chunks import SUFFIX
 from dcurate.io.files import is_names
-from dcurate.io.ranges import FILE, RangeFiles, write_ranges
+from dcurate.io.ranges import FILE, RangeFiles
 from dcurate.io.stores import Directory
 
 REASON = "exact_duplicate"
@@ -113,7 +112,9 @@ class ExactDuplicates(ExchangeStage[DocumentBatch]):
         return [
             reader,
             EqualHashes(url, dict(options), name=f"{self.name}_groups"),
-            MarkDuplicates(staged, self.action, REASON, self.report_path, self.name, name=f"{self.name}_marks"),
+            MarkDuplicates(
+                staged, self.action, REASON, self.report_path, self.text_field, self.name, name=f"{self.name}_marks"
+            ),
         ]
 
 
@@ -132,7 +133,7 @@ class HashWriter(StagedWriter):
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         exact = self.exact
-        yield self._rows(nulls(table.num_rows) if exact.action == "identify" else table, key)
+        yield self.rows(nulls(table.num_rows) if exact.action == "identify" else table, key)
         if exact.fields is None:
             hashes, rows = content_hashes(table, exact.text_field, exact.normalize), np.arange(table.num_rows)
         else:
@@ -143,11 +144,7 @@ class HashWriter(StagedWriter):
             entries = with_column(entries, _RANK, rule.ranks(table, exact.text_field)[rows])
         if exact.action == "identify" or exact.report_path is not None:
             entries = identified(entries, table, exact.id_field, key, rows)
-        name = HASHES + self._name(key, SUFFIX, 0)
-        with self.directory.writing(name) as file:
-            write_ranges(file, entries, _HIGH)
-            size = file.tell()
-        yield FilePart(self.directory.path(name), size=size)
+        yield self.ranges(entries, key, _HIGH, HASHES)
 
 
 @dataclass

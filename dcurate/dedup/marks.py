@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import ExchangeStage, ProcessingStage
+from dcurate.dedup.alarm import LargeGroups, RunawayGroup, large_groups, runaway_groups
 from dcurate.dedup.staging import ID, NUMBER, Staged, document_keys
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import numbers, table_of, with_column, with_taken
@@ -31,6 +32,7 @@ COLUMNS = [ID, GROUP, SIZE, KEPT, KEPT_ID, SIMILARITY]
 FLAGS = ["duplicate_group", "is_duplicate"]
 _KEY = "_dcurate_key"
 _BLOCK = 2**26
+_MOST_ALARMS, _SAMPLE = 5, 80
 
 
 def check_action(stage: str, action: str) -> None:
@@ -95,6 +97,7 @@ class MarkDuplicates(ExchangeStage[DocumentBatch]):
         action: what to do with them.
         reason: for which duplicates are dropped.
         report_path: a folder for the groups as Parquet.
+        text_field: the column of texts.
         stage: the name of the stage that a person wrote.
         name: of the round.
     """
@@ -103,8 +106,10 @@ class MarkDuplicates(ExchangeStage[DocumentBatch]):
     action: Action
     reason: str
     report_path: str | None
+    text_field: str
     stage: str
     name: str
+    _alarms: list[RunawayGroup] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
         return [
@@ -122,12 +127,24 @@ class MarkDuplicates(ExchangeStage[DocumentBatch]):
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
     ) -> list[ProcessingStage[Any, Any]]:
         files = RangeFiles.written(Directory(url, options), splits)
+        large = (LargeGroups(*index.notes["large"]) for index in files.indexes)
+        self._alarms = runaway_groups(large, self.staged.documents)
         if self.action == "identify":
             return [files.reader(files.parts_for(_BLOCK), _KEY, f"{self.stage}_groups"), GroupRows(name=self.stage)]
         marks = files.tables(self.staged.edges(), _KEY, f"{self.name}_marks")
         kind = DropMarked if self.action == "drop" else FlagMarked
         mark = kind(marks, self.staged.documents, self.reason, name=self.stage)
         return [self.staged.reader(f"{self.stage}_from_disk"), mark]
+
+    def notices(self) -> list[str]:
+        """Says which groups are too large to be believed, with what their first documents say."""
+        told = [f"{self.stage}: {self._sampled(alarm)}" for alarm in self._alarms[:_MOST_ALARMS]]
+        more = len(self._alarms) - len(told)
+        return [*told, f"{self.stage}: {more:,} more groups are as large as that"] if more else told
+
+    def _sampled(self, alarm: RunawayGroup) -> RunawayGroup:
+        text = self.staged.value(alarm.group_id, self.text_field)
+        return alarm if not text else replace(alarm, sample_text=" ".join(str(text).split())[:_SAMPLE])
 
 
 @dataclass
@@ -148,7 +165,8 @@ class MarkWriter(RangeWriter):
         return {name: value for name, value in super().settings().items() if name != "report_path"}
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
-        yield from super()._write(table, key, folder)
+        large = np.stack(large_groups(numbers(table, GROUP)))
+        yield self.ranges(table, key, self.by, folder, large=large)
         if self.report_path is not None:
             self._report(self.report_path).process(DocumentBatch(data=_reported(table), key=key))
 

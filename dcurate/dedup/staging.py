@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,10 @@ import numpy.typing as npt
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.stage import SourceStage
 from dcurate.errors import DataError
-from dcurate.frames.columns import only, rows_at, with_column, with_values
+from dcurate.frames.columns import only, rows_at, values, with_column, with_values
 from dcurate.frames.document import DocumentBatch
-from dcurate.io.chunks import SUFFIX, read_chunks, read_indexes, stacked, write_chunks
-from dcurate.io.ranges import WHOLE
-from dcurate.io.sink import FileWriter
+from dcurate.io.chunks import read_chunks, read_indexes, stacked
+from dcurate.io.ranges import WHOLE, ChunkWriter
 from dcurate.io.stores import OWN, Directory
 
 Ints = npt.NDArray[np.int64]
@@ -34,23 +32,19 @@ _CHUNK_BYTES = 2**23
 
 
 @dataclass
-class StagedWriter(FileWriter):
+class StagedWriter(ChunkWriter):
     """Writes the rows of each batch as they are; subclasses write beside them what a round finds out about them."""
 
     name: str = "staged_writer"
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
-        yield self._rows(table, key)
+        yield self.rows(table, key)
 
-    def _rows(self, table: Any, key: BatchKey) -> FilePart:
+    def rows(self, table: Any, key: BatchKey) -> FilePart:
+        """Write rows for `Staged`."""
         step = max(1, table.num_rows * _CHUNK_BYTES // max(1, table.nbytes))
-        edges = [*range(0, table.num_rows, step), table.num_rows]
-        name = ROWS + self._name(key, SUFFIX, 0)
-        with self.directory.writing(name) as file:
-            chunks = (table.slice(start, stop - start) for start, stop in pairwise(edges))
-            write_chunks(file, chunks, path=np.array(key.path, np.int64))
-            size = file.tell()
-        return FilePart(self.directory.path(name), size=size)
+        tables = (table.slice(start, step) for start in range(0, table.num_rows, step))
+        return self.chunks(tables, key, ROWS, path=np.array(key.path, np.int64))
 
 
 @dataclass(frozen=True)
@@ -111,6 +105,22 @@ class Staged:
         firsts = [place for place, split in enumerate(self.splits) if not place or split != self.splits[place - 1]]
         step = _step(self.documents)
         return [0, *(int(self.bases[place]) * step for place in firsts[1:]), WHOLE] if firsts else [0, WHOLE]
+
+    def value(self, number: int, column: str) -> Any:
+        """What a document holds in a column; None if its rows were not staged with it.
+
+        Raises:
+            DataError: the file of its rows cannot be read.
+        """
+        file = int(np.searchsorted(self.bases, number, "right")) - 1
+        index = next(read_indexes(self.folder, [self.names[file]]))
+        row = number - int(self.bases[file])
+        chunk = int(np.searchsorted(index.rows, row, "right")) - 1
+        start, stop = index.bounds[chunk : chunk + 2].tolist()
+        (table,) = read_chunks(self.folder.path(self.names[file]), dict(self.folder.options), start, stop)
+        if column not in table.column_names:
+            return None
+        return values(table.slice(row - int(index.rows[chunk]), 1), column)[0]
 
     def reader(self, name: str, columns: Sequence[str] | None = None, *, numbered: bool = True) -> StagedReader:
         """The source that reads the rows back, each split under the key that it had.

@@ -195,6 +195,26 @@ def with_texts_each(table: pa.Table, name: str, texts: Sequence[Sequence[str]]) 
     return _put(table, name, pa.array(texts, pa.list_(pa.string())))
 
 
+def with_lists(table: pa.Table, name: str, bounds: npt.NDArray[np.int64], content: npt.NDArray[Any]) -> pa.Table:
+    """The table with one more column of lists of numbers: that of row ``i`` is ``content[bounds[i]:bounds[i + 1]]``.
+
+    Examples:
+        >>> with_lists(pa.table({"id": [1, 2]}), "set", np.array([0, 2, 2]), np.array([7, 9]))["set"].to_pylist()
+        [[7, 9], []]
+    """
+    return _put(table, name, pa.LargeListArray.from_arrays(pa.array(bounds), pa.array(content)))
+
+
+def lists_of(table: pa.Table, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """The bounds and the numbers of a column of lists; the opposite of `with_lists`.
+
+    Raises:
+        DataError: there is no such column.
+    """
+    column = column_of(table, name)
+    return column.offsets.to_numpy() - column.offsets[0].as_py(), column.flatten().to_numpy()
+
+
 def with_constant(table: pa.Table, name: str, text: str) -> pa.Table:
     """The table with one more column that holds the same text in each row, and once in memory.
 

@@ -6,8 +6,9 @@ import bisect
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, BinaryIO
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dcurate.core.batch import BatchKey, FileGroup, FilePart
+from dcurate.core.batch import Batch, BatchKey, FileGroup, FilePart
 from dcurate.core.stage import SourceStage
 from dcurate.errors import DataError
 from dcurate.frames.columns import numbers, rows_at, with_column
@@ -68,7 +69,34 @@ def _part_of(keys: npt.NDArray[np.uint64], number: int) -> Ints:
 
 
 @dataclass
-class RangeWriter(FileWriter):
+class ChunkWriter(FileWriter):
+    """A sink of files of chunks; subclasses say which files they make of a batch."""
+
+    def ranges(self, table: pa.Table, key: BatchKey, by: str, place: str = "", **notes: npt.NDArray[Any]) -> FilePart:
+        """Write rows in the order of a column of keys, see `write_ranges`; the file is named after the batch's key.
+
+        Args:
+            place: folder and beginning of the name of the file.
+        """
+        with self._file(key, place) as (path, file):
+            write_ranges(file, table, by, **notes)
+            return FilePart(path, size=file.tell())
+
+    def chunks(self, tables: Iterable[pa.Table], key: BatchKey, place: str = "", **notes: npt.NDArray[Any]) -> FilePart:
+        """Write tables as they come, each a chunk; see `write_chunks`."""
+        with self._file(key, place) as (path, file):
+            write_chunks(file, tables, **notes)
+            return FilePart(path, size=file.tell())
+
+    @contextmanager
+    def _file(self, key: BatchKey, place: str) -> Iterator[tuple[str, BinaryIO]]:
+        name = place + self._name(key, SUFFIX, 0)
+        with self.directory.writing(name) as file:
+            yield self.directory.path(name), file
+
+
+@dataclass
+class RangeWriter(ChunkWriter):
     """Writes each batch in the order of a column of keys, so that `RangeReader` finds ranges of them.
 
     Args:
@@ -82,11 +110,7 @@ class RangeWriter(FileWriter):
         return [], [self.by]
 
     def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
-        name = folder + self._name(key, SUFFIX, 0)
-        with self.directory.writing(name) as file:
-            write_ranges(file, table, self.by)
-            size = file.tell()
-        yield FilePart(self.directory.path(name), size=size)
+        yield self.ranges(table, key, self.by, folder)
 
 
 @dataclass(frozen=True)
@@ -112,9 +136,9 @@ class RangeFiles:
         return cls(folder, tuple(names), tuple(read_indexes(folder, names)))
 
     @classmethod
-    def written(cls, folder: Directory, splits: Sequence[tuple[str, Sequence[str]]]) -> RangeFiles:
-        """All files that were written for splits, as `ExchangeStage.exchange` is told them."""
-        return cls.of(folder, file_names(folder, splits))
+    def written(cls, folder: Directory, splits: Sequence[tuple[str, Sequence[str]]], place: str = "") -> RangeFiles:
+        """The files that were written for splits, as an exchange is told them, in a place of the folder."""
+        return cls.of(folder, file_names(folder, splits, place))
 
     @property
     def rows(self) -> int:
@@ -138,7 +162,7 @@ class RangeFiles:
             by: the column of keys.
             name: of the stage; nothing else that reads ranges of the folder may have it.
         """
-        return RangeReader(self.tables([part * WHOLE // parts for part in range(parts + 1)], by, name), name)
+        return RangeReader(self.tables(equal_edges(parts), by, name), name)
 
     def tables(self, edges: Sequence[int], by: str, name: str) -> RangeTables:
         """What reads the rows of each range of keys; writes down in the folder where they are.
@@ -168,10 +192,27 @@ class RangeFiles:
         return spans
 
 
-def file_names(folder: Directory, splits: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-    """Names in the folder of all files written for splits, in the order of the source."""
+def equal_edges(parts: int) -> list[int]:
+    """Where so many ranges of equal length begin, and where the last one ends.
+
+    Examples:
+        >>> [hex(edge) for edge in equal_edges(2)]
+        ['0x0', '0x8000000000000000', '0x10000000000000000']
+    """
+    return [part * WHOLE // parts for part in range(parts + 1)]
+
+
+def part_of(batch: Batch) -> int:
+    """The number that ends the name of the split of a batch: that of its range if a `RangeReader` made it."""
+    assert batch.key is not None
+    return int(batch.key.split.rpartition("-")[2])
+
+
+def file_names(folder: Directory, splits: Sequence[tuple[str, Sequence[str]]], place: str = "") -> list[str]:
+    """Names in the folder of all files written for splits in a place of it, in the order of the source."""
     root = len(folder.address.rstrip("/")) + 1
-    return [name for _, paths in splits for name in sorted(path[root:] for path in paths)]
+    names = [name for _, paths in splits for name in sorted(path[root:] for path in paths)]
+    return [name for name in names if name.startswith(place)]
 
 
 @dataclass
@@ -241,7 +282,7 @@ class RangeTables:
         store, place = opened(self.path, self.options)
         with told("read", self.path):
             data: bytes = store.cat_file(place, start=part * size, end=(part + 1) * size)
-        spans = np.frombuffer(data, np.int64).reshape(2, -1)
+        spans = np.frombuffer(data, np.int64).reshape(2, len(self._names))
         return spans[0], spans[1]
 
     def _tables(self, files: Sequence[int], starts: Ints, stops: Ints) -> Iterator[tuple[int, pa.Table]]:

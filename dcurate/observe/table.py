@@ -198,6 +198,7 @@ def _places(report: RunReport) -> Table:
     before = f", {report.splits_before:,} of them by an earlier run" if report.splits_before else ""
     lines = [
         ("stopped", report.error),
+        *(("notice", notice) for notice in report.notices),
         ("time", f"{seconds_text(report.seconds)}{workers}{'' if report.splits_before else speed}"),
         ("splits", f"{report.splits:,}{before}" if report.splits else ""),
         ("output", f"{report.output_path} ({many(report.files, 'file')})" if report.output_path else ""),

@@ -1,8 +1,9 @@
-"""A program that tests start, kill and start again: ``python -m tests.run.curate INPUT OUTPUT MODE``."""
+"""A program that tests start, kill and start again: ``python -m tests.run.curate INPUT OUTPUT MODE KIND``."""
 
 import sys
 
 from dcurate import DaskExecutor, ExactDuplicates, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
+from dcurate.dedup.fuzzy import FuzzyDuplicates
 from tests.stages import KeepEvery, OneByOne, Sleep
 
 
@@ -21,8 +22,16 @@ def pipeline(source: str, output: str) -> Pipeline:
     )
 
 
+def near_duplicates(source: str, output: str) -> Pipeline:
+    """What a search for near-duplicates gives, with the groups that it found."""
+    dedup = FuzzyDuplicates(report_path=f"{output}/groups", id_field="id", keep="longest")
+    return Pipeline("near", stages=[JsonlReader(source), Sleep(0.02), dedup, JsonlWriter(output)])
+
+
+KINDS = {"several": pipeline, "near": near_duplicates}
+
 if __name__ == "__main__":
-    _, source, output, mode = sys.argv
+    _, source, output, mode, kind = sys.argv
     cluster = None if mode == "inline" else LocalCluster(n_workers=2, gpus=False)
     executor = InlineExecutor() if cluster is None else DaskExecutor({"execution_mode": mode}, cluster)
-    pipeline(source, output).run(executor, resume=True)
+    KINDS[kind](source, output).run(executor, resume=True)

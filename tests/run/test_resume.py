@@ -15,7 +15,8 @@ import pytest
 from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
 from dcurate.errors import DataError, PipelineError
 from tests.conftest import ROOT
-from tests.run.curate import pipeline
+from tests.dedup.test_fuzzy import documents
+from tests.run.curate import near_duplicates, pipeline
 from tests.stages import Append, KeepEvery
 
 
@@ -47,15 +48,15 @@ def whole(source: Path, tmp_path: Path) -> dict[str, bytes]:
     return content(tmp_path / "whole")
 
 
-def start(source: Path, output: Path, mode: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.run.curate", str(source), str(output), mode]
+def start(source: Path, output: Path, mode: str, kind: str = "several") -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.run.curate", str(source), str(output), mode, kind]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(command, cwd=ROOT, env=env, start_new_session=True, stdout=-1, stderr=-1)
 
 
 def wait_until_something_is_done(run: subprocess.Popen[bytes], output: Path, draw: random.Random) -> None:
     """Until a ledger or an output file is there, and then a random moment more."""
-    while run.poll() is None and not any(output.rglob("*.parquet")):
+    while run.poll() is None and not any(output.rglob("*.chunks")):
         time.sleep(0.02)
     time.sleep(draw.uniform(0.0, 1.5))
 
@@ -85,6 +86,32 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
     err = last.communicate(timeout=120)[1]
     assert last.returncode == 0, err.decode()
     assert content(output) == whole
+
+
+def test_near_duplicates_are_the_same_when_each_round_of_their_search_is_killed(source: Path, tmp_path: Path) -> None:
+    for number, path in enumerate(sorted(source.iterdir())):
+        rows = [{"text": text, "id": f"{number}-{row}"} for row, text in enumerate(documents(number % 20, 3, 6))]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    near_duplicates(str(source), str(tmp_path / "whole")).run(InlineExecutor())
+    whole, output = content(tmp_path / "whole"), tmp_path / "out"
+    killed = []
+    for round_ in ("", "_pairs", "_labels", "_gathered", "_marks", "done"):
+        place = "*.jsonl" if round_ == "done" else f"_dcurate/fuzzy_duplicates{round_}/**/*.chunks"
+        run = start(source, output, "inline", "near")
+        while run.poll() is None and not any(output.glob(place)):
+            time.sleep(0.005)
+        children = psutil.Process(run.pid).children(recursive=True) if run.poll() is None else []
+        if run.poll() is None:
+            os.killpg(run.pid, signal.SIGKILL)
+            killed.append(round_)
+        run.communicate(timeout=120)
+        psutil.wait_procs(children, timeout=30)
+    last = start(source, output, "inline", "near")
+    err = last.communicate(timeout=120)[1]
+    assert last.returncode == 0, err.decode()
+    assert content(output) == whole
+    assert len(killed) >= 5
+    assert len(whole) == 21  # groups, and those of the inputs that do not repeat others
 
 
 def test_a_second_run_does_only_what_is_missing(source: Path, tmp_path: Path) -> None:

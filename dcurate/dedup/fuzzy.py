@@ -1,0 +1,201 @@
+"""Documents that nearly repeat others, over a whole dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.batch import BatchKey, FilePart
+from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
+from dcurate.dedup.bands import Bands
+from dcurate.dedup.clusters import Clustering
+from dcurate.dedup.keep import Keep, keep_of
+from dcurate.dedup.marks import COLUMNS, FLAGS, Action, check_action
+from dcurate.dedup.minhash import Method, MinHash
+from dcurate.dedup.near import Search, Verification
+from dcurate.dedup.pairs import CONTENT, KEY, ROW, FindPairs, PairUp
+from dcurate.dedup.shingles import Shingles
+from dcurate.dedup.staging import Staged, StagedWriter
+from dcurate.dedup.verify import NearDuplicates
+from dcurate.errors import PipelineError, nearest
+from dcurate.frames.columns import only, table_of
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.text import TextColumn, text_column
+from dcurate.io.ranges import RangeFiles
+from dcurate.io.stores import Directory
+
+#: Folder of the bands, below that of the round.
+BANDS = "bands/"
+
+#: About so many bytes of bands come together in one process.
+_BLOCK = 2**27
+#: So many texts have signatures at a time.
+_SLICE = 2**14
+_NO_SHINGLE = np.uint32(0xFFFFFFFF)
+
+
+@dataclass
+class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
+    """Finds documents that share most of their shingles over a whole dataset, and keeps one of each group.
+
+    Signatures of all documents are exchanged by their bands (MinHash and LSH); documents that share a band are
+    candidates, and the Jaccard similarity of candidates is worked out before anything is dropped.
+
+    Args:
+        text_field: the column to compare.
+        threshold: documents are duplicates from this Jaccard similarity of their shingles on.
+        shingles: what of two texts is compared; five words by default.
+        num_hashes: places of a signature.
+        bands: how signatures are cut; by default `Bands.for_threshold` chooses.
+        method: how signatures are made, see `MinHash`.
+        verification: ``"exact"`` compares the sets of shingles of candidates; ``"estimated"`` their signatures;
+            ``"none"`` takes all candidates for duplicates.
+        clustering: ``"connected"``: a group are all documents that pairs connect; ``"star"``: each that goes is a
+            verified duplicate of the one that stays, so no chain of small changes makes a group.
+        keep, action, id_field, report_path, name: as in `ExactDuplicates`.
+
+    The result is the same for any number of workers and any cut of the files. A text without a word is nobody's
+    duplicate here; `ExactDuplicates` finds these. What passed the stages before this one waits on disk beside the
+    output; bands, pairs and sets of shingles are exchanged in ranges, so that memory does not grow with the dataset.
+
+    Raises:
+        PipelineError: a setting out of range, or one that there is not.
+
+    Examples:
+        >>> FuzzyDuplicates(keep="longest", id_field="id").inputs()
+        ([], ['text', 'id'])
+    """
+
+    text_field: str = "text"
+    threshold: float = 0.8
+    shingles: Shingles = field(default_factory=Shingles)
+    num_hashes: int = 256
+    bands: Bands | None = None
+    method: Method = "one_permutation"
+    verification: Verification = "exact"
+    clustering: Clustering = "connected"
+    keep: str | Keep = "first"
+    action: Action = "drop"
+    id_field: str | None = None
+    report_path: str | None = None
+    name: str = "fuzzy_duplicates"
+
+    def __post_init__(self) -> None:
+        check_action(self.name, self.action)
+        keep_of(self.keep, self.name)
+        if self.clustering not in get_args(Clustering):
+            raise PipelineError(
+                f"{self.name}: no clustering {self.clustering!r}{nearest(str(self.clustering), get_args(Clustering))}"
+            )
+        bands = self.search.bands
+        if bands.bands * bands.rows > self.num_hashes:
+            raise PipelineError(
+                f"{self.name}: {bands.bands} bands of {bands.rows} need num_hashes of at least "
+                f"{bands.bands * bands.rows}, not {self.num_hashes}"
+            )
+
+    @property
+    def search(self) -> Search:
+        """What makes two documents duplicates."""
+        minhash = MinHash(self.shingles, self.num_hashes, self.method)
+        if self.bands is None:
+            return Search.at(self.threshold, minhash, self.verification)
+        return Search(self.threshold, minhash, self.bands, self.verification)
+
+    def inputs(self) -> Spec:
+        return [], self._needed()
+
+    def _needed(self) -> list[str]:
+        others = [*keep_of(self.keep, self.name).columns(self.text_field), *([self.id_field] if self.id_field else [])]
+        return list(dict.fromkeys([self.text_field, *others]))
+
+    def outputs(self) -> Spec:
+        if self.action == "identify":
+            return [], COLUMNS
+        return [], FLAGS if self.action == "flag" else []
+
+    def settings(self) -> dict[str, Any]:
+        return {name: value for name, value in super().settings().items() if name != "report_path"}
+
+    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+        return [
+            BandWriter(
+                url,
+                mode="overwrite",
+                storage_options=dict(options),
+                text_field=self.text_field,
+                search=self.search,
+                staged=self._needed() if self.action == "identify" else None,
+                name=f"{self.name}_to_disk",
+            )
+        ]
+
+    def exchange(
+        self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
+    ) -> list[ProcessingStage[Any, Any]]:
+        folder = Directory(url, options)
+        staged = Staged.written(folder, splits)
+        bands = RangeFiles.of(folder, staged.beside(BANDS))
+        near = NearDuplicates(
+            staged=staged,
+            text_field=self.text_field,
+            search=self.search,
+            clustering=self.clustering,
+            keep=keep_of(self.keep, self.name),
+            action=self.action,
+            id_field=self.id_field,
+            report_path=self.report_path,
+            stage=self.name,
+        )
+        return [
+            bands.reader(bands.parts_for(_BLOCK), KEY, f"{self.name}_bands"),
+            FindPairs(url, dict(options), name=f"{self.name}_candidates"),
+            PairUp(near, name=f"{self.name}_pairs"),
+        ]
+
+
+@dataclass
+class BandWriter(StagedWriter):
+    """Writes rows, and beside them the bands of the signature of each text.
+
+    Args:
+        staged: the columns of rows to write; all by default.
+    """
+
+    text_field: str = "text"
+    search: Search = field(default_factory=lambda: Search.at(0.8))
+    staged: list[str] | None = None
+    name: str = "band_writer"
+
+    def inputs(self) -> Spec:
+        return [], [self.text_field]
+
+    def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        yield self.rows(table if self.staged is None else only(table, self.staged), key)
+        yield self.ranges(self._entries(text_column(table, self.text_field)), key, KEY, BANDS)
+
+    def _entries(self, texts: TextColumn) -> Any:
+        """A row for each band of each text that has shingles: its key, the row of the text, and its content.
+
+        Contents are hashes of whole signatures, so that copies of a text, and what is as good as one, are alike.
+        """
+        keys, rows, contents = [], [], []
+        minhash, bands = self.search.minhash, self.search.bands
+        whole = Bands(1, minhash.num_hashes)
+        for start in range(0, len(texts), _SLICE):
+            signatures = minhash.signatures(TextColumn(texts.offsets[start : start + _SLICE + 1], texts.data))
+            has = np.flatnonzero((signatures != _NO_SHINGLE).any(axis=1))
+            signatures = signatures[has]
+            keys.append(bands.keys(signatures).ravel())
+            rows.append(_each(has + start, bands.bands, np.uint32))
+            contents.append(_each(whole.keys(signatures)[:, 0] >> np.uint64(32), bands.bands, np.uint32))
+        columns = {KEY: (keys, np.uint64), ROW: (rows, np.uint32), CONTENT: (contents, np.uint32)}
+        return table_of({name: np.concatenate([np.zeros(0, kind), *found]) for name, (found, kind) in columns.items()})
+
+
+def _each(values: npt.NDArray[Any], times: int, kind: type) -> npt.NDArray[Any]:
+    return np.repeat(values.astype(kind), times)

@@ -1,0 +1,160 @@
+"""Which documents are connected by any number of pairs, over a whole dataset."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from dcurate.core.batch import BatchKey, FileGroup, FilePart
+from dcurate.core.stage import SourceStage
+from dcurate.dedup.components import DiskForest, Edges, merge_forests
+from dcurate.dedup.staging import document_keys
+from dcurate.frames.columns import numbers, table_of, values
+from dcurate.frames.document import DocumentBatch
+from dcurate.io.chunks import read_chunks, read_indexes
+from dcurate.io.ranges import ChunkWriter, part_of
+from dcurate.io.stores import Directory
+
+#: Folder of forests, below that of a round.
+FOREST = "forest/"
+LEFT, RIGHT = "left", "right"
+#: Columns of labels: that of a document is the number of the first one that it is connected to.
+KEY, NUMBER, LABEL = "key", "number", "label"
+
+#: Forests that one task merges.
+FAN_IN = 8
+#: Forests of so many edges together are few enough for the last step.
+FEW_EDGES = 2**26
+
+_CHUNK_ROWS = 2**20
+
+
+def edge_tables(edges: Edges) -> Iterator[Any]:
+    """A forest in tables of a size that can be read one by one."""
+    table = table_of({LEFT: edges.left, RIGHT: edges.right})
+    return (table.slice(start, _CHUNK_ROWS) for start in range(0, table.num_rows, _CHUNK_ROWS))
+
+
+@dataclass(frozen=True)
+class Forests:
+    """Files of edges that connect documents.
+
+    Args:
+        folder: in which they lie.
+        names: theirs.
+    """
+
+    folder: Directory
+    names: tuple[str, ...]
+
+    def few(self) -> bool:
+        """Whether a single task can take them all."""
+        if len(self.names) <= FAN_IN:
+            return True
+        return sum(int(index.rows[-1]) for index in read_indexes(self.folder, self.names)) <= FEW_EDGES
+
+    def merged(self, name: str) -> ForestReader:
+        """A source that merges some of them at a time."""
+        groups = [self.names[start : start + FAN_IN] for start in range(0, len(self.names), FAN_IN)]
+        return ForestReader(self.folder.url, dict(self.folder.options), tuple(groups), name=name)
+
+    def listed(self, name: str) -> ForestList:
+        """A source of one batch with their names."""
+        return ForestList(self.folder.url, dict(self.folder.options), (self.names,), name=name)
+
+
+@dataclass
+class ForestReader(SourceStage[FileGroup, DocumentBatch]):
+    """Reads forests, merging those of one group."""
+
+    url: str
+    options: dict[str, Any] = field(default_factory=dict)
+    groups: tuple[tuple[str, ...], ...] = ()
+    name: str = "forest_reader"
+
+    def splits(self) -> Iterator[FileGroup]:
+        folder = Directory(self.url, self.options)
+        entries = folder.files(FOREST)
+        for place, names in enumerate(self.groups):
+            parts = tuple(
+                FilePart(folder.path(name), 0, None, entries[name].size, str(entries[name].size)) for name in names
+            )
+            yield FileGroup(key=BatchKey(f"{self.name}-{place:05}"), parts=parts)
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def process(self, task: FileGroup) -> DocumentBatch:
+        whole = Edges(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        folder = Directory(self.url, self.options)
+        for name in self.groups[part_of(task)]:
+            for edges in edges_in(folder, name):
+                whole = merge_forests([whole, edges])
+        return DocumentBatch(data=table_of({LEFT: whole.left, RIGHT: whole.right}), key=task.key)
+
+
+def edges_in(folder: Directory, name: str) -> Iterator[Edges]:
+    """The edges of a file, chunk by chunk.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    (index,) = read_indexes(folder, [name])
+    for start, stop in pairwise(index.bounds.tolist()):
+        for table in read_chunks(folder.path(name), dict(folder.options), start, stop):
+            yield Edges(numbers(table, LEFT), numbers(table, RIGHT))
+
+
+@dataclass
+class ForestWriter(ChunkWriter):
+    """Writes a forest."""
+
+    name: str = "forest_writer"
+
+    def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        yield self.chunks(edge_tables(Edges(numbers(table, LEFT), numbers(table, RIGHT))), key, FOREST)
+
+
+@dataclass
+class ForestList(ForestReader):
+    """Lists the forests of a group, and leaves them where they are."""
+
+    name: str = "forest_list"
+
+    def process(self, task: FileGroup) -> DocumentBatch:
+        return DocumentBatch(data=table_of({"name": list(self.groups[part_of(task)])}), key=task.key)
+
+
+@dataclass
+class LabelWriter(ChunkWriter):
+    """Connects all edges of the forests that a batch lists, and writes the labels of documents.
+
+    It holds four bytes a document in a file on the local disk.
+    """
+
+    forests: str = ""
+    documents: int = 0
+    name: str = "label_writer"
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        source = Directory(self.forests, dict(self.storage_options or {}))
+        with tempfile.TemporaryDirectory(prefix="dcurate-") as local, DiskForest(local, self.documents) as forest:
+            for name in values(table, "name"):
+                for edges in edges_in(source, name):
+                    forest.add(edges.left, edges.right)
+            for place, found in enumerate(forest.components()):
+                if len(found.members):
+                    columns = {
+                        KEY: document_keys(found.members, self.documents),
+                        NUMBER: found.members,
+                        LABEL: found.labels,
+                    }
+                    yield self.ranges(table_of(columns), key.child(place), KEY)

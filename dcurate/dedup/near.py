@@ -1,0 +1,101 @@
+"""Near-duplicates among texts that fit into memory: the steps of `FuzzyDuplicates`, without a dataset around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.dedup.bands import Bands
+from dcurate.dedup.candidates import candidate_pairs
+from dcurate.dedup.minhash import MinHash, estimated, jaccard
+from dcurate.errors import PipelineError, nearest
+from dcurate.frames.text import TextColumn
+from dcurate.kernels.layout import Ints
+
+#: How a pair that shares a band is looked at before it is said to be one of duplicates.
+Verification: TypeAlias = Literal["exact", "estimated", "none"]
+
+VERIFICATIONS = ("exact", "estimated", "none")
+
+
+class Found(NamedTuple):
+    """Pairs of documents that were found to be duplicates, and how similar they seemed; of how many candidates."""
+
+    left: Ints
+    right: Ints
+    similarity: npt.NDArray[np.float64]
+    candidates: int
+
+
+@dataclass(frozen=True)
+class Search:
+    """How near-duplicates are looked for.
+
+    Args:
+        threshold: pairs that are at least so similar are duplicates.
+        minhash: signatures, and what they are made of.
+        bands: which signatures are compared.
+        verification: ``"exact"`` compares the shingles of each candidate, ``"estimated"`` its signatures, ``"none"``
+            takes it for a duplicate.
+
+    Raises:
+        PipelineError: a threshold or verification that is none.
+
+    Examples:
+        >>> from dcurate.frames.text import column_of
+        >>> texts = column_of([b"one two three four five six", b"One, two, three, four, five: six!", b"seven"])
+        >>> found = Search.at(0.8).pairs(texts)
+        >>> found.left.tolist(), found.right.tolist(), found.similarity.tolist()
+        ([0], [1], [1.0])
+    """
+
+    threshold: float
+    minhash: MinHash
+    bands: Bands
+    verification: Verification = "exact"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold <= 1:
+            raise PipelineError(f"threshold={self.threshold!r} is no similarity; it must lie above 0 and at most at 1")
+        if self.verification not in VERIFICATIONS:
+            raise PipelineError(
+                f"verification={self.verification!r} is none{nearest(str(self.verification), VERIFICATIONS)}"
+            )
+
+    @classmethod
+    def at(cls, threshold: float, minhash: MinHash | None = None, verification: Verification = "exact") -> Self:
+        """The search with the bands that fit the threshold best."""
+        minhash = minhash or MinHash()
+        return cls(threshold, minhash, Bands.for_threshold(min(threshold, 0.99), minhash.num_hashes), verification)
+
+    def pairs(self, column: TextColumn, signatures: npt.NDArray[np.uint32] | None = None) -> Found:
+        """The pairs of texts that are found to be duplicates.
+
+        Args:
+            column: the texts.
+            signatures: theirs, if they are known.
+        """
+        if signatures is None:
+            signatures = self.minhash.signatures(column)
+        left, right = self.candidates(signatures)
+        if self.verification == "none" or not len(left):
+            return Found(left, right, np.full(len(left), np.nan), len(left))
+        if self.verification == "estimated":
+            similarity = estimated(signatures, left, right)
+        else:
+            rows, places = np.unique(np.concatenate([left, right]), return_inverse=True)
+            similarity = jaccard(self.minhash.sets(column, rows), *np.split(places, 2))
+        chosen = similarity >= self.threshold
+        return Found(left[chosen], right[chosen], similarity[chosen], len(left))
+
+    def candidates(self, signatures: npt.NDArray[np.uint32]) -> tuple[Ints, Ints]:
+        """The pairs of texts whose signatures share a band; texts without words are in none."""
+        rows = np.flatnonzero((signatures != np.uint32(0xFFFFFFFF)).any(axis=1))
+        keys = self.bands.keys(signatures[rows])
+        order = np.argsort(keys, axis=None, kind="stable")
+        documents = rows[order // self.bands.bands]
+        found = candidate_pairs(keys.ravel()[order], documents, documents.astype(np.uint32))
+        return found.left, found.right

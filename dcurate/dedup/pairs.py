@@ -1,0 +1,143 @@
+"""Candidate pairs out of bands, and the rounds from there to the components that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dcurate.core.batch import BatchKey, FilePart
+from dcurate.core.stage import ExchangeStage, ProcessingStage
+from dcurate.dedup.candidates import candidate_pairs
+from dcurate.dedup.components import forest
+from dcurate.dedup.labels import FOREST, LEFT, RIGHT, Forests, ForestWriter, LabelWriter, edge_tables
+from dcurate.dedup.labels import KEY as LABEL_KEY
+from dcurate.dedup.staging import bases_of, document_keys
+from dcurate.dedup.verify import GatherCandidates, NearDuplicates
+from dcurate.frames.columns import numbers, table_of
+from dcurate.frames.document import DocumentBatch
+from dcurate.io.ranges import FILE, ChunkWriter, RangeFiles, RangeTables, file_names
+from dcurate.io.stores import Directory
+
+#: Columns of bands: a hash of the band, the row of the document in its file, and a hash of its whole signature.
+KEY, ROW, CONTENT = "key", "row", "content"
+
+_PAIRS = "pairs/"
+
+
+@dataclass
+class FindPairs(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Pairs the documents that share a band, of the bands of one range."""
+
+    url: str
+    options: dict[str, Any] = field(default_factory=dict)
+    name: str = "find_pairs"
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        table = task.to_arrow()
+        bases = bases_of(self.url, self.options)
+        documents = bases[numbers(table, FILE)] + numbers(table, ROW)
+        pairs = candidate_pairs(numbers(table, KEY), documents, numbers(table, CONTENT))
+        found = task.with_data(
+            table_of({KEY: document_keys(pairs.left, int(bases[-1])), LEFT: pairs.left, RIGHT: pairs.right})
+        )
+        found.found = {"large buckets": pairs.short} if pairs.short else {}
+        return found
+
+
+@dataclass
+class PairUp(ExchangeStage[DocumentBatch]):
+    """Writes pairs where the splits of their first documents find them, and a forest of them for their components."""
+
+    near: NearDuplicates
+    name: str
+
+    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+        return [PairWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk")]
+
+    def exchange(
+        self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
+    ) -> list[ProcessingStage[Any, Any]]:
+        folder, near = Directory(url, options), self.near
+        pairs = RangeFiles.written(folder, splits, _PAIRS).tables(
+            near.staged.edges(), KEY, f"{near.stage}_pairs_of_splits"
+        )
+        return connecting(Forests(folder, tuple(file_names(folder, splits, FOREST))), near, pairs, 1)
+
+
+@dataclass
+class PairWriter(ChunkWriter):
+    """Writes pairs and their forest."""
+
+    name: str = "pair_writer"
+
+    def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        yield self.ranges(table, key, KEY, _PAIRS)
+        yield self.chunks(edge_tables(forest(numbers(table, LEFT), numbers(table, RIGHT))), key, FOREST)
+
+
+def connecting(
+    forests: Forests, near: NearDuplicates, pairs: RangeTables, level: int
+) -> list[ProcessingStage[Any, Any]]:
+    """The rounds that connect forests: a tree of merges while they are many, then the labels of documents."""
+    if forests.few():
+        source = forests.listed(f"{near.stage}_forests_{level}")
+        return [source, LabelDocuments(near, pairs, forests.folder.url, name=f"{near.stage}_labels")]
+    source_of_some = forests.merged(f"{near.stage}_forests_{level}")
+    return [source_of_some, MergeForests(near, pairs, level, name=f"{near.stage}_merged_{level}")]
+
+
+@dataclass
+class MergeForests(ExchangeStage[DocumentBatch]):
+    """One level of the tree of merges."""
+
+    near: NearDuplicates
+    pairs: RangeTables
+    level: int
+    name: str
+
+    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+        return [ForestWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk")]
+
+    def exchange(
+        self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
+    ) -> list[ProcessingStage[Any, Any]]:
+        folder = Directory(url, options)
+        return connecting(Forests(folder, tuple(file_names(folder, splits))), self.near, self.pairs, self.level + 1)
+
+
+@dataclass
+class LabelDocuments(ExchangeStage[DocumentBatch]):
+    """Gives each document of a pair the number of the first document that it is connected to."""
+
+    near: NearDuplicates
+    pairs: RangeTables
+    forests: str
+    name: str
+
+    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+        return [
+            LabelWriter(
+                url,
+                mode="overwrite",
+                storage_options=dict(options),
+                forests=self.forests,
+                documents=self.near.staged.documents,
+                name=f"{self.name}_to_disk",
+            )
+        ]
+
+    def exchange(
+        self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
+    ) -> list[ProcessingStage[Any, Any]]:
+        near = self.near
+        labels = RangeFiles.written(Directory(url, options), splits).tables(
+            near.staged.edges(), LABEL_KEY, f"{near.stage}_labels_of_splits"
+        )
+        return [
+            near.staged.reader(f"{near.stage}_candidates_from_disk", near.columns),
+            GatherCandidates(near, labels, self.pairs, name=f"{near.stage}_gathered"),
+        ]

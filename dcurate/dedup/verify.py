@@ -1,0 +1,256 @@
+"""Candidates are compared, and those that are similar enough become groups, component by component."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.batch import BatchKey, FilePart
+from dcurate.core.stage import ExchangeStage, ProcessingStage
+from dcurate.dedup.clusters import Clustering, Groups, clustered
+from dcurate.dedup.keep import Keep
+from dcurate.dedup.labels import LABEL, LEFT, RIGHT
+from dcurate.dedup.labels import NUMBER as LABELLED
+from dcurate.dedup.marks import Action, MarkDuplicates, Members
+from dcurate.dedup.minhash import estimated, jaccard
+from dcurate.dedup.near import Search
+from dcurate.dedup.staging import NUMBER, Staged, document_keys, identified, ids_at
+from dcurate.frames.columns import lists_of, numbers, rows_at, table_of, with_column, with_lists
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.text import text_column
+from dcurate.io.ranges import ChunkWriter, RangeFiles, RangeTables, equal_edges, part_of
+from dcurate.io.stores import Directory
+from dcurate.kernels.sets import Sets
+
+Ints = npt.NDArray[np.int64]
+
+REASON = "fuzzy_duplicate"
+
+#: Folders below that of the round, and columns there.
+SETS, PAIRS = "sets/", "pairs/"
+_KEY, _RANK, _SHINGLES, _WHOLE = "key", "rank", "shingles", "whole"
+#: About so many bytes of sets and pairs come together in one process.
+_BLOCK = 2**27
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class NearDuplicates:
+    """What is looked for among which documents, and what becomes of it; see `FuzzyDuplicates`.
+
+    Args:
+        staged: the rows of the documents.
+        stage: the name of the stage that a person wrote.
+    """
+
+    staged: Staged
+    text_field: str
+    search: Search
+    clustering: Clustering
+    keep: Keep
+    action: Action
+    id_field: str | None
+    report_path: str | None
+    stage: str
+
+    @property
+    def columns(self) -> list[str]:
+        """Those of the rows that are looked at."""
+        ids = [self.id_field] if self.id_field is not None else []
+        return list(dict.fromkeys([self.text_field, *self.keep.columns(self.text_field), *ids]))
+
+
+@dataclass
+class GatherCandidates(ExchangeStage[DocumentBatch]):
+    """Takes candidates with all that is needed to compare them, and their pairs, to where their component is looked at.
+
+    Args:
+        labels, pairs: by the numbers of documents, in ranges that are the splits of the rows.
+    """
+
+    near: NearDuplicates
+    labels: RangeTables
+    pairs: RangeTables
+    name: str
+
+    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+        return [
+            CandidateWriter(
+                url,
+                mode="overwrite",
+                storage_options=dict(options),
+                near=self.near,
+                labels=self.labels,
+                pairs=self.pairs,
+                name=f"{self.name}_to_disk",
+            )
+        ]
+
+    def exchange(
+        self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
+    ) -> list[ProcessingStage[Any, Any]]:
+        folder, near = Directory(url, options), self.near
+        sets, pairs = (RangeFiles.written(folder, splits, place) for place in (SETS, PAIRS))
+        parts = max(sets.parts_for(_BLOCK), pairs.parts_for(_BLOCK))
+        reader = sets.reader(parts, _KEY, f"{near.stage}_components")
+        return [
+            reader,
+            CompareCandidates(
+                near,
+                pairs.tables(equal_edges(parts), _KEY, f"{near.stage}_pairs"),
+                name=f"{near.stage}_groups",
+            ),
+            MarkDuplicates(
+                near.staged,
+                near.action,
+                REASON,
+                near.report_path,
+                near.text_field,
+                near.stage,
+                name=f"{near.stage}_marks",
+            ),
+        ]
+
+
+@dataclass
+class CandidateWriter(ChunkWriter):
+    """Writes the candidates of a split of rows, and the pairs of which they are the first."""
+
+    near: NearDuplicates | None = None
+    labels: RangeTables | None = None
+    pairs: RangeTables | None = None
+    name: str = "candidate_writer"
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        assert self.near is not None
+        assert self.labels is not None
+        assert self.pairs is not None
+        own = numbers(table, NUMBER)
+        part = self.labels.holding(int(document_keys(own[:1], self.near.staged.documents)[0]))
+        labels = self.labels.read(part)
+        if not labels.num_rows:
+            return
+        found, names = numbers(labels, LABELLED), numbers(labels, LABEL)
+        yield self.ranges(self._candidates(table, key, found - own[0], names), key, _KEY, SETS)
+        pairs = self.pairs.read(part)
+        if pairs.num_rows:
+            left, right = np.unique(np.stack([numbers(pairs, LEFT), numbers(pairs, RIGHT)]), axis=1)
+            keys = component_keys(names[np.searchsorted(found, left)])
+            yield self.ranges(table_of({_KEY: keys, LEFT: left, RIGHT: right}), key, _KEY, PAIRS)
+
+    def _candidates(self, table: Any, key: BatchKey, rows: Ints, names: Ints) -> Any:
+        """A row for each candidate: its component, its rank, its id, and what it is compared by."""
+        near = self.near
+        assert near is not None
+        candidates = rows_at(table, rows)
+        columns = {
+            _KEY: component_keys(names),
+            LABELLED: numbers(candidates, NUMBER),
+            LABEL: names,
+            _RANK: near.keep.ranks(candidates, near.text_field),
+        }
+        made = table_of(columns)
+        if near.action == "identify" or near.report_path is not None:
+            made = identified(made, table, near.id_field, key, rows)
+        if near.search.verification == "none":
+            return made
+        texts = text_column(candidates, near.text_field)
+        if near.search.verification == "estimated":
+            signatures = near.search.minhash.signatures(texts)
+            bounds = np.arange(len(signatures) + 1) * signatures.shape[1]
+            return with_lists(made, _SHINGLES, bounds, signatures.ravel())
+        sets = near.search.minhash.sets(texts, np.arange(len(texts)))
+        return with_column(with_lists(made, _SHINGLES, sets.bounds, sets.values), _WHOLE, sets.whole)
+
+
+def component_keys(labels: Ints) -> npt.NDArray[np.uint64]:
+    """Keys for components that are spread over all keys, whatever their labels."""
+    return labels.astype(np.uint64) * _GOLDEN
+
+
+@dataclass
+class CompareCandidates(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Compares the pairs of the components of one range, and makes groups of those that are similar enough."""
+
+    near: NearDuplicates
+    pairs: RangeTables
+    name: str = "compare_candidates"
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def process(self, task: DocumentBatch) -> DocumentBatch | None:
+        pairs = self.pairs.read(part_of(task))
+        if not pairs.num_rows or not task.num_items:
+            return None
+        table = task.to_arrow()
+        table = rows_at(table, np.argsort(numbers(table, LABELLED)))
+        members = numbers(table, LABELLED)
+        left, right = (np.searchsorted(members, numbers(pairs, side)) for side in (LEFT, RIGHT))
+        compare = Comparison.of(table, self.near.search)
+        similarity = compare(left, right)
+        similar = ~(similarity < self.near.search.threshold)
+        left, right, similarity = left[similar], right[similar], similarity[similar]
+        groups = clustered(
+            np.arange(len(members)),
+            numbers(table, _RANK),
+            left,
+            right,
+            similarity.astype(np.float32),
+            how=self.near.clustering,
+        )
+        made = task.with_data(self._members(table, members, groups, compare))
+        made.found = {"pairs compared": len(similar), "pairs of duplicates": len(left)}
+        return made
+
+    def _members(self, table: Any, members: Ints, groups: Groups, compare: Comparison) -> Any:
+        similarity = groups.similarity.copy()
+        unknown = np.flatnonzero(np.isnan(similarity))
+        similarity[unknown] = compare(groups.member[unknown], groups.kept_member[unknown])
+        found = Members(
+            numbers=members[groups.member],
+            groups=members[groups.group],
+            sizes=groups.size,
+            kept=groups.kept,
+            keepers=np.searchsorted(groups.member, groups.kept_member),
+            similarity=similarity,
+        )
+        return found.table(ids_at(table, groups.member), self.near.staged.documents)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How similar candidates are, by what was gathered of them.
+
+    Args:
+        sets: of shingles; None if signatures are compared, or nothing is.
+        signatures: of shape (candidates, hashes).
+    """
+
+    sets: Sets | None
+    signatures: npt.NDArray[np.uint32] | None
+
+    @classmethod
+    def of(cls, table: Any, search: Search) -> Comparison:
+        """The one of a table of candidates."""
+        if search.verification == "none":
+            return cls(None, None)
+        bounds, shingles = lists_of(table, _SHINGLES)
+        if search.verification == "estimated":
+            return cls(None, shingles.reshape(table.num_rows, -1))
+        return cls(Sets(bounds, shingles, numbers(table, _WHOLE)), None)
+
+    def __call__(self, left: Ints, right: Ints) -> npt.NDArray[np.float64]:
+        """The similarity of pairs of candidates; NaN if nothing is compared."""
+        if self.sets is not None:
+            return jaccard(self.sets, left, right)
+        if self.signatures is not None:
+            return estimated(self.signatures, left, right)
+        return np.full(len(left), np.nan)

@@ -1,0 +1,236 @@
+"""Near-duplicates over a whole dataset."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections.abc import Callable
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
+from dcurate.core.stage import ProcessingStage
+from dcurate.dedup import labels
+from dcurate.dedup.bands import Bands
+from dcurate.dedup.fuzzy import FuzzyDuplicates
+from dcurate.dedup.keep import Highest
+from dcurate.dedup.shingles import Shingles
+from dcurate.errors import PipelineError
+from dcurate.run import Executor
+from tests.dedup.test_exact import write
+
+AnyStage = ProcessingStage[Any, Any]
+Row = dict[str, Any]
+WORDS = ["".join(letters) for letters in itertools.product("bdfgklmnprst", "aeiou", "bdfgklmnprst")]
+
+
+def shingles(text: str, size: int = 5) -> set[tuple[str, ...]]:
+    words = re.findall(r"\w+", text.lower())
+    return {tuple(words[at : at + size]) for at in range(max(1, len(words) - size + 1))} if words else set()
+
+
+def similarity(one: str, other: str) -> float:
+    first, second = shingles(one), shingles(other)
+    return len(first & second) / len(first | second) if first | second else 0.0
+
+
+def documents(seed: int, originals: int = 12, copies: int = 40) -> list[str]:
+    """Texts of random words, and copies of them in which up to a tenth of the words is another one."""
+    draw = random.Random(seed)
+    texts = [" ".join(draw.choices(WORDS, k=draw.randint(40, 200))) for _ in range(originals)]
+    for _ in range(copies):
+        words = draw.choice(texts).split()
+        for _ in range(draw.choice([0, 0, 1, 2, len(words) // 10])):
+            words[draw.randrange(len(words))] = draw.choice(WORDS)
+        texts.append(" ".join(words))
+    draw.shuffle(texts)
+    return texts
+
+
+def groups_of(texts: list[str], threshold: float) -> list[list[int]]:
+    """Groups of two and more, by comparing all pairs."""
+    parent = list(range(len(texts)))
+
+    def root(place: int) -> int:
+        while parent[place] != place:
+            place = parent[place]
+        return place
+
+    for left, right in itertools.combinations(range(len(texts)), 2):
+        if similarity(texts[left], texts[right]) >= threshold:
+            low, high = sorted((root(left), root(right)))
+            parent[high] = low
+    found: dict[int, list[int]] = {}
+    for place in range(len(texts)):
+        found.setdefault(root(place), []).append(place)
+    return [group for group in found.values() if len(group) > 1]
+
+
+def run(stage: FuzzyDuplicates, texts: list[str], size: int = 7) -> list[Row]:
+    rows = [{"id": place, "text": text, "score": place % 5} for place, text in enumerate(texts)]
+    batches = [
+        DocumentBatch(data=pa.Table.from_pylist(rows[start : start + size])) for start in range(0, len(rows), size)
+    ]
+    result = Pipeline("test", stages=[stage]).run(InlineExecutor(), initial_tasks=batches)
+    return [row for batch in result for row in batch.to_arrow().to_pylist()]  # type: ignore[attr-defined]
+
+
+#: Finds pairs at the threshold with a chance of 1 - 1e-9.
+SURE: dict[str, Any] = {"bands": Bands(64, 4), "id_field": "id"}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_groups_are_those_that_comparing_all_pairs_gives(seed: int) -> None:
+    texts = documents(seed)
+    found = run(FuzzyDuplicates(action="identify", **SURE), texts)
+    groups: dict[int, list[int]] = {}
+    for row in found:
+        groups.setdefault(row["group_id"], []).append(row["id"])
+        assert row["similarity"] == pytest.approx(similarity(texts[row["id"]], texts[row["kept_id"]]), abs=1e-3)
+        assert row["kept"] == (row["id"] == row["kept_id"])
+    assert sorted(map(sorted, groups.values())) == sorted(groups_of(texts, 0.8))
+    assert {row["group_size"] == len(groups[row["group_id"]]) for row in found} == {True}
+
+
+@pytest.mark.parametrize(
+    ("keep", "cost"),
+    [
+        ("first", lambda texts, place: place),
+        ("longest", lambda texts, place: -len(texts[place])),
+        (Highest("score"), lambda texts, place: -(place % 5)),
+    ],
+)
+def test_of_each_group_the_best_stays(keep: Any, cost: Callable[[list[str], int], float]) -> None:
+    texts = documents(4)
+    gone = set()
+    for group in groups_of(texts, 0.8):
+        gone |= set(group) - {min(group, key=lambda place: (cost(texts, place), place))}
+    kept = [row["id"] for row in run(FuzzyDuplicates(keep=keep, **SURE), texts)]
+    assert kept == [place for place in range(len(texts)) if place not in gone]
+
+
+@settings(deadline=None, max_examples=6)
+@given(st.integers(1, 60), st.sampled_from(["connected", "star"]), st.sampled_from(["exact", "estimated", "none"]))
+def test_the_result_does_not_depend_on_how_rows_are_cut_into_batches(
+    size: int, clustering: Any, verification: Any
+) -> None:
+    texts = documents(5, 8, 20)
+    stage = FuzzyDuplicates(clustering=clustering, verification=verification, action="identify", id_field="id")
+    whole, cut = (sorted(run(stage, texts, length), key=itemgetter("id")) for length in (1000, size))
+    assert repr(cut) == repr(whole)
+
+
+def test_with_stars_each_that_goes_is_a_duplicate_of_the_one_that_stays() -> None:
+    words = WORDS[:100]
+    chain = []
+    for step in range(12):
+        words = [*words[4:], *WORDS[100 + 4 * step : 104 + 4 * step]]
+        chain.append(" ".join(words))
+    assert similarity(chain[0], chain[1]) > 0.8
+    connected = run(FuzzyDuplicates(action="identify", **SURE), chain)
+    assert {row["group_size"] for row in connected} == {12}
+    assert min(row["similarity"] for row in connected) < 0.5
+    stars = run(FuzzyDuplicates(clustering="star", action="identify", **SURE), chain)
+    assert min(row["similarity"] for row in stars) >= 0.8
+    assert len(run(FuzzyDuplicates(clustering="star", **SURE), chain)) > len(run(FuzzyDuplicates(**SURE), chain)) == 1
+
+
+def test_removing_duplicates_twice_is_removing_them_once() -> None:
+    once = run(FuzzyDuplicates(**SURE), documents(6))
+    assert [row["text"] for row in run(FuzzyDuplicates(**SURE), [row["text"] for row in once])] == [
+        row["text"] for row in once
+    ]
+
+
+def test_texts_without_a_word_are_nobody_s_duplicates_and_short_ones_are_compared_as_a_whole() -> None:
+    texts = ["", "!!!", "", "?", "Hello", "hello!", "hello you", " \n"]
+    assert [row["id"] for row in run(FuzzyDuplicates(), texts)] == [0, 1, 2, 3, 4, 6, 7]
+
+
+def test_a_dataset_without_duplicates_or_without_documents_stays_as_it_is() -> None:
+    texts = [" ".join(random.Random(seed).choices(WORDS, k=50)) for seed in range(20)]
+    assert [row["text"] for row in run(FuzzyDuplicates(), texts)] == texts
+    assert run(FuzzyDuplicates(action="identify"), texts) == []
+    assert run(FuzzyDuplicates(), [""]) == [{"id": 0, "text": "", "score": 0}]
+
+
+def test_many_forests_are_merged_level_by_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = documents(7)
+    before = run(FuzzyDuplicates(**SURE), texts)
+    monkeypatch.setattr(labels, "FEW_EDGES", 0)
+    monkeypatch.setattr(labels, "FAN_IN", 2)
+    monkeypatch.setattr("dcurate.dedup.fuzzy._BLOCK", 2000)
+    monkeypatch.setattr("dcurate.dedup.verify._BLOCK", 5000)
+    assert run(FuzzyDuplicates(**SURE), texts) == before
+
+
+def test_characters_find_what_words_do_not() -> None:
+    text = "".join(WORDS[:60])
+    changed = text[:90] + "X" + text[90:]
+    texts = [text, changed]
+    assert len(run(FuzzyDuplicates(threshold=0.7), texts)) == 2
+    assert len(run(FuzzyDuplicates(threshold=0.7, shingles=Shingles(10, "characters")), texts)) == 1
+
+
+@pytest.mark.parametrize("mode", ["streaming", "batch"])
+def test_real_processes_give_what_one_process_gives(mode: str, cluster: LocalCluster, tmp_path: Path) -> None:
+    texts: list[str | None] = [*documents(8)]
+    source = write(tmp_path / "in", [texts[:20], texts[20:25], texts[25:]])
+    outputs = []
+    executors: list[Executor] = [InlineExecutor(), DaskExecutor({"execution_mode": mode}, cluster)]
+    for number, executor in enumerate(executors):
+        output, groups = tmp_path / f"out-{number}", tmp_path / f"groups-{number}"
+        stages: list[AnyStage] = [
+            JsonlReader(source),
+            FuzzyDuplicates(report_path=str(groups), id_field="id"),
+            JsonlWriter(str(output)),
+        ]
+        report = Pipeline("test", stages=stages).run(executor).report
+        rows = pyarrow.parquet.read_table(sorted(groups.glob("*.parquet"))).to_pylist()
+        outputs.append(
+            (
+                {path.name: path.read_bytes() for path in output.glob("*.jsonl")},
+                sorted(map(repr, rows)),
+                report.stages[1].dropped,
+                report.stages[1].found,
+            )
+        )
+        assert not list((output / "_dcurate").glob("fuzzy*"))
+    assert outputs[0] == outputs[1]
+    assert outputs[0][2]["fuzzy_duplicate"] > 10
+
+
+def test_a_group_that_is_too_large_to_be_believed_is_told_with_what_it_says(tmp_path: Path) -> None:
+    page = "Please enable JavaScript in your browser in order to read this page of ours, and come back"
+    texts: list[str | None] = [*documents(9, 30, 0), *[f"{page} {word}" for word in WORDS[:150]]]
+    source = write(tmp_path / "in", [texts[:90], texts[90:]])
+    stages: list[AnyStage] = [JsonlReader(source), FuzzyDuplicates(), JsonlWriter(str(tmp_path / "out"))]
+    report = Pipeline("test", stages=stages).run(InlineExecutor()).report
+    assert [notice[:99] for notice in report.notices] == [
+        "fuzzy_duplicates: group 30 holds 150 documents, 83.3 % of all; are these duplicates? 'Please enable"
+    ]
+    assert report.stages[1].found["pairs of duplicates"] >= 149
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"threshold": 0}, "threshold=0 "),
+        ({"verification": "exct"}, "verification='exct' is none; did you mean 'exact'"),
+        ({"clustering": "stars"}, "no clustering 'stars'; did you mean 'star'"),
+        ({"bands": Bands(50, 10)}, "50 bands of 10 need num_hashes of at least 500, not 256"),
+        ({"keep": "best"}, "keep='best' is no rule"),
+        ({"action": "remove"}, "no action 'remove'"),
+    ],
+)
+def test_settings_that_there_are_not_are_refused(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(PipelineError, match=sentence):
+        FuzzyDuplicates(**settings)
