@@ -13,16 +13,17 @@ from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
 from dcurate.dedup.bands import Bands
 from dcurate.dedup.clusters import Clustering
+from dcurate.dedup.index import SeenDocuments
 from dcurate.dedup.keep import Keep, keep_of
 from dcurate.dedup.marks import COLUMNS, FLAGS, Action, check_action
 from dcurate.dedup.minhash import Method, MinHash
 from dcurate.dedup.near import Search, Verification
 from dcurate.dedup.pairs import CONTENT, KEY, ROW, FindPairs, PairUp
 from dcurate.dedup.shingles import Shingles
-from dcurate.dedup.staging import Staged, StagedWriter
-from dcurate.dedup.verify import NearDuplicates
+from dcurate.dedup.staging import ID, Staged, StagedWriter, identified
+from dcurate.dedup.verify import NearDuplicates, with_shingles
 from dcurate.errors import PipelineError, nearest
-from dcurate.frames.columns import only, table_of
+from dcurate.frames.columns import as_text, nulls, only, table_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn, text_column
 from dcurate.io.ranges import RangeFiles
@@ -57,6 +58,8 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
         clustering: ``"connected"``: a group are all documents that pairs connect; ``"star"``: each that goes is a
             verified duplicate of the one that stays, so no chain of small changes makes a group.
         keep, action, id_field, report_path, name: as in `ExactDuplicates`.
+        index_path: a folder that remembers documents from run to run: those of this run are compared with all that
+            earlier runs have seen, without their texts, and are duplicates of these rather than the other way round.
 
     The result is the same for any number of workers and any cut of the files. A text without a word is nobody's
     duplicate here; `ExactDuplicates` finds these. What passed the stages before this one waits on disk beside the
@@ -82,6 +85,7 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
     action: Action = "drop"
     id_field: str | None = None
     report_path: str | None = None
+    index_path: str | None = None
     name: str = "fuzzy_duplicates"
 
     def __post_init__(self) -> None:
@@ -119,7 +123,10 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
         return [], FLAGS if self.action == "flag" else []
 
     def settings(self) -> dict[str, Any]:
-        return {name: value for name, value in super().settings().items() if name != "report_path"}
+        return {name: value for name, value in super().settings().items() if name not in ("report_path", "index_path")}
+
+    def _index(self, options: Mapping[str, Any]) -> SeenDocuments | None:
+        return None if self.index_path is None else SeenDocuments(self.index_path, self.search, dict(options))
 
     def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
         return [
@@ -130,6 +137,8 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
                 text_field=self.text_field,
                 search=self.search,
                 staged=self._needed() if self.action == "identify" else None,
+                index=self._index(options),
+                id_field=self.id_field,
                 name=f"{self.name}_to_disk",
             )
         ]
@@ -138,8 +147,13 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
     ) -> list[ProcessingStage[Any, Any]]:
         folder = Directory(url, options)
-        staged = Staged.written(folder, splits)
-        bands = RangeFiles.of(folder, staged.beside(BANDS))
+        index = self._index(options)
+        generation = None if index is None else index.generation(url)
+        staged = Staged.written(folder, splits, [] if index is None or generation is None else index.seen(generation))
+        names = staged.beside(BANDS)
+        if generation is not None:
+            names[staged.seen :] = map(generation.path, names[staged.seen :])
+        bands = RangeFiles.of(folder, names)
         near = NearDuplicates(
             staged=staged,
             text_field=self.text_field,
@@ -150,10 +164,12 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
             id_field=self.id_field,
             report_path=self.report_path,
             stage=self.name,
+            index=index,
+            generation=generation,
         )
         return [
             bands.reader(bands.parts_for(_BLOCK), KEY, f"{self.name}_bands"),
-            FindPairs(url, dict(options), name=f"{self.name}_candidates"),
+            FindPairs(url, dict(options), staged.first, name=f"{self.name}_candidates"),
             PairUp(near, name=f"{self.name}_pairs"),
         ]
 
@@ -164,11 +180,15 @@ class BandWriter(StagedWriter):
 
     Args:
         staged: the columns of rows to write; all by default.
+        index: where the bands of the documents are remembered, and what they are compared by.
+        id_field: the column with ids, for the index.
     """
 
     text_field: str = "text"
     search: Search = field(default_factory=lambda: Search.at(0.8))
     staged: list[str] | None = None
+    index: SeenDocuments | None = None
+    id_field: str | None = None
     name: str = "band_writer"
 
     def inputs(self) -> Spec:
@@ -176,7 +196,30 @@ class BandWriter(StagedWriter):
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         yield self.rows(table if self.staged is None else only(table, self.staged), key)
-        yield self.ranges(self._entries(text_column(table, self.text_field)), key, KEY, BANDS)
+        texts = text_column(table, self.text_field)
+        if self.index is None:
+            yield self.ranges(self._entries(texts), key, KEY, BANDS)
+            return
+        memory = self._memory(self.index)
+        known = identified(nulls(len(texts)), table, self.id_field, key, np.arange(len(texts)))
+        memory.rows(with_shingles(as_text(known, ID), texts, self.search), key)
+        memory.ranges(self._entries(texts), key, KEY, BANDS)
+
+    def prepare(self, resume: bool) -> None:
+        super().prepare(resume)
+        if self.index is not None:
+            memory = self._memory(self.index)
+            if not resume:
+                self.index.begin(memory.directory)
+            memory.prepare(resume)
+
+    def settings(self) -> dict[str, Any]:
+        return {name: value for name, value in super().settings().items() if name != "index"}
+
+    def _memory(self, index: SeenDocuments) -> StagedWriter:
+        """What writes for the index, in the folder of this run."""
+        folder = index.generation(self.directory.address)
+        return StagedWriter(folder.address, mode="overwrite", storage_options=dict(folder.options))
 
     def _entries(self, texts: TextColumn) -> Any:
         """A row for each band of each text that has shingles: its key, the row of the text, and its content.

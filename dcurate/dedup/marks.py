@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -100,6 +100,7 @@ class MarkDuplicates(ExchangeStage[DocumentBatch]):
         text_field: the column of texts.
         stage: the name of the stage that a person wrote.
         name: of the round.
+        when_known: called when all duplicates are known.
     """
 
     staged: Staged
@@ -109,6 +110,7 @@ class MarkDuplicates(ExchangeStage[DocumentBatch]):
     text_field: str
     stage: str
     name: str
+    when_known: Callable[[], None] | None = None
     _alarms: list[RunawayGroup] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
@@ -129,6 +131,8 @@ class MarkDuplicates(ExchangeStage[DocumentBatch]):
         files = RangeFiles.written(Directory(url, options), splits)
         large = (LargeGroups(*index.notes["large"]) for index in files.indexes)
         self._alarms = runaway_groups(large, self.staged.documents)
+        if self.when_known is not None:
+            self.when_known()
         if self.action == "identify":
             return [files.reader(files.parts_for(_BLOCK), _KEY, f"{self.stage}_groups"), GroupRows(name=self.stage)]
         marks = files.tables(self.staged.edges(), _KEY, f"{self.name}_marks")

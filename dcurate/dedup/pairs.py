@@ -27,10 +27,15 @@ _PAIRS = "pairs/"
 
 @dataclass
 class FindPairs(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Pairs the documents that share a band, of the bands of one range."""
+    """Pairs the documents that share a band, of the bands of one range.
+
+    Args:
+        first: documents of smaller numbers were seen before, and are not paired with each other.
+    """
 
     url: str
     options: dict[str, Any] = field(default_factory=dict)
+    first: int = 0
     name: str = "find_pairs"
 
     def settings(self) -> dict[str, Any]:
@@ -41,9 +46,9 @@ class FindPairs(ProcessingStage[DocumentBatch, DocumentBatch]):
         bases = bases_of(self.url, self.options)
         documents = bases[numbers(table, FILE)] + numbers(table, ROW)
         pairs = candidate_pairs(numbers(table, KEY), documents, numbers(table, CONTENT))
-        found = task.with_data(
-            table_of({KEY: document_keys(pairs.left, int(bases[-1])), LEFT: pairs.left, RIGHT: pairs.right})
-        )
+        new = pairs.right >= self.first
+        left, right = pairs.left[new], pairs.right[new]
+        found = task.with_data(table_of({KEY: document_keys(left, int(bases[-1])), LEFT: left, RIGHT: right}))
         found.found = {"large buckets": pairs.short} if pairs.short else {}
         return found
 
@@ -138,6 +143,6 @@ class LabelDocuments(ExchangeStage[DocumentBatch]):
             near.staged.edges(), LABEL_KEY, f"{near.stage}_labels_of_splits"
         )
         return [
-            near.staged.reader(f"{near.stage}_candidates_from_disk", near.columns),
+            near.staged.reader(f"{near.stage}_candidates_from_disk", near.columns, with_seen=True),
             GatherCandidates(near, labels, self.pairs, name=f"{near.stage}_gathered"),
         ]

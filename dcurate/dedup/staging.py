@@ -55,10 +55,11 @@ class Staged:
 
     Args:
         folder: of the round.
-        names: of the files.
+        names: of the files; full addresses of those that lie elsewhere.
         splits: the source split of each file.
         bases: the number of the first document of each file, and of all documents.
         sizes: bytes of the rows in each file.
+        seen: so many of the first files are not of this dataset: they tell of documents that were seen before.
     """
 
     folder: Directory
@@ -66,10 +67,22 @@ class Staged:
     splits: tuple[str, ...]
     bases: Ints = field(repr=False)
     sizes: tuple[int, ...] = field(repr=False)
+    seen: int = 0
 
     @classmethod
-    def written(cls, folder: Directory, splits: Sequence[tuple[str, Sequence[str]]]) -> Staged:
-        """The rows among all files that were written for splits; their numbers are written down for the workers."""
+    def written(
+        cls,
+        folder: Directory,
+        splits: Sequence[tuple[str, Sequence[str]]],
+        seen: Sequence[tuple[str, int]] = (),
+    ) -> Staged:
+        """The rows among all files that were written for splits; their numbers are written down for the workers.
+
+        Args:
+            folder: of the round.
+            splits: as an exchange is told them.
+            seen: addresses of files of documents that were seen before, and how many each holds; they come first.
+        """
         root = len(folder.address.rstrip("/")) + 1
         listed = [
             (place, path[root:])
@@ -78,17 +91,20 @@ class Staged:
             if path[root:].startswith(ROWS)
         ]
         indexes = list(read_indexes(folder, [name for _, name in listed]))
+        before = list(read_indexes(folder, [address for address, _ in seen]))
         order = sorted(range(len(listed)), key=lambda at: (listed[at][0], indexes[at].notes["path"].tolist()))
-        bases = np.cumsum([0, *(int(indexes[at].rows[-1]) for at in order)], dtype=np.int64)
+        rows = [*(documents for _, documents in seen), *(int(indexes[at].rows[-1]) for at in order)]
+        bases = np.cumsum([0, *rows], dtype=np.int64)
         buffer = io.BytesIO()
         np.save(buffer, bases)
         folder.write(_BASES, buffer.getvalue())
         return cls(
             folder,
-            tuple(listed[at][1] for at in order),
-            tuple(splits[listed[at][0]][0] for at in order),
+            (*(address for address, _ in seen), *(listed[at][1] for at in order)),
+            (*(address for address, _ in seen), *(splits[listed[at][0]][0] for at in order)),
             bases,
-            tuple(int(indexes[at].bounds[-1]) for at in order),
+            (*(int(index.bounds[-1]) for index in before), *(int(indexes[at].bounds[-1]) for at in order)),
+            len(seen),
         )
 
     @property
@@ -98,7 +114,17 @@ class Staged:
 
     def beside(self, folder: str) -> list[str]:
         """Names of the files that were written beside those of the rows, in their order."""
-        return [folder + name.removeprefix(ROWS) for name in self.names]
+        return [folder.join(name.rsplit(ROWS, 1)) for name in self.names]
+
+    @property
+    def first(self) -> int:
+        """The number of the first document that was not seen before."""
+        return int(self.bases[self.seen])
+
+    @property
+    def own(self) -> list[tuple[str, int]]:
+        """The names of the files of this dataset, and how many documents each holds."""
+        return list(zip(self.names, np.diff(self.bases).tolist(), strict=True))[self.seen :]
 
     def edges(self) -> list[int]:
         """The key of the first document of each split, and the end of all keys; see `document_keys`."""
@@ -122,14 +148,17 @@ class Staged:
             return None
         return values(table.slice(row - int(index.rows[chunk]), 1), column)[0]
 
-    def reader(self, name: str, columns: Sequence[str] | None = None, *, numbered: bool = True) -> StagedReader:
+    def reader(
+        self, name: str, columns: Sequence[str] | None = None, *, numbered: bool = True, with_seen: bool = False
+    ) -> StagedReader:
         """The source that reads the rows back, each split under the key that it had.
 
         Args:
             columns: those to read; all by default.
             numbered: whether rows get the column `NUMBER`.
+            with_seen: whether it reads first what is known of the documents that were seen before, in all columns.
         """
-        return StagedReader(self, None if columns is None else tuple(columns), numbered, name=name)
+        return StagedReader(self, None if columns is None else tuple(columns), numbered, with_seen, name=name)
 
 
 def identified(entries: Any, table: Any, id_field: str | None, key: BatchKey, rows: Ints) -> Any:
@@ -188,14 +217,17 @@ class StagedReader(SourceStage[FileGroup, DocumentBatch]):
     staged: Staged
     wanted: tuple[str, ...] | None = None
     numbered: bool = True
+    with_seen: bool = False
     name: str = "from_disk"
 
     def splits(self) -> Iterator[FileGroup]:
-        parts: dict[str, list[FilePart]] = {split: [] for split in self.staged.splits}
-        for name, split, size, first in zip(
-            self.staged.names, self.staged.splits, self.staged.sizes, self.staged.bases[:-1].tolist(), strict=True
-        ):
-            parts[split].append(FilePart(self.staged.folder.path(name), 0, size, size, str(first), size))
+        staged = self.staged
+        start = 0 if self.with_seen else staged.seen
+        parts: dict[str, list[FilePart]] = {split: [] for split in staged.splits[start:]}
+        firsts = staged.bases[:-1].tolist()
+        for place in range(start, len(staged.names)):
+            path, size = staged.folder.path(staged.names[place]), staged.sizes[place]
+            parts[staged.splits[place]].append(FilePart(path, 0, size, size, str(firsts[place]), size))
         for split, files in parts.items():
             yield FileGroup(key=BatchKey(split), parts=tuple(files))
 
@@ -204,10 +236,12 @@ class StagedReader(SourceStage[FileGroup, DocumentBatch]):
 
     def process(self, task: FileGroup) -> DocumentBatch:
         options = dict(self.staged.folder.options)
+        seen = task.key is not None and task.key.split in self.staged.splits[: self.staged.seen]
+        wanted = None if seen else self.wanted
         tables = [
             table
             for part in task.parts
-            for table in read_chunks(part.path, options, part.start, part.stop or 0, self.wanted)
+            for table in read_chunks(part.path, options, part.start, part.stop or 0, wanted)
         ]
         table = stacked(tables)
         if not self.numbered:

@@ -12,16 +12,17 @@ import numpy.typing as npt
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import ExchangeStage, ProcessingStage
 from dcurate.dedup.clusters import Clustering, Groups, clustered
+from dcurate.dedup.index import SeenDocuments
 from dcurate.dedup.keep import Keep
 from dcurate.dedup.labels import LABEL, LEFT, RIGHT
 from dcurate.dedup.labels import NUMBER as LABELLED
 from dcurate.dedup.marks import Action, MarkDuplicates, Members
 from dcurate.dedup.minhash import estimated, jaccard
 from dcurate.dedup.near import Search
-from dcurate.dedup.staging import NUMBER, Staged, document_keys, identified, ids_at
-from dcurate.frames.columns import lists_of, numbers, rows_at, table_of, with_column, with_lists
+from dcurate.dedup.staging import ID, NUMBER, Staged, document_keys, identified, ids_at
+from dcurate.frames.columns import as_text, lists_of, numbers, rows_at, table_of, with_column, with_lists, with_values
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.text import text_column
+from dcurate.frames.text import TextColumn, text_column
 from dcurate.io.ranges import ChunkWriter, RangeFiles, RangeTables, equal_edges, part_of
 from dcurate.io.stores import Directory
 from dcurate.kernels.sets import Sets
@@ -45,6 +46,7 @@ class NearDuplicates:
     Args:
         staged: the rows of the documents.
         stage: the name of the stage that a person wrote.
+        index: what was seen before, with the folder of what this run adds.
     """
 
     staged: Staged
@@ -56,6 +58,13 @@ class NearDuplicates:
     id_field: str | None
     report_path: str | None
     stage: str
+    index: SeenDocuments | None = None
+    generation: Directory | None = None
+
+    def remember(self) -> None:
+        """Let the documents of this dataset count as seen, where that is wanted."""
+        if self.index is not None and self.generation is not None:
+            self.index.commit(self.generation, self.staged.own)
 
     @property
     def columns(self) -> list[str]:
@@ -112,6 +121,7 @@ class GatherCandidates(ExchangeStage[DocumentBatch]):
                 near.text_field,
                 near.stage,
                 name=f"{near.stage}_marks",
+                when_known=near.remember,
             ),
         ]
 
@@ -149,25 +159,36 @@ class CandidateWriter(ChunkWriter):
         """A row for each candidate: its component, its rank, its id, and what it is compared by."""
         near = self.near
         assert near is not None
-        candidates = rows_at(table, rows)
+        candidates, own = rows_at(table, rows), numbers(table, NUMBER)
+        seen = own[0] < near.staged.first
         columns = {
             _KEY: component_keys(names),
-            LABELLED: numbers(candidates, NUMBER),
+            LABELLED: own[rows],
             LABEL: names,
-            _RANK: near.keep.ranks(candidates, near.text_field),
+            _RANK: np.full(len(rows), -np.inf) if seen else near.keep.ranks(candidates, near.text_field),
         }
         made = table_of(columns)
+        if seen:
+            for column in set(candidates.column_names) - {NUMBER}:
+                made = with_values(made, column, candidates, column)
+            return made
         if near.action == "identify" or near.report_path is not None:
             made = identified(made, table, near.id_field, key, rows)
-        if near.search.verification == "none":
-            return made
-        texts = text_column(candidates, near.text_field)
-        if near.search.verification == "estimated":
-            signatures = near.search.minhash.signatures(texts)
-            bounds = np.arange(len(signatures) + 1) * signatures.shape[1]
-            return with_lists(made, _SHINGLES, bounds, signatures.ravel())
-        sets = near.search.minhash.sets(texts, np.arange(len(texts)))
-        return with_column(with_lists(made, _SHINGLES, sets.bounds, sets.values), _WHOLE, sets.whole)
+        if near.index is not None and ID in made.column_names:
+            made = as_text(made, ID)
+        return with_shingles(made, text_column(candidates, near.text_field), near.search)
+
+
+def with_shingles(table: Any, texts: TextColumn, search: Search) -> Any:
+    """The table with what texts are compared by: their sets of shingles, or their signatures."""
+    if search.verification == "none":
+        return table
+    if search.verification == "estimated":
+        signatures = search.minhash.signatures(texts)
+        bounds = np.arange(len(signatures) + 1) * signatures.shape[1]
+        return with_lists(table, _SHINGLES, bounds, signatures.ravel())
+    sets = search.minhash.sets(texts, np.arange(len(texts)))
+    return with_column(with_lists(table, _SHINGLES, sets.bounds, sets.values), _WHOLE, sets.whole)
 
 
 def component_keys(labels: Ints) -> npt.NDArray[np.uint64]:
@@ -222,7 +243,8 @@ class CompareCandidates(ProcessingStage[DocumentBatch, DocumentBatch]):
             keepers=np.searchsorted(groups.member, groups.kept_member),
             similarity=similarity,
         )
-        return found.table(ids_at(table, groups.member), self.near.staged.documents)
+        told = found.table(ids_at(table, groups.member), self.near.staged.documents)
+        return rows_at(told, np.flatnonzero(found.kept | (found.numbers >= self.near.staged.first)))
 
 
 @dataclass(frozen=True)

@@ -146,6 +146,16 @@ def with_values(table: pa.Table, name: str, other: pa.Table, source: str) -> pa.
     return _put(table, name, _column(other, source))
 
 
+def as_text(table: pa.Table, name: str) -> pa.Table:
+    """The table with a column of numbers, or of anything, as text.
+
+    Examples:
+        >>> as_text(pa.table({"id": [1, None]}), "id")["id"].to_pylist()
+        ['1', None]
+    """
+    return _put(table, name, _column(table, name).cast(pa.string()))
+
+
 def with_taken(table: pa.Table, name: str, source: str, rows: npt.NDArray[np.int64]) -> pa.Table:
     """The table with one more column: the values of another one in the rows of these numbers.
 

@@ -67,8 +67,7 @@ def read_index(folder: Directory, name: str) -> ChunkIndex:
     Raises:
         DataError: the file cannot be read.
     """
-    store, root = opened(folder.url, folder.options)
-    path = f"{root.rstrip('/')}/{name}"
+    store, path = opened(folder.path(name), folder.options)
     with told("read", folder.path(name)):
         size = int(store.size(path))
         tail: bytes = store.cat_file(path, start=max(0, size - _TAIL), end=size)

@@ -64,8 +64,8 @@ class Directory:
         return full_address(store, root)
 
     def path(self, name: str) -> str:
-        """The address of a file in the directory."""
-        return f"{self.address.rstrip('/')}/{name}"
+        """The address of a file in the directory; a name that is a full address already stays as it is."""
+        return name if _is_address(name) else f"{self.address.rstrip('/')}/{name}"
 
     def files(self, below: str = "", *, own: bool = False) -> dict[str, Entry]:
         """Every file in the directory (or the named part of it) by its name in it; our own records only where asked."""
@@ -150,6 +150,10 @@ class Directory:
         """Write a small file whole, or not at all."""
         with self.writing(name, scratch) as file:
             file.write(data)
+
+
+def _is_address(name: str) -> bool:
+    return name.startswith("/") or "://" in name
 
 
 def opened(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import re
+import shutil
 from collections.abc import Callable
 from operator import itemgetter
 from pathlib import Path
@@ -55,8 +57,8 @@ def documents(seed: int, originals: int = 12, copies: int = 40) -> list[str]:
     return texts
 
 
-def groups_of(texts: list[str], threshold: float) -> list[list[int]]:
-    """Groups of two and more, by comparing all pairs."""
+def groups_of(texts: list[str], threshold: float, first: int = 0) -> list[list[int]]:
+    """Groups of two and more, by comparing all pairs but those of texts before the first."""
     parent = list(range(len(texts)))
 
     def root(place: int) -> int:
@@ -65,7 +67,7 @@ def groups_of(texts: list[str], threshold: float) -> list[list[int]]:
         return place
 
     for left, right in itertools.combinations(range(len(texts)), 2):
-        if similarity(texts[left], texts[right]) >= threshold:
+        if right >= first and similarity(texts[left], texts[right]) >= threshold:
             low, high = sorted((root(left), root(right)))
             parent[high] = low
     found: dict[int, list[int]] = {}
@@ -218,6 +220,92 @@ def test_a_group_that_is_too_large_to_be_believed_is_told_with_what_it_says(tmp_
         "fuzzy_duplicates: group 30 holds 150 documents, 83.3 % of all; are these duplicates? 'Please enable"
     ]
     assert report.stages[1].found["pairs of duplicates"] >= 149
+
+
+def days(tmp_path: Path) -> list[list[str]]:
+    """Three days of documents, each in files of its own, some of which repeat those of days before."""
+    texts = documents(10, 15, 75)
+    cut = [texts[:30], texts[30:50], texts[50:]]
+    for day, part in enumerate(cut):
+        write(tmp_path / f"day-{day}", [[*part[:9]], [*part[9:]]])
+    return cut
+
+
+def rows_in(folder: Path) -> list[Row]:
+    return [json.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_text().splitlines()]
+
+
+def curate(tmp_path: Path, day: int, **settings: Any) -> list[str]:
+    """What is left of a day."""
+    output = tmp_path / f"clean-{day}"
+    stages: list[AnyStage] = [
+        JsonlReader(str(tmp_path / f"day-{day}")),
+        FuzzyDuplicates(index_path=str(tmp_path / "seen"), **{**SURE, **settings}),
+        JsonlWriter(str(output), mode="overwrite"),
+    ]
+    Pipeline("daily", stages=stages).run(InlineExecutor())
+    return [row["text"] for row in rows_in(output)]
+
+
+def left_of(today: list[str], seen: list[str]) -> list[str]:
+    """What is left of a day, by comparing each of its texts with all."""
+    texts = [*seen, *today]
+    groups = groups_of(texts, 0.8, len(seen))
+    gone = {place for group in groups for place in group if place != group[0] and place >= len(seen)}
+    return [text for place, text in enumerate(texts) if place >= len(seen) and place not in gone]
+
+
+def test_each_day_is_compared_with_all_days_before_without_their_texts(tmp_path: Path) -> None:
+    seen: list[str] = []
+    for day, today in enumerate(days(tmp_path)):
+        assert curate(tmp_path, day) == left_of(today, seen)
+        shutil.rmtree(tmp_path / f"day-{day}")
+        seen += today
+
+
+@pytest.mark.parametrize("verification", ["estimated", "none"])
+def test_copies_of_days_before_are_found_in_every_way(verification: Any, tmp_path: Path) -> None:
+    write(tmp_path / "day-0", [["one two three four five six seven"], ["eight nine ten"]])
+    write(tmp_path / "day-1", [["", "Eight, nine, ten!"], ["nine ten eleven"]])
+    assert len(curate(tmp_path, 0, verification=verification)) == 2
+    assert curate(tmp_path, 1, verification=verification) == ["", "nine ten eleven"]
+
+
+def test_a_day_that_is_done_again_is_not_its_own_duplicate(tmp_path: Path) -> None:
+    days(tmp_path)
+    first = [curate(tmp_path, day) for day in range(2)]
+    assert [curate(tmp_path, day) for day in (1, 1)] == [first[1], first[1]]
+    (tmp_path / "day-1").rename(tmp_path / "day-3")
+    assert curate(tmp_path, 3) == []
+
+
+def test_groups_name_documents_that_were_seen_before(tmp_path: Path) -> None:
+    days(tmp_path)
+    curate(tmp_path, 0)
+    curate(tmp_path, 1, report_path=str(tmp_path / "groups"))
+    rows = pyarrow.parquet.read_table(sorted((tmp_path / "groups").glob("*.parquet"))).to_pylist()
+    seen = [row for row in rows if row["group_id"] < 30]
+    assert {row["kept"] for row in seen} == {True, False}
+    assert all(row["similarity"] == 1.0 for row in seen if row["kept"])
+    assert {row["kept_id"] for row in seen} <= {row["id"] for row in rows_in(tmp_path / "day-0")}
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"shingles": Shingles(7)}, "made with shingles='5 words' and not '7 words'"),
+        ({"num_hashes": 512}, "made with num_hashes=256 and not 512"),
+        ({"bands": Bands(32, 8)}, "made with bands='64 of 4' and not '32 of 8'"),
+        ({"verification": "none"}, "made with verification='exact' and not 'none'"),
+    ],
+)
+def test_an_index_that_was_made_with_other_settings_is_refused_by_name(
+    settings: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
+    days(tmp_path)
+    curate(tmp_path, 0)
+    with pytest.raises(PipelineError, match=sentence):
+        curate(tmp_path, 1, **settings)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,106 @@
+"""An index of documents that were seen, so that what comes later is compared with them without their texts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import orjson
+
+from dcurate.dedup.near import Search
+from dcurate.errors import PipelineError
+from dcurate.io.stores import Directory
+
+_MANIFEST = "index.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class SeenDocuments:
+    """A folder with the bands and the sets of shingles of documents that earlier runs have seen.
+
+    Each run adds a *generation*, named after its output: a run that is done again replaces what it had added. What a
+    run adds counts from the moment on at which its duplicates are known.
+
+    Args:
+        url: the folder, on any store.
+        options: fsspec's ``storage_options``.
+        search: what makes two documents duplicates; an index is of use for the same search only.
+    """
+
+    url: str
+    search: Search
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Directory:
+        """Where it lies."""
+        return Directory(self.url, self.options)
+
+    def generation(self, output: str) -> Directory:
+        """The folder of what the run into an output adds."""
+        address = Directory(output, self.options).address
+        name = hashlib.blake2b(address.encode(), digest_size=6).hexdigest()
+        return Directory(self.folder.path(name), self.options)
+
+    def begin(self, generation: Directory) -> None:
+        """Check that the index is one for this search, and forget what an earlier run of the same output had added.
+
+        Raises:
+            PipelineError: it was made by another search.
+            DataError: it cannot be read or written.
+        """
+        manifest = self._manifest()
+        if manifest["generations"].pop(_name(generation), None) is not None:
+            self._write(manifest)
+
+    def seen(self, generation: Directory) -> list[tuple[str, int]]:
+        """The files of all other generations in the order in which they came, and how many documents each holds."""
+        found = []
+        for name, files in self._manifest()["generations"].items():
+            if name != _name(generation):
+                found += [(self.folder.path(f"{name}/{file}"), documents) for file, documents in files]
+        return found
+
+    def commit(self, generation: Directory, files: Sequence[tuple[str, int]]) -> None:
+        """Add a generation: names of its files, and how many documents each holds."""
+        manifest = self._manifest()
+        manifest["generations"][_name(generation)] = list(files)
+        self._write(manifest)
+
+    def _manifest(self) -> dict[str, Any]:
+        wanted = _parameters(self.search)
+        data = self.folder.read(_MANIFEST)
+        if data is None:
+            return {"format": _FORMAT, "parameters": wanted, "generations": {}}
+        manifest: dict[str, Any] = orjson.loads(data)
+        before = manifest["parameters"]
+        other = [name for name in wanted if before.get(name) != wanted[name]]
+        if other:
+            told = ", ".join(f"{name}={before.get(name)!r} and not {wanted[name]!r}" for name in other)
+            raise PipelineError(
+                f"the index {self.url!r} was made with {told}; use the same settings, or name another index_path"
+            )
+        return manifest
+
+    def _write(self, manifest: Mapping[str, Any]) -> None:
+        self.folder.write(_MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+
+
+def _name(generation: Directory) -> str:
+    return generation.url.rpartition("/")[2]
+
+
+def _parameters(search: Search) -> dict[str, Any]:
+    """What decides what is in an index. Signatures and sets do not depend on the threshold."""
+    shingles = asdict(search.minhash.shingles)
+    return {
+        "shingles": f"{shingles['size']} {shingles['unit']}",
+        "seed": shingles["seed"],
+        "num_hashes": search.minhash.num_hashes,
+        "method": search.minhash.method,
+        "bands": f"{search.bands.bands} of {search.bands.rows}",
+        "verification": search.verification,
+    }

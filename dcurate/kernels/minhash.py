@@ -1,0 +1,182 @@
+"""MinHash signatures: two of them are equal in as many places, on average, as the texts share of their shingles."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dcurate.kernels.hashing import find_leader, stirred, table_bits
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Places, Rows, Scalar, Words, frozen
+from dcurate.kernels.shingles import Reading, Rule, is_open, new_reading, next_shingles, open_text, word_letters
+
+#: What stands in every place of the signature of a text without a shingle, and in no other.
+EMPTY = np.uint32(0xFFFFFFFF)
+
+_LARGEST = np.uint32(0xFFFFFFFE)
+_ROUND = np.uint64(0x9E3779B97F4A7C15)
+_LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
+
+#: So many shingles to a place of a signature are kept, in case they are needed again; with as many, no bin is empty.
+KEPT = 64
+
+Signatures = npt.NDArray[np.uint32]
+
+
+class Plan(NamedTuple):
+    """How texts are cut into shingles, and the letters of words."""
+
+    rule: Rule
+    table: npt.NDArray[np.int32]
+
+
+class Room(NamedTuple):
+    """Arrays for one text at a time: its shingles, a hash table of them, and the round that filled each bin."""
+
+    reading: Reading
+    kept: npt.NDArray[np.uint64]
+    leaders: npt.NDArray[np.int32]
+    rounds: npt.NDArray[np.int32]
+
+
+@njit(**INLINE)
+def _value(shingle: np.uint64) -> Scalar:
+    return min(np.uint32(shingle & _LOW), _LARGEST)
+
+
+@njit(**INLINE)
+def _bin(shingle: np.uint64, bins: np.uint64) -> Scalar:
+    return ((shingle >> _HALF) * bins) >> _HALF
+
+
+@njit(**INLINE)
+def _count_empty(signature: Signatures) -> Scalar:
+    count = 0
+    for value in signature:
+        count += value == EMPTY
+    return count
+
+
+@njit(**OPTIONS)
+def _fill(signature: Signatures, shingles: Words, rounds: Places, empty: int) -> None:
+    """Give the empty bins of a signature a value: hash the shingles to bins again and again until none is empty.
+
+    A bin takes the least value of the first round that reaches it, so that each bin still agrees for two texts with a
+    chance that is their similarity, and no two bins depend on one another more than they must.
+    """
+    bins = np.uint64(signature.size)
+    for place in range(signature.size):
+        rounds[place] = -1 if signature[place] == EMPTY else 0
+    for number in range(1, signature.size):
+        salt = np.uint64(number) * _ROUND
+        for shingle in shingles:
+            again = stirred(shingle ^ salt)
+            place = _bin(again, bins)
+            if rounds[place] < 0:
+                rounds[place] = number
+                signature[place] = _value(again)
+                empty -= 1
+            elif rounds[place] == number:
+                signature[place] = min(signature[place], _value(again))
+        if empty == 0:
+            return
+    for place in range(signature.size):
+        if rounds[place] < 0:
+            salt = np.uint64(signature.size + place) * _ROUND
+            for shingle in shingles:
+                signature[place] = min(signature[place], _value(stirred(shingle ^ salt)))
+
+
+@njit(**OPTIONS)
+def _distinct(shingles: Words, table: Places) -> Scalar:
+    """Move the shingles, each once, to the front; returns how many there are."""
+    bits = table_bits(shingles.size)
+    table[: 1 << bits] = 0
+    count = 0
+    for shingle in shingles:
+        shingles[count] = shingle
+        count += int(find_leader(table, bits, shingles, count) == count)
+    return count
+
+
+@njit(**OPTIONS)
+def sign_text(data: Bytes, span: tuple[int, int], plan: Plan, room: Room, signature: Signatures) -> None:
+    """Write the signature of a text of one permutation. There is nothing here that a GPU could not do as well."""
+    rule, table = plan
+    reading, kept = room.reading, room.kept
+    bins, limit = np.uint64(signature.size), KEPT * signature.size
+    signature[:] = EMPTY
+    open_text(reading, span[0], span[1], rule.size)
+    count = 0
+    while is_open(reading):
+        first, stop = next_shingles(data, reading, rule, table)
+        for number in range(first, stop):
+            shingle = reading.hashes[np.uint64(number)]
+            at = _bin(shingle, bins)
+            signature[at] = min(signature[at], _value(shingle))
+            kept[np.uint64(count + number - first)] = shingle
+        count += stop - first
+        if count >= limit:
+            count = _distinct(kept[:count], room.leaders) if _count_empty(signature) else 0
+            count = min(count, limit - 1)
+    empty = _count_empty(signature)
+    if empty and count:
+        count = _distinct(kept[:count], room.leaders) if count > 4 * signature.size else count
+        _fill(signature, kept[:count], room.rounds, empty)
+
+
+@njit(**OPTIONS)
+def _one_permutation(layout: tuple[Offsets, Bytes], rows: Rows, plan: Plan, out: Signatures) -> None:
+    offsets, data = layout
+    bins = out.shape[1]
+    reading = new_reading(plan.rule.size)
+    kept = np.empty(KEPT * bins + reading.hashes.size, np.uint64)
+    room = Room(reading, kept, np.empty(1 << table_bits(kept.size), np.int32), np.empty(bins, np.int32))
+    for place in range(rows.size):
+        sign_text(data, (offsets[rows[place]], offsets[rows[place] + 1]), plan, room, out[place])
+
+
+def one_permutation(offsets: Offsets, data: Bytes, rows: Rows, rule: Rule, num_hashes: int) -> Signatures:
+    """Signatures of one permutation of the texts numbered ``rows``."""
+    out = np.empty((len(rows), num_hashes), np.uint32)
+    layout = frozen(offsets, np.int64), frozen(data, np.uint8)
+    _one_permutation(layout, frozen(rows, np.int64), Plan(rule, word_letters()), out)
+    return out
+
+
+@njit(**OPTIONS)
+def _equal_shares(signatures: Signatures, left: Rows, right: Rows, out: npt.NDArray[np.float64]) -> None:
+    for pair in range(left.size):
+        one, other = signatures[left[pair]], signatures[right[pair]]
+        equal = np.uint32(0)
+        for place in range(one.size):
+            equal += np.uint32(one[place] == other[place])
+        out[pair] = equal / one.size
+
+
+def equal_shares(signatures: Signatures, left: Rows, right: Rows) -> npt.NDArray[np.float64]:
+    """The share of equal places of pairs of signatures."""
+    out = np.empty(len(left), np.float64)
+    _equal_shares(frozen(signatures, np.uint32), frozen(left, np.int64), frozen(right, np.int64), out)
+    return out
+
+
+@njit(**OPTIONS)
+def _band_keys(signatures: Signatures, rows: int, out: Words) -> None:
+    for place in range(signatures.shape[0]):
+        signature = signatures[place]
+        for band in range(out.shape[1]):
+            value = np.uint64(band + 1) * _ROUND
+            for row in range(band * rows, (band + 1) * rows):
+                value = (value ^ np.uint64(signature[row])) * _ROUND
+                value ^= value >> _HALF
+            out[place, band] = max(stirred(value), np.uint64(1))
+
+
+def band_keys(signatures: Signatures, bands: int, rows: int) -> Words:
+    """A hash of each band of signatures, that of its number too; never 0."""
+    out = np.empty((len(signatures), bands), np.uint64)
+    _band_keys(frozen(signatures, np.uint32), rows, out)
+    return out
