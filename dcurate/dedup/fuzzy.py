@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
@@ -25,9 +24,10 @@ from dcurate.dedup.verify import NearDuplicates, with_shingles
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import as_text, nulls, only, table_of
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.text import TextColumn, text_column
+from dcurate.frames.text import TextColumn, column_of, text_column
 from dcurate.io.ranges import RangeFiles
 from dcurate.io.stores import Directory
+from dcurate.kernels.hashing import text_hashes
 
 #: Folder of the bands, below that of the round.
 BANDS = "bands/"
@@ -36,7 +36,6 @@ BANDS = "bands/"
 _BLOCK = 2**27
 #: So many texts have signatures at a time.
 _SLICE = 2**14
-_NO_SHINGLE = np.uint32(0xFFFFFFFF)
 
 
 @dataclass
@@ -222,23 +221,15 @@ class BandWriter(StagedWriter):
         return StagedWriter(folder.address, mode="overwrite", storage_options=dict(folder.options))
 
     def _entries(self, texts: TextColumn) -> Any:
-        """A row for each band of each text that has shingles: its key, the row of the text, and its content.
-
-        Contents are hashes of whole signatures, so that copies of a text, and what is as good as one, are alike.
-        """
-        keys, rows, contents = [], [], []
+        """A row for each band of each text that has shingles: its key, the row of the text, and a hash of the text."""
         minhash, bands = self.search.minhash, self.search.bands
-        whole = Bands(1, minhash.num_hashes)
+        hashes = text_hashes(*texts) >> np.uint64(32)
+        of_nothing = minhash.signatures(column_of([b""]))
+        keys, rows = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
         for start in range(0, len(texts), _SLICE):
             signatures = minhash.signatures(TextColumn(texts.offsets[start : start + _SLICE + 1], texts.data))
-            has = np.flatnonzero((signatures != _NO_SHINGLE).any(axis=1))
-            signatures = signatures[has]
-            keys.append(bands.keys(signatures).ravel())
-            rows.append(_each(has + start, bands.bands, np.uint32))
-            contents.append(_each(whole.keys(signatures)[:, 0] >> np.uint64(32), bands.bands, np.uint32))
-        columns = {KEY: (keys, np.uint64), ROW: (rows, np.uint32), CONTENT: (contents, np.uint32)}
-        return table_of({name: np.concatenate([np.zeros(0, kind), *found]) for name, (found, kind) in columns.items()})
-
-
-def _each(values: npt.NDArray[Any], times: int, kind: type) -> npt.NDArray[Any]:
-    return np.repeat(values.astype(kind), times)
+            has = np.flatnonzero((signatures != of_nothing).any(axis=1))
+            keys.append(bands.keys(signatures[has]).ravel())
+            rows.append(has + start)
+        row = np.repeat(np.concatenate(rows), bands.bands)
+        return table_of({KEY: np.concatenate(keys), ROW: row.astype(np.uint32), CONTENT: hashes[row].astype(np.uint32)})

@@ -19,7 +19,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.io.ranges import FILE, ChunkWriter, RangeFiles, RangeTables, file_names
 from dcurate.io.stores import Directory
 
-#: Columns of bands: a hash of the band, the row of the document in its file, and a hash of its whole signature.
+#: Columns of bands: a hash of the band, the row of the document in its file, and a hash of its text.
 KEY, ROW, CONTENT = "key", "row", "content"
 
 _PAIRS = "pairs/"

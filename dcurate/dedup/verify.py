@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import ExchangeStage, ProcessingStage
+from dcurate.dedup.candidates import pairs_once
 from dcurate.dedup.clusters import Clustering, Groups, clustered
 from dcurate.dedup.index import SeenDocuments
 from dcurate.dedup.keep import Keep
@@ -151,7 +152,7 @@ class CandidateWriter(ChunkWriter):
         yield self.ranges(self._candidates(table, key, found - own[0], names), key, _KEY, SETS)
         pairs = self.pairs.read(part)
         if pairs.num_rows:
-            left, right = np.unique(np.stack([numbers(pairs, LEFT), numbers(pairs, RIGHT)]), axis=1)
+            left, right = pairs_once(numbers(pairs, LEFT), numbers(pairs, RIGHT))
             keys = component_keys(names[np.searchsorted(found, left)])
             yield self.ranges(table_of({_KEY: keys, LEFT: left, RIGHT: right}), key, _KEY, PAIRS)
 
@@ -181,9 +182,7 @@ class CandidateWriter(ChunkWriter):
 
 def with_shingles(table: Any, texts: TextColumn, search: Search) -> Any:
     """The table with what texts are compared by: their sets of shingles, or their signatures."""
-    if search.verification == "none":
-        return table
-    if search.verification == "estimated":
+    if search.verification != "exact":
         signatures = search.minhash.signatures(texts)
         bounds = np.arange(len(signatures) + 1) * signatures.shape[1]
         return with_lists(table, _SHINGLES, bounds, signatures.ravel())
@@ -217,7 +216,7 @@ class CompareCandidates(ProcessingStage[DocumentBatch, DocumentBatch]):
         left, right = (np.searchsorted(members, numbers(pairs, side)) for side in (LEFT, RIGHT))
         compare = Comparison.of(table, self.near.search)
         similarity = compare(left, right)
-        similar = ~(similarity < self.near.search.threshold)
+        similar = similarity >= (self.near.search.threshold if self.near.search.verification != "none" else 0)
         left, right, similarity = left[similar], right[similar], similarity[similar]
         groups = clustered(
             np.arange(len(members)),
@@ -252,27 +251,21 @@ class Comparison:
     """How similar candidates are, by what was gathered of them.
 
     Args:
-        sets: of shingles; None if signatures are compared, or nothing is.
-        signatures: of shape (candidates, hashes).
+        gathered: their sets of shingles, or their signatures, of shape (candidates, hashes).
     """
 
-    sets: Sets | None
-    signatures: npt.NDArray[np.uint32] | None
+    gathered: Sets | npt.NDArray[np.uint32]
 
     @classmethod
     def of(cls, table: Any, search: Search) -> Comparison:
         """The one of a table of candidates."""
-        if search.verification == "none":
-            return cls(None, None)
         bounds, shingles = lists_of(table, _SHINGLES)
-        if search.verification == "estimated":
-            return cls(None, shingles.reshape(table.num_rows, -1))
-        return cls(Sets(bounds, shingles, numbers(table, _WHOLE)), None)
+        if search.verification == "exact":
+            return cls(Sets(bounds, shingles, numbers(table, _WHOLE)))
+        return cls(shingles.reshape(table.num_rows, -1))
 
     def __call__(self, left: Ints, right: Ints) -> npt.NDArray[np.float64]:
-        """The similarity of pairs of candidates; NaN if nothing is compared."""
-        if self.sets is not None:
-            return jaccard(self.sets, left, right)
-        if self.signatures is not None:
-            return estimated(self.signatures, left, right)
-        return np.full(len(left), np.nan)
+        """The similarity of pairs of candidates."""
+        if isinstance(self.gathered, Sets):
+            return jaccard(self.gathered, left, right)
+        return estimated(self.gathered, left, right)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dcurate.kernels.layout import INLINE, Bytes, Places, Scalar, Word, Words
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Places, Scalar, Word, Words, frozen
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _STIR = np.uint64(0xD6E8FEB86659FD93)
@@ -57,6 +57,26 @@ def hash_bytes(data: Bytes, start: int, stop: int) -> Word:
         value ^= value >> _HALF
         at += 8
     return stirred(value ^ load_up_to_eight(data, at, stop))
+
+
+@njit(**OPTIONS)
+def _text_hashes(offsets: Offsets, data: Bytes, out: Words) -> None:
+    for row in range(out.size):
+        out[row] = hash_bytes(data, offsets[row], offsets[row + 1])
+
+
+def text_hashes(offsets: Offsets, data: Bytes) -> Words:
+    """The hashes of texts.
+
+    Examples:
+        >>> text = np.frombuffer(b"onetwoone", np.uint8)
+        >>> one, two, again = text_hashes(np.array([0, 3, 6, 9]), text).tolist()
+        >>> one == again, one == two
+        (True, False)
+    """
+    out = np.empty(len(offsets) - 1, np.uint64)
+    _text_hashes(frozen(offsets, np.int64), frozen(data, np.uint8), out)
+    return out
 
 
 @njit(**INLINE)

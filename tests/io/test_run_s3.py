@@ -4,6 +4,7 @@ import fsspec
 import pytest
 
 from dcurate import DaskExecutor, ExactDuplicates, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
+from dcurate.dedup.fuzzy import FuzzyDuplicates
 from dcurate.run import Executor
 from tests.stages import KeepEvery
 
@@ -35,3 +36,41 @@ def test_a_pipeline_runs_from_s3_to_s3_and_is_resumed(bucket, mode: str, cluster
     assert run() == (0, texts, 2)
     assert run() == (3, texts, 2)
     assert not store.find(f"{url}/out/_dcurate/exact_duplicates")
+
+
+def test_near_duplicates_are_found_from_s3_to_s3_day_after_day(bucket, cluster: LocalCluster) -> None:
+    url, options = bucket
+    store = fsspec.filesystem("s3", **options, skip_instance_cache=True)
+    words = [
+        "the",
+        "quick",
+        "brown",
+        "fox",
+        "jumps",
+        "over",
+        "the",
+        "lazy",
+        "dog",
+        "and",
+        "runs",
+        "home",
+        "to",
+        "sleep",
+    ]
+    for day in range(2):
+        for number in range(3):
+            rows = [" ".join([*words, f"day {day}"]), " ".join(words[::-1] * (number + 1)), f"own {day} {number}"]
+            store.pipe_file(f"{url}/{day}/{number}.jsonl", b"".join(b'{"text": "%s"}\n' % row.encode() for row in rows))
+    left = []
+    for day in range(2):
+        stages = [
+            JsonlReader(f"{url}/{day}", storage_options=options),
+            FuzzyDuplicates(threshold=0.7, index_path=f"{url}/seen", report_path=f"{url}/groups-{day}"),
+            JsonlWriter(f"{url}/clean-{day}", storage_options=options),
+        ]
+        result = Pipeline("s3", stages=stages).run(DaskExecutor(cluster=cluster))
+        lines = [line for batch in result for path in batch.data for line in store.cat_file(path).decode().splitlines()]
+        left.append(len(lines))
+        assert store.find(f"{url}/groups-{day}")
+        assert not store.glob(f"{url}/clean-{day}/_dcurate/fuzzy*")
+    assert left == [5, 3]

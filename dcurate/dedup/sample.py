@@ -1,0 +1,169 @@
+"""A sample of documents, with all pairs of near-duplicates in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from dcurate.dedup.clusters import Clustering, clustered
+from dcurate.dedup.minhash import MinHash
+from dcurate.dedup.quality import BANDS, GroupScores, Pairs, score_groups, similar_pairs
+from dcurate.dedup.shingles import Shingles
+from dcurate.errors import DataError, PipelineError, listed
+from dcurate.frames.text import TextColumn, column_of, text_column
+from dcurate.io.files import JSONL, PARQUET, Format, list_files
+from dcurate.io.jsonl import JsonlReader
+from dcurate.io.parquet import ParquetReader
+from dcurate.kernels.all_pairs import arranged
+from dcurate.kernels.layout import Ints, Words, frozen
+
+_EITHER = Format("JSONL or Parquet", (*JSONL.suffixes, *PARQUET.suffixes), compressed=True)
+_BLOCK = "32MiB"
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+
+
+class Removal(NamedTuple):
+    """What would be removed at a threshold.
+
+    ``removed`` counts documents, copies among them; ``groups`` those that have two documents or more, ``sizes`` how
+    many documents each of those has, the largest first. ``scores`` leave copies out.
+    """
+
+    threshold: float
+    clustering: Clustering
+    removed: int
+    sizes: Ints
+    scores: GroupScores
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return len(self.sizes)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Documents, and all pairs of them that are similar.
+
+    Attributes:
+        documents: how many there are.
+        without_words: how many of them have no shingle; they are nobody's duplicates.
+        texts: those with different sets of shingles: of copies the first.
+        copies: of how many documents each of those is the text.
+        truth: all pairs of them from a similarity of 0.5 on.
+    """
+
+    documents: int
+    without_words: int
+    texts: TextColumn
+    copies: Ints
+    truth: Pairs
+
+    @classmethod
+    def of(cls, texts: TextColumn, shingles: Shingles) -> Self:
+        """The sample of these texts.
+
+        Examples:
+            >>> sample = Sample.of(column_of([b"a b c", b"A, b, c!", b"", b"a b"]), Shingles())
+            >>> sample.documents, sample.without_words, sample.copies.tolist()
+            (4, 1, [2, 1])
+        """
+        sets = MinHash(shingles).sets(texts, np.arange(len(texts)), most=None)
+        sizes = np.diff(sets.bounds)
+        worded = np.flatnonzero(sizes)
+        sums = _sums(sets.bounds, sets.values)[worded]
+        firsts, copies = np.unique(
+            np.stack([sums, sizes[worded].astype(np.uint64)]), axis=1, return_index=True, return_counts=True
+        )[1:]
+        order = np.argsort(firsts)
+        chosen = worded[firsts[order]]
+        kept = arranged(sets.bounds, sets.values, frozen(chosen, np.int64))
+        different = (texts.data[texts.offsets[row] : texts.offsets[row + 1]].tobytes() for row in chosen)
+        return cls(
+            documents=len(texts),
+            without_words=len(texts) - len(worded),
+            texts=column_of(different),
+            copies=copies[order],
+            truth=similar_pairs(kept[0], kept[1], BANDS[0]),
+        )
+
+    def removal(self, threshold: float, clustering: Clustering) -> Removal:
+        """What would be removed if all pairs that are so similar, and no others, were found."""
+        left, right, similarity = self.truth.at_least(threshold)
+        count = len(self.texts)
+        groups = clustered(
+            np.arange(count), np.zeros(count), left, right, similarity.astype(np.float32), how=clustering
+        )
+        labels, kept = np.arange(count), np.ones(count, np.bool_)
+        labels[groups.member], kept[groups.member] = groups.group, groups.kept
+        sizes = np.bincount(labels, weights=self.copies, minlength=count).astype(np.int64)
+        return Removal(
+            threshold,
+            clustering,
+            int(self.copies.sum() - kept.sum()),
+            np.sort(sizes[sizes > 1])[::-1],
+            score_groups(labels, kept, self.truth, threshold),
+        )
+
+
+class Texts(NamedTuple):
+    """Texts that were read, whether those are all, and how many lines could not be read."""
+
+    column: TextColumn
+    whole: bool
+    unreadable: int
+
+
+def _sums(bounds: Ints, values: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> Words:
+    """A 64-bit hash of each set: the sum of hashes of its values."""
+    mixed = (values.astype(np.uint64) + np.uint64(1)) * _MIX
+    mixed = (mixed ^ (mixed >> _HALF)) * _MIX
+    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed ^ (mixed >> _HALF), dtype=np.uint64)])
+    return np.asarray(total[bounds[1:]] - total[bounds[:-1]])
+
+
+def read_texts(paths: Sequence[str], text_field: str, most: int) -> Texts:
+    """The texts of the first documents of JSONL or Parquet files, at most so many.
+
+    Raises:
+        PipelineError: files of both kinds.
+        DataError: files that cannot be read, or no documents.
+    """
+    files = list_files(list(paths), _EITHER)
+    parquet = {PARQUET.matches(file.path) for file in files}
+    if len(parquet) > 1:
+        raise PipelineError(f"{listed(paths)} holds JSONL and Parquet files; name those that are meant")
+    given: dict[str, Any] = {"file_paths": list(paths), "blocksize": _BLOCK, "fields": [text_field]}
+    reader = ParquetReader(**given) if parquet.pop() else JsonlReader(**given, on_bad_line="quarantine")
+    columns: list[TextColumn] = []
+    count = unreadable = 0
+    for split in reader.splits():
+        if count >= most:
+            return Texts(joined(columns), whole=False, unreadable=unreadable)
+        batch = reader.process(split)
+        if batch is None:
+            continue
+        unreadable += sum(rejection.rows for rejection in batch.rejections)
+        offsets, data = text_column(batch.to_arrow(), text_field)
+        columns.append(TextColumn(offsets[: most - count + 1], data))
+        count += len(offsets) - 1
+    if not count:
+        raise DataError(f"{listed(paths)} holds no documents")
+    return Texts(joined(columns), whole=count <= most, unreadable=unreadable)
+
+
+def joined(columns: Sequence[TextColumn]) -> TextColumn:
+    """Texts of several columns, one after the other.
+
+    Examples:
+        >>> joined([column_of([b"a", b"bc"]), column_of([b"d"])]).offsets.tolist()
+        [0, 1, 3, 4]
+    """
+    data = [column.data[column.offsets[0] : column.offsets[-1]] for column in columns]
+    ends = np.concatenate([[0], *(np.diff(column.offsets) for column in columns)]).cumsum()
+    return TextColumn(ends, np.concatenate([np.zeros(0, np.uint8), *data]))
