@@ -18,6 +18,7 @@ from dcurate.frames.columns import nulls, numbers, table_of, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.hashes import NORMAL_FORMS, content_hashes, row_hashes
 from dcurate.io.files import is_names
+from dcurate.io.merge import with_few_reads
 from dcurate.io.ranges import FILE, RangeFiles
 from dcurate.io.stores import Directory
 
@@ -108,14 +109,24 @@ class ExactDuplicates(ExchangeStage[DocumentBatch]):
         folder = Directory(url, options)
         staged = Staged.written(folder, splits)
         hashes = RangeFiles.of(folder, staged.beside(HASHES))
-        reader = hashes.reader(hashes.parts_for(_BLOCK), _HIGH, f"{self.name}_hashes")
-        return [
-            reader,
-            EqualHashes(url, dict(options), name=f"{self.name}_groups"),
-            MarkDuplicates(
-                staged, self.action, REASON, self.report_path, self.text_field, self.name, name=f"{self.name}_marks"
-            ),
-        ]
+        parts = hashes.parts_for(_BLOCK)
+
+        def grouped(files: RangeFiles) -> list[ProcessingStage[Any, Any]]:
+            return [
+                files.reader(parts, _HIGH, f"{self.name}_hashes"),
+                EqualHashes(url, dict(options), name=f"{self.name}_groups"),
+                MarkDuplicates(
+                    staged=staged,
+                    action=self.action,
+                    reason=REASON,
+                    report_path=self.report_path,
+                    text_field=self.text_field,
+                    stage=self.name,
+                    name=f"{self.name}_marks",
+                ),
+            ]
+
+        return with_few_reads(hashes, parts, _HIGH, f"{self.name}_hashes_merged", grouped)
 
 
 @dataclass

@@ -25,6 +25,7 @@ from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import as_text, nulls, only, table_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn, column_of, text_column
+from dcurate.io.merge import with_few_reads
 from dcurate.io.ranges import RangeFiles
 from dcurate.io.stores import Directory
 from dcurate.kernels.hashing import text_hashes
@@ -166,11 +167,16 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
             index=index,
             generation=generation,
         )
-        return [
-            bands.reader(bands.parts_for(_BLOCK), KEY, f"{self.name}_bands"),
-            FindPairs(url, dict(options), staged.first, name=f"{self.name}_candidates"),
-            PairUp(near, name=f"{self.name}_pairs"),
-        ]
+        parts = bands.parts_for(_BLOCK)
+
+        def paired(files: RangeFiles) -> list[ProcessingStage[Any, Any]]:
+            return [
+                files.reader(parts, KEY, f"{self.name}_bands"),
+                FindPairs(url, dict(options), staged.first, name=f"{self.name}_candidates"),
+                PairUp(near, name=f"{self.name}_pairs"),
+            ]
+
+        return with_few_reads(bands, parts, KEY, f"{self.name}_bands_merged", paired)
 
 
 @dataclass

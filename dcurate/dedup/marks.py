@@ -16,6 +16,7 @@ from dcurate.dedup.staging import ID, NUMBER, Staged, document_keys
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import numbers, table_of, with_column, with_taken
 from dcurate.frames.document import DocumentBatch
+from dcurate.io.merge import with_few_reads
 from dcurate.io.parquet import ParquetWriter
 from dcurate.io.ranges import RangeFiles, RangeTables, RangeWriter
 from dcurate.io.stores import Directory
@@ -135,10 +136,15 @@ class MarkDuplicates(ExchangeStage[DocumentBatch]):
             self.when_known()
         if self.action == "identify":
             return [files.reader(files.parts_for(_BLOCK), _KEY, f"{self.stage}_groups"), GroupRows(name=self.stage)]
-        marks = files.tables(self.staged.edges(), _KEY, f"{self.name}_marks")
-        kind = DropMarked if self.action == "drop" else FlagMarked
-        mark = kind(marks, self.staged.documents, self.reason, name=self.stage)
-        return [self.staged.reader(f"{self.stage}_from_disk"), mark]
+        edges = self.staged.edges()
+
+        def marked(found: RangeFiles) -> list[ProcessingStage[Any, Any]]:
+            kind = DropMarked if self.action == "drop" else FlagMarked
+            marks = found.tables(edges, _KEY, f"{self.name}_of_splits")
+            mark = kind(marks, self.staged.documents, self.reason, name=self.stage)
+            return [self.staged.reader(f"{self.stage}_from_disk"), mark]
+
+        return with_few_reads(files, len(edges), _KEY, f"{self.name}_merged", marked)
 
     def notices(self) -> list[str]:
         """Says which groups are too large to be believed, with what their first documents say."""

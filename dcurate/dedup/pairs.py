@@ -16,6 +16,7 @@ from dcurate.dedup.staging import bases_of, document_keys
 from dcurate.dedup.verify import GatherCandidates, NearDuplicates
 from dcurate.frames.columns import numbers, table_of
 from dcurate.frames.document import DocumentBatch
+from dcurate.io.merge import with_few_reads
 from dcurate.io.ranges import FILE, ChunkWriter, RangeFiles, RangeTables, file_names
 from dcurate.io.stores import Directory
 
@@ -67,10 +68,13 @@ class PairUp(ExchangeStage[DocumentBatch]):
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
     ) -> list[ProcessingStage[Any, Any]]:
         folder, near = Directory(url, options), self.near
-        pairs = RangeFiles.written(folder, splits, _PAIRS).tables(
-            near.staged.edges(), KEY, f"{near.stage}_pairs_of_splits"
-        )
-        return connecting(Forests(folder, tuple(file_names(folder, splits, FOREST))), near, pairs, 1)
+        forests, edges = Forests(folder, tuple(file_names(folder, splits, FOREST))), near.staged.edges()
+
+        def connected(files: RangeFiles) -> list[ProcessingStage[Any, Any]]:
+            return connecting(forests, near, files.tables(edges, KEY, f"{near.stage}_pairs_of_splits"), 1)
+
+        pairs = RangeFiles.written(folder, splits, _PAIRS)
+        return with_few_reads(pairs, len(edges), KEY, f"{near.stage}_pairs_merged", connected)
 
 
 @dataclass

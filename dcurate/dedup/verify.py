@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from dcurate.dedup.staging import ID, NUMBER, Staged, document_keys, identified,
 from dcurate.frames.columns import as_text, lists_of, numbers, rows_at, table_of, with_column, with_lists, with_values
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn, text_column
+from dcurate.io.merge import with_few_reads
 from dcurate.io.ranges import ChunkWriter, RangeFiles, RangeTables, equal_edges, part_of
 from dcurate.io.stores import Directory
 from dcurate.kernels.sets import Sets
@@ -106,25 +108,29 @@ class GatherCandidates(ExchangeStage[DocumentBatch]):
         folder, near = Directory(url, options), self.near
         sets, pairs = (RangeFiles.written(folder, splits, place) for place in (SETS, PAIRS))
         parts = max(sets.parts_for(_BLOCK), pairs.parts_for(_BLOCK))
-        reader = sets.reader(parts, _KEY, f"{near.stage}_components")
-        return [
-            reader,
-            CompareCandidates(
-                near,
-                pairs.tables(equal_edges(parts), _KEY, f"{near.stage}_pairs"),
-                name=f"{near.stage}_groups",
-            ),
-            MarkDuplicates(
-                near.staged,
-                near.action,
-                REASON,
-                near.report_path,
-                near.text_field,
-                near.stage,
-                name=f"{near.stage}_marks",
-                when_known=near.remember,
-            ),
-        ]
+
+        def compared(few_pairs: RangeFiles, few_sets: RangeFiles) -> list[ProcessingStage[Any, Any]]:
+            tables = few_pairs.tables(equal_edges(parts), _KEY, f"{near.stage}_pairs_of_components")
+            return [
+                few_sets.reader(parts, _KEY, f"{near.stage}_components"),
+                CompareCandidates(near, tables, name=f"{near.stage}_groups"),
+                MarkDuplicates(
+                    staged=near.staged,
+                    action=near.action,
+                    reason=REASON,
+                    report_path=near.report_path,
+                    text_field=near.text_field,
+                    stage=near.stage,
+                    name=f"{near.stage}_marks",
+                    when_known=near.remember,
+                ),
+            ]
+
+        def with_pairs(few_pairs: RangeFiles) -> list[ProcessingStage[Any, Any]]:
+            then = partial(compared, few_pairs)
+            return with_few_reads(sets, parts, _KEY, f"{near.stage}_sets_merged", then)
+
+        return with_few_reads(pairs, parts, _KEY, f"{near.stage}_compared_pairs_merged", with_pairs)
 
 
 @dataclass

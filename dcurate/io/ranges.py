@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -113,6 +113,20 @@ class RangeWriter(ChunkWriter):
         yield self.ranges(table, key, self.by, folder)
 
 
+class FileIndex(NamedTuple):
+    """What a `ChunkIndex` says that is needed here: of many files it takes a third of the memory."""
+
+    bounds: Ints
+    rows: int
+    nbytes: int
+    notes: dict[str, npt.NDArray[Any]]
+
+    @classmethod
+    def of(cls, index: ChunkIndex) -> FileIndex:
+        """That of a file."""
+        return cls(index.bounds, int(index.rows[-1]), int(index.sizes[-1]), index.notes)
+
+
 @dataclass(frozen=True)
 class RangeFiles:
     """Files that `write_ranges` wrote, with what their indexes say.
@@ -124,7 +138,7 @@ class RangeFiles:
 
     folder: Directory
     names: tuple[str, ...]
-    indexes: tuple[ChunkIndex, ...] = field(repr=False)
+    indexes: tuple[FileIndex, ...] = field(repr=False)
 
     @classmethod
     def of(cls, folder: Directory, names: Sequence[str]) -> RangeFiles:
@@ -133,7 +147,7 @@ class RangeFiles:
         Raises:
             DataError: one of them cannot be read.
         """
-        return cls(folder, tuple(names), tuple(read_indexes(folder, names)))
+        return cls(folder, tuple(names), tuple(map(FileIndex.of, read_indexes(folder, names))))
 
     @classmethod
     def written(cls, folder: Directory, splits: Sequence[tuple[str, Sequence[str]]], place: str = "") -> RangeFiles:
@@ -143,12 +157,29 @@ class RangeFiles:
     @property
     def rows(self) -> int:
         """Of all files."""
-        return sum(int(index.rows[-1]) for index in self.indexes)
+        return sum(index.rows for index in self.indexes)
 
     @property
     def nbytes(self) -> int:
         """Of all rows, in memory."""
-        return sum(int(index.sizes[-1]) for index in self.indexes)
+        return sum(index.nbytes for index in self.indexes)
+
+    def groups(self, nbytes: int) -> list[tuple[int, tuple[tuple[str, int], ...]]]:
+        """Files that follow one another in groups of about so many bytes of rows in memory.
+
+        Each group is the number of its first file, and the name of each of its files with the bytes to read of it.
+        """
+        found: list[tuple[int, tuple[tuple[str, int], ...]]] = []
+        held = 0
+        for number, (name, index) in enumerate(zip(self.names, self.indexes, strict=True)):
+            file = (name, int(index.bounds[-1]))
+            held += index.nbytes
+            if not found or held > nbytes:
+                found.append((number, (file,)))
+                held = index.nbytes
+            else:
+                found[-1] = (found[-1][0], (*found[-1][1], file))
+        return found
 
     def parts_for(self, blocksize: int) -> int:
         """How many ranges there must be, a power of two, for each to hold about so many bytes at most."""
@@ -300,6 +331,8 @@ class RangeTables:
         start = int(np.searchsorted(keys, np.uint64(self._edges[part])))
         stop = int(np.searchsorted(keys, np.uint64(self._edges[part + 1] - 1), "right"))
         own = table.slice(start, max(0, stop - start))
+        if FILE in own.column_names:
+            return own
         return with_column(own, FILE, np.full(own.num_rows, file, np.int32))
 
 

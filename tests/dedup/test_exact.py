@@ -154,6 +154,14 @@ def test_the_result_does_not_depend_on_how_rows_are_cut_into_batches(files: list
             assert sorted(map(repr, run(stage, cut))) == sorted(map(repr, run(stage, [rows])))
 
 
+def test_many_files_are_merged_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = numbered([["a", "b"], ["a"], ["c", "b"], ["d", "a", "c"]])
+    before = [run(ExactDuplicates(action=action), rows) for action in ("drop", "flag")]
+    monkeypatch.setattr("dcurate.io.merge.MOST_READS", 0)
+    monkeypatch.setattr("dcurate.io.merge.MERGED_BYTES", 150)
+    assert [run(ExactDuplicates(action=action), rows) for action in ("drop", "flag")] == before
+
+
 def test_groups_tell_who_is_a_copy_of_whom() -> None:
     rows = numbered([["a", "b", "a"], ["c", "a", "b"]])
     found = run(ExactDuplicates(action="identify", id_field="id", keep=Preferred("id", [4])), rows)

@@ -164,14 +164,18 @@ def test_a_dataset_without_duplicates_or_without_documents_stays_as_it_is() -> N
     assert run(FuzzyDuplicates(), [""]) == [{"id": 0, "text": "", "score": 0}]
 
 
-def test_many_forests_are_merged_level_by_level(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("action", ["drop", "identify"])
+def test_many_files_are_merged_and_many_forests_level_by_level(action: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = documents(7)
-    before = run(FuzzyDuplicates(**SURE), texts)
+    stage = FuzzyDuplicates(action=action, **SURE)
+    before = run(stage, texts)
     monkeypatch.setattr(labels, "FEW_EDGES", 0)
     monkeypatch.setattr(labels, "FAN_IN", 2)
     monkeypatch.setattr("dcurate.dedup.fuzzy._BLOCK", 2000)
     monkeypatch.setattr("dcurate.dedup.verify._BLOCK", 5000)
-    assert run(FuzzyDuplicates(**SURE), texts) == before
+    monkeypatch.setattr("dcurate.io.merge.MOST_READS", 0)
+    monkeypatch.setattr("dcurate.io.merge.MERGED_BYTES", 20_000)
+    assert sorted(map(repr, run(stage, texts))) == sorted(map(repr, before))
 
 
 def test_characters_find_what_words_do_not() -> None:

@@ -41,22 +41,7 @@ def test_a_pipeline_runs_from_s3_to_s3_and_is_resumed(bucket, mode: str, cluster
 def test_near_duplicates_are_found_from_s3_to_s3_day_after_day(bucket, cluster: LocalCluster) -> None:
     url, options = bucket
     store = fsspec.filesystem("s3", **options, skip_instance_cache=True)
-    words = [
-        "the",
-        "quick",
-        "brown",
-        "fox",
-        "jumps",
-        "over",
-        "the",
-        "lazy",
-        "dog",
-        "and",
-        "runs",
-        "home",
-        "to",
-        "sleep",
-    ]
+    words = [f"word{place}" for place in range(14)]
     for day in range(2):
         for number in range(3):
             rows = [" ".join([*words, f"day {day}"]), " ".join(words[::-1] * (number + 1)), f"own {day} {number}"]
