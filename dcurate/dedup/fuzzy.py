@@ -50,7 +50,7 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
         text_field: the column to compare.
         threshold: documents are duplicates from this Jaccard similarity of their shingles on.
         shingles: what of two texts is compared; five words by default.
-        num_hashes: places of a signature.
+        num_hashes: places of a signature; more make ``verification="estimated"`` more accurate.
         bands: how signatures are cut; by default `Bands.for_threshold` chooses.
         method: how signatures are made, see `MinHash`.
         verification: ``"exact"`` compares the sets of shingles of candidates; ``"estimated"`` their signatures;
@@ -76,7 +76,7 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
     text_field: str = "text"
     threshold: float = 0.8
     shingles: Shingles = field(default_factory=Shingles)
-    num_hashes: int = 256
+    num_hashes: int = 128
     bands: Bands | None = None
     method: Method = "one_permutation"
     verification: Verification = "exact"
