@@ -157,6 +157,20 @@ def test_texts_without_a_word_are_nobody_s_duplicates_and_short_ones_are_compare
     assert [row["id"] for row in run(FuzzyDuplicates(), texts)] == [0, 1, 2, 3, 4, 6, 7]
 
 
+def test_copies_cost_a_comparison_each_and_near_copies_not_many_more() -> None:
+    def found(texts: list[str]) -> dict[str, int]:
+        batch = DocumentBatch(data=pa.table({"text": texts}))
+        result = Pipeline("test", stages=[FuzzyDuplicates()]).run(InlineExecutor(), initial_tasks=[batch])
+        assert sum(batch.num_items for batch in result) == 1
+        return result.report.stages[-1].found
+
+    text = " ".join(WORDS[:40])
+    assert found([text] * 3000)["pairs compared"] == 2999
+    near = found([f"{text} {word}" for word in WORDS[:700]] * 3)
+    assert near["large buckets"] > 0
+    assert near["pairs compared"] < 150 * 2100  # of two million
+
+
 def test_a_dataset_without_duplicates_or_without_documents_stays_as_it_is() -> None:
     texts = [" ".join(random.Random(seed).choices(WORDS, k=50)) for seed in range(20)]
     assert [row["text"] for row in run(FuzzyDuplicates(), texts)] == texts
