@@ -9,7 +9,7 @@ LOWEST_TESTS ?= tests/core tests/plan tests/execute
 READY  := .venv/.ready
 DEV    := .venv/.ready-dev
 LOWEST := .venv-lowest/.ready
-PEER   := .venv-datatrove/.ready
+PEERS  := .venv-datatrove/.ready .venv-text-dedup/.ready .venv-datasketch/.ready .venv-rensa/.ready
 
 .PHONY: demo test test-lowest check docs bench-peers clean
 
@@ -32,10 +32,10 @@ check: $(DEV)
 docs: $(DEV)
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
 
-bench-peers: $(PEER)
+bench-peers: $(PEERS)
 
 clean:
-	rm -rf .venv .venv-lowest .venv-datatrove out site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-datatrove .venv-text-dedup .venv-datasketch .venv-rensa out site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find dcurate tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. A stamp is newer than what it was made from, so that setting up again costs nothing.
@@ -55,9 +55,14 @@ $(LOWEST): pyproject.toml constraints-lowest.txt | .venv-lowest/bin/pip
 	.venv-lowest/bin/pip install --quiet -c constraints-lowest.txt -e . bokeh hypothesis pytest pytest-timeout
 	@touch $@
 
-$(PEER): | .venv-datatrove/bin/pip
-	@echo "Installing datatrove, to compare with, into .venv-datatrove; this is done once."
-	.venv-datatrove/bin/pip install --quiet 'datatrove[processing,io]==0.10.1' 'spacy>=3.8'
+.venv-datatrove/.ready: PACKAGES = 'datatrove[processing,io]==0.10.1' 'spacy>=3.8'
+.venv-text-dedup/.ready: PACKAGES = text-dedup==0.4.0 orjson
+.venv-datasketch/.ready: PACKAGES = datasketch==2.0.0 orjson
+.venv-rensa/.ready: PACKAGES = rensa==0.5.0 orjson
+
+$(PEERS): .venv-%/.ready: | .venv-%/bin/pip
+	@echo "Installing $*, to compare with, into .venv-$*; this is done once."
+	.venv-$*/bin/pip install --quiet $(PACKAGES)
 	@touch $@
 
 %/bin/pip:

@@ -34,16 +34,38 @@ if TYPE_CHECKING:
     from dcurate.datasets.shuffle import SampleFraction as SampleFraction
     from dcurate.datasets.shuffle import SampleRows as SampleRows
     from dcurate.datasets.shuffle import Shuffle as Shuffle
+    from dcurate.dedup.bands import Bands as Bands
     from dcurate.dedup.benchmarks import Benchmark as Benchmark
     from dcurate.dedup.benchmarks import NgramIndex as NgramIndex
+    from dcurate.dedup.bloom import BloomDuplicates as BloomDuplicates
+    from dcurate.dedup.bloom import bloom_state as bloom_state
+    from dcurate.dedup.bloom_filter import BloomState as BloomState
+    from dcurate.dedup.bloom_size import BloomSize as BloomSize
     from dcurate.dedup.decontamination import Decontaminate as Decontaminate
     from dcurate.dedup.decontamination import TaskDecontamination as TaskDecontamination
     from dcurate.dedup.exact import ExactDuplicates as ExactDuplicates
+    from dcurate.dedup.fuzzy import FuzzyDuplicates as FuzzyDuplicates
+    from dcurate.dedup.keep import First as First
+    from dcurate.dedup.keep import Highest as Highest
+    from dcurate.dedup.keep import Keep as Keep
+    from dcurate.dedup.keep import Longest as Longest
+    from dcurate.dedup.keep import Lowest as Lowest
+    from dcurate.dedup.keep import Preferred as Preferred
+    from dcurate.dedup.minhash import MinHash as MinHash
+    from dcurate.dedup.removal import TextDuplicatesRemovalStage as TextDuplicatesRemovalStage
+    from dcurate.dedup.report import DedupReport as DedupReport
+    from dcurate.dedup.report import dedup_report as dedup_report
+    from dcurate.dedup.report_table import DedupReportTable as DedupReportTable
+    from dcurate.dedup.semantic.stage import SemanticDuplicates as SemanticDuplicates
+    from dcurate.dedup.shingles import Shingles as Shingles
+    from dcurate.dedup.spans import SpanDuplicates as SpanDuplicates
+    from dcurate.dedup.substrings import SubstringDuplicates as SubstringDuplicates
+    from dcurate.deduplication import deduplicate as deduplicate
     from dcurate.download.arxiv.latex import ArxivExtractor as ArxivExtractor
     from dcurate.download.arxiv.listing import ArxivUrlGenerator as ArxivUrlGenerator
     from dcurate.download.arxiv.papers import ArxivIterator as ArxivIterator
-    from dcurate.download.arxiv.stage import ArxivDownloader as ArxivDownloader
     from dcurate.download.arxiv.stage import ArxivDownloadExtractStage as ArxivDownloadExtractStage
+    from dcurate.download.arxiv.stage import ArxivDownloader as ArxivDownloader
     from dcurate.download.common_crawl.crawls import MainCommonCrawlUrlGenerator as MainCommonCrawlUrlGenerator
     from dcurate.download.common_crawl.crawls import NewsCommonCrawlUrlGenerator as NewsCommonCrawlUrlGenerator
     from dcurate.download.common_crawl.pages import CommonCrawlHTMLExtractor as CommonCrawlHTMLExtractor
@@ -51,11 +73,11 @@ if TYPE_CHECKING:
     from dcurate.download.common_crawl.records import CommonCrawlWARCReader as CommonCrawlWARCReader
     from dcurate.download.common_crawl.stage import CommonCrawlDownloadExtractStage as CommonCrawlDownloadExtractStage
     from dcurate.download.common_crawl.stage import CommonCrawlWARCDownloader as CommonCrawlWARCDownloader
-    from dcurate.download.downloader import DocumentDownloader as DocumentDownloader
     from dcurate.download.downloader import DocumentDownloadStage as DocumentDownloadStage
+    from dcurate.download.downloader import DocumentDownloader as DocumentDownloader
     from dcurate.download.downloader import FileDownloader as FileDownloader
-    from dcurate.download.extract import DocumentExtractor as DocumentExtractor
     from dcurate.download.extract import DocumentExtractStage as DocumentExtractStage
+    from dcurate.download.extract import DocumentExtractor as DocumentExtractor
     from dcurate.download.extract import Skipped as Skipped
     from dcurate.download.iterate import DocumentIterateExtractStage as DocumentIterateExtractStage
     from dcurate.download.iterate import DocumentIterator as DocumentIterator
@@ -67,8 +89,8 @@ if TYPE_CHECKING:
     from dcurate.download.urls import URLGenerator as URLGenerator
     from dcurate.download.wikipedia.dumps import WikipediaUrlGenerator as WikipediaUrlGenerator
     from dcurate.download.wikipedia.pages import WikipediaIterator as WikipediaIterator
-    from dcurate.download.wikipedia.stage import WikipediaDownloader as WikipediaDownloader
     from dcurate.download.wikipedia.stage import WikipediaDownloadExtractStage as WikipediaDownloadExtractStage
+    from dcurate.download.wikipedia.stage import WikipediaDownloader as WikipediaDownloader
     from dcurate.download.wikipedia.text import WikipediaExtractor as WikipediaExtractor
     from dcurate.execute.dask_executor import DaskExecutor as DaskExecutor
     from dcurate.execute.inline import InlineExecutor as InlineExecutor
@@ -158,6 +180,12 @@ if TYPE_CHECKING:
     from dcurate.text.signals import Needs as Needs
     from dcurate.text.signals import Signals as Signals
     from dcurate.text.unicode_repair import UnicodeReformatter as UnicodeReformatter
+    from dcurate.workflows.exact import ExactDeduplicationWorkflow as ExactDeduplicationWorkflow
+    from dcurate.workflows.fuzzy import FuzzyDeduplicationWorkflow as FuzzyDeduplicationWorkflow
+    from dcurate.workflows.removal import TextDuplicatesRemovalWorkflow as TextDuplicatesRemovalWorkflow
+    from dcurate.workflows.result import WorkflowRunResult as WorkflowRunResult
+    from dcurate.workflows.semantic import SemanticDeduplicationWorkflow as SemanticDeduplicationWorkflow
+    from dcurate.workflows.semantic import TextSemanticDeduplicationWorkflow as TextSemanticDeduplicationWorkflow
 
 __version__ = "0.1.0"
 
@@ -174,10 +202,15 @@ _HOME = {
     "ArxivIterator": "dcurate.download.arxiv.papers",
     "ArxivUrlGenerator": "dcurate.download.arxiv.listing",
     "AttachedCluster": "dcurate.cluster.attach",
+    "Bands": "dcurate.dedup.bands",
     "Batch": "dcurate.core.batch",
     "BatchKey": "dcurate.core.batch",
     "Benchmark": "dcurate.dedup.benchmarks",
     "Blend": "dcurate.datasets.blend",
+    "bloom_state": "dcurate.dedup.bloom",
+    "BloomDuplicates": "dcurate.dedup.bloom",
+    "BloomSize": "dcurate.dedup.bloom_size",
+    "BloomState": "dcurate.dedup.bloom_filter",
     "BoilerPlateStringFilter": "dcurate.text.filters.phrases",
     "BoilerPlateStringModifier": "dcurate.text.modifiers",
     "BulletsFilter": "dcurate.text.filters.lines",
@@ -194,6 +227,10 @@ _HOME = {
     "CountPii": "dcurate.text.pii.counts",
     "DaskExecutor": "dcurate.execute.dask_executor",
     "Decontaminate": "dcurate.dedup.decontamination",
+    "dedup_report": "dcurate.dedup.report",
+    "deduplicate": "dcurate.deduplication",
+    "DedupReport": "dcurate.dedup.report",
+    "DedupReportTable": "dcurate.dedup.report_table",
     "DocumentBatch": "dcurate.frames.document",
     "DocumentDownloader": "dcurate.download.downloader",
     "DocumentDownloadExtractStage": "dcurate.download.stage",
@@ -208,6 +245,7 @@ _HOME = {
     "DocumentSplitter": "dcurate.text.documents",
     "ElasticCluster": "dcurate.cluster.kinds",
     "EllipsisFilter": "dcurate.text.filters.lines",
+    "ExactDeduplicationWorkflow": "dcurate.workflows.exact",
     "ExactDuplicates": "dcurate.dedup.exact",
     "FastTextLabelModifier": "dcurate.text.modifiers",
     "FastTextLangId": "dcurate.text.filters.fasttext",
@@ -215,7 +253,11 @@ _HOME = {
     "FileDownloader": "dcurate.download.downloader",
     "FileGroup": "dcurate.core.batch",
     "Filter": "dcurate.text.score",
+    "First": "dcurate.dedup.keep",
+    "FuzzyDeduplicationWorkflow": "dcurate.workflows.fuzzy",
+    "FuzzyDuplicates": "dcurate.dedup.fuzzy",
     "GeneralCommentToCodeFilter": "dcurate.text.filters.comments",
+    "Highest": "dcurate.dedup.keep",
     "HistogramFilter": "dcurate.text.filters.histogram",
     "HTMLBoilerplateFilter": "dcurate.text.filters.code",
     "HtmlExtractor": "dcurate.text.extract.stage",
@@ -224,15 +266,19 @@ _HOME = {
     "JsonlReader": "dcurate.io.jsonl",
     "JsonlWriter": "dcurate.io.jsonl",
     "JusTextExtractor": "dcurate.text.extract.algorithms",
+    "Keep": "dcurate.dedup.keep",
     "Kind": "dcurate.cluster.supply",
     "LanguageFilter": "dcurate.text.filters.language",
     "LanguageId": "dcurate.text.language",
     "LineRemover": "dcurate.text.modifiers",
     "LocalCluster": "dcurate.cluster.local",
+    "Longest": "dcurate.dedup.keep",
     "LongWordFilter": "dcurate.text.filters.words",
+    "Lowest": "dcurate.dedup.keep",
     "MainCommonCrawlUrlGenerator": "dcurate.download.common_crawl.crawls",
     "MarkdownRemover": "dcurate.text.modifiers",
     "MeanWordLengthFilter": "dcurate.text.filters.words",
+    "MinHash": "dcurate.dedup.minhash",
     "Modify": "dcurate.text.modify",
     "Needs": "dcurate.text.signals",
     "NewlineNormalizer": "dcurate.text.modifiers",
@@ -252,6 +298,7 @@ _HOME = {
     "PiiModifier": "dcurate.text.pii.modifier",
     "Pipeline": "dcurate.run",
     "PornographicUrlsFilter": "dcurate.text.filters.urls",
+    "Preferred": "dcurate.dedup.keep",
     "processing_stage": "dcurate.core.stage",
     "ProcessingStage": "dcurate.core.stage",
     "profile": "dcurate.profiling",
@@ -277,7 +324,10 @@ _HOME = {
     "SampleRows": "dcurate.datasets.shuffle",
     "Score": "dcurate.text.score",
     "ScoreFilter": "dcurate.text.score",
+    "SemanticDeduplicationWorkflow": "dcurate.workflows.semantic",
+    "SemanticDuplicates": "dcurate.dedup.semantic.stage",
     "Shape": "dcurate.cluster.shape",
+    "Shingles": "dcurate.dedup.shingles",
     "Shuffle": "dcurate.datasets.shuffle",
     "SignalFilter": "dcurate.text.filter",
     "Signals": "dcurate.text.signals",
@@ -286,10 +336,15 @@ _HOME = {
     "Slicer": "dcurate.text.modifiers",
     "SourceStage": "dcurate.core.stage",
     "SpacyRecognizer": "dcurate.text.pii.recognizers",
+    "SpanDuplicates": "dcurate.dedup.spans",
     "StageSpec": "dcurate.core.spec",
+    "SubstringDuplicates": "dcurate.dedup.substrings",
     "SubstringFilter": "dcurate.text.filters.phrases",
     "SymbolsToWordsFilter": "dcurate.text.filters.words",
     "TaskDecontamination": "dcurate.dedup.decontamination",
+    "TextDuplicatesRemovalStage": "dcurate.dedup.removal",
+    "TextDuplicatesRemovalWorkflow": "dcurate.workflows.removal",
+    "TextSemanticDeduplicationWorkflow": "dcurate.workflows.semantic",
     "TokenCountFilter": "dcurate.text.filters.tokens",
     "TokenizerFertilityFilter": "dcurate.text.filters.tokens",
     "TrafilaturaExtractor": "dcurate.text.extract.algorithms",
@@ -311,6 +366,7 @@ _HOME = {
     "WordFilter": "dcurate.text.filter",
     "WordsWithoutAlphabetsFilter": "dcurate.text.filters.words",
     "WorkerMetadata": "dcurate.core.stage",
+    "WorkflowRunResult": "dcurate.workflows.result",
     "XMLHeaderFilter": "dcurate.text.filters.code",
 }
 

@@ -1,4 +1,4 @@
-"""The command line: ``dcurate run``, ``dcurate plan``, ``dcurate profile``, ``dcurate recipes``."""
+"""The command line: ``dcurate run``, ``plan``, ``profile``, ``dedup-report`` and ``recipes``."""
 
 from __future__ import annotations
 
@@ -168,6 +168,55 @@ def profile(
         found.to_html(html)
     if not quiet:
         _console().print(found)
+
+
+@cli.command("dedup-report")
+@click.argument("paths", nargs=-1, required=True)
+@click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0.5, 1, max_open=True),
+    default=0.8,
+    show_default=True,
+    metavar="SIMILARITY",
+    help="Documents are duplicates from this Jaccard similarity on.",
+)
+@click.option(
+    "--words", type=click.IntRange(min=1), metavar="N", help="Compare shingles of so many words; 5 by default."
+)
+@click.option("--characters", type=click.IntRange(min=1), metavar="N", help="Compare shingles of so many characters.")
+@click.option(
+    "--documents", type=click.IntRange(min=1), default=20_000, show_default=True, help="Look at the first so many."
+)
+@click.option("--json", "json_path", metavar="FILE", help="Write all figures as JSON.")
+@click.option("--quiet", is_flag=True, help="Show no table.")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+def dedup_report(
+    *,
+    paths: tuple[str, ...],
+    text_field: str,
+    threshold: float,
+    words: int | None,
+    characters: int | None,
+    documents: int,
+    json_path: str | None,
+    quiet: bool,
+) -> None:
+    """Say how duplicated a sample is, and how well near-duplicates are found in it.
+
+    PATHS are files, directories or globs of JSONL or Parquet. All pairs of documents are found by an exhaustive search,
+    and what MinHash finds with several settings is held against them. Nothing is changed.
+    """
+    if words and characters:
+        raise click.UsageError("--words and --characters exclude each other; give one of them")
+    shingles = dcurate.Shingles(characters, "characters") if characters else dcurate.Shingles(words or 5)
+    found = dcurate.dedup_report(
+        list(paths), text_field=text_field, threshold=threshold, shingles=shingles, documents=documents
+    )
+    if json_path is not None:
+        found.to_json(json_path)
+    if not quiet:
+        _console().print(dcurate.DedupReportTable(found))
 
 
 @cli.command()

@@ -24,7 +24,7 @@ from dcurate.dedup.verify import NearDuplicates, with_shingles
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import as_text, nulls, only, table_of
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.text import TextColumn, column_of, text_column
+from dcurate.frames.text import TextColumn, text_column
 from dcurate.io.merge import with_few_reads
 from dcurate.io.ranges import RangeFiles
 from dcurate.io.stores import Directory
@@ -35,8 +35,6 @@ BANDS = "bands/"
 
 #: About so many bytes of bands come together in one process.
 _BLOCK = 2**27
-#: So many texts have signatures at a time.
-_SLICE = 2**14
 
 
 @dataclass
@@ -228,14 +226,6 @@ class BandWriter(StagedWriter):
 
     def _entries(self, texts: TextColumn) -> Any:
         """A row for each band of each text that has shingles: its key, the row of the text, and a hash of the text."""
-        minhash, bands = self.search.minhash, self.search.bands
+        keys, rows = self.search.banded(texts)
         hashes = text_hashes(*texts) >> np.uint64(32)
-        of_nothing = minhash.signatures(column_of([b""]))
-        keys, rows = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
-        for start in range(0, len(texts), _SLICE):
-            signatures = minhash.signatures(TextColumn(texts.offsets[start : start + _SLICE + 1], texts.data))
-            has = np.flatnonzero((signatures != of_nothing).any(axis=1))
-            keys.append(bands.keys(signatures[has]).ravel())
-            rows.append(has + start)
-        row = np.repeat(np.concatenate(rows), bands.bands)
-        return table_of({KEY: np.concatenate(keys), ROW: row.astype(np.uint32), CONTENT: hashes[row].astype(np.uint32)})
+        return table_of({KEY: keys, ROW: rows.astype(np.uint32), CONTENT: hashes[rows].astype(np.uint32)})

@@ -12,13 +12,15 @@ from dcurate.dedup.bands import Bands
 from dcurate.dedup.candidates import candidate_pairs
 from dcurate.dedup.minhash import MinHash, estimated, jaccard
 from dcurate.errors import PipelineError, nearest
-from dcurate.frames.text import TextColumn
+from dcurate.frames.text import TextColumn, column_of
 from dcurate.kernels.layout import Ints
 
 #: How a pair that shares a band is looked at before it is said to be one of duplicates.
 Verification: TypeAlias = Literal["exact", "estimated", "none"]
 
 VERIFICATIONS = ("exact", "estimated", "none")
+#: So many texts have signatures at a time.
+_SLICE = 2**14
 
 
 class Found(NamedTuple):
@@ -90,6 +92,20 @@ class Search:
             similarity = jaccard(self.minhash.sets(column, rows), *np.split(places, 2))
         chosen = similarity >= self.threshold
         return Found(left[chosen], right[chosen], similarity[chosen], len(left))
+
+    def banded(self, column: TextColumn) -> tuple[npt.NDArray[np.uint64], Ints]:
+        """The keys of the bands of all texts that have shingles, and the row of the text of each key.
+
+        Signatures are made of some texts at a time, and not kept.
+        """
+        of_nothing = self.minhash.signatures(column_of([b""]))
+        keys, rows = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
+        for start in range(0, len(column), _SLICE):
+            signatures = self.minhash.signatures(TextColumn(column.offsets[start : start + _SLICE + 1], column.data))
+            has = np.flatnonzero((signatures != of_nothing).any(axis=1))
+            keys.append(self.bands.keys(signatures[has]).ravel())
+            rows.append(has + start)
+        return np.concatenate(keys), np.repeat(np.concatenate(rows), self.bands.bands)
 
     def candidates(self, signatures: npt.NDArray[np.uint32]) -> tuple[Ints, Ints]:
         """The pairs of texts whose signatures share a band; texts without words are in none."""

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.dedup.bands import Bands
-from dcurate.dedup.candidates import candidate_pairs
+from dcurate.dedup.candidates import candidate_pairs, pairs_once
 from dcurate.dedup.clusters import clustered
 from dcurate.dedup.components import components, forest
 from dcurate.dedup.exact import ExactDuplicates
@@ -21,6 +20,7 @@ from dcurate.dedup.minhash import estimated, jaccard
 from dcurate.frames.columns import lists_of, numbers, rows_at, table_of, with_column, with_lists
 from dcurate.frames.hashes import content_hashes, row_hashes
 from dcurate.frames.text import text_column
+from dcurate.kernels.hashing import text_hashes
 from dcurate.kernels.layout import Ints
 from dcurate.kernels.sets import Sets
 
@@ -31,7 +31,6 @@ KEY, CONTENT, LABEL, LEFT, RIGHT = "key", "content", "label", "left", "right"
 _SHINGLES, _WHOLE = "shingles", "whole"
 
 _ROW_BITS = 32
-_NO_SHINGLE = np.uint32(0xFFFFFFFF)
 
 
 def compared(stage: ExactDuplicates | FuzzyDuplicates, table: Any) -> tuple[npt.NDArray[np.uint64], Ints]:
@@ -60,19 +59,11 @@ def equal_ones(entries: Any) -> Any:
 
 
 def banded(fuzzy: FuzzyDuplicates, table: Any, partition: int) -> Any:
-    """A row for each band of each document that has shingles: its key, the document, and a hash of its signature."""
-    minhash, bands = fuzzy.search.minhash, fuzzy.search.bands
-    signatures = minhash.signatures(text_column(table, fuzzy.text_field))
-    rows = np.flatnonzero((signatures != _NO_SHINGLE).any(axis=1))
-    signatures = signatures[rows]
-    contents = (Bands(1, minhash.num_hashes).keys(signatures)[:, 0] >> np.uint64(32)).astype(np.uint32)
-    return table_of(
-        {
-            KEY: bands.keys(signatures).ravel(),
-            NUMBER: np.repeat(_numbers(partition, rows), bands.bands),
-            CONTENT: np.repeat(contents, bands.bands),
-        }
-    )
+    """A row for each band of each document that has shingles: its key, the document, and a hash of its text."""
+    texts = text_column(table, fuzzy.text_field)
+    keys, rows = fuzzy.search.banded(texts)
+    contents = text_hashes(*texts) >> np.uint64(32)
+    return table_of({KEY: keys, NUMBER: _numbers(partition, rows), CONTENT: contents[rows].astype(np.uint32)})
 
 
 def paired(entries: Any) -> Any:
@@ -111,7 +102,7 @@ def gathered(fuzzy: FuzzyDuplicates, table: Any, labels: Any) -> Any:
 def named(pairs: Any, labels: Any) -> Any:
     """The pairs of one partition, each once, with the label of their component."""
     documents, names = _ordered(labels, NUMBER, LABEL)
-    left, right = np.unique(np.stack([numbers(pairs, LEFT), numbers(pairs, RIGHT)]), axis=1)
+    left, right = pairs_once(numbers(pairs, LEFT), numbers(pairs, RIGHT))
     return table_of({LABEL: names[np.searchsorted(documents, left)], LEFT: left, RIGHT: right})
 
 

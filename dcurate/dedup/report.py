@@ -19,16 +19,18 @@ from dcurate.dedup.shingles import Shingles
 from dcurate.errors import PipelineError
 from dcurate.io.files import as_list
 
+_USUAL = MinHash().num_hashes
+
 #: What is tried: numbers of hashes and what is done with candidates, the one to be preferred first. Fewer hashes than
 #: the default are told, but not preferred: more dissimilar pairs become candidates, and their number grows with the
 #: square of the dataset, which a sample does not show.
 TRIED: tuple[tuple[int, Verification], ...] = (
-    (256, "exact"),
-    (512, "exact"),
-    (128, "exact"),
-    (64, "exact"),
-    (256, "estimated"),
-    (256, "none"),
+    (_USUAL, "exact"),
+    (2 * _USUAL, "exact"),
+    (4 * _USUAL, "exact"),
+    (_USUAL // 2, "exact"),
+    (_USUAL, "estimated"),
+    (_USUAL, "none"),
 )
 
 #: Thresholds that are told beside the one asked for.
@@ -134,7 +136,7 @@ class DedupReport:
         given = {
             "threshold": (f"{self.threshold!r}", "0.8"),
             "shingles": (f"Shingles({shingles.size}, {shingles.unit!r})", "Shingles(5, 'words')"),
-            "num_hashes": (f"{search.minhash.num_hashes}", "256"),
+            "num_hashes": (f"{search.minhash.num_hashes}", f"{_USUAL}"),
             "verification": (f"{search.verification!r}", "'exact'"),
             "clustering": (f"{self.clustering!r}", "'connected'"),
         }
@@ -192,7 +194,7 @@ def dedup_report(
     """How duplicated a sample is, and how well near-duplicates are found in it with several settings.
 
     All pairs of its documents that are similar are found, by an exhaustive search for exact Jaccard similarities; then
-    what MinHash finds is held against them. It runs in this process, in memory: a few times the size of the texts.
+    what MinHash finds is held against them. It runs in this process, in memory: about ten times the size of the texts.
 
     A sample holds few of the duplicates of the whole: if one document in a hundred is drawn at random, one pair in ten
     thousand is. So give neighbours, such as whole files or all pages of some sites, and read the share that would be

@@ -17,14 +17,11 @@ from dcurate.frames.text import TextColumn, column_of, text_column
 from dcurate.io.files import JSONL, PARQUET, Format, list_files
 from dcurate.io.jsonl import JsonlReader
 from dcurate.io.parquet import ParquetReader
-from dcurate.kernels.all_pairs import arranged
-from dcurate.kernels.layout import Ints, Words, frozen
+from dcurate.kernels.all_pairs import arranged, hashes_of_sets
+from dcurate.kernels.layout import Ints, frozen
 
 _EITHER = Format("JSONL or Parquet", (*JSONL.suffixes, *PARQUET.suffixes), compressed=True)
 _BLOCK = "32MiB"
-
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-_HALF = np.uint64(32)
 
 
 class Removal(NamedTuple):
@@ -76,9 +73,9 @@ class Sample:
         sets = MinHash(shingles).sets(texts, np.arange(len(texts)), most=None)
         sizes = np.diff(sets.bounds)
         worded = np.flatnonzero(sizes)
-        sums = _sums(sets.bounds, sets.values)[worded]
+        hashes = hashes_of_sets(frozen(sets.bounds, np.int64), frozen(sets.values, np.uint32))[worded]
         firsts, copies = np.unique(
-            np.stack([sums, sizes[worded].astype(np.uint64)]), axis=1, return_index=True, return_counts=True
+            np.stack([hashes, sizes[worded].astype(np.uint64)]), axis=1, return_index=True, return_counts=True
         )[1:]
         order = np.argsort(firsts)
         chosen = worded[firsts[order]]
@@ -117,14 +114,6 @@ class Texts(NamedTuple):
     column: TextColumn
     whole: bool
     unreadable: int
-
-
-def _sums(bounds: Ints, values: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> Words:
-    """A 64-bit hash of each set: the sum of hashes of its values."""
-    mixed = (values.astype(np.uint64) + np.uint64(1)) * _MIX
-    mixed = (mixed ^ (mixed >> _HALF)) * _MIX
-    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed ^ (mixed >> _HALF), dtype=np.uint64)])
-    return np.asarray(total[bounds[1:]] - total[bounds[:-1]])
 
 
 def read_texts(paths: Sequence[str], text_field: str, most: int) -> Texts:

@@ -20,7 +20,7 @@ MODES = ("error", "overwrite", "ignore", "append")
 
 _RECORD = f"{OWN}/output.json"
 _LEDGER = f"{OWN}/ledger/"
-_OURS = re.compile(r".+-[0-9a-f]{12}(-g\d+)?(-\d{4,})?\.(jsonl(\.(gz|bz2|zst|xz))?|parquet|chunks)")
+_OURS = re.compile(r".+-[0-9a-f]{12}(-g\d+)?(-\d{4,})?\.(jsonl(\.(gz|bz2|zst|xz))?|parquet|chunks|vectors)")
 _PART = re.compile(r"(@\d{5,}|\+\d+-[0-9a-f]{8})$")
 _LONGEST_STEM = 48
 _LONGEST_FOLDER = 180

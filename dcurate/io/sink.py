@@ -38,6 +38,8 @@ class FileWriter(SinkStage[DocumentBatch]):
     _generation: int | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        own = (self.write_kwargs or {}).get("storage_options", {})
+        self.storage_options = {**own, **(self.storage_options or {})} or None
         if self.mode not in output.MODES:
             raise PipelineError(f"{self.name}: mode={self.mode!r} is none of {listed(output.MODES)}")
         if self.fields is not None and not is_names(self.fields):
@@ -56,8 +58,7 @@ class FileWriter(SinkStage[DocumentBatch]):
     @property
     def directory(self) -> Directory:
         """The directory that it writes to."""
-        own = (self.write_kwargs or {}).get("storage_options", {})
-        return Directory(str(self.path), {**own, **(self.storage_options or {})})
+        return Directory(str(self.path), self.storage_options or {})
 
     def prepare(self, resume: bool) -> None:
         """Check and make ready the directory; see the modes.

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.hashing import load_eight, load_up_to_eight, stirred
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Scalar, Word
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Scalar, Word, Words
 from dcurate.kernels.normal_words import SPACE, letters, next_letter
 
 #: Bytes of text that are read at a time.
@@ -44,6 +44,8 @@ _PLACES = np.array(
     ],
     np.uint64,
 )
+#: For each number of bytes up to eight, all their bits.
+_WITHIN = np.array([(1 << 8 * min(count, 8)) - 1 for count in range(10)], np.uint64)
 _FOUND = np.array([byte.bit_count() for byte in range(256)], np.uint64)
 
 
@@ -56,11 +58,15 @@ class Rule(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A text while it is read, and arrays for a block of it: bounds of words, hashes of words and then of shingles."""
+    """A text while it is read, and arrays for a block of it.
+
+    These are bounds of words, hashes of words and then of shingles, and the numbers of words that are hashed by letter.
+    """
 
     state: npt.NDArray[np.int64]
     bounds: npt.NDArray[np.int64]
     hashes: npt.NDArray[np.uint64]
+    odd: npt.NDArray[np.int64]
 
 
 @cache
@@ -86,7 +92,12 @@ def word_letters() -> npt.NDArray[np.int32]:
 @njit(**INLINE)
 def new_reading(size: int) -> Reading:
     """What reading texts into shingles of that size takes."""
-    return Reading(np.zeros(5, np.int64), np.empty(_BLOCK + 32, np.int64), np.zeros(_BLOCK + size + 16, np.uint64))
+    return Reading(
+        np.zeros(5, np.int64),
+        np.empty(_BLOCK + 32, np.int64),
+        np.zeros(_BLOCK + size + 16, np.uint64),
+        np.empty(_BLOCK + 16, np.int64),
+    )
 
 
 @njit(**INLINE)
@@ -196,13 +207,29 @@ def _hash_word(data: Bytes, start: int, stop: int, table: npt.NDArray[np.int32])
 
 @njit(**OPTIONS)
 def _hash_words(data: Bytes, reading: Reading, table: npt.NDArray[np.int32], size: int) -> Scalar:
-    """Hash the words that end in the next block; returns how many do."""
-    bounds, hashes = reading.bounds, reading.hashes
+    """Hash the words that end in the next block; returns how many do.
+
+    First all as if they were of eight letters of ASCII at most, without a branch or a call; then the odd ones again.
+    """
+    bounds, hashes, odd = reading.bounds, reading.hashes, reading.odd
     count = _find_words(data, reading.state, table, bounds)
-    for number in range(count):
+    odds = _ZERO
+    last = data.size - 8
+    if last < 0:
+        for number in range(count):
+            odd[number] = number
+        odds = np.uint64(count)
+    for number in range(count if last >= 0 else 0):
         place = np.uint64(2 * number)
-        start, stop = bounds[place], bounds[place + np.uint64(1)]
-        hashes[np.uint64(size + number)] = _hash_word(data, start, stop, table)
+        start = bounds[place]
+        length = np.uint64(min(bounds[place + np.uint64(1)] - start, 9))
+        word = load_eight(data, min(start, last)) & _WITHIN[length]
+        odd[odds] = number
+        odds += np.uint64(((word & _HIGH) != 0) | (length > _EIGHT) | (start > last))
+        hashes[np.uint64(size + number)] = stirred(word | (_TO_LOWER & _WITHIN[length]))
+    for at in range(odds):
+        number = odd[at]
+        hashes[size + number] = _hash_word(data, bounds[2 * number], bounds[2 * number + 1], table)
     bounds[0] = bounds[2 * count]
     return count
 
@@ -241,6 +268,26 @@ def _mixed(value: Word) -> Word:
     return stirred(value ^ (value >> _THIRD))
 
 
+@njit(**INLINE)
+def _roll(hashes: Words, count: int, rule: Rule) -> Word:
+    """Put the hash of each shingle where its first word or character stood; returns the sum that the last one is of.
+
+    Sums come first, each made of the one before, and are mixed in a loop of its own that does many at once.
+    """
+    size = np.uint64(rule.size)
+    power, total = np.uint64(1), _ZERO
+    for place in range(rule.size):
+        total = total * _BASE + hashes[place]
+        power *= _BASE
+    for number in range(count):
+        here = np.uint64(number)
+        total = total * _BASE + (hashes[here + size] - hashes[here] * power)
+        hashes[here] = total
+    for number in range(count):
+        hashes[number] = _mixed(hashes[number] ^ rule.seed)
+    return total
+
+
 @njit(**OPTIONS)
 def next_shingles(data: Bytes, reading: Reading, rule: Rule, table: npt.NDArray[np.int32]) -> tuple[Scalar, Scalar]:
     """Hash the shingles that end in the next block of the open text: ``reading.hashes[first:stop]``.
@@ -250,17 +297,10 @@ def next_shingles(data: Bytes, reading: Reading, rule: Rule, table: npt.NDArray[
     state, hashes = reading.state, reading.hashes
     size = rule.size
     before = state[_COUNT]
-    power = np.uint64(1)
-    total = _ZERO
     for place in range(size):
         hashes[place] = hashes[before + place]
-        total = total * _BASE + hashes[place]
-        power *= _BASE
     count = _hash_words(data, reading, table, size) if rule.words else _hash_characters(data, reading, size)
-    for number in range(count):
-        here = np.uint64(number)
-        total = total * _BASE + (hashes[here + np.uint64(size)] - hashes[here] * power)
-        hashes[here] = _mixed(total ^ rule.seed)
+    total = _roll(hashes, count, rule)
     seen = state[_SEEN] + count
     first = max(size - 1 - state[_SEEN], 0)
     state[_COUNT], state[_SEEN] = count, min(seen, size)

@@ -1,0 +1,180 @@
+"""Documents with the same text, in one pass: approximately, with a Bloom filter."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from fsspec.utils import get_protocol
+
+from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
+from dcurate.dedup.bloom_filter import BloomFolder, BloomState, claim_name
+from dcurate.dedup.bloom_size import BloomSize
+from dcurate.errors import DataError, PipelineError, nearest
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.hashes import NORMAL_FORMS, content_hashes, row_hashes
+from dcurate.io.output import folder_name
+from dcurate.kernels.bloom import BLOCK_WORDS, insert, query
+from dcurate.kernels.layout import Ints, Words
+
+REASON = "bloom_duplicate"
+BEYOND = "beyond_capacity"
+
+_log = logging.getLogger("dcurate.dedup")
+
+
+@dataclass
+class BloomDuplicates(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Keeps the first of all documents with the same text, in one pass, with a Bloom filter: nothing waits on disk.
+
+    Equal texts are always found. Now and then a text that is new is taken for one that was seen, and dropped: once the
+    filter holds as many as it was made for, that befalls ``false_positive_rate`` of the new ones, and fewer before.
+    Where no text may be lost, use `ExactDuplicates`.
+
+    The filter is a file that all workers of one host share, and stays: the next run goes on with it, and drops what
+    this one saw. Which copy stays is the one that comes by first, so it is not the same in each run with several
+    workers. A batch that is processed again, after a retry, a crash or a resume, is given what it was given before. So
+    is a batch of the same name in a later run: give each input a ``label`` of its own, such as the crawl's name.
+
+    Args:
+        path: a folder on a local disk, for the filter (``BloomSize.of(capacity, rate).nbytes``) and what each batch was
+            given (8 bytes for each document kept). Each of several hosts has its own, and a text may stay once on each.
+        capacity: how many different documents there will be, over all runs.
+        false_positive_rate: the share of new documents that may be taken for old ones, from 1e-12 to 0.5.
+        text_field, fields, normalize: what is compared, as in `ExactDuplicates`.
+        label: what the input is called; the same when its run is resumed.
+        name: of the stage.
+
+    A filter that holds more than it was made for goes on, more often wrong: the report counts those documents as
+    ``beyond_capacity``, and the logger ``dcurate.dedup`` says what the rate is. `bloom_state` measures it.
+
+    Raises:
+        PipelineError: a number out of range, or a path that is not on a local disk.
+
+    Examples:
+        >>> import tempfile
+        >>> from dcurate import BatchKey
+        >>> import pyarrow as pa
+        >>> stage = BloomDuplicates(tempfile.mkdtemp(), capacity=1000)
+        >>> batch = DocumentBatch(key=BatchKey("a"), data=pa.table({"text": ["one", "two", "one"]}))
+        >>> stage.process(batch).to_arrow()["text"].to_pylist()
+        ['one', 'two']
+        >>> stage.process(replace(batch, key=BatchKey("b"))).num_items
+        0
+    """
+
+    path: str
+    capacity: int
+    false_positive_rate: float = 0.001
+    text_field: str = "text"
+    fields: list[str] | None = None
+    normalize: Sequence[str] = ()
+    label: str = "documents"
+    name: str = "bloom_duplicates"
+    _filter: BloomFolder | None = field(default=None, init=False, repr=False, compare=False)
+    _warned: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.normalize = tuple(self.normalize)
+        for form in self.normalize:
+            if form not in NORMAL_FORMS:
+                raise PipelineError(f"{self.name}: no normalize {form!r}{nearest(form, NORMAL_FORMS)}")
+        BloomSize.of(self.capacity, self.false_positive_rate)
+        if get_protocol(self.path) not in ("file", "local"):
+            raise PipelineError(
+                f"{self.name}: path={self.path!r} must be a folder on a local disk, which can be mapped"
+            )
+        self.path = os.path.abspath(self.path.removeprefix("file://"))  # workers may stand in another directory
+
+    def inputs(self) -> Spec:
+        return [], [self.text_field] if self.fields is None else list(self.fields)
+
+    def settings(self) -> dict[str, Any]:
+        settings = super().settings()
+        return {name: value for name, value in settings.items() if name != "path" and not name.startswith("_")}
+
+    @property
+    def light(self) -> bool:
+        return True
+
+    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
+        self._opened().close()
+        nothing = np.zeros(0, np.uint64)
+        query(np.zeros(BLOCK_WORDS, np.uint64), nothing, 1)  # compiled once, and not by every slot at the same time
+        insert(np.zeros(BLOCK_WORDS, np.uint64), nothing, 1)
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        self._filter = self._opened()
+
+    def teardown(self) -> None:
+        if self._filter is not None:
+            self._filter.close()
+            self._filter = None
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        if task.key is None:
+            raise DataError(
+                f"stage {self.name!r} remembers what it gave by the batch's key, and this has none; give it one"
+            )
+        self._filter = self._filter or self._opened()
+        keys, rows = self._keys(task)
+        claim = self._filter.claim(claim_name(folder_name(self.label), self.name, task.key), keys)
+        new = np.ones(task.num_items, np.bool_)
+        new[rows] = claim.new
+        kept = task.keep(new, self.name, REASON)
+        if claim.other:
+            _log.warning(
+                "%s came with label %r and other texts before, and what it then kept it keeps again: "
+                "give each input its own label", task.key, self.label,
+            )  # fmt: skip
+        beyond = min(int(claim.new.sum()), claim.held - self.capacity)
+        if beyond <= 0:
+            return kept
+        self._warn(claim.held)
+        return replace(kept, found={BEYOND: beyond})
+
+    def _keys(self, task: DocumentBatch) -> tuple[Words, Ints]:
+        """A key for each row that holds anything that is compared, and these rows."""
+        if self.fields is None:
+            return content_hashes(task.to_arrow(), self.text_field, self.normalize)[:, 0], np.arange(task.num_items)
+        hashes, rows = row_hashes(task.to_arrow(), self.fields)
+        return hashes[:, 0], rows
+
+    def _opened(self) -> BloomFolder:
+        what = {"fields": self.fields or [self.text_field], "normalize": list(self.normalize)}
+        return BloomFolder(self.path, self.capacity, self.false_positive_rate, what)
+
+    def _warn(self, held: int) -> None:
+        """Say that the filter is too full; again when it holds half as many more."""
+        if 2 * held > 3 * self._warned:
+            self._warned = held
+            rate = BloomSize.of(self.capacity, self.false_positive_rate).rate(held)
+            _log.warning(
+                "the Bloom filter in %r was made for %d documents and holds %d: a new one is now taken for an old one "
+                "with a chance of %.2g; make a larger one",
+                self.path, self.capacity, held, rate,
+            )  # fmt: skip
+
+
+def bloom_state(path: str) -> BloomState:
+    """How full the filter in a folder is, and how often it is wrong now.
+
+    Raises:
+        DataError: there is no filter.
+
+    Examples:
+        >>> import tempfile
+        >>> stage = BloomDuplicates(tempfile.mkdtemp(), capacity=1000)
+        >>> stage.setup_on_node()
+        >>> bloom_state(stage.path)
+        BloomState(capacity=1000, documents=0, rate=0.0, nbytes=1984)
+    """
+    opened = BloomFolder.existing(path)
+    try:
+        return opened.state()
+    finally:
+        opened.close()

@@ -1,0 +1,219 @@
+"""Ids from Parquet files, sorted once per host in files that are mapped into memory, also where they do not fit."""
+
+from __future__ import annotations
+
+import fcntl
+import getpass
+import hashlib
+import math
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from dcurate.core.batch import FileGroup
+from dcurate.errors import DataError
+from dcurate.frames.ids import NONE, IdKeys, id_keys
+from dcurate.io.parquet import ParquetReader
+from dcurate.io.stores import Directory, told
+from dcurate.kernels.layout import Words
+
+#: Keys are sorted in parts, one for about so many bytes of Parquet, but no more than files can be open at a time.
+_PART_BYTES = 2**24
+_MOST_PARTS = 512
+_ABOUT, _HIGH, _LOW = "about.json", "high.bin", "low.bin"
+#: What every directory that dcurate wrote to has, also if it wrote no row.
+_WRITTEN = "_dcurate/output.json"
+
+
+@dataclass(frozen=True)
+class RemovalIds:
+    """The ids in a column of Parquet files.
+
+    Args:
+        path: of files, directories or globs; a directory that dcurate wrote no file to has no ids.
+        id_field: the column; of text or of whole numbers, in any order, each any number of times.
+        read_kwargs: as for `ParquetReader`.
+    """
+
+    path: str | list[str]
+    id_field: str
+    read_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def version(self) -> str:
+        """Changes when the files do, or what is read of them."""
+        parts = [
+            (part.path, part.version, part.start) for group in self._groups(self._reader()) for part in group.parts
+        ]
+        return hashlib.blake2b(orjson.dumps([self.id_field, parts]), digest_size=16).hexdigest()
+
+    def opened(self) -> SortedIds:
+        """The ids, sorted: by this process, or by another one of this host before it; close them when done.
+
+        Raises:
+            DataError: they cannot be read, or are not all of one kind; no space is left for them.
+        """
+        folder = Path(tempfile.gettempdir(), f"dcurate-{getpass.getuser()}", "ids", self.version)
+        while True:
+            lock = _locked(folder.with_suffix(".lock"), fcntl.LOCK_SH)
+            if (folder / _ABOUT).exists():
+                return SortedIds(folder, lock)
+            os.close(lock)
+            lock = _locked(folder.with_suffix(".lock"), fcntl.LOCK_EX)
+            try:
+                if not (folder / _ABOUT).exists():
+                    shutil.rmtree(folder, ignore_errors=True)
+                    with told("write", str(folder)):
+                        folder.mkdir(parents=True)
+                        self._sort(folder)
+            except BaseException:
+                _remove(folder)
+                raise
+            finally:
+                os.close(lock)
+
+    def _reader(self) -> ParquetReader:
+        return ParquetReader(self.path, blocksize="32MiB", fields=[self.id_field], read_kwargs=dict(self.read_kwargs))
+
+    def _groups(self, reader: ParquetReader) -> list[FileGroup]:
+        try:
+            return list(reader.splits())
+        except DataError:  # there is no file, which is right where there was nothing to write
+            paths = [self.path] if isinstance(self.path, str) else self.path
+            options = self.read_kwargs.get("storage_options", {})
+            if all(Directory(path, options).read(_WRITTEN) is not None for path in paths):
+                return []
+            raise
+
+    def _sort(self, folder: Path) -> None:
+        reader = self._reader()
+        groups = self._groups(reader)
+        bits = math.ceil(math.log2(min(_MOST_PARTS, max(1, sum(map(_size, groups)) / _PART_BYTES))))
+        kind = NONE
+        with ExitStack() as stack:
+            parts = [stack.enter_context(open(folder / f"part-{number}", "w+b")) for number in range(1 << bits)]
+            for batch in filter(None, map(reader.process, groups)):
+                found = id_keys(batch.to_arrow(), self.id_field)
+                kind = found.kind if kind == NONE else kind
+                _share_out(found.keys, parts, bits)
+            _put_together(parts, folder)
+        for number in range(1 << bits):
+            (folder / f"part-{number}").unlink()
+        (folder / _ABOUT).write_bytes(orjson.dumps({"kind": kind}))
+
+
+def _size(group: FileGroup) -> int:
+    return sum(part.nbytes for part in group.parts)
+
+
+class Found(NamedTuple):
+    """Which rows have an id that is looked for, and the places of these ids, each once and in order."""
+
+    rows: npt.NDArray[np.bool_]
+    places: npt.NDArray[np.int64]
+
+
+class SortedIds:
+    """Ids in files on this host; those who use them hold a lock, and the last of them removes the files."""
+
+    def __init__(self, folder: Path, lock: int) -> None:
+        self.kind: str = orjson.loads((folder / _ABOUT).read_bytes())["kind"]
+        self._high, self._low = _mapped(folder / _HIGH), _mapped(folder / _LOW)
+        self.close = weakref.finalize(self, _close, folder, lock)
+
+    def __len__(self) -> int:
+        return len(self._high)
+
+    def find(self, ids: IdKeys, rows: int) -> Found:
+        """Look up ids of so many rows.
+
+        Raises:
+            DataError: they are of another kind than those that are looked for.
+        """
+        marks = np.zeros(rows, np.bool_)
+        if not len(self) or ids.kind == NONE:
+            return Found(marks, np.zeros(0, np.int64))
+        if ids.kind != self.kind:
+            raise DataError(f"they are {ids.kind}, and the ids to remove are {self.kind}, so that none can be equal")
+        order = np.lexsort((ids.keys[:, 1], ids.keys[:, 0]))
+        keys = ids.keys[order]
+        places = np.searchsorted(self._high, keys[:, 0])
+        here = np.zeros(len(keys), np.bool_)
+        left = np.arange(len(keys))
+        while len(left):  # once, but for two ids that share 64 bits
+            left = left[places[left] < len(self)]
+            left = left[self._high[places[left]] == keys[left, 0]]
+            same = self._low[places[left]] == keys[left, 1]
+            here[left[same]] = True
+            left = left[~same]
+            places[left] += 1
+        marks[ids.rows[order[here]]] = True
+        return Found(marks, np.unique(places[here]))
+
+
+def _share_out(keys: Words, parts: Sequence[BinaryIO], bits: int) -> None:
+    """Append each key to the part for its range."""
+    if not bits:
+        parts[0].write(np.ascontiguousarray(keys).data)
+        return
+    numbers = (keys[:, 0] >> np.uint64(64 - bits)).astype(np.int64)
+    order = np.argsort(numbers, kind="stable")
+    bounds = np.searchsorted(numbers[order], np.arange(len(parts) + 1))
+    ordered = keys[order]
+    for part, start, stop in zip(parts, bounds[:-1], bounds[1:], strict=True):
+        part.write(ordered[start:stop].data)
+
+
+def _put_together(parts: Sequence[BinaryIO], folder: Path) -> None:
+    """The keys of all parts in order, each once: their upper halves in one file, their lower halves in another."""
+    with open(folder / _HIGH, "wb") as high, open(folder / _LOW, "wb") as low:
+        for part in parts:
+            part.seek(0)
+            keys = np.frombuffer(part.read(), np.uint64).reshape(-1, 2)
+            keys = keys[np.lexsort((keys[:, 1], keys[:, 0]))]
+            new = np.ones(len(keys), np.bool_)
+            new[1:] = (keys[1:] != keys[:-1]).any(axis=1)
+            high.write(np.ascontiguousarray(keys[new, 0]).data)
+            low.write(np.ascontiguousarray(keys[new, 1]).data)
+
+
+def _mapped(path: Path) -> Words:
+    if not path.stat().st_size:
+        return np.zeros(0, np.uint64)
+    return np.asarray(np.memmap(path, np.uint64, "r"))
+
+
+def _locked(path: Path, how: int) -> int:
+    """A file's descriptor, locked; of the file that is there, not of one that was removed meanwhile."""
+    with told("write", str(path)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(lock, how)
+            with suppress(FileNotFoundError):
+                if os.stat(path).st_ino == os.fstat(lock).st_ino:
+                    return lock
+            os.close(lock)
+
+
+def _close(folder: Path, lock: int) -> None:
+    """Give back the lock; remove the files if nobody else holds it."""
+    with suppress(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _remove(folder)
+    os.close(lock)
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.with_suffix(".lock").unlink(missing_ok=True)
