@@ -118,3 +118,10 @@ def test_nemo_code_keeps_commented_python_that_its_tokenizer_knows(tmp_path: Pat
 def test_nemo_code_asks_for_a_tokenizer() -> None:
     with pytest.raises(PipelineError, match="param 'tokenizer' has no default; give it with --set tokenizer=VALUE"):
         load_recipe("nemo-code", {"input": "in"})
+
+
+def test_dedup_leaves_one_of_each_text_and_of_texts_that_are_nearly_the_same(tmp_path: Path) -> None:
+    texts = [SPANISH, RUSSIAN, SPANISH, RUSSIAN + " Fin.", PYTHON]
+    assert kept("dedup", tmp_path, texts) == [SPANISH, RUSSIAN, PYTHON]
+    assert list((tmp_path / "out-groups").glob("*.parquet"))
+    assert kept("dedup", tmp_path, texts, keep="longest", mode="overwrite") == [SPANISH, RUSSIAN + " Fin.", PYTHON]

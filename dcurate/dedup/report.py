@@ -228,11 +228,8 @@ def dedup_report(
     settings = tuple(_tried(sample, threshold, shingles or Shingles()))
     exact = [setting for setting in settings if setting.search.verification == "exact"]
     most = max(exact, key=lambda setting: setting.scores.recall or setting.expected())
-    removals = {
-        (each, how): sample.removal(each, how)
-        for each in sorted({*THRESHOLDS, threshold})
-        for how in ("connected", "star")
-    }
+    thresholds = sorted({*THRESHOLDS, threshold})
+    removals = {(each, how): sample.removal(each, how) for each in thresholds for how in ("connected", "star")}
     true_pairs = removals[threshold, "connected"].scores.precision
     return DedupReport(
         source=", ".join(paths),

@@ -1,0 +1,1 @@
+"""Documents that mean the same: near in the space of their embeddings."""

@@ -1,0 +1,187 @@
+"""Rows by cluster, on disk: what is known of them in ranges, and their vectors beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.batch import BatchKey, FileGroup, FilePart
+from dcurate.core.stage import SourceStage
+from dcurate.dedup.semantic.staging import VECTOR, matrix_file, rank_column
+from dcurate.dedup.staging import NUMBER
+from dcurate.frames.columns import numbers, rows_at, with_column
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.vectors import Matrix, vectors_in
+from dcurate.io.ranges import FILE, WHOLE, ChunkWriter, RangeTables, part_of, spread
+from dcurate.io.stores import Directory
+from dcurate.io.vectors import read_vectors
+
+Ints = npt.NDArray[np.int64]
+
+#: Columns that reports have, under the names that NeMo Curator gives them.
+CENTROID, STRAIGHT, COSINE = "centroid", "l2_dist_to_cent", "cosine_dist_to_cent"
+#: Folder of what is known of rows, below that of a round.
+MEMBERS = "members/"
+#: Column of keys of clusters, and of the place of a row in the file of vectors.
+KEY, PLACE = "_cluster_key", "_place"
+_READERS = 16
+
+
+def ranks_in(table: Any) -> list[npt.NDArray[np.float64]]:
+    """The ranks of the rows of a table, an array for each rule."""
+    number, found = 0, []
+    while rank_column(number) in table.column_names:
+        found.append(numbers(table, rank_column(number)))
+        number += 1
+    return found
+
+
+def in_order(table: Any) -> Ints:
+    """The rows of a table cluster by cluster, in the order of ranks, then of documents."""
+    return np.lexsort((numbers(table, NUMBER), *reversed(ranks_in(table)), numbers(table, CENTROID)))
+
+
+@dataclass
+class ClusterWriter(ChunkWriter):
+    """Writes the rows of each batch in the order of clusters.
+
+    Args:
+        clusters: how many there are.
+    """
+
+    clusters: int = 1
+    name: str = "cluster_writer"
+
+    def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        order = in_order(table)
+        vectors, members = vectors_in(table, VECTOR)[order], rows_at(table.drop_columns([VECTOR]), order)
+        own = numbers(members, CENTROID)
+        members = with_column(members, KEY, spread(own, self.clusters))
+        members = with_column(members, PLACE, np.arange(len(own)))
+        yield self.ranges(members, key, KEY, MEMBERS, counts=np.bincount(own, minlength=self.clusters))
+        yield matrix_file(self, vectors, key)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Rows to compare with all that come before them in their cluster.
+
+    Args:
+        part: the number of the range of clusters that holds them.
+        start, stop: the rows, counted in the order of that range.
+    """
+
+    part: int
+    start: int
+    stop: int
+
+
+def packed(counts: Ints, most: int, block: int) -> tuple[list[int], list[Task]]:
+    """Clusters in ranges of at most so many rows each, and the tasks; a larger cluster is a range of several tasks.
+
+    Args:
+        counts: the rows of each cluster.
+        most: rows that are held at a time.
+        block: tasks of one cluster begin at a multiple of so many rows.
+
+    Returns:
+        the first cluster of each range and the end of the last, and the tasks.
+
+    Examples:
+        >>> packed(np.array([2, 1, 9, 0, 2]), 4, 2)[0]
+        [0, 2, 3, 5]
+        >>> [(task.part, task.start, task.stop) for task in packed(np.array([2, 1, 9, 0, 2]), 4, 2)[1]]
+        [(0, 0, 3), (1, 0, 4), (1, 4, 8), (1, 8, 9), (2, 0, 2)]
+    """
+    bounds, held = [0], 0
+    for cluster, count in enumerate(counts.tolist()):
+        if held and held + count > most:
+            bounds.append(cluster)
+            held = 0
+        held += count
+    bounds.append(len(counts))
+    step = max(block, most // block * block)
+    tasks = []
+    for part, (first, last) in enumerate(pairwise(bounds)):
+        rows = int(counts[first:last].sum())
+        cut = step if rows > most else max(1, rows)
+        tasks += [Task(part, start, min(start + cut, rows)) for start in range(0, rows, cut)]
+    return bounds, tasks
+
+
+def cluster_edges(bounds: Sequence[int], clusters: int) -> list[int]:
+    """The keys at which ranges of clusters begin, and the end of the last."""
+    return [*spread(np.array(bounds[:-1]), clusters).tolist(), WHOLE]
+
+
+@dataclass
+class ClusterReader(SourceStage[FileGroup, DocumentBatch]):
+    """Reads what is known of the rows of clusters, a batch for each task; rows come in order, without vectors."""
+
+    tables: RangeTables
+    tasks: tuple[Task, ...] = field(repr=False)
+    name: str = "cluster_reader"
+
+    def splits(self) -> Iterator[FileGroup]:
+        for number, task in enumerate(self.tasks):
+            size = self.tables.held[task.part]
+            part = FilePart(self.tables.path, task.start, task.stop, size, self.tables.version, size)
+            yield FileGroup(key=BatchKey(f"{self.name}-{number:05}"), parts=(part,))
+
+    def settings(self) -> dict[str, Any]:
+        return {"tasks": len(self.tasks)}
+
+    def process(self, task: FileGroup) -> DocumentBatch:
+        table = self.tables.read(self.tasks[part_of(task)].part)
+        return DocumentBatch(data=rows_at(table, in_order(table)), key=task.key)
+
+
+@dataclass(frozen=True)
+class RowsOnDisk:
+    """Vectors in files, read when they are wanted.
+
+    Args:
+        folder: of the files.
+        names: of the files.
+        files: the number of the file of each row.
+        places: of each row in its file.
+        dimensions: of each vector.
+    """
+
+    folder: Directory
+    names: Sequence[str]
+    files: npt.NDArray[np.int32]
+    places: Ints
+    dimensions: int
+
+    @classmethod
+    def of(cls, folder: Directory, names: Sequence[str], members: Any, dimensions: int) -> RowsOnDisk:
+        """Those of the rows that a `ClusterReader` reads."""
+        return cls(folder, names, numbers(members, FILE), numbers(members, PLACE), dimensions)
+
+    def read(self, start: int, stop: int) -> Matrix:
+        """The vectors of the rows from ``start`` up to ``stop``.
+
+        Raises:
+            DataError: a file cannot be read.
+        """
+        found = np.empty((stop - start, self.dimensions), np.float32)
+        order = np.argsort(self.files[start:stop], kind="stable")
+        edges = np.flatnonzero(np.diff(self.files[start:stop][order])) + 1
+        with ThreadPoolExecutor(1 if self.folder.local else _READERS) as pool:
+            for rows, vectors in pool.map(self._of_file, np.split(order + start, edges) if len(order) else ()):
+                found[rows - start] = vectors
+        return found
+
+    def _of_file(self, rows: Ints) -> tuple[Ints, Matrix]:
+        """Rows of one file with their vectors; in the order of ranks, as rows of a cluster are in the file."""
+        places, name = self.places[rows], self.names[self.files[rows[0]]]
+        first, last = int(places.min()), int(places.max())
+        path = self.folder.path(name)
+        return rows, read_vectors(path, dict(self.folder.options), self.dimensions, first, last + 1)[places - first]

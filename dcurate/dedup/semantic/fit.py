@@ -1,0 +1,179 @@
+"""Finds the centroids of clusters: in one task where the sample fits into memory, else in a round for each step."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dcurate.core.stage import ExchangeStage, ProcessingStage
+from dcurate.dedup.semantic.assign import assign
+from dcurate.dedup.semantic.kmeans import Sums, moved, seeds, sums_of
+from dcurate.dedup.semantic.search import ALL_ROWS, Centroids, KMeans, Search
+from dcurate.dedup.semantic.staging import VECTOR, SampleReader
+from dcurate.dedup.staging import Staged, StagedWriter
+from dcurate.frames.columns import numbers, with_column
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.vectors import Matrix, array_library, one_blas_thread, table_of_vectors, vectors_in
+from dcurate.io.stores import Directory
+
+_TOTALS, _COUNTS, _SQUARES = "totals", "counts", "squares"
+#: Seeds are drawn among so many rows for each.
+_CHOICE = 16
+_LEAST_CHOICE = 2**12
+
+
+def fit(search: Search) -> list[ProcessingStage[Any, Any]]:
+    """The stages, and the round, that find centroids; what the round gives goes on to the end of the search."""
+    kmeans, vectors = search.kmeans, search.vectors
+    sample = SampleReader(vectors, kmeans.sample, kmeans.seed, kmeans.sample, name=f"{search.name}_sample")
+    every = -(-kmeans.sample // max(_LEAST_CHOICE, _CHOICE * kmeans.clusters))
+    if kmeans.sample <= search.rows:
+        find = FindCentroids(kmeans, every, name=f"{search.name}_find").with_(resources=search.resources)
+        return [sample, find, FitRound(search, name=f"{search.name}_fit")]
+    some = replace(sample, every=every, name=f"{search.name}_choice")
+    draw = FindCentroids(replace(kmeans, rounds=0), name=f"{search.name}_draw").with_(resources=search.resources)
+    return [some, draw, SeedRound(search, name=f"{search.name}_seeds")]
+
+
+@dataclass
+class FindCentroids(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Draws seeds among rows of a sample, one row of so many, and moves them as often as they are to be."""
+
+    kmeans: KMeans
+    every: int = 1
+    name: str = "find_centroids"
+    spec = ALL_ROWS
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        kmeans, library = self.kmeans, array_library(self.resources.requires_gpu)
+        vectors = vectors_in(task.to_arrow(), VECTOR)
+        with one_blas_thread():
+            choice = np.ascontiguousarray(vectors[:: self.every])
+            found = seeds(choice, kmeans.clusters, kmeans.seed, kmeans.spread_out, library)
+            for _ in range(kmeans.rounds):
+                found, still = moved(found, sums_of(vectors, found, kmeans.block, library), kmeans.tolerance)
+                if still:
+                    break
+        return task.with_data(table_of_vectors(VECTOR, found))
+
+
+@dataclass
+class AddUp(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """What the rows of a block of the sample add to each centroid."""
+
+    centroids: Centroids
+    name: str = "add_up"
+    spec = ALL_ROWS
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        library = array_library(self.resources.requires_gpu)
+        centroids, vectors = self.centroids.read(), vectors_in(task.to_arrow(), VECTOR)
+        with one_blas_thread():
+            found = sums_of(vectors, centroids, len(vectors), library)
+        table = with_column(table_of_vectors(_TOTALS, found.totals), _COUNTS, found.counts)
+        return task.with_data(with_column(table, _SQUARES, found.squares))
+
+
+@dataclass
+class VectorRound(ExchangeStage[DocumentBatch]):
+    """A round that writes the batches that come, for what follows to read them in their order."""
+
+    search: Search
+    name: str = field(default="vector_round", kw_only=True)
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+        return [StagedWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk")]
+
+    def exchange(
+        self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
+    ) -> list[ProcessingStage[Any, Any]]:
+        folder = Directory(url, options)
+        return self.go_on(folder, Staged.written(folder, splits))
+
+    @abstractmethod
+    def go_on(self, folder: Directory, written: Staged) -> list[ProcessingStage[Any, Any]]:
+        """What follows the batches that were written."""
+
+
+@dataclass
+class FitRound(VectorRound):
+    """Takes the centroids that were found in one task."""
+
+    def go_on(self, folder: Directory, written: Staged) -> list[ProcessingStage[Any, Any]]:
+        return assign(self.search, Centroids.saved(folder, _only_matrix(written)))
+
+
+@dataclass
+class SeedRound(VectorRound):
+    """Takes the seeds; the sample is then written in blocks."""
+
+    def go_on(self, folder: Directory, written: Staged) -> list[ProcessingStage[Any, Any]]:
+        centroids = Centroids.saved(folder, _only_matrix(written))
+        kmeans, name = self.search.kmeans, f"{self.search.name}_sample"
+        sample = SampleReader(self.search.vectors, kmeans.sample, kmeans.seed, kmeans.block, name=f"{name}_reader")
+        return [sample, SampleRound(self.search, centroids, name=name)]
+
+
+@dataclass
+class SampleRound(VectorRound):
+    """Takes the sample."""
+
+    centroids: Centroids
+
+    def go_on(self, folder: Directory, written: Staged) -> list[ProcessingStage[Any, Any]]:
+        return _step(self.search, written, self.centroids, 1)
+
+
+@dataclass
+class StepRound(VectorRound):
+    """Moves the centroids to the middle of their rows, and again until they stand still."""
+
+    sample: Staged
+    centroids: Centroids
+    number: int
+
+    def go_on(self, folder: Directory, written: Staged) -> list[ProcessingStage[Any, Any]]:
+        kmeans = self.search.kmeans
+        middles, still = moved(self.centroids.read(), _total(written), kmeans.tolerance)
+        centroids = Centroids.saved(folder, middles)
+        if still or self.number == kmeans.rounds:
+            return assign(self.search, centroids)
+        return _step(self.search, self.sample, centroids, self.number + 1)
+
+
+def _step(search: Search, sample: Staged, centroids: Centroids, number: int) -> list[ProcessingStage[Any, Any]]:
+    name = f"{search.name}_fit_{number:03}"
+    add = AddUp(centroids, name=f"{name}_add").with_(resources=search.resources)
+    reader = sample.reader(f"{name}_sample", numbered=False)
+    return [reader, add, StepRound(search, sample, centroids, number, name=name)]
+
+
+def _tables(written: Staged) -> Iterator[Any]:
+    reader = written.reader("written", numbered=False)
+    for group in reader.splits():
+        yield reader.process(group).to_arrow()
+
+
+def _only_matrix(written: Staged) -> Matrix:
+    (table,) = _tables(written)
+    return vectors_in(table, VECTOR)
+
+
+def _total(written: Staged) -> Sums:
+    """The sums of all blocks, added up in their order."""
+    whole: Sums | None = None
+    for table in _tables(written):
+        block = Sums(vectors_in(table, _TOTALS), numbers(table, _COUNTS), numbers(table, _SQUARES))
+        whole = block if whole is None else whole.with_block(block)
+    assert whole is not None, "a sample has rows"
+    return whole

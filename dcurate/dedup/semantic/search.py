@@ -1,0 +1,106 @@
+"""What all rounds of a search for semantic duplicates know."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dcurate.core.resources import Resources
+from dcurate.core.spec import StageSpec
+from dcurate.dedup.marks import Action
+from dcurate.dedup.semantic.ranking import Ranking
+from dcurate.dedup.semantic.staging import Vectors
+from dcurate.dedup.staging import Staged
+from dcurate.errors import DataError
+from dcurate.frames.vectors import Matrix
+from dcurate.io.stores import OWN, Directory
+
+#: For stages between rounds: none of the rows that they are given may be left out.
+ALL_ROWS = StageSpec(ignore_failures=False)
+
+
+@dataclass(frozen=True)
+class KMeans:
+    """How clusters are found; see `SemanticDuplicates`."""
+
+    clusters: int
+    rounds: int
+    tolerance: float
+    seed: int
+    spread_out: bool
+    sample: int
+    block: int
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search for semantic duplicates, after the rows of the dataset were written.
+
+    Args:
+        name: of the stage that a person wrote.
+        staged: the rows.
+        vectors: their embeddings.
+        kmeans: how clusters are found.
+        ranking: in which order the rows of a cluster come.
+        eps: rows are duplicates whose cosine distance to an earlier one is at most this; None if none are.
+        block: so many rows are compared with as many at a time.
+        blocksize: about so many bytes of embeddings are held at a time.
+        action: what to do with duplicates.
+        report_path: a folder for what was found of each row.
+        resources: for what multiplies matrices.
+    """
+
+    name: str
+    staged: Staged
+    vectors: Vectors
+    kmeans: KMeans
+    ranking: Ranking
+    eps: float | None
+    block: int
+    blocksize: int
+    action: Action
+    report_path: str | None
+    resources: Resources
+
+    @property
+    def rows(self) -> int:
+        """So many vectors are held at a time."""
+        return max(1, self.blocksize // self.vectors.width)
+
+
+@dataclass(frozen=True)
+class Centroids:
+    """Centroids in a file, for workers to read.
+
+    Args:
+        url: the folder of the round that found them.
+    """
+
+    url: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def saved(cls, folder: Directory, centroids: Matrix) -> Centroids:
+        """Write them down."""
+        buffer = io.BytesIO()
+        np.save(buffer, centroids)
+        folder.write(_NAME, buffer.getvalue())
+        return cls(folder.url, dict(folder.options))
+
+    def read(self) -> Matrix:
+        """The centroids, of shape (clusters, dimensions).
+
+        Raises:
+            DataError: they are lost.
+        """
+        data = Directory(self.url, self.options).read(_NAME)
+        if data is None:
+            raise DataError(f"{self.url!r} has lost its centroids; run again without resume")
+        return np.asarray(np.load(io.BytesIO(data)), np.float32)
+
+
+_NAME = f"{OWN}/centroids.npy"

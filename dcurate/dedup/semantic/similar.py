@@ -1,0 +1,223 @@
+"""Compares the rows of clusters, and says what becomes of those that mean the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.batch import BatchKey, FilePart
+from dcurate.core.stage import ExchangeStage, ProcessingStage
+from dcurate.dedup.marks import MarkWriter, members_of
+from dcurate.dedup.semantic.clusters import CENTROID, COSINE, STRAIGHT, RowsOnDisk, Task
+from dcurate.dedup.semantic.compare import most_similar
+from dcurate.dedup.semantic.search import ALL_ROWS, Search
+from dcurate.dedup.staging import ID, NUMBER, document_keys
+from dcurate.frames.columns import numbers, only, rows_at, with_column, with_taken
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.vectors import Matrix, array_library, one_blas_thread
+from dcurate.io.ranges import RangeFiles, RangeTables, RangeWriter, part_of
+from dcurate.io.stores import Directory
+
+Ints = npt.NDArray[np.int64]
+
+REASON = "semantic_duplicate"
+
+#: Columns of what was found, under the names that NeMo Curator gives them.
+SCORE, MAX_ID, DUPLICATE = "cosine_sim_score", "max_id", "is_duplicate"
+#: Columns of rows that ``action="identify"`` gives, of reports, and those that ``action="flag"`` adds.
+IDENTIFIED = [ID, MAX_ID, SCORE, CENTROID]
+REPORTED = [ID, CENTROID, STRAIGHT, COSINE, SCORE, MAX_ID, DUPLICATE]
+FLAGS = [DUPLICATE, SCORE, CENTROID]
+_KEY = "_dcurate_key"
+_BLOCK = 2**26
+
+
+@dataclass
+class CompareClusters(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Adds the highest similarity of each row with any that comes before it in its cluster.
+
+    Args:
+        search: of which it is a part.
+        folder: of the files of vectors.
+        names: of the files.
+        tasks: which rows each batch is about.
+    """
+
+    search: Search
+    folder: Directory
+    names: tuple[str, ...] = field(repr=False)
+    tasks: tuple[Task, ...] = field(repr=False)
+    name: str = "compare_clusters"
+    spec = ALL_ROWS
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        search, table, asked = self.search, task.to_arrow(), self.tasks[part_of(task)]
+        rows = RowsOnDisk.of(self.folder, self.names, table, search.vectors.dimensions)
+        with one_blas_thread():
+            scores, places = self._compared(rows, numbers(table, CENTROID), asked)
+        if ID in table.column_names:
+            everything = np.arange(table.num_rows)
+            everything[asked.start : asked.stop] = places
+            table = with_taken(table, MAX_ID, ID, everything)
+        table = rows_at(table, np.arange(asked.start, asked.stop))
+        again = np.zeros(len(scores), np.bool_)
+        if search.eps is not None:
+            again = (scores.astype(np.float64) >= 1 - search.eps) & (places != np.arange(asked.start, asked.stop))
+        table = with_column(with_column(table, SCORE, scores), DUPLICATE, again)
+        keys = document_keys(numbers(table, NUMBER), search.staged.documents)
+        return task.with_data(with_column(table, _KEY, keys))
+
+    def _compared(self, rows: RowsOnDisk, clusters: npt.NDArray[np.int32], asked: Task) -> tuple[Matrix, Ints]:
+        search, library = self.search, array_library(self.resources.requires_gpu)
+        held = rows.read(asked.start, asked.stop)
+        portion = max(search.block, search.rows // search.block * search.block)
+        scores, places = np.empty(len(held), np.float32), np.empty(len(held), np.int64)
+        edges = [*np.flatnonzero(np.diff(clusters, prepend=-1)).tolist(), len(clusters)]
+        for first, last in pairwise(edges):
+            start, stop = max(first, asked.start), min(last, asked.stop)
+
+            def read(begin: int, end: int, first: int = first) -> Matrix:
+                if first + begin >= asked.start:
+                    return held[first + begin - asked.start : first + end - asked.start]
+                return rows.read(first + begin, first + end)
+
+            if start < stop:
+                own = slice(start - asked.start, stop - asked.start)
+                found = most_similar(read, (start - first, stop - first), search.block, portion, library)
+                scores[own], places[own] = found[0], found[1] + first
+        return scores, places
+
+
+@dataclass
+class SimilarRound(ExchangeStage[DocumentBatch]):
+    """Takes what was found to the splits of the documents that it is about."""
+
+    search: Search
+    name: str
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+        return [
+            SimilarWriter(
+                url,
+                mode="overwrite",
+                storage_options=dict(options),
+                by=_KEY,
+                report_path=self.search.report_path,
+                every_row=self.search.action == "flag",
+                name=f"{self.name}_to_disk",
+            )
+        ]
+
+    def exchange(
+        self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
+    ) -> list[ProcessingStage[Any, Any]]:
+        search, files = self.search, RangeFiles.written(Directory(url, options), splits)
+        if search.action == "identify":
+            return [files.reader(files.parts_for(_BLOCK), _KEY, f"{search.name}_rows"), Identify(name=search.name)]
+        return mark(search, files.tables(search.staged.edges(), _KEY, f"{self.name}_marks"))
+
+
+def mark(search: Search, marks: RangeTables | None) -> list[ProcessingStage[Any, Any]]:
+    """The stages that read rows back, and mark them; without marks none is a duplicate."""
+    reader, documents = search.staged.reader(f"{search.name}_from_disk"), search.staged.documents
+    if search.action == "identify":
+        return [reader, Identify(name=search.name)]
+    kind = DropSimilar if search.action == "drop" else FlagSimilar
+    return [reader, kind(marks, documents, name=search.name)]
+
+
+@dataclass
+class SimilarWriter(MarkWriter):
+    """Writes what was found for the exchange, and as a report where one is wanted.
+
+    Args:
+        every_row: write also what was found of rows that are no duplicates.
+    """
+
+    every_row: bool = False
+    name: str = "similar_writer"
+
+    def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        columns = (_KEY, NUMBER, ID, MAX_ID, SCORE, CENTROID, DUPLICATE)
+        wanted = only(table, [name for name in columns if name in table.column_names])
+        if not self.every_row:
+            wanted = rows_at(wanted, np.flatnonzero(numbers(wanted, DUPLICATE)))
+        if wanted.num_rows:
+            yield from RangeWriter._write(self, wanted, key, folder)
+        if self.report_path is not None:
+            self._report(self.report_path).process(DocumentBatch(data=only(table, REPORTED), key=key))
+
+
+@dataclass
+class Identify(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Makes rows for a person of the duplicates."""
+
+    name: str = "identify"
+
+    def process(self, task: DocumentBatch) -> DocumentBatch | None:
+        table = task.to_arrow()
+        return task.with_data(only(table, IDENTIFIED)) if DUPLICATE in table.column_names else None
+
+
+@dataclass
+class MarkSimilar(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Takes what was found to the rows of a split; see the stages made of it."""
+
+    marks: RangeTables | None
+    documents: int
+    name: str = "mark_similar"
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def found(self, table: Any) -> tuple[Ints, Any]:
+        """Places of rows, and a table of what was found of them."""
+        if self.marks is None:
+            return np.zeros(0, np.int64), table
+        return members_of(table, self.marks, self.documents)
+
+
+@dataclass
+class DropSimilar(MarkSimilar):
+    """Drops the duplicates."""
+
+    name: str = "drop_similar"
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        table = task.to_arrow()
+        kept = np.ones(table.num_rows, np.bool_)
+        kept[self.found(table)[0]] = False
+        return task.with_data(table.drop_columns([NUMBER])).keep(kept, self.name, REASON)
+
+
+@dataclass
+class FlagSimilar(MarkSimilar):
+    """Says of each row whether it is a duplicate, how similar it is to one before it, and in which cluster."""
+
+    name: str = "flag_similar"
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        table = task.to_arrow()
+        places, found = self.found(table)
+        unknown = np.ones(table.num_rows, np.bool_)
+        unknown[places] = False
+        table = table.drop_columns([NUMBER])
+        again, scores, clusters = (np.zeros(len(unknown), kind) for kind in (np.bool_, np.float32, np.int32))
+        if len(places):
+            again[places], scores[places] = numbers(found, DUPLICATE), numbers(found, SCORE)
+            clusters[places] = numbers(found, CENTROID)
+        table = with_column(table, DUPLICATE, again)
+        for name, column in ((SCORE, scores), (CENTROID, clusters)):
+            table = with_column(table, name, np.ma.array(column, mask=unknown))
+        return task.with_data(table)

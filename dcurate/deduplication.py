@@ -1,0 +1,222 @@
+"""Duplicates in a Dask DataFrame, lazily."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import dask
+import numpy as np
+from dask.base import tokenize
+from dask.core import get_dependencies, istask
+
+from dcurate.core.pipeline import check_columns
+from dcurate.dedup.exact import ExactDuplicates
+from dcurate.dedup.fuzzy import FuzzyDuplicates
+from dcurate.dedup.keep import Keep
+from dcurate.dedup.partitions import (
+    HIGH,
+    KEY,
+    LABEL,
+    LEFT,
+    PARTITION,
+    RIGHT,
+    ROW,
+    banded,
+    connected,
+    equal_ones,
+    gathered,
+    hashed,
+    labelled,
+    named,
+    paired,
+    similar_ones,
+    still_there,
+)
+from dcurate.errors import DataError, PipelineError, listed, nearest
+from dcurate.frames.columns import numbers
+from dcurate.frames.convert import to_arrow
+from dcurate.frames.exchanged import from_exchange, to_exchange
+
+#: What is looked for: by name, or as a stage with its settings.
+Method = str | ExactDuplicates | FuzzyDuplicates
+
+_METHODS = ("exact", "fuzzy")
+#: How many partitions of the forest of candidates one task merges.
+_FAN_IN = 8
+
+
+def deduplicate(
+    ddf: Any, on: str | Sequence[str] = "text", method: Method = "exact", *, keep: str | Keep = "first"
+) -> Any:
+    """The Dask DataFrame without its duplicates; nothing runs yet.
+
+    Rows that stay keep their order, partitions, index and types, and are the same ones for any number of workers.
+    Partitions are made twice, three times for ``"fuzzy"``: first to find out about their rows, and at last to let rows
+    go, so that none waits in memory meanwhile, as far as each is made by itself (out of a file, say). Persist a frame
+    that is dear to make, or whose rows come out otherwise each time. Between, Dask exchanges what was found out: 32
+    bytes a row, or for ``"fuzzy"`` about 20 bytes for each band of each; and one task connects the candidates, with
+    some 50 bytes for each of them. Where that is too much, a `Pipeline` with `FuzzyDuplicates` takes any number.
+
+    Args:
+        ddf: a Dask DataFrame.
+        on: the column of texts, or for ``"exact"`` the columns that make rows equal; rows that are null in all of
+            these are no duplicates.
+        method: ``"exact"`` or ``"fuzzy"``; or an `ExactDuplicates` or `FuzzyDuplicates` with all of its settings but
+            for what only a pipeline has.
+        keep: which of several stays; see `ExactDuplicates`. First means first in the order of the frame.
+
+    Raises:
+        PipelineError: no such method, a column that is not there, or settings that have no meaning here.
+        DataError: when it runs: a partition came out otherwise the second time.
+
+    Examples:
+        >>> import dask.dataframe as dd
+        >>> import pandas as pd
+        >>> ddf = dd.from_pandas(pd.DataFrame({"text": ["a", "b", "a"], "n": [1, 2, 3]}), npartitions=2)
+        >>> deduplicate(ddf).compute().n.tolist()
+        [1, 2]
+        >>> from dcurate.dedup.keep import Highest
+        >>> deduplicate(ddf, keep=Highest("n")).compute().n.tolist()
+        [2, 3]
+    """
+    stage = _stage(on, method, keep)
+    check_columns([stage], [str(column) for column in ddf.columns])
+    source = _made_anew(ddf)
+    gone = _equal_rows(source, stage) if isinstance(stage, ExactDuplicates) else _similar_rows(source, stage)
+    gone = _at_home(gone, source.npartitions)
+    return source.map_partitions(_without, gone, stage, meta=ddf._meta, align_dataframes=False)
+
+
+def _stage(on: str | Sequence[str], method: Method, keep: str | Keep) -> ExactDuplicates | FuzzyDuplicates:
+    """What is looked for, with all of its settings.
+
+    Raises:
+        PipelineError: they do not go together.
+    """
+    if isinstance(method, ExactDuplicates | FuzzyDuplicates):
+        if (on, keep) != ("text", "first"):
+            raise PipelineError(
+                f"deduplicate: {type(method).__name__}(...) says what is compared and kept, not on= or keep="
+            )
+        plain = replace(method, action="drop", id_field=None, report_path=None)
+        if isinstance(plain, FuzzyDuplicates):
+            plain = replace(plain, index_path=None)
+        if plain != method:
+            raise PipelineError(
+                "deduplicate gives rows: action, id_field, report_path and index_path have a meaning in a Pipeline only"
+            )
+        return method
+    if method not in _METHODS:
+        raise PipelineError(f"deduplicate: no method {method!r}{nearest(str(method), _METHODS)}")
+    if isinstance(on, str):
+        return (ExactDuplicates if method == "exact" else FuzzyDuplicates)(text_field=on, keep=keep)
+    if method == "exact":
+        return ExactDuplicates(fields=list(on), keep=keep)
+    raise PipelineError(f"deduplicate: near-duplicates are looked for in one column of texts, not in {listed(on)}")
+
+
+def _equal_rows(source: Any, stage: ExactDuplicates) -> Any:
+    hashes = _each(source, partial(hashed, stage))
+    return _exchanged(equal_ones, hashes.shuffle(HIGH, ignore_index=True))
+
+
+def _similar_rows(source: Any, stage: FuzzyDuplicates) -> Any:
+    parts = source.npartitions
+    bands = _each(source, partial(banded, stage))
+    pairs = _exchanged(paired, bands.shuffle(KEY, ignore_index=True))
+    merge = partial(_with_tables, connected)
+    labels = pairs[[LEFT, RIGHT]].reduction(
+        merge,
+        combine=merge,
+        aggregate=partial(_with_tables, labelled),
+        split_every=_FAN_IN,
+        meta=_with_tables(labelled, pairs._meta),
+    )
+    labels = _at_home(labels, parts)
+    named_pairs = _exchanged(named, _at_home(pairs, parts), labels)
+    candidates = source.map_partitions(
+        _gathered, labels, stage, meta=_gathered(source._meta, labels._meta, stage), align_dataframes=False
+    )
+    both = (each.shuffle(LABEL, npartitions=parts, ignore_index=True) for each in (candidates, named_pairs))
+    return _exchanged(partial(similar_ones, stage), *both)
+
+
+def _each(ddf: Any, step: Callable[[Any, int], Any]) -> Any:
+    """What a step makes of each partition and its number."""
+    return ddf.map_partitions(_numbered, step, meta=_numbered(ddf._meta, step))
+
+
+def _numbered(frame: Any, step: Callable[[Any, int], Any], partition_info: dict[str, Any] | None = None) -> Any:
+    return to_exchange(step(to_arrow(_frame(frame)), partition_info["number"] if partition_info else 0))
+
+
+def _exchanged(step: Callable[..., Any], *ddfs: Any) -> Any:
+    """What a step makes of partitions that were exchanged, each with those of the same number."""
+    first, *others = ddfs
+    meta = _with_tables(step, *(ddf._meta for ddf in ddfs))
+    return first.map_partitions(partial(_with_tables, step), *others, meta=meta, align_dataframes=False)
+
+
+def _with_tables(step: Callable[..., Any], *frames: Any) -> Any:
+    return to_exchange(step(*map(from_exchange, frames)))
+
+
+def _at_home(ddf: Any, parts: int) -> Any:
+    """Rows in the partitions that their column of that name says."""
+    return ddf.set_index(PARTITION, divisions=[*range(parts), parts - 1])
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """How a partition is made: in the task that needs it, and no sooner."""
+
+    graph: dict[Any, Any]
+
+    def __call__(self) -> Any:
+        (key,) = self.graph
+        return dask.get(self.graph, key)
+
+
+def _made_anew(ddf: Any) -> Any:
+    """The frame, with the partitions that it has when it runs; of recipes, if each of them is made by one task.
+
+    A partition that is needed early and late would wait in memory between, as all others would.
+    """
+    optimized = ddf.optimize()
+    graph, keys = dict(optimized.__dask_graph__()), optimized.__dask_keys__()
+    if set(graph) != set(keys) or not all(istask(graph[key]) and not get_dependencies(graph, key) for key in keys):
+        return optimized
+    name = f"recipe-{tokenize(optimized)}"
+    recipes = {(name, place): _Recipe({key: graph[key]}) for place, key in enumerate(keys)}
+    from_graph = importlib.import_module("dask.dataframe").from_graph
+    return from_graph(recipes, ddf._meta, optimized.divisions, list(recipes), "recipe")
+
+
+def _frame(made: Any) -> Any:
+    return made() if isinstance(made, _Recipe) else made
+
+
+def _gathered(rows: Any, labels: Any, stage: FuzzyDuplicates) -> Any:
+    return to_exchange(gathered(stage, to_arrow(_frame(rows)), from_exchange(labels)))
+
+
+def _without(rows: Any, gone: Any, stage: ExactDuplicates | FuzzyDuplicates) -> Any:
+    """A partition without the rows that go.
+
+    Raises:
+        DataError: it is not the one that was looked at.
+    """
+    frame, marks = _frame(rows), from_exchange(gone)
+    places = numbers(marks, ROW)
+    if len(places) and (places.max() >= len(frame) or not still_there(stage, to_arrow(frame.iloc[places]), marks)):
+        raise DataError(
+            "a partition has other rows now than when its duplicates were looked for, so none was dropped; "
+            "persist() the frame before, so that its rows are made once"
+        )
+    stays = np.ones(len(frame), np.bool_)
+    stays[places] = False
+    return frame[stays]

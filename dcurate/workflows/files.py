@@ -1,0 +1,136 @@
+"""What workflows read and write."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from dcurate.errors import PipelineError, listed, nearest
+from dcurate.io.files import JSONL, PARQUET, Format, list_files
+from dcurate.io.jsonl import JsonlReader, JsonlWriter
+from dcurate.io.output import Mode
+from dcurate.io.parquet import ParquetReader, ParquetWriter
+from dcurate.io.partition import parse_bytes
+
+FileType: TypeAlias = Literal["parquet", "jsonl"]
+
+_FORMATS = {"parquet": PARQUET, "jsonl": JSONL}
+_log = logging.getLogger("dcurate.workflows")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Documents in files.
+
+    Args:
+        path: files, directories or globs.
+        filetype: ``"parquet"`` or ``"jsonl"``.
+        blocksize, files_per_partition, limit: as `ParquetReader` takes them.
+        extensions: of the files, where they are others than those of the format.
+        read_kwargs: for the reader, with ``storage_options``.
+
+    Raises:
+        PipelineError: no path, or no such format.
+    """
+
+    path: str | list[str] | None
+    filetype: str = "parquet"
+    blocksize: int | str | None = None
+    files_per_partition: int | None = None
+    extensions: list[str] | None = None
+    read_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        check_filetype(self.filetype, "input_filetype")
+        if self.path is None:
+            raise PipelineError("input_path is missing; name the files, directories or globs to read")
+
+    def reader(self, fields: list[str] | None = None) -> ParquetReader | JsonlReader:
+        """The stage that reads them, or some of their columns."""
+        make = ParquetReader if self.filetype == "parquet" else JsonlReader
+        return make(
+            self._paths(),
+            files_per_partition=self.files_per_partition,
+            blocksize=self.blocksize,
+            fields=fields,
+            read_kwargs=dict(self.read_kwargs),
+            limit=self.limit,
+        )
+
+    def sizes(self) -> dict[str, int]:
+        """The files by name, and their bytes."""
+        files = list_files(self._paths(), _FORMATS[self.filetype], self.read_kwargs.get("storage_options"))
+        return {file.name: file.size for file in files}
+
+    @property
+    def block_bytes(self) -> int | None:
+        """Bytes of a split; None where it is left to the reader."""
+        return None if self.blocksize is None else parse_bytes(self.blocksize)
+
+    def _paths(self) -> str | list[str]:
+        assert self.path is not None
+        if not self.extensions:
+            return self.path
+        kind = Format(_FORMATS[self.filetype].name, tuple(self.extensions), compressed=False)
+        return [file.path for file in list_files(self.path, kind, self.read_kwargs.get("storage_options"))]
+
+
+def writer(
+    path: str,
+    filetype: str,
+    write_kwargs: Mapping[str, Any] | None,
+    mode: Mode = "error",
+    fields: list[str] | None = None,
+) -> ParquetWriter | JsonlWriter:
+    """The stage that writes files of a format.
+
+    Raises:
+        PipelineError: no such format.
+    """
+    check_filetype(filetype, "output_filetype")
+    make = ParquetWriter if filetype == "parquet" else JsonlWriter
+    kwargs = dict(write_kwargs or {})
+    return make(
+        path, storage_options=kwargs.pop("storage_options", None), write_kwargs=kwargs, mode=mode, fields=fields
+    )
+
+
+def check_filetype(filetype: str, argument: str) -> None:
+    """Refuse a format that is none.
+
+    Raises:
+        PipelineError: it is none.
+    """
+    if filetype not in _FORMATS:
+        raise PipelineError(f"{argument}={filetype!r} is no format{nearest(str(filetype), list(_FORMATS))}")
+
+
+def check_extension(extension: str | None, filetype: str) -> None:
+    """Refuse an ending of file names that is not that of the format.
+
+    Raises:
+        PipelineError: it is another one.
+    """
+    if extension is not None and extension.lstrip(".") != filetype:
+        raise PipelineError(
+            f"output_file_extension={extension!r}: files of {filetype} end in .{filetype}; leave it out"
+        )
+
+
+def say_unused(workflow: str, arguments: Mapping[str, tuple[Any, Any]]) -> None:
+    """Log which arguments were given that steer the original's memory and processes, and nothing here.
+
+    Args:
+        arguments: value and default by name.
+    """
+    given = [name for name, (value, default) in arguments.items() if value != default]
+    if given:
+        _log.warning("%s: %s of NeMo Curator mean nothing here, and are left aside", workflow, listed(given))
+
+
+def joined(folder: str, name: str) -> str:
+    """The address of something in a folder."""
+    return f"{folder.rstrip('/')}/{name}"

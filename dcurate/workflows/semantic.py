@@ -1,0 +1,285 @@
+"""The workflows that find documents that mean nearly the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Literal
+
+from dcurate.core.events import Observer
+from dcurate.dedup.keep import Keep
+from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
+from dcurate.dedup.semantic.stage import SemanticDuplicates
+from dcurate.errors import PipelineError
+from dcurate.run import AnyStage, Executor
+from dcurate.workflows.deduplication import Deduplication, WithoutColumn
+from dcurate.workflows.files import FileType, Source, check_extension, joined, say_unused
+from dcurate.workflows.result import WorkflowRunResult
+
+
+@dataclass
+class SemanticDeduplicationWorkflow:
+    """Finds documents that mean nearly the same, by embeddings that files have, and writes the ids of those to remove.
+
+    Args:
+        input_path: files, directories or globs with ids and embeddings.
+        output_path: a folder, local or a URL, for ids of documents to remove in ``duplicates/``, with the id of the
+            most similar one before (``max_id``), how similar the two are (``cosine_sim_score``), and ``centroid``.
+        n_clusters: of k-means; documents of different clusters are not compared.
+        cache_path: the folder for ``pairwise_results/``: of each document its cluster, its distance to the centroid,
+            and how similar it is to the most similar one before; ``output_path`` by default.
+        id_field: the column of ids.
+        embedding_field: the column of embeddings, lists of numbers.
+        input_filetype, input_file_extensions, read_kwargs, write_kwargs: as in `ExactDeduplicationWorkflow`.
+        max_iter, tol, random_state, init, max_samples_per_batch, fit_data_fraction, distance_metric, which_to_keep,
+            pairwise_batch_size, eps: as in `SemanticDuplicates`; without ``eps`` nothing is a duplicate, and there are
+            only the scores.
+        ranking_strategy: instead of ``which_to_keep``, rules such as ``Highest("score")``, or a list of them.
+        clear_output: whether what an earlier run wrote is deleted, unless this one resumes it; other files are refused.
+        embedding_dim, metadata_fields, n_init, oversampling_factor, cache_kwargs, verbose: of the original; nothing
+            here.
+
+    Raises:
+        PipelineError: arguments that do not go together.
+
+    Examples:
+        >>> SemanticDeduplicationWorkflow("embeddings", "out", n_clusters=100, eps=0.05).which_to_keep
+        'hard'
+    """
+
+    input_path: str | list[str]
+    output_path: str
+    n_clusters: int
+    cache_path: str | None = None
+    id_field: str = "id"
+    embedding_field: str = "embeddings"
+    embedding_dim: int | None = None
+    metadata_fields: list[str] | None = None
+    input_filetype: FileType = "parquet"
+    input_file_extensions: list[str] | None = None
+    max_iter: int = 300
+    tol: float = 1e-4
+    random_state: int = 42
+    init: Literal["k-means||", "random"] = "k-means||"
+    n_init: int | Literal["auto"] = 1
+    oversampling_factor: float = 2.0
+    max_samples_per_batch: int = 2**15
+    fit_data_fraction: float | None = None
+    distance_metric: Literal["cosine", "l2"] = "cosine"
+    which_to_keep: Literal["hard", "easy", "random"] = "hard"
+    ranking_strategy: Keep | Sequence[Keep] | None = None
+    pairwise_batch_size: int = 1024
+    eps: float | None = None
+    _duplicates_num_row_groups_hint: int | None = None
+    read_kwargs: dict[str, Any] | None = None
+    cache_kwargs: dict[str, Any] | None = None
+    write_kwargs: dict[str, Any] | None = None
+    clear_output: bool = True
+    verbose: bool = True
+
+    def __post_init__(self) -> None:
+        self._deduplication()
+        say_unused(
+            type(self).__name__,
+            {"n_init": (self.n_init, 1), "oversampling_factor": (self.oversampling_factor, 2.0)},
+        )
+
+    def run(
+        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] = ()
+    ) -> WorkflowRunResult:
+        """Find the duplicates, and write their ids; as `ExactDeduplicationWorkflow.run`."""
+        return self._deduplication().run(executor, resume, observers)
+
+    def _deduplication(self) -> Deduplication:
+        return Deduplication(
+            name="semantic_deduplication",
+            source=Source(
+                self.input_path,
+                self.input_filetype,
+                extensions=self.input_file_extensions,
+                read_kwargs=self.read_kwargs or {},
+            ),
+            stage=SemanticDuplicates(
+                embedding_field=self.embedding_field,
+                n_clusters=self.n_clusters,
+                eps=self.eps,
+                which_to_keep=self.which_to_keep if self.ranking_strategy is None else self.ranking_strategy,
+                distance_metric=self.distance_metric,
+                random_state=self.random_state,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                init=self.init,
+                max_samples_per_batch=self.max_samples_per_batch,
+                fit_data_fraction=self.fit_data_fraction,
+                pairwise_batch_size=self.pairwise_batch_size,
+                id_field=self.id_field,
+                report_path=joined(self.cache_path or self.output_path, "pairwise_results"),
+            ),
+            output_path=self.output_path,
+            groups="pairwise_results",
+            ids="duplicates",
+            settings="semantic_id_generator.json",
+            removes=False,
+            write_kwargs=self.write_kwargs,
+            mode="overwrite" if self.clear_output else "error",
+            id_column="id",
+        )
+
+
+@dataclass
+class TextSemanticDeduplicationWorkflow:
+    """Embeds documents, finds those that mean nearly the same, and removes all but one of each, or writes their ids.
+
+    Args:
+        input_path: files, directories or globs of documents.
+        output_path: a folder, local or a URL. With ``perform_removal`` it has the documents that stay in
+            ``deduplicated/``; else the ids of documents to remove in ``duplicates/``.
+        cache_path: the folder for ``semantic_dedup/``, as that of `SemanticDeduplicationWorkflow` for
+            ``pairwise_results/``; ``output_path`` by default.
+        perform_removal: see above.
+        text_field: the column of texts.
+        embedding_field: the column of embeddings. Documents that have it already need no ``embedder``; otherwise it is
+            not written.
+        embedder: the stage that makes the column ``embedding_field``, such as one of your own around a model.
+        model_identifier: of the original: dcurate does not come with a stage that embeds texts yet, so give
+            ``embedder``.
+        id_field: the column of ids; by default they are made, and ``semantic_id_generator.json`` says for which files
+            they hold.
+        n_clusters, distance_metric, which_to_keep, eps, ranking_strategy, pairwise_batch_size, metadata_fields: as in
+            `SemanticDeduplicationWorkflow`; so are the arguments that begin with ``kmeans_``, without that.
+        input_filetype, input_file_extensions, input_files_per_partition, input_blocksize, output_filetype,
+            output_file_extension, output_fields, read_kwargs, write_kwargs: as in `TextDuplicatesRemovalWorkflow`.
+        clear_output: as in `SemanticDeduplicationWorkflow`.
+        use_id_generator: of the original: ids are made where ``id_field`` is not given.
+        embedding_max_chars, embedding_pretokenize, embedding_vllm_init_kwargs, hf_token, model_cache_dir,
+            embedding_dim, kmeans_n_init, kmeans_oversampling_factor, id_generator_state_file, cache_kwargs, verbose: of
+            the original; nothing here.
+
+    Raises:
+        PipelineError: arguments that do not go together, or no embeddings and nothing that makes them.
+    """
+
+    input_path: str | list[str]
+    output_path: str
+    cache_path: str | None = None
+    perform_removal: bool = True
+    text_field: str = "text"
+    embedding_field: str = "embeddings"
+    model_identifier: str | None = None
+    embedding_max_chars: int | None = None
+    embedding_pretokenize: bool = False
+    embedding_vllm_init_kwargs: dict[str, Any] | None = None
+    hf_token: str | None = field(default=None, repr=False)
+    model_cache_dir: str | None = None
+    n_clusters: int = 100
+    id_field: str = CURATOR_DEDUP_ID_STR
+    embedding_dim: int | None = None
+    metadata_fields: list[str] | None = None
+    distance_metric: Literal["cosine", "l2"] = "cosine"
+    which_to_keep: Literal["hard", "easy", "random"] = "hard"
+    eps: float | None = 0.01
+    kmeans_max_iter: int = 300
+    kmeans_tol: float = 1e-4
+    kmeans_random_state: int = 42
+    kmeans_init: Literal["k-means||", "random"] = "k-means||"
+    kmeans_n_init: int | Literal["auto"] = 1
+    kmeans_oversampling_factor: float = 2.0
+    kmeans_max_samples_per_batch: int = 2**15
+    kmeans_fit_data_fraction: float | None = None
+    ranking_strategy: Keep | Sequence[Keep] | None = None
+    pairwise_batch_size: int = 1024
+    _duplicates_num_row_groups_hint: int | None = None
+    use_id_generator: bool = False
+    id_generator_state_file: str | None = None
+    input_filetype: FileType = "parquet"
+    input_file_extensions: list[str] | None = None
+    input_files_per_partition: int | None = None
+    input_blocksize: int | str | None = None
+    output_filetype: FileType = "parquet"
+    output_file_extension: str | None = None
+    output_fields: list[str] | None = None
+    read_kwargs: dict[str, Any] = field(default_factory=dict)
+    cache_kwargs: dict[str, Any] = field(default_factory=dict)
+    write_kwargs: dict[str, Any] = field(default_factory=dict)
+    verbose: bool = True
+    clear_output: bool = True
+    _: KW_ONLY
+    embedder: AnyStage | None = None
+
+    def __post_init__(self) -> None:
+        if self.perform_removal and self.eps is None:
+            raise PipelineError("perform_removal=True needs eps, which says what is a duplicate; give both or neither")
+        if self.use_id_generator and self.id_field != CURATOR_DEDUP_ID_STR:
+            raise PipelineError(f"ids are either made or in column {self.id_field!r}; leave out one of the two")
+        check_extension(self.output_file_extension, self.output_filetype)
+        say_unused(
+            type(self).__name__,
+            {
+                "embedding_max_chars": (self.embedding_max_chars, None),
+                "embedding_vllm_init_kwargs": (self.embedding_vllm_init_kwargs, None),
+                "kmeans_n_init": (self.kmeans_n_init, 1),
+                "kmeans_oversampling_factor": (self.kmeans_oversampling_factor, 2.0),
+                "id_generator_state_file": (self.id_generator_state_file, None),
+            },
+        )
+
+    def run(
+        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] = ()
+    ) -> WorkflowRunResult:
+        """Find the duplicates, and write what was asked for; as `ExactDeduplicationWorkflow.run`.
+
+        Raises:
+            PipelineError: documents have no embeddings, and there is nothing that makes them.
+        """
+        source = self._source()
+        if self.embedder is None and self.embedding_field not in (source.reader().columns() or ()):
+            raise PipelineError(
+                f"documents have no column {self.embedding_field!r}, and dcurate has no model that embeds texts yet; "
+                "give embedder=, a stage that adds the column"
+            )
+        return self._deduplication(source).run(executor, resume, observers)
+
+    def _source(self) -> Source:
+        return Source(
+            self.input_path,
+            self.input_filetype,
+            self.input_blocksize,
+            self.input_files_per_partition,
+            self.input_file_extensions,
+            self.read_kwargs,
+        )
+
+    def _deduplication(self, source: Source) -> Deduplication:
+        return Deduplication(
+            name="text_semantic_deduplication",
+            source=source,
+            stage=SemanticDuplicates(
+                embedding_field=self.embedding_field,
+                n_clusters=self.n_clusters,
+                eps=self.eps,
+                which_to_keep=self.which_to_keep if self.ranking_strategy is None else self.ranking_strategy,
+                distance_metric=self.distance_metric,
+                random_state=self.kmeans_random_state,
+                max_iter=self.kmeans_max_iter,
+                tol=self.kmeans_tol,
+                init=self.kmeans_init,
+                max_samples_per_batch=self.kmeans_max_samples_per_batch,
+                fit_data_fraction=self.kmeans_fit_data_fraction,
+                pairwise_batch_size=self.pairwise_batch_size,
+                id_field=None if self.id_field == CURATOR_DEDUP_ID_STR else self.id_field,
+                text_field=self.text_field,
+                report_path=joined(self.cache_path or self.output_path, "semantic_dedup"),
+            ),
+            output_path=self.output_path,
+            groups="semantic_dedup",
+            ids="duplicates",
+            settings="semantic_id_generator.json",
+            removes=self.perform_removal,
+            before=[] if self.embedder is None else [self.embedder],
+            after=[] if self.embedder is None else [WithoutColumn(self.embedding_field)],
+            filetype=self.output_filetype,
+            fields=self.output_fields,
+            write_kwargs=self.write_kwargs,
+            mode="overwrite" if self.clear_output else "error",
+            id_column="id",
+        )
