@@ -53,8 +53,9 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
         method: how signatures are made, see `MinHash`.
         verification: ``"exact"`` compares the sets of shingles of candidates; ``"estimated"`` their signatures;
             ``"none"`` takes all candidates for duplicates.
-        clustering: ``"connected"``: a group are all documents that pairs connect; ``"star"``: each that goes is a
-            verified duplicate of the one that stays, so no chain of small changes makes a group.
+        clustering: ``"star"``: each document that goes is a verified duplicate of one that stays, and no two that stay
+            are duplicates of each other; ``"connected"``: a group are all documents that pairs connect, so a chain of
+            small changes may make a group of documents that share little.
         keep, action, id_field, report_path, name: as in `ExactDuplicates`.
         index_path: a folder that remembers documents from run to run: those of this run are compared with all that
             earlier runs have seen, without their texts, and are duplicates of these rather than the other way round.
@@ -78,7 +79,7 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
     bands: Bands | None = None
     method: Method = "one_permutation"
     verification: Verification = "exact"
-    clustering: Clustering = "connected"
+    clustering: Clustering = "star"
     keep: str | Keep = "first"
     action: Action = "drop"
     id_field: str | None = None

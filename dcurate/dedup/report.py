@@ -10,7 +10,6 @@ from typing import Any
 
 import orjson
 
-from dcurate.dedup.clusters import Clustering
 from dcurate.dedup.minhash import MinHash
 from dcurate.dedup.near import Search, Verification
 from dcurate.dedup.quality import BANDS, MARGIN, PairScores, score_pairs, share
@@ -41,9 +40,6 @@ RECALL, RECALL_ABOVE, PRECISION = 0.95, 0.98, 0.995
 
 #: Fewer duplicates than this measure nothing; then the chances that follow from bands and rows count.
 ENOUGH = 100
-
-#: If a smaller share of the pairs in one group are duplicates, groups are chains, and "star" is recommended.
-_TRUE_PAIRS = 0.9
 
 
 @dataclass(frozen=True)
@@ -109,7 +105,6 @@ class DedupReport:
         removals: what would be removed at several thresholds.
         settings: what was tried.
         recommended: the first of them that finds enough; if none does, the one that finds most.
-        clustering: how to make groups.
         seconds: how long it took.
     """
 
@@ -121,7 +116,6 @@ class DedupReport:
     removals: tuple[Removal, ...]
     settings: tuple[Setting, ...]
     recommended: Setting
-    clustering: Clustering
     seconds: float
 
     @property
@@ -138,7 +132,6 @@ class DedupReport:
             "shingles": (f"Shingles({shingles.size}, {shingles.unit!r})", "Shingles(5, 'words')"),
             "num_hashes": (f"{search.minhash.num_hashes}", f"{_USUAL}"),
             "verification": (f"{search.verification!r}", "'exact'"),
-            "clustering": (f"{self.clustering!r}", "'connected'"),
         }
         unusual = [f"{name}={value}" for name, (value, usual) in given.items() if value != usual]
         return f"FuzzyDuplicates({', '.join(unusual)})"
@@ -159,7 +152,6 @@ class DedupReport:
             "settings": [setting.to_dict() for setting in self.settings],
             "recommended": {
                 **self.recommended.to_dict(),
-                "clustering": self.clustering,
                 "measured": self.recommended.measured,
                 "stage": self.stage,
             },
@@ -230,7 +222,6 @@ def dedup_report(
     most = max(exact, key=lambda setting: setting.scores.recall or setting.expected())
     thresholds = sorted({*THRESHOLDS, threshold})
     removals = {(each, how): sample.removal(each, how) for each in thresholds for how in ("connected", "star")}
-    true_pairs = removals[threshold, "connected"].scores.precision
     return DedupReport(
         source=", ".join(paths),
         whole=read.whole,
@@ -240,7 +231,6 @@ def dedup_report(
         removals=tuple(removals.values()),
         settings=settings,
         recommended=next((setting for setting in settings if setting.good), most),
-        clustering="star" if true_pairs is not None and true_pairs < _TRUE_PAIRS else "connected",
         seconds=time.perf_counter() - begin,
     )
 

@@ -99,14 +99,12 @@ def _removals(report: DedupReport) -> Table:
 
 
 def _sizes(report: DedupReport) -> Table:
-    sizes = next(
-        one.sizes for one in report.removals if (one.threshold, one.clustering) == (report.threshold, report.clustering)
-    )
+    sizes = next(one.sizes for one in report.removals if (one.threshold, one.clustering) == (report.threshold, "star"))
     heads = ["2", *(f"{low} to {high - 1}" for low, high in pairwise(_SIZES[1:])), f"{_SIZES[-1]} or more"]
     bounds = [*_SIZES, float("inf")]
     table = _titled("sizes of groups", *heads)
     counts = [int(((sizes >= low) & (sizes < high)).sum()) for low, high in pairwise(bounds)]
-    table.add_row(f"from {report.threshold:g} on, {report.clustering}", *(f"{count:,}" for count in counts))
+    table.add_row(f"from {report.threshold:g} on, star", *(f"{count:,}" for count in counts))
     return table
 
 

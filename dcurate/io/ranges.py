@@ -32,7 +32,7 @@ FILE = "_file"
 #: One more than the largest key.
 WHOLE = 2**64
 
-_MOST_CHUNKS = 1024
+_MOST_CHUNKS = 8192
 _LEAST_BYTES = 2**14
 _READERS = 16
 

@@ -85,7 +85,7 @@ class FuzzyDeduplicationWorkflow:
     word_ngrams: int | None = None
     method: Method = "one_permutation"
     verification: Verification = "exact"
-    clustering: Clustering = "connected"
+    clustering: Clustering = "star"
     keep: str | Keep = "first"
     id_field: str | None = None
     index_path: str | None = None

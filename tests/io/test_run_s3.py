@@ -1,10 +1,21 @@
 """Whole pipelines from S3 to S3, on worker processes."""
 
+import json
+
 import fsspec
 import pytest
 
-from dcurate import DaskExecutor, ExactDuplicates, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
-from dcurate.dedup.fuzzy import FuzzyDuplicates
+from dcurate import (
+    DaskExecutor,
+    ExactDuplicates,
+    FuzzyDuplicates,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    LocalCluster,
+    Pipeline,
+    SemanticDuplicates,
+)
 from dcurate.run import Executor
 from tests.stages import KeepEvery
 
@@ -59,3 +70,20 @@ def test_near_duplicates_are_found_from_s3_to_s3_day_after_day(bucket, cluster: 
         assert store.find(f"{url}/groups-{day}")
         assert not store.glob(f"{url}/clean-{day}/_dcurate/fuzzy*")
     assert left == [5, 3]
+
+
+def test_duplicates_by_meaning_are_found_from_s3_to_s3(bucket) -> None:
+    url, options = bucket
+    store = fsspec.filesystem("s3", **options, skip_instance_cache=True)
+    for number in range(2):
+        rows = [{"id": f"{number}-{row}", "embeddings": [1.0, row, row * row]} for row in range(4)]
+        store.pipe_file(f"{url}/vectors/{number}.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode())
+    stages = [
+        JsonlReader(f"{url}/vectors", storage_options=options),
+        SemanticDuplicates(n_clusters=2, which_to_keep="first", id_field="id"),
+        JsonlWriter(f"{url}/meaning", storage_options=options),
+    ]
+    result = Pipeline("s3", stages=stages).run(InlineExecutor())
+    lines = [line for batch in result for path in batch.data for line in store.cat_file(path).splitlines()]
+    assert [json.loads(line)["id"] for line in lines] == ["0-0", "0-1", "0-2", "0-3"]
+    assert not store.glob(f"{url}/meaning/_dcurate/semantic*")
