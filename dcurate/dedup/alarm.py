@@ -66,7 +66,7 @@ def large_groups(
 
     Args:
         groups: the group of each document; all of a group must come in one call.
-        sources: the number of the source of each, from 0 on.
+        sources: the number of the source of each, from 0 on; below 0 where it is not known.
         least: how many.
 
     Examples:
@@ -79,7 +79,7 @@ def large_groups(
     whole = LargeGroups(large, np.full(len(large), WHOLE), sizes[sizes >= least])
     if sources is None or not len(large):
         return whole
-    inside = np.isin(groups, large)
+    inside = np.isin(groups, large) & (sources >= 0)
     pairs, counts = np.unique(np.stack([groups[inside], sources[inside]]), axis=1, return_counts=True)
     enough = counts >= least
     found = LargeGroups(pairs[0][enough], pairs[1][enough], counts[enough])

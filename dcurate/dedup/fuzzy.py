@@ -33,6 +33,8 @@ from dcurate.kernels.hashing import text_hashes
 #: Folder of the bands, below that of the round.
 BANDS = "bands/"
 
+#: Settings that do not change which rows stay.
+_BESIDE = ("report_path", "index_path", "source_field")
 #: About so many bytes of bands come together in one process.
 _BLOCK = 2**27
 
@@ -59,6 +61,8 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
         keep, action, id_field, report_path, name: as in `ExactDuplicates`.
         index_path: a folder that remembers documents from run to run: those of this run are compared with all that
             earlier runs have seen, without their texts, and are duplicates of these rather than the other way round.
+        source_field: the column that says where documents come from: a group that holds more than 1 % of a source, and
+            not only one that holds as much of all documents, is told in the report.
 
     The result is the same for any number of workers and any cut of the files. A text without a word is nobody's
     duplicate here; `ExactDuplicates` finds these. What passed the stages before this one waits on disk beside the
@@ -85,6 +89,7 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
     id_field: str | None = None
     report_path: str | None = None
     index_path: str | None = None
+    source_field: str | None = None
     name: str = "fuzzy_duplicates"
 
     def __post_init__(self) -> None:
@@ -113,8 +118,8 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
         return [], self._needed()
 
     def _needed(self) -> list[str]:
-        others = [*keep_of(self.keep, self.name).columns(self.text_field), *([self.id_field] if self.id_field else [])]
-        return list(dict.fromkeys([self.text_field, *others]))
+        others = [name for name in (self.id_field, self.source_field) if name is not None]
+        return list(dict.fromkeys([self.text_field, *keep_of(self.keep, self.name).columns(self.text_field), *others]))
 
     def outputs(self) -> Spec:
         if self.action == "identify":
@@ -122,7 +127,7 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
         return [], FLAGS if self.action == "flag" else []
 
     def settings(self) -> dict[str, Any]:
-        return {name: value for name, value in super().settings().items() if name not in ("report_path", "index_path")}
+        return {name: value for name, value in super().settings().items() if name not in _BESIDE}
 
     def _index(self, options: Mapping[str, Any]) -> SeenDocuments | None:
         return None if self.index_path is None else SeenDocuments(self.index_path, self.search, dict(options))
@@ -138,6 +143,7 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
                 staged=self._needed() if self.action == "identify" else None,
                 index=self._index(options),
                 id_field=self.id_field,
+                source_field=self.source_field,
                 name=f"{self.name}_to_disk",
             )
         ]
@@ -163,6 +169,7 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
             id_field=self.id_field,
             report_path=self.report_path,
             stage=self.name,
+            source_field=self.source_field,
             index=index,
             generation=generation,
         )
@@ -186,6 +193,7 @@ class BandWriter(StagedWriter):
         staged: the columns of rows to write; all by default.
         index: where the bands of the documents are remembered, and what they are compared by.
         id_field: the column with ids, for the index.
+        source_field: the column with the source of each document, if there is one.
     """
 
     text_field: str = "text"
@@ -193,13 +201,14 @@ class BandWriter(StagedWriter):
     staged: list[str] | None = None
     index: SeenDocuments | None = None
     id_field: str | None = None
+    source_field: str | None = None
     name: str = "band_writer"
 
     def inputs(self) -> Spec:
         return [], [self.text_field]
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
-        yield self.rows(table if self.staged is None else only(table, self.staged), key)
+        yield self.rows(table if self.staged is None else only(table, self.staged), key, self.source_field)
         texts = text_column(table, self.text_field)
         if self.index is None:
             yield self.ranges(self._entries(texts), key, KEY, BANDS)

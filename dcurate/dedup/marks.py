@@ -31,7 +31,7 @@ GROUP, SIZE, KEPT, KEPT_ID, SIMILARITY = "group_id", "group_size", "kept", "kept
 COLUMNS = [ID, GROUP, SIZE, KEPT, KEPT_ID, SIMILARITY]
 #: Columns that ``action="flag"`` adds.
 FLAGS = ["duplicate_group", "is_duplicate"]
-_KEY = "_dcurate_key"
+_KEY, _SOURCE = "_dcurate_key", "_dcurate_source"
 _BLOCK = 2**26
 _MOST_ALARMS, _SAMPLE = 5, 80
 
@@ -57,6 +57,7 @@ class Members:
         kept: which stay.
         keepers: where in these arrays the one stands that stays of the group.
         similarity: to the one that stays; NaN if it was not worked out.
+        sources: the number of the source of each, in the order of `Staged.sources`; None if no column tells them.
     """
 
     numbers: Ints
@@ -65,6 +66,7 @@ class Members:
     kept: npt.NDArray[np.bool_]
     keepers: Ints
     similarity: npt.NDArray[np.float32]
+    sources: Ints | None = None
 
     def table(self, ids: Any | None, documents: int) -> Any:
         """The table of them that `MarkDuplicates` takes.
@@ -73,7 +75,7 @@ class Members:
             ids: a table with the column of ids, a row for each member; None if they are not asked for.
             documents: how many there are in the whole dataset.
         """
-        columns = {
+        columns: dict[str, npt.NDArray[Any]] = {
             _KEY: document_keys(self.numbers, documents),
             NUMBER: self.numbers,
             GROUP: self.groups,
@@ -81,6 +83,8 @@ class Members:
             KEPT: self.kept,
             SIMILARITY: self.similarity,
         }
+        if self.sources is not None:
+            columns[_SOURCE] = self.sources
         table = table_of(columns) if ids is None else ids
         if ids is not None:
             for name, column in columns.items():
@@ -131,7 +135,7 @@ class MarkDuplicates(ExchangeStage[DocumentBatch]):
     ) -> list[ProcessingStage[Any, Any]]:
         files = RangeFiles.written(Directory(url, options), splits)
         large = (LargeGroups(*index.notes["large"]) for index in files.indexes)
-        self._alarms = runaway_groups(large, self.staged.documents)
+        self._alarms = runaway_groups(large, self.staged.documents, self.staged.sources)
         if self.when_known is not None:
             self.when_known()
         if self.action == "identify":
@@ -175,7 +179,8 @@ class MarkWriter(RangeWriter):
         return {name: value for name, value in super().settings().items() if name != "report_path"}
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
-        large = np.stack(large_groups(numbers(table, GROUP)))
+        sources = numbers(table, _SOURCE) if _SOURCE in table.column_names else None
+        large = np.stack(large_groups(numbers(table, GROUP), sources))
         yield self.ranges(table, key, self.by, folder, large=large)
         if self.report_path is not None:
             self._report(self.report_path).process(DocumentBatch(data=_reported(table), key=key))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,11 +41,19 @@ class StagedWriter(ChunkWriter):
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         yield self.rows(table, key)
 
-    def rows(self, table: Any, key: BatchKey) -> FilePart:
-        """Write rows for `Staged`."""
+    def rows(self, table: Any, key: BatchKey, source_field: str | None = None) -> FilePart:
+        """Write rows for `Staged`, with how many there are of each source, if a column tells it."""
         step = max(1, table.num_rows * _CHUNK_BYTES // max(1, table.nbytes))
         tables = (table.slice(start, step) for start in range(0, table.num_rows, step))
-        return self.chunks(tables, key, ROWS, path=np.array(key.path, np.int64))
+        names, counts = np.unique(source_names(table, source_field), return_counts=True)
+        return self.chunks(tables, key, ROWS, path=np.array(key.path, np.int64), sources=names, of_sources=counts)
+
+
+def source_names(table: Any, source_field: str | None) -> npt.NDArray[np.str_]:
+    """The source of each row as text; none if no column tells it."""
+    if source_field is None:
+        return np.zeros(0, np.str_)
+    return np.array([str(value) for value in values(table, source_field)], np.str_)
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,7 @@ class Staged:
         bases: the number of the first document of each file, and of all documents.
         sizes: bytes of the rows in each file.
         seen: so many of the first files are not of this dataset: they tell of documents that were seen before.
+        sources: how many documents each source has, where a column tells them.
     """
 
     folder: Directory
@@ -68,6 +78,7 @@ class Staged:
     bases: Ints = field(repr=False)
     sizes: tuple[int, ...] = field(repr=False)
     seen: int = 0
+    sources: dict[str, int] = field(default_factory=dict, repr=False)
 
     @classmethod
     def written(
@@ -105,6 +116,7 @@ class Staged:
             bases,
             (*(int(index.bounds[-1]) for index in before), *(int(indexes[at].bounds[-1]) for at in order)),
             len(seen),
+            _added_up(index.notes for index in indexes),
         )
 
     @property
@@ -179,6 +191,14 @@ def identified(entries: Any, table: Any, id_field: str | None, key: BatchKey, ro
 def ids_at(table: Any, rows: Ints) -> Any | None:
     """The column of ids in some rows; None if there is no such column."""
     return rows_at(only(table, [ID]), rows) if ID in table.column_names else None
+
+
+def _added_up(notes: Iterable[Mapping[str, npt.NDArray[Any]]]) -> dict[str, int]:
+    """How many documents each source has, by the names of sources in order."""
+    counts: Counter[str] = Counter()
+    for each in notes:
+        counts.update(dict(zip(each["sources"].tolist(), each["of_sources"].tolist(), strict=True)))
+    return dict(sorted(counts.items()))
 
 
 def document_keys(numbers: Ints, documents: int) -> npt.NDArray[np.uint64]:

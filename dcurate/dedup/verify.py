@@ -21,7 +21,7 @@ from dcurate.dedup.labels import NUMBER as LABELLED
 from dcurate.dedup.marks import Action, MarkDuplicates, Members
 from dcurate.dedup.minhash import estimated, jaccard
 from dcurate.dedup.near import Search
-from dcurate.dedup.staging import ID, NUMBER, Staged, document_keys, identified, ids_at
+from dcurate.dedup.staging import ID, NUMBER, Staged, document_keys, identified, ids_at, source_names
 from dcurate.frames.columns import as_text, lists_of, numbers, rows_at, table_of, with_column, with_lists, with_values
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn, text_column
@@ -36,7 +36,7 @@ REASON = "fuzzy_duplicate"
 
 #: Folders below that of the round, and columns there.
 SETS, PAIRS = "sets/", "pairs/"
-_KEY, _RANK, _SHINGLES, _WHOLE = "key", "rank", "shingles", "whole"
+_KEY, _RANK, _SHINGLES, _WHOLE, _SOURCE = "key", "rank", "shingles", "whole", "source"
 #: About so many bytes of sets and pairs come together in one process.
 _BLOCK = 2**27
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -61,6 +61,7 @@ class NearDuplicates:
     id_field: str | None
     report_path: str | None
     stage: str
+    source_field: str | None = None
     index: SeenDocuments | None = None
     generation: Directory | None = None
 
@@ -72,8 +73,8 @@ class NearDuplicates:
     @property
     def columns(self) -> list[str]:
         """Those of the rows that are looked at."""
-        ids = [self.id_field] if self.id_field is not None else []
-        return list(dict.fromkeys([self.text_field, *self.keep.columns(self.text_field), *ids]))
+        others = [name for name in (self.id_field, self.source_field) if name is not None]
+        return list(dict.fromkeys([self.text_field, *self.keep.columns(self.text_field), *others]))
 
 
 @dataclass
@@ -183,6 +184,9 @@ class CandidateWriter(ChunkWriter):
             made = identified(made, table, near.id_field, key, rows)
         if near.index is not None and ID in made.column_names:
             made = as_text(made, ID)
+        if near.source_field is not None:
+            codes = np.searchsorted(list(near.staged.sources), source_names(candidates, near.source_field))
+            made = with_column(made, _SOURCE, codes)
         return with_shingles(made, text_column(candidates, near.text_field), near.search)
 
 
@@ -247,9 +251,18 @@ class CompareCandidates(ProcessingStage[DocumentBatch, DocumentBatch]):
             kept=groups.kept,
             keepers=np.searchsorted(groups.member, groups.kept_member),
             similarity=similarity,
+            sources=_sources(table, groups.member),
         )
         told = found.table(ids_at(table, groups.member), self.near.staged.documents)
         return rows_at(told, np.flatnonzero(found.kept | (found.numbers >= self.near.staged.first)))
+
+
+def _sources(table: Any, rows: Ints) -> Ints | None:
+    """The numbers of the sources of some candidates; of those that were seen before, whose source is not known, -1."""
+    if _SOURCE not in table.column_names:
+        return None
+    found = numbers(table, _SOURCE)[rows]
+    return np.where(np.isnan(found), -1, found).astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -244,6 +244,19 @@ def test_a_group_that_is_too_large_to_be_believed_is_told_with_what_it_says(tmp_
     assert report.stages[1].found["pairs of duplicates"] >= 149
 
 
+def test_a_group_that_holds_too_much_of_one_source_is_told_with_its_name(tmp_path: Path) -> None:
+    menu = "home about us contact terms of use privacy news shop cart log in sign up help"
+    texts = [f"{menu} {word}" for word in WORDS[:100]] + documents(11, 1500, 0)
+    rows = [{"text": text, "site": "shop" if place < 400 else "press"} for place, text in enumerate(texts)]
+    batches = [DocumentBatch(data=pa.Table.from_pylist(rows[start : start + 500])) for start in range(0, 1600, 500)]
+    stage = FuzzyDuplicates(source_field="site")
+    report = Pipeline("test", stages=[stage]).run(InlineExecutor(), initial_tasks=batches).report
+    assert [notice[:75] for notice in report.notices] == [
+        "fuzzy_duplicates: group 0 holds 100 documents, 25 % of source 'shop'; are t",
+        "fuzzy_duplicates: group 0 holds 100 documents, 6.25 % of all; are these dup",
+    ]
+
+
 def days(tmp_path: Path) -> list[list[str]]:
     """Three days of documents, each in files of its own, some of which repeat those of days before."""
     texts = documents(10, 15, 75)
