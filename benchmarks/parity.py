@@ -30,6 +30,7 @@ from dcurate.core.batch import BatchKey, Rejection
 from dcurate.core.stage import ProcessingStage
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.compression import ending_of, unpack
+from dcurate.text.filters.bad_words import C4BadWordsFilter
 from dcurate.text.presets import c4, c4_paragraphs, fineweb, fineweb_quality, gopher
 from dcurate.text.score import ScoreFilter
 
@@ -58,6 +59,8 @@ PRESETS = {
     ),
     "gopher dolma_v1": Preset("dolma", "gopher-v1", lambda: [ScoreFilter(list(gopher("dolma_v1")))]),
     "gopher dolma_v2": Preset("dolma", "gopher-v2", lambda: [ScoreFilter(list(gopher("dolma_v2")))]),
+    "gopher dclm": Preset("dclm", "gopher", lambda: [ScoreFilter(list(gopher("dclm")))]),
+    "gopher redpajama": Preset("redpajama", "gopher", lambda: [ScoreFilter(list(gopher("redpajama")))]),
 }
 
 
@@ -72,9 +75,18 @@ def texts(files: Sequence[Path], fields: Sequence[str], every: int) -> Iterator[
             number += 1
 
 
-def judge(preset: str, source: str, target: str) -> dict[str, Any]:
+#: The rule on bad words, of which the list is given.
+_BAD_WORDS = "c4 bad words"
+
+
+def judge(preset: str, source: str, target: str, words: str = "") -> dict[str, Any]:
     """What the preset says of each document, written as the peers' scripts write it; the CPU-seconds that it took."""
-    stages = PRESETS[preset].stages()
+    stages = [ScoreFilter(C4BadWordsFilter(words))] if preset == _BAD_WORDS else PRESETS[preset].stages()
+    return judged(stages, source, target)
+
+
+def judged(stages: Stages, source: str, target: str) -> dict[str, Any]:
+    """What stages say of each document, and the CPU-seconds that they took."""
     for stage in stages:
         stage.setup_on_node()
     documents = [orjson.loads(line)["text"] for line in Path(source).read_bytes().splitlines()]
@@ -148,9 +160,9 @@ def written(documents: Iterator[str], target: Path) -> float:
     return size / MB
 
 
-def mine(preset: str, source: Path, target: Path) -> float:
+def mine(preset: str, source: Path, target: Path, words: str) -> float:
     """CPU-seconds of a preset in a process of its own."""
-    command = job("benchmarks.parity:judge", preset=preset, source=str(source), target=str(target))
+    command = job("benchmarks.parity:judge", preset=preset, source=str(source), target=str(target), words=words)
     return float(answer(command, {**os.environ, "PYTHONPATH": str(ROOT)})["cpu_s"])
 
 
@@ -162,17 +174,21 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     more_size = written(texts(options.input, fields, options.more_every or options.every), more)
     found: dict[str, Any] = {}
     about: dict[str, Any] = {"machine": machine(), "versions": {}}
-    for name in options.preset or PRESETS:
-        preset = PRESETS[name]
+    presets = {name: PRESETS[name] for name in options.preset or ([] if options.bad_words else PRESETS)}
+    checkouts = {one.partition("=")[0]: [one.partition("=")[2]] for one in options.checkout}
+    words = str(options.bad_words or "")
+    if words:
+        presets[_BAD_WORDS] = Preset("datatrove", f"bad-words:en:{words}", lambda: [])
+    for name, preset in presets.items():
         python = peer_python(preset.peer, options.peer_python)
         if not python.exists():
             print(f"{name}: left out, there is no {python}; name {preset.peer}'s environment with --peer-python")
             continue
         ours, theirs = scratch / "ours.jsonl", scratch / "theirs.jsonl"
         script = Path(__file__).parent / "peers" / f"verdicts_{preset.peer}.py"
-        peer = answer([python, script, preset.theirs, source, theirs])
-        more_s = mine(name, more, ours)
-        seconds = mine(name, source, ours)
+        peer = answer([python, script, preset.theirs, source, theirs, *checkouts.get(preset.peer, [])])
+        more_s = mine(name, more, ours, words)
+        seconds = mine(name, source, ours, words)
         about["versions"] |= peer["versions"]
         found[name] = compare(ours, theirs) | {
             "dcurate_mb_per_cpu_s": size / seconds,
@@ -230,6 +246,10 @@ def main() -> None:
     parser.add_argument(
         "--peer-python", action="append", default=[], metavar="PEER=PATH", help="environment of datatrove or dolma"
     )
+    parser.add_argument(
+        "--checkout", action="append", default=[], metavar="PEER=DIR", help="clone of dclm or redpajama's repository"
+    )
+    parser.add_argument("--bad-words", type=Path, metavar="FILE", help="check the rule on bad words with this list")
     parser.add_argument("--scratch", metavar="DIR", help="where texts and verdicts go for a while")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args()

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.interning import Numbered
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Places, Rows, Scalar, frozen, longest
-from dcurate.kernels.segments import LINES, first_character, last_character, segment_end
+from dcurate.kernels.hashing import load_eight
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Rows, Scalar, Word, frozen
+from dcurate.kernels.segments import LINES, first_character, has_zero, last_character, segment_end
 from dcurate.kernels.unicode import space_width
-from dcurate.kernels.words import find_words
+from dcurate.kernels.words import ascii_spaces
 
 #: Why a text goes as a whole.
 STAYS, FILLER, CURLY = range(3)
@@ -35,10 +35,16 @@ _SOUGHT = (
 )
 _TEXT = np.frombuffer("".join(_SOUGHT).encode(), np.uint8).copy()
 _STOPS = np.cumsum([len(phrase) for phrase in _SOUGHT])
-#: For each byte, the second letter of those that begin with it in any case, or 0; they all have the same.
-_SECOND = np.zeros(256, np.uint8)
-for _phrase in _SOUGHT:
-    _SECOND[[ord(_phrase[0]), ord(_phrase[0].upper())]] = ord(_phrase[1])
+#: Where in each phrase the letter stands at which it is recognised: rare ones, of j, k, m and v.
+_RARE = np.array([phrase.index(letter) for phrase, letter in zip(_SOUGHT, "mjmvkkkk", strict=True)])
+_IS_RARE = np.zeros(256, np.bool_)
+#: The first byte of the Kelvin sign too, whose lower case is k.
+_IS_RARE[list(b"jkmvJKMV\xe2")] = True
+_RARE_EIGHT = np.frombuffer(b"".join(letter * 8 for letter in (b"j", b"k", b"m", b"v")), np.uint64)
+_ONES, _HIGH, _BRACKETS, _BRACES, _KELVINS, _TO_LOWER = (
+    np.uint64(byte * 0x0101010101010101) for byte in (0x01, 0x80, 0x5B, 0x7B, 0xE2, 0x20)
+)
+_ZERO, _ONE, _SEVEN, _EIGHT, _TOP_BYTE, _TOP_BIT = (np.uint64(number) for number in (0, 1, 7, 8, 56, 63))
 _EDIT, _NEEDED = (np.frombuffer(text, np.uint8).copy() for text in (b"edit]", b"citation needed]"))
 #: The zeros of all scripts; nine more digits follow each.
 _ZEROS = np.array(
@@ -105,26 +111,40 @@ class Cleaned(NamedTuple):
 
 
 @njit(**INLINE)
-def _words(data: Bytes, start: int, stop: int) -> tuple[Scalar, Scalar, Scalar]:
-    """How many words a line has, characters of the longest, and whether it has a bracket."""
-    words = length = most = 0
-    bracket = False
+def _words(data: Bytes, start: int, stop: int) -> tuple[Scalar, Scalar]:
+    """How many words a line has, and whether it may have a bracket."""
+    words, before, bracket = _ZERO, _ONE, _ZERO
     at = start
     while at < stop:
-        byte = data[at]
-        width = 0
-        if byte <= 0x20 or byte >= 0x80:
+        block = load_eight(data, at) if at + 8 <= stop else _HIGH
+        if block & _HIGH:
             width = space_width(data, at, stop)
-        if width:
-            most = max(most, length)
-            words += length > 0
-            length = 0
-            at += width
+            blank = np.uint64(width > 0)
+            words += before & ~blank
+            bracket |= np.uint64(data[at] == _BRACKET)
+            before = blank
+            at += max(width, 1)
             continue
-        bracket |= byte == _BRACKET
-        length += (byte & 0xC0) != 0x80
-        at += 1
-    return words + (length > 0), max(most, length), bracket
+        spaces = ascii_spaces(block)
+        starts = ~spaces & ((spaces << _EIGHT) | (before << _SEVEN)) & _HIGH
+        words += ((starts >> _SEVEN) * _ONES) >> _TOP_BYTE
+        bracket |= has_zero(block ^ _BRACKETS)
+        before = spaces >> _TOP_BIT
+        at += 8
+    return np.int64(words), bracket != 0
+
+
+@njit(**OPTIONS)
+def _longest_word(data: Bytes, start: int, stop: int) -> Scalar:
+    """Characters of the longest word of a line."""
+    length = most = 0
+    at = start
+    while at < stop:
+        width = space_width(data, at, stop)
+        length = 0 if width else length + ((data[at] & 0xC0) != 0x80)
+        most = max(most, length)
+        at += max(width, 1)
+    return most
 
 
 @njit(**INLINE)
@@ -174,13 +194,10 @@ def _citation(data: Bytes, at: int, stop: int) -> Scalar:
 
 
 @njit(**INLINE)
-def _copied(data: Bytes, span: tuple[int, int], citations: bool, out: Bytes, used: int) -> Scalar:
-    """Write a line, with or without its citations, from ``used`` on; returns where it ends."""
-    start, stop = span
+def _uncited(data: Bytes, start: int, stop: int, out: Bytes, used: int) -> Scalar:
+    """Write a line without its citations from ``used`` on; returns where it ends."""
     after = used + stop - start
     out[used:after] = data[start:stop]
-    if citations:
-        return after
     at = free = used
     while at < after:
         width = _citation(out, at, after) if out[at] == _BRACKET else 0
@@ -215,23 +232,42 @@ def _says(data: Bytes, at: int, stop: int, phrase: int) -> Scalar:
 
 
 @njit(**INLINE)
+def _may_say(block: Word) -> Scalar:
+    """Not zero if any of eight packed bytes may be the rare letter of a phrase, or a curly bracket."""
+    block |= _TO_LOWER
+    found = has_zero(block ^ _BRACES) | has_zero(block ^ _KELVINS)
+    for eight in _RARE_EIGHT:
+        found |= has_zero(block ^ eight)
+    return found
+
+
+@njit(**INLINE)
 def _phrases(data: Bytes, start: int, stop: int) -> tuple[Scalar, Scalar]:
     """The groups of phrases in a line as bits, and whether it has a curly bracket."""
     found = np.int64(0)
     curly = False
-    for at in range(start, stop):
-        byte = data[at]
-        curly |= byte == _BRACE
-        if _SECOND[byte] and at + 1 < stop and data[at + 1] | 0x20 == _SECOND[byte]:
-            for phrase in range(_STOPS.size):
-                if _TEXT[0 if phrase == 0 else _STOPS[phrase - 1]] == byte | 0x20 and _says(data, at, stop, phrase):
-                    found |= _FILLER if phrase == 0 else _SCRIPT if phrase == 1 else _POLICY
+    at = start
+    while at < stop:
+        if at + 8 <= stop and _may_say(load_eight(data, at)) == 0:
+            at += 8
+            continue
+        for place in range(at, min(at + 8, stop)):
+            byte = data[place]
+            curly |= byte == _BRACE
+            if _IS_RARE[byte]:
+                for phrase in range(_STOPS.size):
+                    begin = place - _RARE[phrase]
+                    if begin >= start and _says(data, begin, stop, phrase):
+                        found |= _FILLER if phrase == 0 else _SCRIPT if phrase == 1 else _POLICY
+        at += 8
     return found, curly
 
 
 @njit(**INLINE)
-def _judged(data: Bytes, start: int, stop: int, limits: _Limits) -> Scalar:
-    """What becomes of a line that has words enough: `STAYS`, `_OUT`, or the outcome for the whole text."""
+def _judged(data: Bytes, start: int, stop: int, limits: _Limits, words: int) -> Scalar:
+    """What becomes of a line of so many words: `STAYS`, `_OUT`, or the outcome for the whole text."""
+    if words < limits.min_words or not (limits.any_end or _ends_well(data, start, stop, limits.end_marks)):
+        return _OUT
     found, curly = _phrases(data, start, stop)
     found &= limits.phrases
     if found & _FILLER:
@@ -248,17 +284,21 @@ def _line(data: Bytes, span: tuple[int, int], limits: _Limits, out: Bytes, used:
     """What becomes of a line, and where it ends when it is written from ``used`` on."""
     first = first_character(data, span[0], span[1])
     last = last_character(data, first, span[1])
-    words, most, bracket = _words(data, first, last)
-    if limits.max_word_length >= 0 and most > limits.max_word_length:
+    words, bracket = _words(data, first, last)
+    most = limits.max_word_length
+    if 0 <= most < last - first and _longest_word(data, first, last) > most:
         return _OUT, used
-    after = _copied(data, (first, last), not (limits.citations and bracket), out, used)
-    if not limits.any_end and not _ends_well(out, used, after, limits.end_marks):
-        return _OUT, used
-    if not limits.words_before:
-        words, most, bracket = _words(out, used, after)
-    if words < limits.min_words:
-        return _OUT, used
-    return _judged(out, used, after, limits), after
+    if limits.citations and bracket:
+        after = _uncited(data, first, last, out, used)
+        if not limits.words_before:
+            words, bracket = _words(out, used, after)
+        became = _judged(out, used, after, limits, words)
+    else:
+        after = used + last - first
+        became = _judged(data, first, last, limits, words)
+        if became == STAYS:
+            out[used:after] = data[first:last]
+    return became, after
 
 
 @njit(**OPTIONS)
@@ -324,75 +364,3 @@ def clean_lines(offsets: Offsets, data: Bytes, rows: Rows, rules: LineRules) -> 
     )
     used = _clean(layout, rows, limits, new)
     return new._replace(data=new.data[:used])
-
-
-class Spoken(NamedTuple):
-    """The words of texts, by the runs of characters between whitespace.
-
-    ``runs`` holds these by number; the words of run ``r`` are ``parts[firsts[r]:firsts[r + 1]]``, and ``traits`` the
-    bits of each word: ``ending`` for a mark that ends a sentence, ``punctual`` for a word of punctuation alone.
-    """
-
-    runs: Numbered
-    firsts: Ints
-    parts: Places
-    traits: Bytes
-    ending: int
-    punctual: int
-
-
-@njit(**INLINE)
-def _gap(data: Bytes, start: int, stop: int) -> tuple[Scalar, Scalar]:
-    """Whether whitespace, up to the first newline, is more than the one space after a word; and has a newline."""
-    end = start
-    while end < stop and data[end] != _NEWLINE:
-        end += 1
-    return end > start + 1 or (end == start + 1 and data[start] != _SPACE), end < stop
-
-
-@njit(**OPTIONS)
-def _sentences(layout: tuple[Offsets, Bytes], words: Spoken, out: Ints) -> None:
-    offsets, data = layout
-    rows = offsets.size - 1
-    bounds = np.empty(longest(offsets, np.arange(rows)) + 9, np.int64)
-    for row in range(rows):
-        free, stop = offsets[row], offsets[row + 1]
-        count = find_words(data, free, stop, bounds)
-        seen = False
-        for run in range(count + 1):
-            blank, newline = _gap(data, free, bounds[2 * run] if run < count else stop)
-            out[row] += run > 0 and blank and seen
-            seen &= not blank and not newline
-            if run == count:
-                break
-            number = words.runs.numbers[words.runs.begins[row] + run]
-            for part in range(words.firsts[number], words.firsts[number + 1]):
-                kind = words.traits[words.parts[part]]
-                if kind & words.ending:
-                    seen = True
-                elif seen and not kind & words.punctual:
-                    out[row] += 1
-                    seen = False
-            free = bounds[2 * run + 1]
-
-
-def sentence_signals(offsets: Offsets, data: Bytes, words: Spoken) -> npt.NDArray[np.int64]:
-    """How often a sentence begins within a line of each text, as spaCy's sentencizer has it: not at its begin.
-
-    Args:
-        offsets: where each text begins in ``data``.
-        data: UTF-8.
-        words: of all texts.
-    """
-    out = np.zeros(len(offsets) - 1, np.int64)
-    runs = Numbered(*(frozen(values, values.dtype) for values in words.runs))
-    read = Spoken(
-        runs,
-        frozen(words.firsts, np.int64),
-        frozen(words.parts, np.int32),
-        frozen(words.traits, np.uint8),
-        words.ending,
-        words.punctual,
-    )
-    _sentences((frozen(offsets, np.int64), frozen(data, np.uint8)), read, out)
-    return out

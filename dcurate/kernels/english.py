@@ -1,68 +1,82 @@
-"""The short way for `dcurate.text.english`: most runs of ASCII characters are cut here, the others are left to it."""
+"""Runs of characters cut into English words by the rules of `dcurate.text.english`, which has them in Python.
+
+What no table here knows is left to it: characters beyond `dcurate.kernels.runs.POINTS`, addresses of digits, and runs
+in which exceptions that the rules take apart may have to be put together again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from dcurate.kernels.addresses import NO, UNKNOWN, address
 from dcurate.kernels.hashing import hash_bytes
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Scalar, Word, Words, frozen
+from dcurate.kernels.runs import (
+    ALNUM,
+    BACK,
+    BEFORE_STOP,
+    DIGIT,
+    FRONT,
+    ICON,
+    LETTER,
+    LOWER,
+    QUOTE,
+    UPPER,
+    Kinds,
+    Run,
+    new_run,
+    read_run,
+)
 
-_LETTER, _UPPER, _DIGIT, _MARK, _OTHER, _FRONT, _QUOTED, _OF_ADDRESS = (1 << bit for bit in range(8))
-_DOT, _DASH, _COMMA, _QUOTE, _SLASH, _PERCENT, _PIPE, _NEWLINE = 0x2E, 0x2D, 0x2C, 0x27, 0x2F, 0x25, 0x7C, 10
-_DOLLAR = 0x24
+_DOT, _DASH, _COMMA, _DOLLAR, _PLUS, _NEWLINE = 0x2E, 0x2D, 0x2C, 0x24, 0x2B, 10
+_ELLIPSIS, _EN_DASH, _EM_DASH, _DEGREE, _CURLY = 0x2026, 0x2013, 0x2014, 0xB0, 0x2019
 _STEP, _SPREAD = np.uint64(0xF1357AEA2E62A9C7), np.uint64(0x9E3779B97F4A7C15)
-#: Longer runs, and more marks at the end of one, are left to the long way.
-_LONGEST, _MOST = 64, 16
-
-
-def _kinds() -> npt.NDArray[np.uint8]:
-    """What each byte is: a mark comes off both ends, `_FRONT` off the front alone, `_QUOTED` is a quotation mark."""
-    kinds = np.full(256, _OTHER, np.uint8)
-    kinds[list(b".-/|@\\~")] = 0
-    for byte in range(128):
-        if chr(byte).isalpha():
-            kinds[byte] = _LETTER | (_UPPER if chr(byte).isupper() else 0)
-        elif chr(byte).isdigit():
-            kinds[byte] = _DIGIT
-    kinds[list(b",:;!?()[]{}<>_#*&'\"`")] = _MARK
-    kinds[list(b"=$%")] = _FRONT
-    kinds[list(b"'\"`,")] |= _QUOTED
-    kinds[list(b":/?#@$")] |= _OF_ADDRESS
-    return kinds
-
-
-_KIND = _kinds()
+#: Characters at the back among which a unit of measure is looked for, and words that an exception has at most.
+_WINDOW, _PARTS = 8, 3
 
 
 class Exceptions(NamedTuple):
-    """Words that are not cut by rule, and pairs of words that may be part of one, as hash tables.
+    """What the kernel looks up: characters, and hash tables of words.
 
-    ``longest`` is the length of the longest of the words.
+    ``kinds`` is what each character is, ``words`` those that are not cut by rule, ``parts`` the bytes of each word that
+    they are cut into instead, by slot of the table, ``pairs`` words of which the second may belong to the first,
+    ``units`` what comes off behind a digit, and ``longest`` the bytes of the longest exception.
     """
 
+    kinds: Kinds
     words: Words
+    parts: npt.NDArray[np.int64]
     pairs: Words
+    units: Words
     longest: int
 
 
 @njit(**INLINE)
-def _has(table: Words, wanted: Word) -> Scalar:
+def _slot(table: Words, wanted: Word) -> Scalar:
+    """Where a hash stands in a table, or the empty slot where it would."""
     mask = table.size - 1
     slot = np.int64(wanted * _SPREAD >> np.uint64(40)) & mask
     while table[slot] and table[slot] != wanted:
         slot = (slot + 1) & mask
-    return table[slot] == wanted
+    return slot
 
 
 @njit(**OPTIONS)
 def _hashes(offsets: Offsets, data: Bytes, out: Words) -> None:
     for place in range(out.size):
         out[place] = hash_bytes(data, offsets[place], offsets[place + 1])
+
+
+@njit(**OPTIONS)
+def _fill(table: Words, hashes: Words, slots: Ints) -> None:
+    for place in range(hashes.size):
+        slots[place] = _slot(table, hashes[place])
+        table[slots[place]] = hashes[place]
 
 
 def _hashed(words: list[str]) -> npt.NDArray[np.uint64]:
@@ -74,139 +88,224 @@ def _hashed(words: list[str]) -> npt.NDArray[np.uint64]:
     return out
 
 
-def _table(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _table(hashes: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """A hash table of words, and the slot of each."""
     table = np.zeros(1 << max(4 * len(hashes) - 1, 15).bit_length(), np.uint64)
-    for wanted in hashes.tolist():
-        slot = (wanted * int(_SPREAD) % 2**64 >> 40) & (len(table) - 1)
-        while table[slot]:
-            slot = (slot + 1) & (len(table) - 1)
-        table[slot] = wanted
-    return frozen(table, np.uint64)
+    slots = np.zeros(len(hashes), np.int64)
+    _fill(table, frozen(hashes, np.uint64), slots)
+    return frozen(table, np.uint64), slots
 
 
-def exceptions(words: Iterable[str], pairs: Iterable[tuple[str, str]]) -> Exceptions:
-    """The exceptions as the kernel takes them."""
-    whole, both = list(words), list(dict.fromkeys(pairs))
+def exceptions(
+    kinds: Kinds, words: Mapping[str, tuple[str, ...]], pairs: Iterable[tuple[str, str]], units: Iterable[str]
+) -> Exceptions:
+    """The exceptions as the kernel takes them.
+
+    Args:
+        kinds: what each character is.
+        words: what each of the words is cut into, at most three.
+        pairs: words that may have to be put together again when the second follows the first.
+        units: what comes off behind a digit.
+    """
+    both = list(dict.fromkeys(pairs))
     first, second = _hashed([pair[0] for pair in both]), _hashed([pair[1] for pair in both])
-    return Exceptions(_table(_hashed(whole)), _table(first * _STEP + second), max(len(word.encode()) for word in whole))
+    table, slots = _table(_hashed(list(words)))
+    parts = np.zeros((len(table), _PARTS), np.int64)
+    for slot, cut in zip(slots, words.values(), strict=True):
+        parts[slot, : len(cut)] = [len(part.encode()) for part in cut]
+    longest = max((len(word.encode()) for word in words), default=0)
+    return Exceptions(
+        frozen(kinds, np.uint16),
+        table,
+        frozen(parts, np.int64),
+        _table(first * _STEP + second)[0],
+        _table(_hashed(list(units)))[0],
+        longest,
+    )
 
 
-@njit(**INLINE)
+@njit(**OPTIONS)
 def _special(data: Bytes, start: int, stop: int, known: Exceptions) -> Scalar:
-    return 0 < stop - start <= known.longest and _has(known.words, hash_bytes(data, start, stop))
+    """The slot of the exception that the bytes are, or -1."""
+    if not 0 < stop - start <= known.longest:
+        return -1
+    slot = _slot(known.words, hash_bytes(data, start, stop))
+    return slot if known.words[slot] else -1
 
 
 @njit(**INLINE)
-def _curly(data: Bytes, at: int, stop: int) -> Scalar:
-    """Whether one of ``‘’“”`` stands at ``at``."""
-    if at + 2 >= stop or data[at] != 0xE2 or data[at + 1] != 0x80:
-        return False
-    return data[at + 2] in (0x98, 0x99, 0x9C, 0x9D)
+def _dots(run: Run, at: int, stop: int) -> Scalar:
+    """How many full stops stand there in a row."""
+    end = at
+    while end < stop and run.points[end] == _DOT:
+        end += 1
+    return end - at
 
 
 @njit(**INLINE)
-def _dots(data: Bytes, start: int, stop: int) -> Scalar:
-    return stop - start > 1 and data[start] == _DOT and data[start + 1] == _DOT
-
-
-@njit(**INLINE)
-def _front(data: Bytes, start: int, stop: int) -> Scalar:
-    """Bytes of the mark at the front: 0 without one."""
-    if _KIND[data[start]] & (_MARK | _FRONT):
+def _front(run: Run, start: int, stop: int) -> Scalar:
+    """Characters of the mark at the front, or 0."""
+    point, kind = run.points[start], run.kinds[start]
+    if kind & ALNUM:
+        if point == 0x55 and stop - start > 2 and run.points[start + 1] == 0x53 and run.points[start + 2] == _DOLLAR:
+            return 3
+        return 2 if point in (0x41, 0x43) and stop - start > 1 and run.points[start + 1] == _DOLLAR else 0
+    if kind & FRONT:
         return 1
-    return 3 if _curly(data, start, stop) else 0
+    if point == _DOT:
+        dots = _dots(run, start, stop)
+        return dots if dots > 1 else 0
+    return 1 if point == _PLUS and not (start + 1 < stop and run.kinds[start + 1] & DIGIT) else 0
+
+
+@njit(**OPTIONS)
+def _unit(run: Run, start: int, stop: int, data: Bytes, known: Exceptions) -> Scalar:
+    """Characters of the unit of measure or currency behind the last digit, or 0."""
+    at = stop
+    first = max(start, stop - _WINDOW)
+    while at > first and not run.kinds[at - 1] & DIGIT:
+        at -= 1
+    if at in (first, stop):
+        return 0
+    slot = _slot(known.units, hash_bytes(data, run.places[at], run.places[stop]))
+    return stop - at if known.units[slot] else 0
 
 
 @njit(**INLINE)
-def _back(data: Bytes, start: int, stop: int) -> Scalar:
-    """Bytes of the mark at the back: 0 without one."""
+def _stop_comes_off(run: Run, start: int, stop: int) -> Scalar:
+    """Whether the full stop at the back does by itself."""
+    if stop - start < 2:
+        return False
+    if run.kinds[stop - 2] & BEFORE_STOP:
+        return True
+    if stop - start < 3:
+        return False
+    if run.kinds[stop - 2] & run.kinds[stop - 3] & UPPER:
+        return True
+    return run.points[stop - 3] == _DEGREE and run.points[stop - 2] | 0x20 in (0x63, 0x66, 0x6B)
+
+
+@njit(**OPTIONS)
+def _back(run: Run, start: int, stop: int, data: Bytes, known: Exceptions) -> Scalar:
+    """Characters of the mark at the back, or 0."""
     if start >= stop:
         return 0
-    last = data[stop - 1]
-    if _KIND[last] & _MARK:
+    last, kind = run.points[stop - 1], run.kinds[stop - 1]
+    before = run.points[stop - 2] if stop - start > 1 else np.int32(0)
+    if kind & BACK:
         return 1
-    if stop - start > 2 and _curly(data, stop - 3, stop):
-        return 3
-    if stop - start > 1:
-        before = data[stop - 2]
-        if last | 0x20 == 0x73:
-            if before == _QUOTE:
-                return 2
-            return 4 if stop - start > 3 and before == 0x99 and _curly(data, stop - 4, stop) else 0
-        kind = _KIND[before]
-        if last == _PERCENT:
-            return 1 if kind & _DIGIT else 0
-        if last == _DOT:
-            if kind & _UPPER:
-                return 1 if stop - start > 2 and _KIND[data[stop - 3]] & _UPPER else 0
-            follows = kind & (_LETTER | _DIGIT | _MARK) or before >= 0x80 or before in (_DASH, _PERCENT, _PIPE)
-            return 1 if follows else 0
-    return 0
+    if last == _DOT:
+        if before == _DOT:
+            at = stop - 2
+            while at > start and run.points[at - 1] == _DOT:
+                at -= 1
+            return stop - at
+        return 1 if _stop_comes_off(run, start, stop) else 0
+    unit = _unit(run, start, stop, data, known)
+    if unit:
+        return unit
+    if last in (0x53, 0x73):
+        return 2 if before in (0x27, _CURLY) else 0
+    if last == _ELLIPSIS:
+        return 2 if before == _ELLIPSIS else 1
+    if kind & ICON or last in (_EN_DASH, _EM_DASH):
+        return 1
+    return 1 if last == _PLUS and stop - start > 1 and run.kinds[stop - 2] & DIGIT else 0
 
 
 @njit(**INLINE)
-def _cut_here(data: Bytes, at: int, start: int, stop: int) -> Scalar:
-    """Bytes of the mark at ``at`` if it joins two words, or 0."""
+def _joint(run: Run, at: int, start: int, stop: int) -> Scalar:
+    """Characters of the mark at ``at`` if it joins two words, or 0."""
+    point, kind = run.points[at], run.kinds[at]
+    if kind & ICON or point == _ELLIPSIS:
+        return 1
+    if point == _DOT and at + 1 < stop and run.points[at + 1] == _DOT:
+        return _dots(run, at, stop)
     if at == start or at + 1 >= stop:
         return 0
-    byte, before, after = data[at], _KIND[data[at - 1]], _KIND[data[at + 1]]
-    if byte == _DOT:
-        lower = before & (_LETTER | _UPPER) == _LETTER or before & _QUOTED or data[at - 1] >= 0x80
-        return 1 if lower and (after & (_UPPER | _QUOTED) or data[at + 1] == 0xE2) else 0
-    if byte == _COMMA:
-        return 1 if (before & _LETTER) and (after & _LETTER) else 0
-    if byte in (_DASH, 0x2A) and before & _DIGIT and (after & _DIGIT or data[at + 1] == _DASH):
+    before, after, following = run.kinds[at - 1], run.kinds[at + 1], run.points[at + 1]
+    if point == _DOT:
+        return 1 if before & (LOWER | QUOTE) and after & (UPPER | QUOTE) else 0
+    if point == _COMMA:
+        return 1 if before & LETTER and after & LETTER else 0
+    if before & DIGIT and point in (_PLUS, _DASH, 0x2A, 0x5E) and (after & DIGIT or following == _DASH):
         return 1
-    if byte in (_DASH, 0x3A, 0x3C, 0x3D, 0x3E, 0x7E, _SLASH) and before & (_LETTER | _DIGIT):
-        if after & _LETTER:
-            return 1
-        double = byte == _DASH and data[at + 1] == _DASH and at + 2 < stop and _KIND[data[at + 2]] & _LETTER
-        return 2 if double else 0
-    return 0
+    if not before & (LETTER | DIGIT):
+        return 0
+    if point in (_DASH, _EN_DASH, _EM_DASH, 0x7E, 0x3A, 0x3C, 0x3E, 0x3D, 0x2F) and after & LETTER:
+        return 1
+    if point not in (_DASH, _EM_DASH) or following != point or at + 2 >= stop:
+        return 0
+    if run.kinds[at + 2] & LETTER:
+        return 2
+    triple = point == _DASH and run.points[at + 2] == _DASH and at + 3 < stop and run.kinds[at + 3] & LETTER
+    return 3 if triple else 0
 
 
-@njit(**INLINE)
-def _measured(data: Bytes, start: int, stop: int) -> Scalar:
-    """Whether letters after a digit at the end may be a unit; those of ordinals and decades are none."""
-    at = stop
-    while at > start and _KIND[data[at - 1]] & _LETTER:
-        at -= 1
-    if at in (start, stop) or not _KIND[data[at - 1]] & _DIGIT:
-        return False
-    if stop - at == 1:
-        return data[at] != 0x73
-    if stop - at > 2:
-        return True
-    pair = (np.int64(data[at]) << 8) | np.int64(data[at + 1])
-    return pair not in (0x7468, 0x7374, 0x6E64, 0x7264)
+@njit(**OPTIONS)
+def _cut(run: Run, start: int, stop: int, ends: Ints, words: int) -> Scalar:
+    """Write where the words end that marks within a core join; returns how many words there are then."""
+    begin = at = start
+    while at < stop:
+        width = _joint(run, at, start, stop)
+        if width and at > start:
+            if at > begin:
+                ends[words] = at
+                words += 1
+            begin = at + width
+            ends[words] = begin
+            words += 1
+        at += max(width, 1)
+    if begin < stop:
+        ends[words] = stop
+        words += 1
+    return words
 
 
-@njit(**INLINE)
-def _core(data: Bytes, start: int, stop: int) -> Scalar:
-    """Whether what is left between marks is cut where `_cut_here` says, and nowhere else."""
-    kinds = np.int64(0)
-    dots = 0
-    lower, last = True, start
-    for at in range(start, stop):
-        kind = _KIND[data[at]]
-        kinds |= kind
-        if data[at] == _DOLLAR:
-            return False
-        if data[at] == _DOT:
-            dots += 1
-            lower = True
-            last = at
-        elif kind & (_LETTER | _UPPER) != _LETTER:
-            lower = False
-        if at > start and data[at] == _DOT and data[at - 1] == _DOT:
-            return False
-        if at > start + 1 and data[at] == _DASH and data[at - 1] == _DASH and data[at - 2] == _DASH:
-            return False
-    if dots and kinds & _LETTER and (kinds & (_DIGIT | _OF_ADDRESS) or (lower and stop - last > 2)):
-        return False
-    if dots and not kinds & _LETTER and (kinds & (_MARK | _OTHER) or dots > 2):
-        return False
-    return not _measured(data, start, stop)
+@njit(**OPTIONS)
+def _ends(
+    data: Bytes, run: Run, size: int, known: Exceptions, scratch: tuple[Ints, Ints]
+) -> tuple[Scalar, Scalar, Scalar]:
+    """Take a run apart.
+
+    Returns how many words there are, 0 for the long way; and of an exception among them the number and the slot, or -1.
+    """
+    ends, behind = scratch
+    start, stop, words, after = 0, size, 0, 0
+    slot = _special(data, run.places[start], run.places[stop], known)
+    while slot < 0 and start < stop:
+        front = _front(run, start, stop)
+        if front:
+            slot = _special(data, run.places[start + front], run.places[stop], known)
+        back = 0 if slot >= 0 else _back(run, start + front, stop, data, known)
+        if back:
+            slot = _special(data, run.places[start], run.places[stop - back], known)
+            front = 0 if slot >= 0 else front
+        if front + back == 0:
+            break
+        if front:
+            start += front
+            ends[words] = start
+            words += 1
+        if back:
+            behind[after] = stop
+            after += 1
+            stop -= back
+        if slot < 0:
+            slot = _special(data, run.places[start], run.places[stop], known)
+    whole = words if slot >= 0 else -1
+    found = NO if slot >= 0 else address(run, start, stop)
+    if found == UNKNOWN:
+        return 0, -1, -1
+    if slot >= 0 or found:
+        ends[words] = stop
+        words += 1
+    else:
+        words = _cut(run, start, stop, ends, words)
+    for number in range(after):
+        ends[words] = behind[after - 1 - number]
+        words += 1
+    return words, whole, slot
 
 
 @njit(**INLINE)
@@ -218,100 +317,43 @@ def _write(data: Bytes, start: int, stop: int, out: Bytes, used: int) -> Scalar:
     return used + 1
 
 
-@njit(**INLINE)
-def _plain(data: Bytes, start: int, stop: int) -> Scalar:
-    """Whether a run is made of characters that the short way knows."""
-    at = start
-    while at < stop:
-        if _KIND[data[at]] & _OTHER:
-            if not _curly(data, at, stop):
-                return False
-            at += 2
-        at += 1
-    return True
-
-
-@njit(**INLINE)
-def _inside(data: Bytes, start: int, stop: int, ends: Ints, words: int) -> Scalar:
-    """Write where the words end that marks within a run join; returns how many words there are then."""
-    at = start
-    while at < stop:
-        width = _cut_here(data, at, start, stop)
-        if width:
-            ends[words], ends[words + 1] = at, at + width
-            words += 2
-        at += max(width, 1)
-    ends[words] = stop
-    return words + 1
-
-
-@njit(**INLINE)
-def _marks(data: Bytes, start: int, stop: int, known: Exceptions) -> tuple[Scalar, Scalar]:
-    """Bytes of the marks at the front and at the back of a run; -1 where the long way is needed."""
-    if _special(data, start, stop, known) or _dots(data, start, stop) or data[stop - 1] == _DOLLAR:
-        return -1, 0
-    front = _front(data, start, stop)
-    if front and _special(data, start + front, stop, known):
-        return -1, 0
-    if stop - start - front > 1 and _dots(data, stop - 2, stop):
-        return -1, 0
-    back = _back(data, start + front, stop)
-    if back and _special(data, start, stop - back, known):
-        return -1, 0
-    return front, back
-
-
-@njit(**INLINE)
-def _ends(data: Bytes, span: tuple[int, int], known: Exceptions, ends: Ints) -> Scalar:
-    """Where the words of a run end, in turn, and how many they are; 0 for the long way."""
-    start, stop = span
-    if stop - start > _LONGEST or not _plain(data, start, stop):
-        return 0
-    words = after = 0
-    while start < stop:
-        front, back = _marks(data, start, stop, known)
-        if front < 0 or after == _MOST:
-            return 0
-        if front + back == 0:
-            break
-        if front:
-            start += front
-            ends[words] = start
-            words += 1
-        if back:
-            ends[_LONGEST + 1 + after] = stop
-            after += 1
-            stop -= back
-    if start < stop:
-        if not _core(data, start, stop):
-            return 0
-        words = _inside(data, start, stop, ends, words)
-    for number in range(after):
-        ends[words] = ends[_LONGEST + after - number]
-        words += 1
-    return words
-
-
 @njit(**OPTIONS)
-def _cut(offsets: Offsets, data: Bytes, known: Exceptions, counts: Ints, out: Bytes) -> Scalar:
-    ends = np.empty(2 * _LONGEST + 2, np.int64)
+def _cut_all(offsets: Offsets, data: Bytes, known: Exceptions, counts: Ints, out: Bytes) -> Scalar:
+    most = np.int64(0)
+    for place in range(counts.size):
+        most = max(most, offsets[place + 1] - offsets[place])
+    run, scratch = new_run(most), (np.empty(most + 1, np.int64), np.empty(most + 1, np.int64))
+    stops = np.empty(most + _PARTS, np.int64)
     used = np.int64(0)
     for place in range(counts.size):
-        words = _ends(data, (offsets[place], offsets[place + 1]), known, ends)
+        size = read_run(data, offsets[place], offsets[place + 1], known.kinds, run)
+        found = _ends(data, run, size, known, scratch) if size >= 0 else (0, -1, -1)
+        words = 0
+        for word in range(found[0]):
+            stop = run.places[scratch[0][word]]
+            if word == found[1]:
+                at = run.places[scratch[0][word - 1]] if word else offsets[place]
+                for part in known.parts[found[2]]:
+                    at += part
+                    if part and at < stop:
+                        stops[words] = at
+                        words += 1
+            stops[words] = stop
+            words += 1
         before = np.uint64(0)
         start = offsets[place]
         for word in range(words):
-            value = hash_bytes(data, start, ends[word])
-            if word and _has(known.pairs, before * _STEP + value):
+            value = hash_bytes(data, start, stops[word])
+            if word and known.pairs[_slot(known.pairs, before * _STEP + value)]:
                 words = 0
                 break
             before = value
-            start = ends[word]
+            start = stops[word]
         counts[place] = words
         start = offsets[place]
         for word in range(words):
-            used = _write(data, start, ends[word], out, used)
-            start = ends[word]
+            used = _write(data, start, stops[word], out, used)
+            start = stops[word]
     return used
 
 
@@ -319,13 +361,16 @@ def cut_english(offsets: Offsets, data: Bytes, known: Exceptions) -> tuple[Ints,
     r"""How many words each run of characters has, 0 where the long way is needed; and the words, a line each.
 
     Examples:
-        >>> text = b"(end.)don't"
-        >>> known = exceptions(["don't"], [("a", "b")])
-        >>> counts, words = cut_english(np.array([0, 6, 11]), np.frombuffer(text, np.uint8), known)
+        >>> from dcurate.kernels.runs import POINTS
+        >>> text = b"(cannot)5km"
+        >>> kinds = np.zeros(POINTS, np.uint16)
+        >>> kinds[[ord("("), ord(")")]], kinds[ord("5")] = FRONT | BACK, DIGIT
+        >>> known = exceptions(kinds, {"cannot": ("can", "not")}, [("a", "b")], ["km"])
+        >>> counts, words = cut_english(np.array([0, 8, 11]), np.frombuffer(text, np.uint8), known)
         >>> counts.tolist(), words.tobytes()
-        ([4, 0], b'(\nend\n.\n)\n')
+        ([4, 2], b'(\ncan\nnot\n)\n5\nkm\n')
     """
     counts = np.zeros(len(offsets) - 1, np.int64)
     out = np.empty(2 * int(offsets[-1] - offsets[0]) + 1, np.uint8)
-    used = _cut(frozen(offsets, np.int64), frozen(data, np.uint8), known, counts, out)
+    used = _cut_all(frozen(offsets, np.int64), frozen(data, np.uint8), known, counts, out)
     return counts, out[:used]

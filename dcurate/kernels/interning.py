@@ -34,7 +34,7 @@ _SLOTS, _ENTRIES, _ROOM = 1 << 15, 1 << 13, 1 << 17
 
 
 class _Table(NamedTuple):
-    """A hash table of words; at most a quarter of its slots are taken.
+    """A hash table of words; at most half of its slots are taken.
 
     ``cells`` holds two entries for each slot, side by side as they are read together: the hash of its word, or 0, and
     the word's number; ``ends`` where each word ends in ``data``, the first entry being 0.
@@ -82,7 +82,7 @@ def _number(
     for place in range(first, rows.size):
         start, stop = offsets[rows[place]], offsets[rows[place] + 1]
         most = known + (stop - start) // 2 + 1
-        if most >= table.ends.size or 8 * most > table.cells.size or table.ends[known] + stop - start > table.data.size:
+        if most >= table.ends.size or 4 * most > table.cells.size or table.ends[known] + stop - start > table.data.size:
             return place, known, taken
         words = find_words(data, start, stop, bounds)
         out.begins[place], out.counts[place] = taken, words
@@ -110,6 +110,14 @@ def _moved(old: Words, cells: Words) -> None:
 
 
 @njit(**OPTIONS)
+def _parts_in_all(found: Numbered, firsts: Ints) -> Scalar:
+    size = np.int64(0)
+    for number in found.numbers:
+        size += firsts[number + 1] - firsts[number]
+    return size
+
+
+@njit(**OPTIONS)
 def _expanded(found: Numbered, rows: Rows, firsts: Ints, parts: Places, out: Numbered) -> None:
     taken = 0
     for row in rows:
@@ -130,7 +138,7 @@ def expanded(found: Numbered, firsts: Ints, parts: Places) -> Numbered:
         >>> expanded(words, np.array([0, 1, 3]), np.array([7, 8, 9], np.int32)).numbers.tolist()
         [7, 8, 9]
     """
-    size = int(np.diff(firsts)[found.numbers].sum())
+    size = _parts_in_all(found, firsts)
     out = Numbered(np.empty(size, np.int32), np.empty_like(found.begins), np.empty_like(found.counts))
     _expanded(found, np.arange(len(found.begins)), firsts, parts, out)
     return out
@@ -198,8 +206,8 @@ class WordTable:
         """Make room for all the words that a text of so many bytes can hold."""
         cells, ends, data = self._table
         most = self._known + size // 2 + 2
-        while 8 * most > cells.size:
-            wider = np.zeros(2 * cells.size, np.uint64)
+        if 4 * most > cells.size:
+            wider = np.zeros(1 << (4 * most - 1).bit_length(), np.uint64)
             _moved(cells, wider)
             cells = wider
         self._table = _Table(cells, _longer(ends, most + 1), _longer(data, int(ends[self._known]) + size))

@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.hashing import find_leader, stirred, table_bits
+from dcurate.kernels.hashing import stirred, table_bits
 from dcurate.kernels.interning import Numbered
 from dcurate.kernels.layout import INLINE, OPTIONS, Ints, Places, Rows, Scalar, Words, frozen
 
-_STEP = np.uint64(0xF1357AEA2E62A9C5 | 2)
+_STEP, _SPREAD = np.uint64(0xF1357AEA2E62A9C5 | 2), np.uint64(0x9E3779B97F4A7C15)
+#: How far what tables hold may go before they are cleared.
+_FULL = np.iinfo(np.int32).max
 
 #: How characters of repeated n-grams are counted: `Counting`.
 SKIPPING, EVERY, COVERED = range(3)
@@ -49,58 +51,99 @@ class RepeatSignals(NamedTuple):
     total: npt.NDArray[np.int64]
 
 
+class _Grams(NamedTuple):
+    """The n-grams of one size in a text: so many hashes, of so many words each, and where each word ends.
+
+    ``table`` holds ``base`` plus the numbers of n-grams plus one; up to ``base`` a slot counts as empty, so that what
+    stands there from before need not be cleared away.
+    """
+
+    number: int
+    words: int
+    hashes: Words
+    ends: Ints
+    table: Places
+    base: Scalar
+
+
 @njit(**INLINE)
-def _top(leaders: Places, ends: Ints, gram: tuple[int, int], how: Counting, counts: Places) -> Scalar:
-    """Characters of the most frequent of so many n-grams of so many words."""
-    number, n = gram
-    counts[:number] = 0
-    most: Scalar = np.int64(1)
-    for at in range(number):
-        counts[leaders[at]] += 1
-        most = max(most, counts[leaders[at]])
+def _leader(grams: _Grams, bits: int, at: int) -> Scalar:
+    """The first n-gram that is equal to the one at ``at``, which is put in the table if there is none before it."""
+    wanted = grams.hashes[at]
+    mask = (1 << bits) - 1
+    slot = np.int64((wanted * _SPREAD) >> np.uint64(64 - bits))
+    while True:
+        entry = np.int64(grams.table[slot]) - grams.base
+        if entry <= 0:
+            grams.table[slot] = grams.base + at + 1
+            return at
+        if grams.hashes[entry - 1] == wanted:
+            return entry - 1
+        slot = (slot + 1) & mask
+
+
+@njit(**INLINE)
+def _length(grams: _Grams, at: int) -> Scalar:
+    """Characters of an n-gram."""
+    return grams.ends[at + grams.words] - grams.ends[at]
+
+
+@njit(**INLINE)
+def _top(grams: _Grams, how: Counting, counts: Places) -> Scalar:
+    """Characters of the most frequent of the n-grams."""
+    bits = table_bits(grams.number)
+    most: Scalar = np.int64(0)
+    first: Scalar = np.int64(0)
+    for at in range(grams.number):
+        leader = _leader(grams, bits, at)
+        counts[at] = 0
+        counts[leader] += 1
+        count = np.int64(counts[leader])
+        if count > most or (count == most and leader < first):
+            most, first = count, leader
     if most == 1 and not how.singles:
-        return 0
-    length = np.int64(-1)
-    for at in range(number):
-        if counts[at] == most:
-            size = ends[at + n] - ends[at]
-            if length < 0 or (how.longest and size > length):
-                length = size
-            if not how.longest:
-                break
-    return most * (length + (n - 1 if how.spaced else 0))
+        return np.int64(0)
+    length = _length(grams, first)
+    if how.longest:
+        for at in range(grams.number):
+            if counts[at] == most:
+                length = max(length, _length(grams, at))
+    return most * (length + (grams.words - 1 if how.spaced else 0))
 
 
 @njit(**INLINE)
-def _repeated(leaders: Places, ends: Ints, gram: tuple[int, int], how: Counting, counts: Places) -> Scalar:
-    """Characters of n-grams that occur twice, all copies or each word once."""
-    number, n = gram
-    counts[:number] = 0
-    for at in range(number):
+def _repeated(grams: _Grams, how: Counting, scratch: tuple[Places, Places]) -> tuple[Scalar, Scalar]:
+    """Characters of n-grams that occur twice, all copies or each word once; and of all n-grams."""
+    leaders, counts = scratch
+    bits = table_bits(grams.number)
+    counts[: grams.number] = 0
+    for at in range(grams.number):
+        leaders[at] = _leader(grams, bits, at)
         counts[leaders[at]] += 1
     found: Scalar = np.int64(0)
+    total: Scalar = np.int64(0)
     done: Scalar = np.int64(0)
-    for at in range(number):
+    for at in range(grams.number):
+        total += _length(grams, at)
         if counts[leaders[at]] > 1:
             first: Scalar = max(at, done) if how.duplicates == COVERED else at
-            found += ends[at + n] - ends[first]
-            done = at + n
-    return found
+            done = at + grams.words
+            found += grams.ends[done] - grams.ends[first]
+    return found, total
 
 
 @njit(**INLINE)
-def _skipping(table: Places, grams: Words, ends: Ints, gram: tuple[int, int]) -> Scalar:
+def _skipping(grams: _Grams) -> Scalar:
     """Characters of n-grams that occurred before, going on behind each."""
-    number, n = gram
-    bits = table_bits(number)
+    bits = table_bits(grams.number)
     found = np.int64(0)
     at = np.int64(0)
-    while at < number:
-        if find_leader(table, bits, grams, at) == at:
+    while at < grams.number:
+        if _leader(grams, bits, at) == at:
             at += 1
         else:
-            found += ends[at + n] - ends[at]
-            at += n
+            found += _length(grams, at)
+            at += grams.words
     return found
 
 
@@ -117,17 +160,19 @@ def _repeats(
     room = np.int64(0)
     for row in rows:
         room = max(room, found.counts[row])
-    values, grams = np.empty(room, np.uint64), np.empty(room, np.uint64)
-    leaders, counts = np.empty(room, np.int32), np.empty(room, np.int32)
-    ends, table = np.empty(room + 1, np.int64), np.empty(1 << table_bits(room), np.int32)
+    values, factors, joined = np.empty(room, np.uint64), np.empty(room, np.uint64), np.empty(room, np.uint64)
+    scratch = np.empty(room, np.int32), np.empty(room, np.int32)
+    ends, table = np.empty(room + 1, np.int64), np.zeros(1 << table_bits(room), np.int32)
+    base = np.int64(0)
     for place in range(rows.size):
         begin, words = found.begins[rows[place]], found.counts[rows[place]]
         ends[0] = 0
         for at in range(words):
             number = found.numbers[begin + at]
             values[at] = hashes[number] if how.joined else stirred(np.uint64(number + 1) * _STEP)
+            factors[at] = powers[number] if how.joined else _STEP
             ends[at + 1] = ends[at] + characters[number]
-            grams[at] = values[at]
+            joined[at] = values[at]
         size = 1
         for index in range(sizes.size):
             n = sizes[index]
@@ -136,22 +181,18 @@ def _repeats(
                 break
             while size < n:
                 for at in range(words - size):
-                    power = powers[found.numbers[begin + at + size]] if how.joined else _STEP
-                    grams[at] = grams[at] * power + values[at + size]
+                    joined[at] = joined[at] * factors[at + size] + values[at + size]
                 size += 1
-            bits = table_bits(number)
-            table[: 1 << bits] = 0
-            if index >= tops and how.duplicates == SKIPPING:
-                out[1, index, place] = _skipping(table, grams, ends, (number, n))
-                continue
-            for at in range(number):
-                leaders[at] = find_leader(table, bits, grams, at)
+            if base + number > _FULL:
+                table[:], base = 0, np.int64(0)
+            grams = _Grams(number, n, joined, ends, table, base)
             if index < tops:
-                out[0, index, place] = _top(leaders, ends, (number, n), how, counts)
+                out[0, index, place] = _top(grams, how, scratch[0])
+            elif how.duplicates == SKIPPING:
+                out[1, index, place] = _skipping(grams)
             else:
-                out[1, index, place] = _repeated(leaders, ends, (number, n), how, counts)
-                for at in range(number):
-                    out[2, index, place] += ends[at + n] - ends[at]
+                out[1, index, place], out[2, index, place] = _repeated(grams, how, scratch)
+            base += number
 
 
 def repeat_signals(

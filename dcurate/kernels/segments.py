@@ -8,13 +8,17 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.hashing import find_leader, hash_bytes, table_bits
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen, longest
+from dcurate.kernels.hashing import find_leader, hash_bytes, load_eight, table_bits
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, Word, frozen, longest
 from dcurate.kernels.unicode import count_characters, space_width, space_width_before
 
 #: Where segments end: at each newline, each run of newlines, each two newlines in a row, each run of two or more, or
 #: at any line boundary that ``str.splitlines`` knows.
 NEWLINE, NEWLINES, TWO, TWO_OR_MORE, LINES = range(5)
+
+_ONES, _HIGH, _BLANKS, _NEWLINES_EIGHT, _C2_EIGHT, _E2_EIGHT = (
+    np.uint64(byte * 0x0101010101010101) for byte in (0x01, 0x80, 0x20, 0x0A, 0xC2, 0xE2)
+)
 
 
 class Cut(NamedTuple):
@@ -105,9 +109,27 @@ def line_boundary(data: Bytes, at: int, stop: int) -> Scalar:
 
 
 @njit(**INLINE)
+def has_zero(block: Word) -> Scalar:
+    """Not zero if any of eight packed bytes is 0."""
+    return (block - _ONES) & ~block & _HIGH
+
+
+@njit(**INLINE)
+def _may_end(block: Word, kind: int) -> Scalar:
+    """Not zero if any of eight packed bytes may begin what ends a segment."""
+    if kind != LINES:
+        return has_zero(block ^ _NEWLINES_EIGHT)
+    controls = (block - _BLANKS) & ~block & _HIGH
+    return controls | has_zero(block ^ _C2_EIGHT) | has_zero(block ^ _E2_EIGHT)
+
+
+@njit(**INLINE)
 def segment_end(data: Bytes, at: int, stop: int, kind: int) -> tuple[Scalar, Scalar]:
     """Where the segment ends that begins at ``at``, and where the next begins; ``stop + 1`` if there is none."""
     while at < stop:
+        if at + 8 <= stop and _may_end(load_eight(data, at), kind) == 0:
+            at += 8
+            continue
         if kind == LINES:
             width = line_boundary(data, at, stop)
             if width:

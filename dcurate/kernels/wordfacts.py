@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import OPTIONS, Bytes, Offsets, Places, Words, frozen
+from dcurate.kernels.layout import OPTIONS, Bytes, Offsets, Places, Scalar, Words, frozen
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _SPREAD, _SHIFT = np.uint64(0xD6E8FEB86659FD93), np.uint64(0x632BE59BD9B4E019)
 
 
 class Kinds(NamedTuple):
-    """What an ASCII character, by its code, says of its word, as bits.
+    """What a character, by its code point, says of its word, as bits; nothing is known of those beyond.
 
     ``some`` holds what a word has that has one of them, ``every`` what it has that has no others, ``alone`` what it has
     that is nothing else.
@@ -27,7 +27,7 @@ class Kinds(NamedTuple):
 
 
 class WordFacts(NamedTuple):
-    """Of each word its characters, its bits, its hash and its power; bits are 0 beyond ASCII.
+    """Of each word its characters, its bits, its hash and its power; bits are 0 where a character is not known.
 
     The power is the number that the hash of what stands before the word is multiplied with: the hash of two words
     joined is that of the first times the power of the second, plus that of the second.
@@ -46,19 +46,29 @@ def _facts(
     for place in range(offsets.size - 1):
         start, stop = offsets[place], offsets[place + 1]
         value, power = np.uint64(0), np.uint64(1)
-        some, every, length, seen = np.uint8(0), np.uint8(0xFF), 0, np.uint8(0)
+        some, every, length = np.uint8(0), np.uint8(0xFF), 0
+        point = np.int64(0)
+        known: Scalar = True
         for at in range(start, stop):
             byte = data[at]
             value = value * _BASE + (np.uint64(byte) + _SHIFT) * _SPREAD
             power = power * _BASE
-            length += (byte & 0xC0) != 0x80
-            seen |= byte
-            some |= kinds.some[byte & 0x7F]
-            every &= kinds.every[byte & 0x7F]
+            if byte & 0xC0 == 0x80:
+                point = (point << 6) | np.int64(byte & 0x3F)
+            else:
+                length += 1
+                point = np.int64(byte) & (
+                    0x7F if byte < 0x80 else 0x1F if byte < 0xE0 else 0x0F if byte < 0xF0 else 0x07
+                )
+            if at + 1 == stop or data[at + 1] & 0xC0 != 0x80:
+                known &= point < kinds.some.size
+                if known:
+                    some |= kinds.some[point]
+                    every &= kinds.every[point]
         joins[0][place], joins[1][place] = value, power
         sizes[0][place] = length
-        if start < stop and seen < 0x80:
-            sizes[1][place] = some | every | (kinds.alone[data[start]] if stop - start == 1 else np.uint8(0))
+        if start < stop and known:
+            sizes[1][place] = some | every | (kinds.alone[point] if length == 1 else np.uint8(0))
 
 
 def word_facts(offsets: Offsets, data: Bytes, kinds: Kinds) -> WordFacts:

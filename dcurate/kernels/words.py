@@ -73,7 +73,7 @@ class WordSignals(NamedTuple):
 
 
 @njit(**INLINE)
-def _ascii_spaces(block: Word) -> Word:
+def ascii_spaces(block: Word) -> Word:
     """The high bits of those of eight packed ASCII bytes that are whitespace."""
     controls = (block + _FROM_TAB) & ~(block + _PAST_RETURN)
     return (controls | ((block + _FROM_FS) & ~(block + _PAST_SPACE))) & _HIGH
@@ -99,7 +99,7 @@ def find_words(data: Bytes, start: int, stop: int, bounds: Ints) -> Scalar:
             before = blank
             at += max(width, 1)
             continue
-        spaces = _ascii_spaces(block)
+        spaces = ascii_spaces(block)
         changes = (((spaces ^ ((spaces << _EIGHT) | (before << _SEVEN))) >> _SEVEN) * _GATHER) >> _TOP_BYTE
         for step in range(4):
             bounds[count + np.uint64(step)] = at + _PLACES[changes, step]

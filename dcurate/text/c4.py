@@ -12,8 +12,9 @@ from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.frames.columns import with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import from_text, text_column
-from dcurate.kernels.cleaning import Cleaned, LineRules, Spoken, clean_lines, sentence_signals
+from dcurate.kernels.cleaning import Cleaned, LineRules, clean_lines
 from dcurate.kernels.layout import Bytes, Offsets, Rows
+from dcurate.kernels.sentences import Spoken, sentence_signals
 from dcurate.text.lexicon import TRAITS, words_of
 from dcurate.text.signals import text_as_column
 

@@ -13,6 +13,10 @@ from functools import cache
 from itertools import product
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.kernels import runs
 from dcurate.kernels.english import Exceptions, exceptions
 
 _QUOTES = "'\"”“`‘´’‚,„»«「」『』（）〔〕【】《》〈〉〈〉⟦⟧"
@@ -123,6 +127,38 @@ def _symbols() -> str:
     return "".join(re.escape(chr(point)) for point in range(0xA6, 0x1FA6E) if unicodedata.category(chr(point)) == "So")
 
 
+class _Classes(NamedTuple):
+    """Characters, as between the brackets of a pattern: letters that count as lower or upper case or either, marks."""
+
+    lower: str
+    upper: str
+    either: str
+    quotes: str
+    marks: str
+    icons: str
+    label: str
+
+
+@cache
+def _classes(ascii_only: bool) -> _Classes:
+    def known(characters: str) -> str:
+        return re.escape("".join(c for c in characters if c.isascii()) if ascii_only else characters)
+
+    quotes, marks = known(_QUOTES), known(_MARKS)
+    if ascii_only:
+        return _Classes("a-z", "A-Z", "a-zA-Z", quotes, marks, "", "A-Za-z0-9")
+    latin = [chr(point) for block in _LATIN for point in block]
+    return _Classes(
+        "".join(c for c in latin if unicodedata.category(c) == "Ll") + _LOWER_ELSEWHERE + _UNCASED,
+        "".join(c for c in latin if unicodedata.category(c) == "Lu") + _UPPER_ELSEWHERE + _UNCASED,
+        "".join(c for c in latin if c not in "×÷") + _LOWER_ELSEWHERE + _UPPER_ELSEWHERE + _UNCASED,
+        quotes,
+        marks,
+        _symbols(),
+        "A-Za-z0-9\u00a1-\uffff",
+    )
+
+
 class _Patterns(NamedTuple):
     """What stands at the front, at the back (a full stop there by itself too) and inside of words, and addresses."""
 
@@ -136,22 +172,12 @@ class _Patterns(NamedTuple):
 def _patterns(ascii_only: bool) -> _Patterns:
     """The patterns; for text in ASCII shorter ones, which find the same and are faster."""
 
-    def known(characters: str) -> str:
-        return "".join(c for c in characters if c.isascii()) if ascii_only else characters
-
     def one_of(texts: list[str]) -> str:
         return "|".join(re.escape(text) for text in texts if text.isascii() or not ascii_only)
 
-    latin = [chr(point) for block in _LATIN for point in block]
-    lower = "".join(c for c in latin if unicodedata.category(c) == "Ll") + _LOWER_ELSEWHERE + _UNCASED
-    upper = "".join(c for c in latin if unicodedata.category(c) == "Lu") + _UPPER_ELSEWHERE + _UNCASED
-    either = "".join(c for c in latin if c not in "×÷") + _LOWER_ELSEWHERE + _UPPER_ELSEWHERE + _UNCASED
-    if ascii_only:
-        lower, upper, either = "a-z", "A-Z", "a-zA-Z"
-    quotes, marks = re.escape(known(_QUOTES)), re.escape(known(_MARKS))
-    icons = "(?!)" if ascii_only else f"[{_symbols()}]"
-    wide = "" if ascii_only else "\u00a1-\uffff"
-    label, octet = f"[A-Za-z0-9{wide}]", r"(?:1?\d{1,2}|2[0-4]\d|25[0-5])"
+    lower, upper, either, quotes, marks, symbols, label = _classes(ascii_only)
+    icons = f"[{symbols}]" if symbols else "(?!)"
+    octet = r"(?:1?\d{1,2}|2[0-4]\d|25[0-5])"
     stop = rf"(?:(?<=[0-9{lower}%²\-+|{marks}{quotes}])|(?<=[{upper}][{upper}]))\."
     return _Patterns(
         prefix=re.compile(rf"[§%=—–]|\+(?![0-9])|[{marks}]|\.\.+|[{quotes}]|{one_of(_CURRENCY)}|{icons}"),
@@ -170,7 +196,7 @@ def _patterns(ascii_only: bool) -> _Patterns:
             r"(?!(?:10|127)(?:\.\d{1,3}){3})(?!(?:169\.254|192\.168)(?:\.\d{1,3}){2})"
             r"(?!172\.(?:1[6-9]|2\d|3[01])(?:\.\d{1,3}){2})"
             rf"(?:[1-9]\d?|1\d\d|2[01]\d|22[0-3])(?:\.{octet}){{2}}\.(?:[1-9]\d?|1\d\d|2[0-4]\d|25[0-4])"
-            rf"|(?:(?:{label}[A-Za-z0-9{wide}_-]{{0,62}})?{label}\.)+[{lower}]{{2,63}}"
+            rf"|(?:(?:[{label}][{label}_-]{{0,62}})?[{label}]\.)+[{lower}]{{2,63}}"
             r")(?::\d{2,5})?(?:[/?#]\S*)?$"
         ),
     )
@@ -214,9 +240,30 @@ def split_english(chunk: str) -> list[str]:
 
 @cache
 def short_way() -> Exceptions:
-    """What `dcurate.kernels.english.cut_english` must leave to `split_english`."""
+    """What `dcurate.kernels.english.cut_english` needs to know; what is not in it is left to `split_english`."""
     rules = _rules()
-    return exceptions(rules.special, ((key[0], key[1]) for key in rules.rejoined))
+    pairs = ((key[0], key[1]) for key in rules.rejoined)
+    return exceptions(_kinds(), rules.special, pairs, (*_CURRENCY, *_UNITS))
+
+
+def _kinds() -> npt.NDArray[np.uint16]:
+    """What each character is, as in the patterns."""
+    known = _classes(ascii_only=False)
+    marks = _MARKS + _QUOTES
+    money = "".join(text for text in _CURRENCY if text not in _LETTERED_CURRENCY)
+    kinds = np.zeros(runs.POINTS, np.uint16)
+    for bit, characters in (
+        *((runs.LOWER, known.lower), (runs.UPPER, known.upper), (runs.LETTER, known.either), (runs.DIGIT, "0-9")),
+        *((runs.QUOTE, _QUOTES), (runs.FRONT, f"§%=—–{marks}{money}{known.icons}"), (runs.BACK, "".join(_SINGLE))),
+        *((runs.ICON, known.icons), (runs.LABEL, known.label), (runs.BEFORE_STOP, f"0-9{known.lower}%²+|{marks}-")),
+    ):
+        for found in re.finditer("(.)(?:-(.))?", characters):
+            kinds[ord(found[1]) : ord(found[2] or found[1]) + 1] |= bit
+    every = "".join(map(chr, range(runs.POINTS)))
+    for bit, pattern in ((runs.ALNUM, r"[^\W_]+"), (runs.DECIMAL, r"\d+")):
+        for found in re.finditer(pattern, every):
+            kinds[found.start() : found.end()] |= bit
+    return kinds
 
 
 def _by_rule(chunk: str, rules: _Rules, special: dict[str, tuple[str, ...]]) -> list[str]:

@@ -10,8 +10,8 @@ import string
 import threading
 import unicodedata
 from collections.abc import Callable, Iterable
-from importlib import import_module
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,9 @@ from dcurate.errors import PipelineError, nearest
 from dcurate.kernels.english import cut_english
 from dcurate.kernels.interning import Numbered, WordTable, expanded
 from dcurate.kernels.layout import Bytes, Ints, Offsets, Rows
+from dcurate.kernels.runs import POINTS
 from dcurate.kernels.wordfacts import Kinds, word_facts
+from dcurate.text import libraries
 from dcurate.text.english import short_way, split_english
 from dcurate.text.splitters import SENTENCE_ENDS, SYMBOLS, split_fasttext, split_normalized, split_pairs, split_unicode
 
@@ -66,37 +68,20 @@ SPLITTERS: dict[str, Splitter] = {
     "fasttext": Splitter(split_fasttext),
 }
 
-#: Before the code of a language: its words as spaCy's own tokenizer for it finds them in each run of characters.
-_SPACY = "spacy:"
-
 
 def check_splitter(name: str) -> None:
     """Refuse a way of splitting that there is not.
 
     Raises:
-        PipelineError: it is none of `SPLITTERS` and no ``spacy:`` with a language code.
+        PipelineError: it is none of `SPLITTERS`, and no library with a language as in `dcurate.text.libraries`.
     """
-    if name not in SPLITTERS and not (name.startswith(_SPACY) and name[len(_SPACY) :].isalpha()):
+    if name not in SPLITTERS and not libraries.is_known(name):
         raise PipelineError(f"there is no way to split words called {name!r}{nearest(name, SPLITTERS)}")
 
 
 def _splitter(name: str) -> Splitter:
-    """The way of splitting of that name.
-
-    Raises:
-        PipelineError: it needs spaCy, which is not there, or spaCy has no such language.
-    """
-    if not name.startswith(_SPACY):
-        return SPLITTERS[name]
-    try:
-        spacy = import_module("spacy")
-    except ImportError as error:
-        raise PipelineError(f"words={name!r} needs spaCy: pip install spacy; words='english' needs nothing") from error
-    try:
-        tokenizer = spacy.blank(name[len(_SPACY) :]).tokenizer
-    except (ImportError, ValueError) as error:
-        raise PipelineError(f"words={name!r}: {' '.join(str(error).split())}") from error
-    return Splitter(lambda run: [word.text for word in tokenizer(run)])
+    """The way of splitting of that name."""
+    return SPLITTERS[name] if name in SPLITTERS else Splitter(libraries.tokenizer(name))
 
 
 class Known(NamedTuple):
@@ -120,17 +105,25 @@ class Runs(NamedTuple):
     parts: npt.NDArray[np.int32]
 
 
+class WordRule(Protocol):
+    """Says of words, as UTF-8, what each is, from 0 to 255; equal rules say the same."""
+
+    def __call__(self, words: list[bytes]) -> list[int]: ...
+
+    def __hash__(self) -> int: ...
+
+
 class Words:
     """The words of the texts of a column: ``found`` by row number, ``known`` by word number.
 
     It stays as it is when rows are left out, so that what is computed from it is computed once.
     """
 
-    def __init__(self, found: Numbered, known: Known, runs: Runs, words: WordTable) -> None:
+    def __init__(self, found: Numbered, known: Known, runs: Runs, lexicon: _Lexicon) -> None:
         self.found = found
         self.known = known
         self.runs = runs
-        self._words = words
+        self._lexicon = lexicon
 
     def __getitem__(self, mask: object) -> Words:
         return self
@@ -142,10 +135,14 @@ class Words:
             (form, place) for place, word in enumerate(sought, 1) for form in (_cases(word) if ignore_case else [word])
         ]
         text = np.frombuffer("\n".join(form for form, _ in forms).encode(errors="surrogatepass"), np.uint8)
-        numbers = self._words.number(np.array([0, len(text)]), text, np.zeros(1, np.int64)).numbers
+        numbers = self._lexicon.table.number(np.array([0, len(text)]), text, np.zeros(1, np.int64)).numbers
         there = numbers < len(places)
         places[numbers[there]] = np.array([place for _, place in forms], np.int32)[there]
         return places
+
+    def marked(self, rule: WordRule) -> npt.NDArray[np.uint8]:
+        """What a rule says of each word, by number; it is asked once of each, however many columns have it."""
+        return self._lexicon.marked(rule)[: len(self.known.characters)]
 
 
 class Split(NamedTuple):
@@ -196,7 +193,8 @@ class _Lexicon:
         self._split = splitter
         self._runs = runs
         self._seen = 0
-        self._words = runs if splitter.text is None else WordTable()
+        self.table = runs if splitter.text is None else WordTable()
+        self._marked: dict[WordRule, _Growing] = {}
         self._firsts, self._parts = _Growing(np.int64), _Growing(np.int32)
         self._firsts.extend(np.zeros(1, np.int64))
         self._known = (_Growing(np.int32), _Growing(np.uint8), _Growing(np.uint64), _Growing(np.uint64))
@@ -210,11 +208,19 @@ class _Lexicon:
         else:
             runs = Runs(found, self._firsts.values, self._parts.values)
         before = len(self._known[0].values)
-        if before < len(self._words):
-            new = _known(*self._words.layout(before, len(self._words)))
+        if before < len(self.table):
+            new = _known(*self.table.layout(before, len(self.table)))
             for kept, name in zip(self._known, new._fields, strict=True):
                 kept.extend(getattr(new, name))
-        return Words(found, Known(*(values.values for values in self._known)), runs, self._words)
+        return Words(found, Known(*(values.values for values in self._known)), runs, self)
+
+    def marked(self, rule: WordRule) -> npt.NDArray[np.uint8]:
+        """What a rule says of each word so far."""
+        marks = self._marked.setdefault(rule, _Growing(np.uint8))
+        before = len(marks.values)
+        if before < len(self.table):
+            marks.extend(rule(self.table.words(before, len(self.table))))
+        return marks.values
 
     def _learn(self) -> None:
         """Split the runs that are new."""
@@ -243,29 +249,31 @@ class _Lexicon:
 
     def _numbers(self, words: Bytes) -> npt.NDArray[np.int32]:
         """The numbers of words with newlines between them."""
-        return self._words.number(np.array([0, len(words)]), words, np.zeros(1, np.int64)).numbers
+        return self.table.number(np.array([0, len(words)]), words, np.zeros(1, np.int64)).numbers
 
 
+@cache
 def _kinds() -> Kinds:
-    """What ASCII characters say of their words."""
-    some, every, alone = (np.zeros(128, np.uint8) for _ in range(3))
-    for code in range(128):
-        character = chr(code)
-        some[code] = (_LETTERED | _ASCII_LETTERED) * character.isalpha() | _MARKED * (character in _DOLMA_SYMBOLS)
-        some[code] |= _WORDED * (character not in SYMBOLS)
-        every[code] = _PUNCTUAL * (unicodedata.category(character)[0] == "P")
-        alone[code] = _ENDING * (character in SENTENCE_ENDS)
+    """What characters say of their words."""
+    some, every, alone = (np.zeros(POINTS, np.uint8) for _ in range(3))
+    some[:] = _WORDED
+    for point in range(POINTS):
+        character = chr(point)
+        if character.isalpha():
+            some[point] |= _LETTERED | _ASCII_LETTERED * (point < 128)
+        elif unicodedata.category(character)[0] == "P":
+            every[point] = _PUNCTUAL
+    some[[ord(character) for character in SYMBOLS]] &= ~np.uint8(_WORDED)
+    some[[ord(character) for character in _DOLMA_SYMBOLS]] |= _MARKED
+    alone[[ord(character) for character in SENTENCE_ENDS]] = _ENDING
     return Kinds(some, every, alone)
-
-
-_KINDS = _kinds()
 
 
 def _known(offsets: Offsets, data: Bytes) -> Known:
     """What is known of words."""
-    facts = word_facts(offsets, data, _KINDS)
+    facts = word_facts(offsets, data, _kinds())
     text = data.tobytes()
-    for place in np.flatnonzero(facts.characters != np.diff(offsets)):
+    for place in np.flatnonzero(facts.bits == 0):
         facts.bits[place] = _traits(text[offsets[place] : offsets[place + 1]].decode(errors="surrogatepass"))
     return Known(*facts)
 

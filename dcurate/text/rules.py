@@ -116,7 +116,7 @@ def prepare_host(rules: Iterable[Rule]) -> None:
     """Make kernels and models ready on a host, before any slot there needs them."""
     given = list(rules)
     needs = needs_of(given)
-    text = Signals(text_as_column("one two\n\none two"), needs)
+    text = Signals(text_as_column("one two\n\none two\nA line that rules on lines keep, and that has an end."), needs)
     for rule in given:
         if isinstance(rule, SignalFilter) and rule.light:
             rule.score(text)  # compiles the kernels, or loads them from numba's cache on disk

@@ -5,12 +5,12 @@ They look at the text as `dcurate.text.c4.C4Lines` would leave it, and do not ch
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from dcurate.kernels.cleaning import CURLY, FILLER, LineRules
+from dcurate.kernels.longest_lines import longest_lines
 from dcurate.text.c4 import c4_signals
 from dcurate.text.filter import Mask, Scores, SignalFilter
 from dcurate.text.measures import MeasureFilter
@@ -116,8 +116,7 @@ class C4ParagraphsFilter(MeasureFilter):
     _name = "c4_paragraphs"
 
     def score(self, signals: Signals) -> Scores:
-        longest = (heapq.nlargest(self.min_paragraphs, map(len, text.split("\n"))) for text in signals.texts())
-        return np.array([found[-1] if len(found) == self.min_paragraphs else 0 for found in longest], np.int64)
+        return signals.of(longest_lines, self.min_paragraphs)
 
     def keep(self, scores: Scores) -> Mask:
         return scores >= self.min_length

@@ -1,0 +1,67 @@
+"""How long the longest lines of a text are."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dcurate.kernels.hashing import load_eight
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
+from dcurate.kernels.segments import has_zero
+from dcurate.kernels.unicode import count_characters
+
+_NEWLINE = 10
+_NEWLINES = np.uint64(0x0A0A0A0A0A0A0A0A)
+_ONE, _SEVEN, _TOP_BYTE = np.uint64(1), np.uint64(7), np.uint64(56)
+#: Multiplied with it, a one at the begin of a byte brings the number of that byte to the top.
+_PLACES = np.uint64(0x0001020304050607)
+
+
+@njit(**INLINE)
+def _newline(data: Bytes, at: int, stop: int) -> Scalar:
+    """Where the next newline stands, or ``stop``."""
+    while at + 8 <= data.size and at < stop:
+        found = has_zero(load_eight(data, at) ^ _NEWLINES)
+        if found:
+            lowest = found & (~found + _ONE)
+            return min(at + np.int64(((lowest >> _SEVEN) * _PLACES) >> _TOP_BYTE), stop)
+        at += 8
+    while at < stop and data[at] != _NEWLINE:
+        at += 1
+    return min(at, stop)
+
+
+@njit(**OPTIONS)
+def _longest_lines(offsets: Offsets, data: Bytes, rows: Rows, number: int, out: Ints) -> None:
+    most = np.empty(number, np.int64)
+    for place in range(rows.size):
+        at, stop = offsets[rows[place]], offsets[rows[place] + 1]
+        most[:] = -1
+        while at <= stop:
+            end = _newline(data, at, stop)
+            if end - at > most[number - 1]:
+                length = count_characters(data, at, end)
+                rank = number - 1
+                while rank >= 0 and length > most[rank]:
+                    if rank + 1 < number:
+                        most[rank + 1] = most[rank]
+                    rank -= 1
+                if rank + 1 < number:
+                    most[rank + 1] = length
+            at = end + 1
+        out[place] = max(most[number - 1], 0)
+
+
+def longest_lines(offsets: Offsets, data: Bytes, rows: Rows, number: int) -> npt.NDArray[np.int64]:
+    r"""Characters of the so-many-th longest line of the texts numbered ``rows``; 0 of a text of fewer lines.
+
+    Examples:
+        >>> text = "é\nfour\nand five".encode()
+        >>> arrays = np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0])
+        >>> [longest_lines(*arrays, number).tolist() for number in (1, 2, 3, 4)]
+        [[8], [4], [1], [0]]
+    """
+    out = np.zeros(len(rows), np.int64)
+    _longest_lines(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), number, out)
+    return out

@@ -1,0 +1,223 @@
+"""C4's rule on bad words, with a list of the user's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import fsspec
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.errors import DataError, PipelineError
+from dcurate.kernels.interning import Numbered
+from dcurate.text import measures
+from dcurate.text.filter import Mask, Scores, SignalFilter
+from dcurate.text.signals import Needs, Signals
+
+#: Words of the published lists that the reference allows: parts of common words where none are set apart by spaces.
+ALLOWED = ("sm", "グロ", "女の子", "性")
+_UNSPACED = ("ja", "th", "zh")
+_WORD, _LAST_WORD = re.compile(r"\w+"), re.compile(r"\w+$")
+
+
+#: What a run of characters may be: it holds a bad word; two pieces of one may meet at its end, or at its begin.
+_HOLDS, _ENDS, _BEGINS = 1, 2, 4
+
+
+class _Pieces(NamedTuple):
+    """What to look for in runs of characters without whitespace; words where they stand by themselves, else any part.
+
+    ``single`` are of bad words in one piece, ``ends`` and ``begins`` of those in several: of two neighbouring pieces,
+    the longest, what the first ends with and what the second begins with.
+    """
+
+    single: frozenset[str]
+    ends: frozenset[str]
+    begins: frozenset[str]
+    other_single: tuple[str, ...]
+    other_ends: tuple[str, ...]
+    other_begins: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _BadWords:
+    """Finds the runs of characters, and the texts, that hold bad words.
+
+    Args:
+        words: the bad words, in lower case.
+        flanked: whether they count only between characters that are no letters or digits.
+    """
+
+    words: tuple[str, ...]
+    flanked: bool
+
+    def __call__(self, words: list[bytes]) -> list[int]:
+        """What each run of characters between whitespace may be, as bits."""
+        pieces, pattern = _pieces(self), _pattern(self, alone=True)
+        joined = b"\n".join(words).decode(errors="surrogatepass").lower()
+        others = tuple(other for other in pieces.other_single if other in joined)
+        kinds = []
+        for run in joined.split("\n"):
+            inner = _WORD.findall(run)
+            kind = 0
+            if not pieces.single.isdisjoint(inner) or (others and any(other in run for other in others)):
+                kind = _HOLDS * (pattern.search(run) is not None)
+            if (inner and inner[-1] in pieces.ends) or run.endswith(pieces.other_ends):
+                kind |= _ENDS
+            if (inner and inner[0] in pieces.begins) or run.startswith(pieces.other_begins):
+                kind |= _BEGINS
+            kinds.append(kind)
+        return kinds
+
+    def in_pieces(self, text: str) -> bool:
+        """Whether a bad word of several pieces stands in a text."""
+        return _pattern(self, alone=False).search(text.lower()) is not None
+
+
+@cache
+def _pieces(bad: _BadWords) -> _Pieces:
+    found: list[set[str]] = [set() for _ in range(6)]
+
+    def put(kind: int, piece: str, word: re.Match[str] | None) -> None:
+        if bad.flanked and word:
+            found[kind].add(word[0])
+        else:
+            found[kind + 3].add(piece)
+
+    for text in bad.words:
+        parts = text.split()
+        if len(parts) == 1:
+            put(0, text, _WORD.match(text))
+            continue
+        first, second = max(pairwise(parts), key=lambda pair: len(pair[0]) + len(pair[1]))
+        put(1, first, _LAST_WORD.search(first))
+        put(2, second, _WORD.match(second))
+    single, ends, begins = map(frozenset, found[:3])
+    return _Pieces(single, ends, begins, *(tuple(sorted(others)) for others in found[3:]))
+
+
+@cache
+def _pattern(bad: _BadWords, alone: bool) -> re.Pattern[str]:
+    """The bad words of one piece, or of several."""
+    words = "|".join(re.escape(word) for word in bad.words if (len(word.split()) == 1) == alone) or "(?!)"
+    return re.compile(rf"(?:\W|^)(?:{words})(?:\W|$)" if bad.flanked else words)
+
+
+@dataclass(frozen=True)
+class C4BadWordsFilter(SignalFilter):
+    """Drops texts in which a word of a list stands, in any case of letters (Raffel et al., 2020).
+
+    A word of the list may be several words. It counts where no letter, digit or underscore stands before or behind it;
+    in Chinese, Japanese and Thai it counts anywhere. No list comes with dcurate. C4's is
+    https://github.com/LDNOOBW/List-of-Dirty-Naughty-Obscene-and-Otherwise-Bad-Words (CC BY 4.0): a file for each
+    language, a word in each line. C4 looks at the lines that stay: put this behind `dcurate.text.presets.c4`;
+    datatrove's filter looks at the text as it is.
+
+    A text with a bad word scores above 0, up to 1, evenly and by its text and the seed alone; one without scores 0.
+
+    Args:
+        words: the list, or the path or URL of a file of it in UTF-8, a word a line, wherever fsspec can read.
+        lang: the language of the texts, an ISO 639-1 code.
+        keep_fraction: share of the texts with bad words that stay all the same; which do follows from their text.
+            (Those of datatrove follow from how many came before them, those of C4 from their URL.)
+        seed: another one keeps others.
+        allowed: words that do not count even if the list has them.
+        storage_options: of fsspec.
+
+    Raises:
+        PipelineError: no list, an empty one, or a fraction that is none.
+        DataError: the file cannot be read.
+
+    Examples:
+        >>> rule = C4BadWordsFilter(("darn", "what the heck"))
+        >>> rule.keep_document(rule.score_document("Darning socks.")), rule.keep_document(rule.score_document("DARN!"))
+        (True, False)
+    """
+
+    words: str | Sequence[str]
+    lang: str = "en"
+    keep_fraction: float = 0.0
+    seed: int = 0
+    allowed: Sequence[str] = ALLOWED
+    storage_options: Mapping[str, Any] | None = None
+    _name = "c4_bad_words"
+
+    def __post_init__(self) -> None:
+        if not self.words:
+            raise PipelineError("C4BadWordsFilter: no words; give a list of them, or the path of a file of them")
+        if not 0 <= self.keep_fraction <= 1:
+            raise PipelineError(f"C4BadWordsFilter: keep_fraction={self.keep_fraction} must be from 0 to 1")
+        if not isinstance(self.words, str):
+            object.__setattr__(self, "words", tuple(self.words))
+        object.__setattr__(self, "allowed", tuple(self.allowed))
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
+    @property
+    def light(self) -> bool:
+        return not isinstance(self.words, str)
+
+    def model_check_or_download(self) -> None:
+        self.score_document("one two")  # reads the list, and compiles the kernels
+
+    def load_model(self) -> None:
+        vars(self)["_bad"] = self._read()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_bad"}
+
+    def score(self, signals: Signals) -> Scores:
+        if len(signals) == 0:
+            return np.zeros(0, np.float64)
+        if "_bad" not in vars(self):
+            self.load_model()
+        bad: _BadWords = vars(self)["_bad"]
+        words = measures.words(signals, "whitespace")
+        kinds = words.marked(bad)[words.found.numbers]
+        holds, meet = kinds & _HOLDS > 0, (kinds[:-1] & _ENDS > 0) & (kinds[1:] & _BEGINS > 0)
+        bad_at, doubtful = (self._places(signals, words.found, np.flatnonzero(at)) for at in (holds, meet))
+        texts = {place: self._text(signals, place) for place in bad_at | doubtful}
+        scores = np.zeros(len(signals), np.float64)
+        for place, encoded in texts.items():
+            if place in bad_at or bad.in_pieces(encoded.decode(errors="surrogatepass")):
+                drawn = blake2b(encoded, digest_size=8, salt=self.seed.to_bytes(8, "little", signed=True)).digest()
+                scores[place] = ((int.from_bytes(drawn, "little") >> 11) + 1) / 2**53
+        return scores
+
+    def _places(self, signals: Signals, found: Numbered, words: npt.NDArray[np.int64]) -> set[int]:
+        """The places of the texts in which the words stand, of which where they stand among all is given."""
+        begins, counts = found.begins[signals.rows], found.counts[signals.rows]
+        places = np.searchsorted(begins, words, "right") - 1
+        within = (places >= 0) & (words < (begins + counts)[places])
+        return set(places[within].tolist())
+
+    def _text(self, signals: Signals, place: int) -> bytes:
+        row = signals.rows[place]
+        return signals.column.data[signals.column.offsets[row] : signals.column.offsets[row + 1]].tobytes()
+
+    def keep(self, scores: Scores) -> Mask:
+        return scores <= self.keep_fraction
+
+    def _read(self) -> _BadWords:
+        lines = self.words
+        if isinstance(lines, str):
+            try:
+                with fsspec.open(lines, "rb", **(self.storage_options or {})) as file:
+                    lines = file.read().decode("utf-8-sig").splitlines()
+            except (OSError, ValueError, ImportError) as error:
+                reason = " ".join(str(error).split())
+                raise DataError(
+                    f"C4BadWordsFilter: {self.words!r} cannot be read: {reason}; give a text file"
+                ) from error
+        words = {line.strip() for line in lines} - {"", *self.allowed}
+        if not words:
+            raise PipelineError(f"C4BadWordsFilter: there is no word in {self.words!r}; it takes a word a line")
+        return _BadWords(tuple(sorted(words)), self.lang.partition("-")[0].lower() not in _UNSPACED)
