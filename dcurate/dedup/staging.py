@@ -42,11 +42,22 @@ class StagedWriter(ChunkWriter):
         yield self.rows(table, key)
 
     def rows(self, table: Any, key: BatchKey, source_field: str | None = None) -> FilePart:
-        """Write rows for `Staged`, with how many there are of each source, if a column tells it."""
+        """Write rows for `Staged`, with how many there are of each source, if a column tells it.
+
+        They are compressed unless they wait on a disk of this host: there that costs more than it saves.
+        """
         step = max(1, table.num_rows * _CHUNK_BYTES // max(1, table.nbytes))
         tables = (table.slice(start, step) for start in range(0, table.num_rows, step))
         names, counts = np.unique(source_names(table, source_field), return_counts=True)
-        return self.chunks(tables, key, ROWS, path=np.array(key.path, np.int64), sources=names, of_sources=counts)
+        return self.chunks(
+            tables,
+            key,
+            ROWS,
+            not self.directory.on_disk,
+            path=np.array(key.path, np.int64),
+            sources=names,
+            of_sources=counts,
+        )
 
 
 def source_names(table: Any, source_field: str | None) -> npt.NDArray[np.str_]:

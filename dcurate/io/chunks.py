@@ -20,7 +20,8 @@ from dcurate.io.stores import Directory, opened, told
 Ints = npt.NDArray[np.int64]
 
 SUFFIX = ".chunks"
-_WRITE = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)  # chunks are small, and slots are many
+_PACKED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)  # chunks are small, and slots are many
+_PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
 _READ = pa.ipc.IpcReadOptions(use_threads=False)
 _LENGTH = 8
 _TAIL = 2**16
@@ -44,13 +45,18 @@ class ChunkIndex:
     notes: dict[str, npt.NDArray[Any]]
 
 
-def write_chunks(file: BinaryIO, tables: Iterable[pa.Table], **notes: npt.NDArray[Any]) -> None:
-    """Write tables, each as a chunk that can be read alone; one without rows takes no bytes."""
+def write_chunks(file: BinaryIO, tables: Iterable[pa.Table], *, packed: bool = True, **notes: npt.NDArray[Any]) -> None:
+    """Write tables, each as a chunk that can be read alone; one without rows takes no bytes.
+
+    Args:
+        packed: whether they are compressed.
+        notes: further arrays to keep in the index.
+    """
     bounds, rows, sizes = [0], [0], [0]
     for table in tables:
-        data = _packed(table) if table.num_rows else b""
+        data = _chunk(table, _PACKED if packed else _PLAIN) if table.num_rows else pa.py_buffer(b"")
         file.write(data)
-        bounds.append(bounds[-1] + len(data))
+        bounds.append(bounds[-1] + data.size)
         rows.append(rows[-1] + table.num_rows)
         sizes.append(sizes[-1] + table.nbytes)
     arrays = io.BytesIO()
@@ -157,9 +163,8 @@ def runs(wanted: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
     yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
 
 
-def _packed(table: pa.Table) -> bytes:
+def _chunk(table: pa.Table, options: pa.ipc.IpcWriteOptions) -> pa.Buffer:
     buffer = pa.BufferOutputStream()
-    with pa.ipc.new_stream(buffer, table.schema, options=_WRITE) as stream:
+    with pa.ipc.new_stream(buffer, table.schema, options=options) as stream:
         stream.write_table(table)
-    data: bytes = buffer.getvalue().to_pybytes()
-    return data
+    return buffer.getvalue()

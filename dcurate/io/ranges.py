@@ -60,7 +60,7 @@ def write_ranges(file: BinaryIO, table: pa.Table, by: str, **notes: npt.NDArray[
     number = min(_MOST_CHUNKS, 2 ** int(math.log2(max(1, ordered.nbytes // _LEAST_BYTES))))
     bounds = np.searchsorted(_part_of(keys, number), np.arange(number + 1))
     chunks = (ordered.slice(start, stop - start) for start, stop in pairwise(bounds.tolist()))
-    write_chunks(file, chunks, **notes)
+    write_chunks(file, chunks, True, **notes)
 
 
 def _part_of(keys: npt.NDArray[np.uint64], number: int) -> Ints:

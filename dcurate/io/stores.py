@@ -9,9 +9,11 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from io import BytesIO
 from typing import Any, BinaryIO, NamedTuple, cast
 
+import psutil
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
@@ -26,6 +28,11 @@ _REMOTE_ERRORS = (
     ("botocore.exceptions", "ClientError"),
     ("aiohttp", "ClientError"),
 )
+#: File systems that several hosts share.
+_SHARED = {
+    *("nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "cifs", "smb3", "smbfs", "9p", "orangefs"),
+    *(f"fuse.{name}" for name in ("glusterfs", "ceph", "s3fs", "gcsfuse", "goofys", "juicefs", "rclone", "sshfs")),
+}
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -56,6 +63,11 @@ class Directory:
     def local(self) -> bool:
         """Whether it is on a file system of this host."""
         return isinstance(self._opened()[0], LocalFileSystem)
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether it is on a disk of this host, as far as file systems tell: not in a store, nor shared by hosts."""
+        return self.local and file_system(self.address, _mounts()) not in _SHARED
 
     @property
     def address(self) -> str:
@@ -150,6 +162,26 @@ class Directory:
         """Write a small file whole, or not at all."""
         with self.writing(name, scratch) as file:
             file.write(data)
+
+
+def file_system(path: str, mounts: Mapping[str, str]) -> str:
+    """The kind of file system that a path is on.
+
+    Args:
+        path: absolute.
+        mounts: the kind of each file system by where it is mounted.
+
+    Examples:
+        >>> file_system("/data/web/out", {"/": "ext4", "/data": "nfs4"})
+        'nfs4'
+    """
+    places = [place for place in mounts if f"{path}/".startswith(f"{place.rstrip('/')}/")]
+    return mounts[max(places, key=len)] if places else ""
+
+
+@cache
+def _mounts() -> dict[str, str]:
+    return {mount.mountpoint: mount.fstype for mount in psutil.disk_partitions(all=True)}
 
 
 def _is_address(name: str) -> bool:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from dcurate import DocumentBatch
 from dcurate.core.batch import BatchKey, FileGroup
 from dcurate.errors import DataError
+from dcurate.io.chunks import read_chunks, read_index, write_chunks
 from dcurate.io.ranges import FILE, RangeFiles, RangeReader, RangeWriter, file_names, spread
-from dcurate.io.stores import Directory
+from dcurate.io.stores import Directory, file_system
 
 keys = st.lists(st.integers(0, 2**64 - 1) | st.sampled_from([0, 2**63, 2**64 - 1]), max_size=40)
 
@@ -87,3 +88,20 @@ def test_names_come_in_the_order_of_the_source_and_sorted_within_a_split(tmp_pat
 
 def test_numbers_are_spread_over_all_keys_in_their_order() -> None:
     assert (np.diff(spread(np.arange(7), 7).astype(float)) > 2**61).all()
+
+
+def test_what_is_packed_and_what_is_not_reads_alike(tmp_path: Path) -> None:
+    table = pa.table({"text": ["one", "two", None] * 100, "n": range(300)})
+    for packed in (True, False):
+        with (tmp_path / f"{packed}").open("wb") as file:
+            write_chunks(file, [table, table.slice(0, 0), table.slice(5, 2)], packed=packed)
+        index = read_index(Directory(str(tmp_path)), f"{packed}")
+        found = read_chunks(str(tmp_path / f"{packed}"), {}, 0, int(index.bounds[-1]))
+        assert found == [table, table.slice(5, 2)]
+        assert read_chunks(str(tmp_path / f"{packed}"), {}, 0, int(index.bounds[1]), ["n"]) == [table.select(["n"])]
+
+
+def test_only_file_systems_of_this_host_are_its_disks(tmp_path: Path) -> None:
+    assert Directory(str(tmp_path)).on_disk
+    assert not Directory("memory://folder").on_disk
+    assert file_system("/database", {"/": "xfs", "/data": "lustre"}) == "xfs"
