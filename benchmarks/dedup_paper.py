@@ -43,10 +43,10 @@ class Data:
 class Graph:
     """How documents resemble each other; the simulation says."""
 
-    in_pairs: float = measured(0.271, "simulation: share of documents")
-    repeated_pairs: float = measured(13.1, "simulation: pairs a document, one that shares several buckets as often")
-    pairs: float = measured(3.16, "simulation: different pairs a document")
-    forest_edges: float = measured(3.68, "simulation: edges a document of all forests")
+    in_pairs: float = measured(0.27, "simulation: share of documents")
+    repeated_pairs: float = measured(7.49, "simulation: pairs a document, one that shares several buckets as often")
+    pairs: float = measured(2.37, "simulation: different pairs a document")
+    forest_edges: float = measured(2.03, "simulation: edges a document of all forests")
     members: float = measured(0.246, "simulation: share of documents in groups")
     removed: float = measured(0.19, "simulation: share of documents")
     largest_component: float = measured(1e6, "asked: documents of the largest candidate component")
@@ -76,13 +76,13 @@ class Rates:
     sets_mb_s: float = measured(212, "results/minhash: sets of shingles")
     read_ms: float = measured(0.1, "measured: to open and decode a chunk of 14 KB")
     order_us: float = measured(0.19, "simulation: an entry")
-    candidates_us: float = measured(0.076, "simulation: an entry")
+    candidates_us: float = measured(0.096, "simulation: an entry")
     once_us: float = measured(0.11, "simulation: a pair with repeats, to be written and found once")
-    forest_us: float = measured(0.06, "simulation: a pair with repeats")
-    root_us: float = measured(0.097, "simulation: an edge, alone")
-    labels_us: float = measured(0.023, "simulation: a document, alone")
+    forest_us: float = measured(0.061, "simulation: a pair with repeats")
+    root_us: float = measured(0.084, "simulation: an edge, alone")
+    labels_us: float = measured(0.021, "simulation: a document, alone")
     jaccard_us: float = measured(5.7, "results/minhash: a pair")
-    groups_us: float = measured(0.23, "simulation: a verified pair")
+    groups_us: float = measured(0.25, "simulation: a verified pair")
 
 
 @dataclass(frozen=True)

@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     from dcurate.download.arxiv.latex import ArxivExtractor as ArxivExtractor
     from dcurate.download.arxiv.listing import ArxivUrlGenerator as ArxivUrlGenerator
     from dcurate.download.arxiv.papers import ArxivIterator as ArxivIterator
-    from dcurate.download.arxiv.stage import ArxivDownloadExtractStage as ArxivDownloadExtractStage
     from dcurate.download.arxiv.stage import ArxivDownloader as ArxivDownloader
+    from dcurate.download.arxiv.stage import ArxivDownloadExtractStage as ArxivDownloadExtractStage
     from dcurate.download.common_crawl.crawls import MainCommonCrawlUrlGenerator as MainCommonCrawlUrlGenerator
     from dcurate.download.common_crawl.crawls import NewsCommonCrawlUrlGenerator as NewsCommonCrawlUrlGenerator
     from dcurate.download.common_crawl.pages import CommonCrawlHTMLExtractor as CommonCrawlHTMLExtractor
@@ -73,11 +73,11 @@ if TYPE_CHECKING:
     from dcurate.download.common_crawl.records import CommonCrawlWARCReader as CommonCrawlWARCReader
     from dcurate.download.common_crawl.stage import CommonCrawlDownloadExtractStage as CommonCrawlDownloadExtractStage
     from dcurate.download.common_crawl.stage import CommonCrawlWARCDownloader as CommonCrawlWARCDownloader
-    from dcurate.download.downloader import DocumentDownloadStage as DocumentDownloadStage
     from dcurate.download.downloader import DocumentDownloader as DocumentDownloader
+    from dcurate.download.downloader import DocumentDownloadStage as DocumentDownloadStage
     from dcurate.download.downloader import FileDownloader as FileDownloader
-    from dcurate.download.extract import DocumentExtractStage as DocumentExtractStage
     from dcurate.download.extract import DocumentExtractor as DocumentExtractor
+    from dcurate.download.extract import DocumentExtractStage as DocumentExtractStage
     from dcurate.download.extract import Skipped as Skipped
     from dcurate.download.iterate import DocumentIterateExtractStage as DocumentIterateExtractStage
     from dcurate.download.iterate import DocumentIterator as DocumentIterator
@@ -89,8 +89,8 @@ if TYPE_CHECKING:
     from dcurate.download.urls import URLGenerator as URLGenerator
     from dcurate.download.wikipedia.dumps import WikipediaUrlGenerator as WikipediaUrlGenerator
     from dcurate.download.wikipedia.pages import WikipediaIterator as WikipediaIterator
-    from dcurate.download.wikipedia.stage import WikipediaDownloadExtractStage as WikipediaDownloadExtractStage
     from dcurate.download.wikipedia.stage import WikipediaDownloader as WikipediaDownloader
+    from dcurate.download.wikipedia.stage import WikipediaDownloadExtractStage as WikipediaDownloadExtractStage
     from dcurate.download.wikipedia.text import WikipediaExtractor as WikipediaExtractor
     from dcurate.execute.dask_executor import DaskExecutor as DaskExecutor
     from dcurate.execute.inline import InlineExecutor as InlineExecutor

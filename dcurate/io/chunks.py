@@ -45,7 +45,7 @@ class ChunkIndex:
     notes: dict[str, npt.NDArray[Any]]
 
 
-def write_chunks(file: BinaryIO, tables: Iterable[pa.Table], *, packed: bool = True, **notes: npt.NDArray[Any]) -> None:
+def write_chunks(file: BinaryIO, tables: Iterable[pa.Table], packed: bool = True, **notes: npt.NDArray[Any]) -> None:
     """Write tables, each as a chunk that can be read alone; one without rows takes no bytes.
 
     Args:

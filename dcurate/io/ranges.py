@@ -82,10 +82,12 @@ class ChunkWriter(FileWriter):
             write_ranges(file, table, by, **notes)
             return FilePart(path, size=file.tell())
 
-    def chunks(self, tables: Iterable[pa.Table], key: BatchKey, place: str = "", **notes: npt.NDArray[Any]) -> FilePart:
+    def chunks(
+        self, tables: Iterable[pa.Table], key: BatchKey, place: str, packed: bool = True, **notes: npt.NDArray[Any]
+    ) -> FilePart:
         """Write tables as they come, each a chunk; see `write_chunks`."""
         with self._file(key, place) as (path, file):
-            write_chunks(file, tables, **notes)
+            write_chunks(file, tables, packed, **notes)
             return FilePart(path, size=file.tell())
 
     @contextmanager
