@@ -55,7 +55,8 @@ $(LOWEST): pyproject.toml constraints-lowest.txt | .venv-lowest/bin/pip
 	.venv-lowest/bin/pip install --quiet -c constraints-lowest.txt -e . bokeh hypothesis pytest pytest-timeout
 	@touch $@
 
-.venv-datatrove/.ready: PACKAGES = 'datatrove[processing,io]==0.10.1' 'spacy>=3.8'
+.venv-datatrove/.ready: PACKAGES = 'datatrove[processing,io]==0.10.1' 'spacy>=3.8' \
+	pythainlp indic-nlp-library jieba pyvi uniseg unidecode msgspec
 .venv-text-dedup/.ready: PACKAGES = text-dedup==0.4.0 orjson
 .venv-datasketch/.ready: PACKAGES = datasketch==2.0.0 orjson
 .venv-rensa/.ready: PACKAGES = rensa==0.5.0 orjson

@@ -120,6 +120,7 @@ if TYPE_CHECKING:
     from dcurate.text.filter import DocumentFilter as DocumentFilter
     from dcurate.text.filter import SignalFilter as SignalFilter
     from dcurate.text.filter import WordFilter as WordFilter
+    from dcurate.text.filters.bad_words import C4BadWordsFilter as C4BadWordsFilter
     from dcurate.text.filters.characters import NonAlphaNumericFilter as NonAlphaNumericFilter
     from dcurate.text.filters.characters import NumbersFilter as NumbersFilter
     from dcurate.text.filters.characters import ParenthesesFilter as ParenthesesFilter
@@ -214,6 +215,7 @@ _HOME = {
     "BoilerPlateStringFilter": "dcurate.text.filters.phrases",
     "BoilerPlateStringModifier": "dcurate.text.modifiers",
     "BulletsFilter": "dcurate.text.filters.lines",
+    "C4BadWordsFilter": "dcurate.text.filters.bad_words",
     "ColumnFilter": "dcurate.text.column_filter",
     "ColumnModifier": "dcurate.text.modifier",
     "CommonCrawlDownloadExtractStage": "dcurate.download.common_crawl.stage",
