@@ -1,0 +1,200 @@
+"""Stretches of texts between anchors: places that equal texts have in common, whatever stands around them.
+
+Anchors are chosen by winnowing (Schleimer, Wilkerson and Aiken, SIGMOD 2003): of every ``window`` successive k-grams of
+bytes, the one of the smallest hash. What two texts have in common, they have the same anchors in.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from dcurate.kernels.hashing import stirred
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Scalar, Word, Words, frozen, longest
+from dcurate.kernels.units import Spans, first_spans, hash_two
+
+_BASE = np.uint64(0xF1357AEA2E62A9C5)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+_NEWLINE = 10
+_BY_WINDOW, _BY_LINE = range(2)
+
+
+@njit(**INLINE)
+def _smallest(ring: Words, first: int, last: int) -> Scalar:
+    """The place of the smallest hash from ``first`` to ``last``; of equal ones, the last."""
+    mask = ring.size - 1
+    best = first
+    for place in range(first + 1, last + 1):
+        if ring[place & mask] <= ring[best & mask]:
+            best = place
+    return best
+
+
+class _Chosen(NamedTuple):
+    """Anchors of one text: the first ``counts[0]`` were chosen by winnowing, ``counts[1]`` by lines.
+
+    ``places`` and ``grams``, the hashes of the k-grams there, have a row for each of the two ways.
+    """
+
+    counts: Ints
+    places: Ints
+    grams: Words
+
+
+@njit(**INLINE)
+def _choose(chosen: _Chosen, way: int, place: int, value: Word) -> None:
+    count = chosen.counts[way]
+    if count == 0 or chosen.places[way, count - 1] < place:
+        chosen.places[way, count], chosen.grams[way, count] = place, value
+        chosen.counts[way] = count + 1
+
+
+@njit(**INLINE)
+def _choose_anchors(data: Bytes, span: tuple[int, int], sizes: tuple[int, int], rings: Words, chosen: _Chosen) -> None:
+    """Choose the anchors of a text: its first and its last k-gram, those of winnowing, those at the ends of lines.
+
+    What winnowing chose stays chosen while a window holds it and nothing smaller: so texts that repeat themselves have
+    few anchors too, where every k-gram is as small as the next.
+    """
+    start, stop = span
+    gram, window = sizes
+    values, mixes = rings[0], rings[1]
+    mask = mixes.size - 1
+    high = np.uint64(1)
+    value = np.uint64(0)
+    begin = start
+    for step in range(start, start + gram - 1):
+        value = value * _BASE + np.uint64(data[step])
+        high *= _BASE
+        if data[step] == _NEWLINE:
+            begin = step + 1
+    chosen.counts[:] = 0
+    best = np.int64(-1)
+    leaving = np.uint64(0)
+    for place in range(start, stop - gram + 1):
+        entering = data[place + gram - 1]
+        before = value
+        value = (value - leaving) * _BASE + np.uint64(entering)
+        leaving = np.uint64(data[place]) * high
+        mixed = value * _MIX
+        mixed ^= mixed >> _HALF
+        values[place & mask], mixes[place & mask] = value, mixed
+        if place == start:
+            _choose(chosen, _BY_WINDOW, place, value)
+        if entering == _NEWLINE:
+            if begin < place:
+                _choose(chosen, _BY_LINE, place - 1, before)
+            begin = place + gram
+        elif begin == place:
+            _choose(chosen, _BY_LINE, place, value)
+        if place < start + window - 1:
+            continue
+        if best <= place - window:
+            best = _smallest(mixes, place - window + 1, place)
+        elif mixed < mixes[best & mask]:
+            best = np.int64(place)
+        else:
+            continue
+        _choose(chosen, _BY_WINDOW, best, values[best & mask])
+    _choose(chosen, _BY_WINDOW, stop - gram, value)
+
+
+@njit(**OPTIONS)
+def _merge(chosen: _Chosen, places: Ints, grams: Words) -> Scalar:
+    """Write all anchors of a text in order, each once; returns how many there are."""
+    count = one = two = 0
+    while one < chosen.counts[0] or two < chosen.counts[1]:
+        way, at = 0, one
+        if one == chosen.counts[0] or (two < chosen.counts[1] and chosen.places[1, two] < chosen.places[0, one]):
+            way, at = 1, two
+            two += 1
+        else:
+            one += 1
+        if count == 0 or places[count - 1] != chosen.places[way, at]:
+            places[count], grams[count] = chosen.places[way, at], chosen.grams[way, at]
+            count += 1
+    return count
+
+
+@njit(**OPTIONS)
+def _segments(layout: tuple[Offsets, Bytes], first: int, gram: int, window: int, out: Spans) -> Scalar:
+    """Write the stretches of texts from ``first`` on, as far as there is room; returns the text that comes next."""
+    offsets, data = layout
+    bits = 0
+    while (1 << bits) < window:
+        bits += 1
+    rings = np.empty((2, 1 << bits), np.uint64)
+    most = longest(offsets, np.arange(first, offsets.size - 1)) + 2
+    chosen = _Chosen(np.zeros(2, np.int64), np.empty((2, most), np.int64), np.empty((2, most), np.uint64))
+    places, grams = np.empty(2 * most, np.int64), np.empty(2 * most, np.uint64)
+    found = 0
+    for text in range(first, offsets.size - 1):
+        span = offsets[text], offsets[text + 1]
+        if found + span[1] - span[0] > out.starts.size:
+            return text
+        count = 0
+        if span[1] - span[0] > gram:
+            _choose_anchors(data, span, (gram, window), rings, chosen)
+            count = _merge(chosen, places, grams)
+        for anchor in range(count - 1):
+            one, two = hash_two(data, places[anchor], places[anchor + 1])
+            tail = stirred(grams[anchor + 1])
+            out.starts[found], out.stops[found] = places[anchor], places[anchor + 1] + gram
+            out.keys[found], out.checks[found] = stirred(one * _BASE + tail), stirred(two * _MIX + tail) >> _HALF
+            found += 1
+        out.bounds[text + 1 - first] = found
+    return offsets.size - 1
+
+
+def anchored_spans(offsets: Offsets, data: Bytes, gram: int, window: int) -> Spans:
+    """The stretches of all texts from each anchor to the end of the next.
+
+    Anchors are the first and last k-gram of a text, those at both ends of lines of at least ``gram`` bytes, and those
+    that winnowing chooses. So a stretch has more than ``gram`` bytes and at most ``gram + window``, and two neighbours
+    have ``gram`` bytes in common. Whatever two texts have in common, if it is at least
+    ``gram + 2 * window - 1`` bytes long, holds a stretch that is in both, and all but the first and last
+    ``window - 1`` bytes of it are in such stretches. (Where a text repeats itself within ``window`` bytes, more may be
+    missed at its ends.)
+
+    Args:
+        offsets: where each text begins in ``data``.
+        data: UTF-8.
+        gram: bytes of a k-gram.
+        window: k-grams of which one is an anchor.
+
+    Examples:
+        >>> texts = [b"0123456789 shared by both of them", b"abc shared by both of them."]
+        >>> data = np.frombuffer(b"".join(texts), np.uint8)
+        >>> spans = anchored_spans(np.array([0, 33, 60]), data, 4, 4)
+        >>> bool(np.isin(spans.keys[: spans.bounds[1]], spans.keys[spans.bounds[1] :]).any())
+        True
+    """
+    layout = frozen(offsets, np.int64), frozen(data, np.uint8)
+    sizes = np.diff(layout[0])
+    room = int(sizes.max(initial=0)) + 4 * int(sizes.sum()) // window
+    bounds, pieces = [np.zeros(1, np.int64)], []
+    text = 0
+    while text < len(sizes):
+        out = Spans(
+            np.zeros(len(sizes) - text + 1, np.int64),
+            np.empty(room, np.int64),
+            np.empty(room, np.int64),
+            np.empty(room, np.uint64),
+            np.empty(room, np.uint32),
+        )
+        done = int(_segments(layout, text, gram, window, out))
+        bounds.append(bounds[-1][-1] + out.bounds[1 : done - text + 1])
+        pieces.append(first_spans(out, int(out.bounds[done - text])))
+        text = done
+    if len(pieces) == 1:
+        return pieces[0]
+    return Spans(
+        np.concatenate(bounds),
+        np.concatenate([np.zeros(0, np.int64), *(piece.starts for piece in pieces)]),
+        np.concatenate([np.zeros(0, np.int64), *(piece.stops for piece in pieces)]),
+        np.concatenate([np.zeros(0, np.uint64), *(piece.keys for piece in pieces)]),
+        np.concatenate([np.zeros(0, np.uint32), *(piece.checks for piece in pieces)]),
+    )

@@ -1,0 +1,48 @@
+"""Half a run and a resume equal one run, wherever the first was killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from dcurate import InlineExecutor
+from tests.conftest import ROOT
+from tests.dedup.cut_spans import pipeline
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Every output file and its bytes, without the run's own records."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "_dcurate" not in path.parts
+    }
+
+
+def test_a_run_killed_in_any_round_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    draw = random.Random(5)
+    lines = [f"this is line {number} of all the lines that there are to draw from" for number in range(60)]
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    for file in range(8):
+        texts = ["\n".join(draw.choices(lines, k=6)) + f" and {draw.random()}" for _ in range(5)]
+        (source / f"{file}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    command = [sys.executable, "-m", "tests.dedup.cut_spans", str(source), str(output)]
+    reached = ["span_duplicates_marks/*", "substring_duplicates/rows/*", "../*.jsonl"]
+    for place in reached:
+        run = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        while run.poll() is None and not any((output / "_dcurate").glob(place)):
+            time.sleep(0.005)
+        assert run.poll() is None, place
+        run.kill()
+        run.wait()
+    result = pipeline(str(source), str(output)).run(InlineExecutor(), resume=True)
+    assert result.report.splits_before
+    pipeline(str(source), str(tmp_path / "whole")).run(InlineExecutor())
+    assert content(output) == content(tmp_path / "whole")
+    assert content(tmp_path / "out-report") == content(tmp_path / "whole-report") != {}
