@@ -215,7 +215,8 @@ class BandWriter(StagedWriter):
             return
         memory = self._memory(self.index)
         known = identified(nulls(len(texts)), table, self.id_field, key, np.arange(len(texts)))
-        memory.rows(with_shingles(as_text(known, ID), texts, self.search), key)
+        rows = np.arange(len(texts))
+        memory.rows(with_shingles(as_text(known, ID), table, rows, self.text_field, self.search), key)
         memory.ranges(self._entries(texts), key, KEY, BANDS)
 
     def prepare(self, resume: bool) -> None:

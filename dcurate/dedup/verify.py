@@ -22,9 +22,19 @@ from dcurate.dedup.marks import Action, MarkDuplicates, Members
 from dcurate.dedup.minhash import estimated, jaccard
 from dcurate.dedup.near import Search
 from dcurate.dedup.staging import ID, NUMBER, Staged, document_keys, identified, ids_at, source_names
-from dcurate.frames.columns import as_text, lists_of, numbers, rows_at, table_of, with_column, with_lists, with_values
+from dcurate.frames.columns import (
+    as_text,
+    lists_of,
+    numbers,
+    only,
+    rows_at,
+    table_of,
+    with_column,
+    with_lists,
+    with_values,
+)
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.text import TextColumn, text_column
+from dcurate.frames.text import text_column
 from dcurate.io.merge import with_few_reads
 from dcurate.io.ranges import ChunkWriter, RangeFiles, RangeTables, equal_edges, part_of
 from dcurate.io.stores import Directory
@@ -113,7 +123,7 @@ class GatherCandidates(ExchangeStage[DocumentBatch]):
         def compared(few_pairs: RangeFiles, few_sets: RangeFiles) -> list[ProcessingStage[Any, Any]]:
             tables = few_pairs.tables(equal_edges(parts), _KEY, f"{near.stage}_pairs_of_components")
             return [
-                few_sets.reader(parts, _KEY, f"{near.stage}_components"),
+                few_sets.reader(parts, _KEY, f"{near.stage}_components", ordered=False),
                 CompareCandidates(near, tables, name=f"{near.stage}_groups"),
                 MarkDuplicates(
                     staged=near.staged,
@@ -167,37 +177,33 @@ class CandidateWriter(ChunkWriter):
         """A row for each candidate: its component, its rank, its id, and what it is compared by."""
         near = self.near
         assert near is not None
-        candidates, own = rows_at(table, rows), numbers(table, NUMBER)
-        seen = own[0] < near.staged.first
-        columns = {
-            _KEY: component_keys(names),
-            LABELLED: own[rows],
-            LABEL: names,
-            _RANK: np.full(len(rows), -np.inf) if seen else near.keep.ranks(candidates, near.text_field),
-        }
-        made = table_of(columns)
-        if seen:
-            for column in set(candidates.column_names) - {NUMBER}:
-                made = with_values(made, column, candidates, column)
+        own = numbers(table, NUMBER)
+        made = table_of({_KEY: component_keys(names), LABELLED: own[rows], LABEL: names})
+        if own[0] < near.staged.first:
+            made = with_column(made, _RANK, np.full(len(rows), -np.inf))
+            known = rows_at(table, rows)
+            for column in set(known.column_names) - {NUMBER}:
+                made = with_values(made, column, known, column)
             return made
+        made = with_column(made, _RANK, near.keep.ranks(table, near.text_field)[rows])
         if near.action == "identify" or near.report_path is not None:
             made = identified(made, table, near.id_field, key, rows)
         if near.index is not None and ID in made.column_names:
             made = as_text(made, ID)
         if near.source_field is not None:
-            codes = np.searchsorted(list(near.staged.sources), source_names(candidates, near.source_field))
-            made = with_column(made, _SOURCE, codes)
-        return with_shingles(made, text_column(candidates, near.text_field), near.search)
+            sources = source_names(rows_at(only(table, [near.source_field]), rows), near.source_field)
+            made = with_column(made, _SOURCE, np.searchsorted(list(near.staged.sources), sources))
+        return with_shingles(made, table, rows, near.text_field, near.search)
 
 
-def with_shingles(table: Any, texts: TextColumn, search: Search) -> Any:
-    """The table with what texts are compared by: their sets of shingles, or their signatures."""
+def with_shingles(made: Any, table: Any, rows: Ints, text_field: str, search: Search) -> Any:
+    """What was made of some rows of a table, with what their texts are compared by: sets of shingles, or signatures."""
     if search.verification != "exact":
-        signatures = search.minhash.signatures(texts)
+        signatures = search.minhash.signatures(text_column(rows_at(only(table, [text_field]), rows), text_field))
         bounds = np.arange(len(signatures) + 1) * signatures.shape[1]
-        return with_lists(table, _SHINGLES, bounds, signatures.ravel())
-    sets = search.minhash.sets(texts, np.arange(len(texts)))
-    return with_column(with_lists(table, _SHINGLES, sets.bounds, sets.values), _WHOLE, sets.whole)
+        return with_lists(made, _SHINGLES, bounds, signatures.ravel())
+    sets = search.minhash.sets(text_column(table, text_field), rows)
+    return with_column(with_lists(made, _SHINGLES, sets.bounds, sets.values), _WHOLE, sets.whole)
 
 
 def component_keys(labels: Ints) -> npt.NDArray[np.uint64]:
@@ -221,26 +227,27 @@ class CompareCandidates(ProcessingStage[DocumentBatch, DocumentBatch]):
         if not pairs.num_rows or not task.num_items:
             return None
         table = task.to_arrow()
-        table = rows_at(table, np.argsort(numbers(table, LABELLED)))
-        members = numbers(table, LABELLED)
+        order = np.argsort(numbers(table, LABELLED))
+        members = numbers(table, LABELLED)[order]
         left, right = (np.searchsorted(members, numbers(pairs, side)) for side in (LEFT, RIGHT))
-        compare = Comparison.of(table, self.near.search)
+        compare = Comparison.of(table, self.near.search, order)
         similarity = compare(left, right)
         similar = similarity >= (self.near.search.threshold if self.near.search.verification != "none" else 0)
         left, right, similarity = left[similar], right[similar], similarity[similar]
         groups = clustered(
             np.arange(len(members)),
-            numbers(table, _RANK),
+            numbers(table, _RANK)[order],
             left,
             right,
             similarity.astype(np.float32),
             how=self.near.clustering,
         )
-        made = task.with_data(self._members(table, members, groups, compare))
+        made = task.with_data(self._members(table, order, groups, compare))
         made.found = {"pairs compared": len(similar), "pairs of duplicates": len(left)}
         return made
 
-    def _members(self, table: Any, members: Ints, groups: Groups, compare: Comparison) -> Any:
+    def _members(self, table: Any, order: Ints, groups: Groups, compare: Comparison) -> Any:
+        members = numbers(table, LABELLED)[order]
         similarity = groups.similarity.copy()
         unknown = np.flatnonzero(np.isnan(similarity))
         similarity[unknown] = compare(groups.member[unknown], groups.kept_member[unknown])
@@ -251,9 +258,9 @@ class CompareCandidates(ProcessingStage[DocumentBatch, DocumentBatch]):
             kept=groups.kept,
             keepers=np.searchsorted(groups.member, groups.kept_member),
             similarity=similarity,
-            sources=_sources(table, groups.member),
+            sources=_sources(table, order[groups.member]),
         )
-        told = found.table(ids_at(table, groups.member), self.near.staged.documents)
+        told = found.table(ids_at(table, order[groups.member]), self.near.staged.documents)
         return rows_at(told, np.flatnonzero(found.kept | (found.numbers >= self.near.staged.first)))
 
 
@@ -271,20 +278,23 @@ class Comparison:
 
     Args:
         gathered: their sets of shingles, or their signatures, of shape (candidates, hashes).
+        order: where each candidate stands in what was gathered.
     """
 
     gathered: Sets | npt.NDArray[np.uint32]
+    order: Ints
 
     @classmethod
-    def of(cls, table: Any, search: Search) -> Comparison:
+    def of(cls, table: Any, search: Search, order: Ints) -> Comparison:
         """The one of a table of candidates."""
         bounds, shingles = lists_of(table, _SHINGLES)
         if search.verification == "exact":
-            return cls(Sets(bounds, shingles, numbers(table, _WHOLE)))
-        return cls(shingles.reshape(table.num_rows, -1))
+            return cls(Sets(bounds, shingles, numbers(table, _WHOLE)), order)
+        return cls(shingles.reshape(table.num_rows, -1), order)
 
     def __call__(self, left: Ints, right: Ints) -> npt.NDArray[np.float64]:
         """The similarity of pairs of candidates."""
+        left, right = self.order[left], self.order[right]
         if isinstance(self.gathered, Sets):
             return jaccard(self.gathered, left, right)
         return estimated(self.gathered, left, right)

@@ -1,8 +1,7 @@
-"""Content hashes of texts, as an Arrow column."""
+"""Hashes of what rows hold."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -10,31 +9,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from xxhash import xxh3_128_digest
 
 from dcurate.frames.columns import column_of, rows_at
 from dcurate.frames.rows import row_keys
 from dcurate.frames.text import text_column
 
-#: Width of a content hash in bytes: among a billion texts, two different ones share a hash with a chance of 10**-21.
-WIDTH = 16
 #: What may be left aside when texts are compared.
 NORMAL_FORMS = ("case", "whitespace", "unicode")
 
 
-def with_hashes(table: pa.Table, text_field: str, hash_field: str) -> pa.Table:
-    """The table with a column of 128-bit BLAKE2b hashes of its texts; a null text hashes like an empty one.
-
-    Raises:
-        DataError: there is no such column, or it does not hold text.
-    """
-    hashes = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(WIDTH), table.num_rows, [None, pa.py_buffer(_digests(table, text_field))]
-    )
-    return table.append_column(hash_field, hashes)
-
-
 def content_hashes(table: pa.Table, text_field: str, normalize: Sequence[str] = ()) -> npt.NDArray[np.uint64]:
-    """128-bit BLAKE2b hashes of texts, as an array of shape (rows, 2); a null text hashes like an empty one.
+    """128-bit hashes (XXH3) of texts, as an array of shape (rows, 2); a null text hashes like an empty one.
+
+    Among a billion texts, two different ones share a hash with a chance of 10**-21.
 
     Args:
         normalize: what does not matter, of `NORMAL_FORMS`.
@@ -82,17 +70,4 @@ def _normalized(texts: pa.Array, forms: Sequence[str]) -> pa.Array:
 def _digests(table: pa.Table, text_field: str) -> bytes:
     texts = text_column(table, text_field)
     data = memoryview(texts.data)  # type: ignore[arg-type]  # an array is a buffer; the stubs do not say so
-    bounds = texts.offsets.tolist()
-    return b"".join(hashlib.blake2b(data[start:stop], digest_size=WIDTH).digest() for start, stop in pairwise(bounds))
-
-
-def hashes_of(table: pa.Table, hash_field: str) -> npt.NDArray[np.uint64]:
-    """The hashes of a table as an array of shape (rows, 2)."""
-    column = table.column(hash_field).combine_chunks()
-    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    parts = [
-        np.frombuffer(chunk.buffers()[1], np.uint64)[2 * chunk.offset : 2 * (chunk.offset + len(chunk))]
-        for chunk in chunks
-        if len(chunk)
-    ]
-    return np.concatenate(parts).reshape(-1, 2) if parts else np.zeros((0, 2), np.uint64)
+    return b"".join(xxh3_128_digest(data[start:stop]) for start, stop in pairwise(texts.offsets.tolist()))

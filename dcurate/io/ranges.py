@@ -33,7 +33,7 @@ FILE = "_file"
 WHOLE = 2**64
 
 _MOST_CHUNKS = 8192
-_LEAST_BYTES = 2**14
+_LEAST_BYTES = 2**16
 _READERS = 16
 
 
@@ -187,15 +187,16 @@ class RangeFiles:
         """How many ranges there must be, a power of two, for each to hold about so many bytes at most."""
         return int(2 ** max(0, math.ceil(math.log2(max(1, self.nbytes / blocksize)))))
 
-    def reader(self, parts: int, by: str, name: str) -> RangeReader:
+    def reader(self, parts: int, by: str, name: str, *, ordered: bool = True) -> RangeReader:
         """The source that reads all rows, one range of keys after the other, in ranges of equal length.
 
         Args:
             parts: how many.
             by: the column of keys.
             name: of the stage; nothing else that reads ranges of the folder may have it.
+            ordered: whether the rows of a range are put in the order of their keys; else they come file by file.
         """
-        return RangeReader(self.tables(equal_edges(parts), by, name), name)
+        return RangeReader(self.tables(equal_edges(parts), by, name), ordered, name)
 
     def tables(self, edges: Sequence[int], by: str, name: str) -> RangeTables:
         """What reads the rows of each range of keys; writes down in the folder where they are.
@@ -277,8 +278,12 @@ class RangeTables:
         """The file that says where the rows of each range are."""
         return self._folder.path(f"{OWN}/{self.name}.spans")
 
-    def read(self, part: int) -> pa.Table:
+    def read(self, part: int, *, ordered: bool = True) -> pa.Table:
         """The rows of a range in the order of keys, files and places, with the number of their file as a column.
+
+        Args:
+            part: number of the range.
+            ordered: else they come in the order of files, keys and places.
 
         Raises:
             DataError: a file is lost or cannot be read.
@@ -286,7 +291,7 @@ class RangeTables:
         starts, stops = self._span(part)
         files = np.flatnonzero(stops > starts).tolist()
         whole = stacked([self._within(part, *each) for each in self._tables(files, starts, stops)])
-        if not whole.num_rows:
+        if not whole.num_rows or not ordered or len(files) < 2:
             return whole
         return rows_at(whole, np.argsort(numbers(whole, self.by), kind="stable"))
 
@@ -319,16 +324,18 @@ class RangeTables:
         return spans[0], spans[1]
 
     def _tables(self, files: Sequence[int], starts: Ints, stops: Ints) -> Iterator[tuple[int, pa.Table]]:
-        def read(file: int) -> list[pa.Table]:
+        def read(file: int) -> pa.Table:
             path = self._folder.path(self._names[file])
-            return read_chunks(path, self.options, int(starts[file]), int(stops[file]))
+            return pa.concat_tables(read_chunks(path, self.options, int(starts[file]), int(stops[file])))
 
-        with ThreadPoolExecutor(1 if self._folder.local else _READERS) as pool:
-            for file, tables in zip(files, pool.map(read, files), strict=True):
-                yield from ((file, table) for table in tables)
+        if self._folder.local:
+            yield from ((file, read(file)) for file in files)
+            return
+        with ThreadPoolExecutor(_READERS) as pool:
+            yield from zip(files, pool.map(read, files), strict=True)
 
     def _within(self, part: int, file: int, table: pa.Table) -> pa.Table:
-        """The rows of a chunk that lie in a range."""
+        """Of some chunks of a file, those rows that lie in a range."""
         keys = numbers(table, self.by)
         start = int(np.searchsorted(keys, np.uint64(self._edges[part])))
         stop = int(np.searchsorted(keys, np.uint64(self._edges[part + 1] - 1), "right"))
@@ -343,6 +350,7 @@ class RangeReader(SourceStage[FileGroup, DocumentBatch]):
     """Reads rows of many files range by range of their keys; a range without rows is left out."""
 
     tables: RangeTables
+    ordered: bool = True
     name: str = "range_reader"
 
     def splits(self) -> Iterator[FileGroup]:
@@ -356,4 +364,4 @@ class RangeReader(SourceStage[FileGroup, DocumentBatch]):
         return {"by": self.tables.by, "parts": len(self.tables.held)}
 
     def process(self, task: FileGroup) -> DocumentBatch:
-        return DocumentBatch(data=self.tables.read(task.parts[0].start), key=task.key)
+        return DocumentBatch(data=self.tables.read(task.parts[0].start, ordered=self.ordered), key=task.key)
