@@ -90,7 +90,7 @@ def test_neardup_gives_scores_at_each_threshold(tmp_path: Path) -> None:
     assert figures["dcurate"]["0.8"]["recall_above_0.85"] == 1.0
     assert {"recall", "bands", "groups"} <= set(figures["dcurate"]["0.8"])
     assert figures["labels"]["not_labelled"] == figures["labels"]["labelled_only"] == 0
-    assert re.search(r"^0\.8 dcurate, star ", printed, re.MULTILINE)
+    assert re.search(r"^0\.8 dcurate, connected ", printed, re.MULTILINE)
     assert "rensa: left out, there is no /nowhere" in printed
 
 
