@@ -161,7 +161,7 @@ def corpus_of(source: str | list[str], seed: int = 0) -> Corpus:
     return Corpus([document for document in documents if document.get("text")], seed)
 
 
-def write(corpus: Corpus, times: float, folder: Path, a_file: int = 1000) -> float:
+def write(corpus: Corpus, times: float, folder: Path, a_file: int = 4000) -> float:
     """Write so many times as many documents as the corpus was made of; how many MB of JSONL they are.
 
     Args:
