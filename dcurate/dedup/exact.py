@@ -28,7 +28,7 @@ REASON = "exact_duplicate"
 HASHES = "hashes/"
 _HIGH, _LOW, _ROW, _RANK = "high", "low", "row", "rank"
 #: About so many bytes of hashes come together in one process.
-_BLOCK = 2**27
+_BLOCK = 2**25
 
 
 @dataclass

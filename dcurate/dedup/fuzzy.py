@@ -36,7 +36,7 @@ BANDS = "bands/"
 #: Settings that do not change which rows stay.
 _BESIDE = ("report_path", "index_path", "source_field")
 #: About so many bytes of bands come together in one process.
-_BLOCK = 2**27
+_BLOCK = 2**25
 
 
 @dataclass

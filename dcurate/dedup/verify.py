@@ -48,7 +48,7 @@ REASON = "fuzzy_duplicate"
 SETS, PAIRS = "sets/", "pairs/"
 _KEY, _RANK, _SHINGLES, _WHOLE, _SOURCE = "key", "rank", "shingles", "whole", "source"
 #: About so many bytes of sets and pairs come together in one process.
-_BLOCK = 2**27
+_BLOCK = 2**25
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 

@@ -33,6 +33,7 @@ FILE = "_file"
 WHOLE = 2**64
 
 _MOST_CHUNKS = 8192
+_MANY_PARTS = 1024
 _LEAST_BYTES = 2**16
 _READERS = 16
 
@@ -184,8 +185,12 @@ class RangeFiles:
         return found
 
     def parts_for(self, blocksize: int) -> int:
-        """How many ranges there must be, a power of two, for each to hold about so many bytes at most."""
-        return int(2 ** max(0, math.ceil(math.log2(max(1, self.nbytes / blocksize)))))
+        """How many ranges there must be, a power of two, for each to hold about so many bytes at most.
+
+        Ranges are up to four times as large where there would be more than 1024 of them.
+        """
+        parts = int(2 ** max(0, math.ceil(math.log2(max(1, self.nbytes / blocksize)))))
+        return max(min(parts, _MANY_PARTS), parts // 4)
 
     def reader(self, parts: int, by: str, name: str, *, ordered: bool = True) -> RangeReader:
         """The source that reads all rows, one range of keys after the other, in ranges of equal length.
