@@ -15,6 +15,7 @@ from dcurate import (
     LocalCluster,
     Pipeline,
     SemanticDuplicates,
+    SpanDuplicates,
 )
 from dcurate.run import Executor
 from tests.stages import KeepEvery
@@ -87,3 +88,21 @@ def test_duplicates_by_meaning_are_found_from_s3_to_s3(bucket) -> None:
     lines = [line for batch in result for path in batch.data for line in store.cat_file(path).splitlines()]
     assert [json.loads(line)["id"] for line in lines] == ["0-0", "0-1", "0-2", "0-3"]
     assert not store.glob(f"{url}/meaning/_dcurate/semantic*")
+
+
+def test_repeated_paragraphs_are_cut_from_s3_to_s3(bucket) -> None:
+    url, options = bucket
+    store = fsspec.filesystem("s3", **options, skip_instance_cache=True)
+    for page in range(3):
+        row = {"text": f"What page {page} of ours says.\n\nAll rights reserved, see our terms of use."}
+        store.pipe_file(f"{url}/pages/{page}.jsonl", json.dumps(row).encode() + b"\n")
+    stages = [
+        JsonlReader(f"{url}/pages", storage_options=options),
+        SpanDuplicates(unit="paragraph", report_path=f"{url}/spans"),
+        JsonlWriter(f"{url}/cut", storage_options=options),
+    ]
+    result = Pipeline("s3", stages=stages).run(InlineExecutor())
+    lines = [line for batch in result for path in batch.data for line in store.cat_file(path).splitlines()]
+    assert [len(json.loads(line)["text"].split("\n\n")) for line in lines] == [2, 1, 1]
+    assert store.find(f"{url}/spans")
+    assert not store.glob(f"{url}/cut/_dcurate/span*")
