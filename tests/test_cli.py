@@ -262,8 +262,14 @@ def test_a_running_scheduler_with_workers_of_its_own_does_the_work(here):
 @pytest.mark.parametrize("mode", ["inline", "streaming"])
 def test_ctrl_c_stops_cleanly_and_resume_does_the_rest(here, mode):
     arguments = ["run", "r.yaml", "--mode", mode, "--set", "seconds=0.4"]
+    minding = ["env", "--default-signal=INT"]  # what a shell starts in the background would ignore it
     started = subprocess.Popen(
-        command(*arguments), cwd=here, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [*minding, *command(*arguments)],
+        cwd=here,
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     try:
         wait_for(lambda: len(written(here / "out")) >= 16, "output")
