@@ -72,14 +72,14 @@ def fuzzy(source: str, output: str, workers: str) -> dict[str, Any]:
     _clusters(source, f"{output}/work", int(workers))
     steps = [
         _reader(source),
-        MinhashDedupFilter(f"{output}/work/removed"),
+        MinhashDedupFilter(f"{output}/steps/removed"),
         JsonlWriter(f"{output}/kept", compression=None),
     ]
     return _counts(_run(steps, f"{output}/work", "filter", int(workers), int(workers)))
 
 
 def exact(source: str, output: str, workers: str) -> dict[str, Any]:
-    signatures, found, count = f"{output}/work/signatures", f"{output}/work/found", int(workers)
+    signatures, found, count = f"{output}/steps/signatures", f"{output}/steps/found", int(workers)
     _run([_reader(source), ExactDedupSignature(signatures, EXACT, count)], f"{output}/work", "first", count, count)
     _run([ExactFindDedups(signatures, found, EXACT)], f"{output}/work", "second", count, count)
     steps = [_reader(source), ExactDedupFilter(found, EXACT), JsonlWriter(f"{output}/kept", compression=None)]

@@ -154,8 +154,8 @@ def keep_of(wanted: str | Keep, stage: str) -> Keep:
         return wanted
     if wanted not in _NAMED:
         raise PipelineError(
-            f"{stage}: keep={wanted!r} is no rule{nearest(str(wanted), list(_NAMED))}; it is 'first', 'longest', "
-            "Highest('score'), Lowest('perplexity') or Preferred('source', ['books', 'web'])"
+            f"{stage}: keep={wanted!r} is no rule{nearest(str(wanted), list(_NAMED))}; and by a column "
+            "Highest('score'), Lowest('perplexity'), Preferred('source', ['books', 'web'])"
         )
     return _NAMED[wanted]
 
