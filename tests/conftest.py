@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import pytest
 
 from dcurate import LocalCluster
+from dcurate.cluster.cuda import gpus_here
 
 ROOT = Path(__file__).parents[1]
 
@@ -38,6 +39,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     scheduling = importlib.import_module("xdist.scheduler").LoadScopeScheduling(config, log)
     scheduling._split_scope = lambda test: turn(test.partition("::")[0])
     return scheduling
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a GPU where NVML finds none; ``-ra`` says so of each test."""
+    if not gpus_here():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU, and NVML finds none on this machine"))
 
 
 def skip_outside_ci(reason: str) -> NoReturn:

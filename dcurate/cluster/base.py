@@ -39,6 +39,18 @@ class Cluster(ABC):
         return self._client
 
     @property
+    def dashboard_link(self) -> str | None:
+        """Address of the page that shows runs, of a scheduler that has a dashboard; None of one that serves nothing.
+
+        It is made as Dask makes its own, after the setting ``distributed.dashboard.link``.
+
+        Raises:
+            RunError: the cluster is not open.
+        """
+        link: str | None = self.client.dashboard_link
+        return f"{link.removesuffix('status')}curation" if link else None
+
+    @property
     def is_open(self) -> bool:
         """Whether the cluster is open."""
         return self._client is not None

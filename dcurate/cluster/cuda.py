@@ -1,20 +1,24 @@
 """CUDA workers and CPU workers under one scheduler.
 
-Untested on a GPU: only the absence of one has been tried. It follows dask-cuda 26.10, which starts one process a
-GPU with that GPU first in CUDA_VISIBLE_DEVICES; CPU workers are then added to the same cluster.
+Untested on a GPU: only the absence of one, and the test mode of dask-cuda that needs none, have been tried. It follows
+dask-cuda 26.10, which starts one process a GPU with that GPU first in CUDA_VISIBLE_DEVICES; CPU workers, and further
+processes on each GPU, are then added to the same cluster.
 """
 
 from __future__ import annotations
 
+import copy
 import importlib
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+from dask.utils import parse_bytes
 from distributed import SpecCluster
 
-from dcurate.cluster.nannies import GPU_THREADS, WORKER_PRELOAD, Spec
+from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS, WORKER_PRELOAD, Spec
 from dcurate.errors import ResourceError
 from dcurate.worker.announce import visible_cards
 
@@ -24,16 +28,89 @@ def gpus_here() -> int:
     return len(visible_cards(os.environ.get("CUDA_VISIBLE_DEVICES", "all")))
 
 
-@contextmanager
-def hybrid_cluster(
-    more_workers: Mapping[str, Spec], gpu_memory_limit: int, options: Mapping[str, Any]
-) -> Iterator[SpecCluster]:
-    """A LocalCUDACluster to which workers are added: CPU workers, and more processes on its GPUs.
+#: Of a card: bytes, a share from 0 to 1, or text such as ``"8GB"``.
+Amount = int | float | str
+
+
+@dataclass(frozen=True)
+class CardMemory:
+    """How the memory of each card is used, under the names of dask-cuda; amounts are of a whole card.
+
+    The processes on a card share it: each has an equal part of what is said here, where dask-cuda would give each all.
 
     Args:
-        more_workers: by name.
+        rmm_pool_size: memory that RMM takes at the start; what is allocated then comes from it.
+        rmm_async: have CUDA's own pool, which grows and shrinks, in place of one of a size.
+        rmm_allocator_external_lib_list: libraries that take their memory from RMM too: ``"torch"``, ``"cupy"``.
+        enable_cudf_spill: have cuDF move what it does not need to the machine's memory when the card is full.
+        device_memory_limit: from here on results move to the machine's memory.
+
+    Raises:
+        ResourceError: an amount that is none, or settings that exclude each other.
+
+    Examples:
+        >>> [CardMemory(rmm_pool_size=size).options()["rmm_pool_size"] for size in (0.8, "8GB")]
+        [0.2, 2000000000]
+    """
+
+    rmm_pool_size: Amount | None = None
+    rmm_async: bool = False
+    rmm_allocator_external_lib_list: tuple[str, ...] = ()
+    enable_cudf_spill: bool = False
+    device_memory_limit: Amount = 0.8
+
+    def __post_init__(self) -> None:
+        if self.rmm_async and self.rmm_pool_size is not None:
+            raise ResourceError("rmm_pool_size and rmm_async exclude each other; give one of them")
+        unknown = set(self.rmm_allocator_external_lib_list) - {"torch", "cupy"}
+        if unknown:
+            raise ResourceError(f"rmm_allocator_external_lib_list has {unknown.pop()!r}; there are 'torch' and 'cupy'")
+        self.options()
+
+    def options(self) -> dict[str, Any]:
+        """The options of `LocalCUDACluster` for one of the processes of a card."""
+        pool = self.rmm_pool_size
+        wants_rmm = pool is not None or self.rmm_async or self.enable_cudf_spill
+        return {
+            # It has numba and CuPy take their memory from RMM, too: else they would look for it beside the pool.
+            "pre_import": "cudf" if wants_rmm else None,
+            "rmm_pool_size": None if pool is None else part_of("rmm_pool_size", pool),
+            "rmm_async": self.rmm_async,
+            "rmm_allocator_external_lib_list": list(self.rmm_allocator_external_lib_list) or None,
+            "enable_cudf_spill": self.enable_cudf_spill,
+            "device_memory_limit": part_of("device_memory_limit", self.device_memory_limit),
+        }
+
+
+def part_of(name: str, amount: Amount) -> int | float:
+    """The part of an amount that one of the processes of a card has: a share of the card, or bytes.
+
+    Examples:
+        >>> part_of("rmm_pool_size", 0.8), part_of("rmm_pool_size", 2**30), part_of("rmm_pool_size", "4 GiB")
+        (0.2, 268435456, 1073741824)
+    """
+    if isinstance(amount, float) and 0 < amount <= 1:
+        return amount / GPU_PROCESSES
+    try:
+        whole = parse_bytes(amount) if isinstance(amount, str) else amount
+    except ValueError:
+        whole = 0
+    if type(whole) is not int or whole < GPU_PROCESSES:
+        raise ResourceError(f"{name}={amount!r} must be bytes, a share from 0 to 1 such as 0.8, or text such as '8GB'")
+    return whole // GPU_PROCESSES // 256 * 256  # what RMM takes comes in units of 256
+
+
+@contextmanager
+def hybrid_cluster(
+    cpu_workers: Mapping[str, Spec], gpu_memory_limit: int, card: CardMemory, options: Mapping[str, Any]
+) -> Iterator[SpecCluster]:
+    """A LocalCUDACluster to which workers are added: CPU workers, and more processes on its GPUs, like its own.
+
+    Args:
+        cpu_workers: by name.
         gpu_memory_limit: bytes of the machine's memory that each GPU worker may use.
-        options: of `LocalCUDACluster`.
+        card: how the memory of the cards is used.
+        options: more of `LocalCUDACluster`.
 
     Raises:
         ResourceError: dask-cuda is not installed.
@@ -49,8 +126,23 @@ def hybrid_cluster(
         threads_per_worker=GPU_THREADS,
         memory_limit=gpu_memory_limit,
         preload=WORKER_PRELOAD,  # its own preload would else take the place of the one in Dask's settings
+        **card.options(),
         **options,
     ) as cluster:
-        cluster.worker_spec.update(more_workers)
+        cluster.worker_spec.update({**more_processes(cluster.worker_spec), **cpu_workers})
         cluster.sync(cluster._correct_state)
         yield cluster
+
+
+def more_processes(first: Mapping[Any, Spec]) -> dict[str, Spec]:
+    """Specifications of the other processes of each card, like that of the first, which dask-cuda made.
+
+    They have the same card, pool and settings; what dask-cuda put into them is theirs, too.
+    """
+    made = {}
+    for number, spec in enumerate(first.values()):
+        for process in range(1, GPU_PROCESSES):
+            twin = copy.deepcopy(spec)
+            twin["options"]["env"] = {**twin["options"].get("env", {}), "DCURATE_KIND": "gpu"}
+            made[f"gpu-{number}-{process}"] = twin
+    return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from itertools import product
 from typing import cast
@@ -20,7 +20,7 @@ from dcurate.cluster.nannies import (
     GPU_PROCESSES,
     NO_GUARD,
     cpu_worker,
-    gpu_worker,
+    dashboard_options,
     local_scheduler,
     memory_share,
     refuse_inside_a_worker,
@@ -45,10 +45,16 @@ class LocalCluster(Cluster):
         simulate_gpus: workers to start that say they have a GPU each; real GPUs are then left alone. Stages see no
             CUDA device there.
         simulated_gpu_memory_gb: memory that each of these GPUs is said to have, in GB (10**9 bytes).
+        rmm_pool_size: of the memory of each card, as bytes, text or a share: what RMM takes at the start. This and what
+            follows is named as for dask-cuda; the processes on a card share it evenly. Untested on a GPU.
+        rmm_async: have CUDA's own pool, which grows and shrinks, in place of one of a size.
+        rmm_allocator_external_lib_list: libraries that take memory from RMM too: ``"torch"``, ``"cupy"``.
+        enable_cudf_spill: have cuDF move what it does not need to the machine's memory when the card is full.
+        device_memory_limit: of the memory of each card: from here on results move to the machine's memory.
 
     Raises:
-        ResourceError: less than one worker, GPUs both real and simulated; or when opened: ``gpus=True`` and there
-            is no GPU, or not the packages to use it.
+        ResourceError: less than one worker, GPUs both real and simulated, no amount of memory; or when opened:
+            ``gpus=True`` and there is no GPU, or not the packages to use it.
     """
 
     def __init__(
@@ -61,6 +67,11 @@ class LocalCluster(Cluster):
         *,
         simulate_gpus: int = 0,
         simulated_gpu_memory_gb: float = SIMULATED_GB,
+        rmm_pool_size: cuda.Amount | None = None,
+        rmm_async: bool = False,
+        rmm_allocator_external_lib_list: Sequence[str] = (),
+        enable_cudf_spill: bool = False,
+        device_memory_limit: cuda.Amount = 0.8,
     ) -> None:
         super().__init__()
         if n_workers is not None and n_workers < 1:
@@ -77,11 +88,19 @@ class LocalCluster(Cluster):
             )
         self.n_workers = n_workers or max(1, math.ceil(CPU_COUNT * cpu_share))
         self.gpus = gpus
+        self.card_memory = cuda.CardMemory(
+            rmm_pool_size, rmm_async, tuple(rmm_allocator_external_lib_list), enable_cudf_spill, device_memory_limit
+        )
         self.dashboard = dashboard
         self.simulate_gpus = simulate_gpus
         self.simulated_gpu_memory_gb = simulated_gpu_memory_gb
         self.memory_limit = memory_limit or memory_share(self.n_workers + GPU_PROCESSES * simulate_gpus)
         self._shares_memory = memory_limit is None
+
+    @property
+    def dashboard_link(self) -> str | None:
+        """Address of the page that shows runs; None without ``dashboard=True``."""
+        return super().dashboard_link if self.dashboard else None
 
     def _connect(self, stack: ExitStack) -> Client:
         refuse_inside_a_worker()
@@ -105,12 +124,9 @@ class LocalCluster(Cluster):
             options = {
                 "silence_logs": logging.CRITICAL,
                 "dashboard_address": "127.0.0.1:0",
-                "scheduler_kwargs": {"dashboard": self.dashboard},
+                "scheduler_kwargs": dashboard_options(self.dashboard),
             }
-            devices = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus)))).split(",")
-            for number, process in product(range(gpus), range(1, GPU_PROCESSES)):
-                workers[f"gpu-{number}-{process}"] = gpu_worker(number, devices, self.memory_limit)
-            return cuda.hybrid_cluster(workers, self.memory_limit, options)
+            return cuda.hybrid_cluster(workers, self.memory_limit, self.card_memory, options)
         cards, card_gb = self.simulate_gpus, self.simulated_gpu_memory_gb
         for number, process in product(range(cards), range(GPU_PROCESSES)):
             workers[f"gpu-{number}-{process}"] = simulated_gpu_worker(number, cards, card_gb, self.memory_limit)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-from collections.abc import Sequence
 from typing import Any
 
 from dask.system import CPU_COUNT
@@ -72,8 +71,13 @@ def memory_share(processes: int) -> int:
 
 def local_scheduler(dashboard: bool = False) -> Spec:
     """A scheduler in this process that this machine alone can reach; the dashboard is on a free port."""
-    options = {"host": "127.0.0.1", "port": 0, "dashboard": dashboard, "dashboard_address": "127.0.0.1:0"}
+    options = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0", **dashboard_options(dashboard)}
     return {"cls": Scheduler, "options": options}
+
+
+def dashboard_options(dashboard: bool) -> dict[str, Any]:
+    """What a scheduler is told of its dashboard: where there is one, it has the page of runs from the beginning."""
+    return {"dashboard": dashboard, "preload": ["dcurate.preload"] if dashboard else []}
 
 
 def cpu_worker(memory_limit: int | None = None) -> Spec:
@@ -97,17 +101,6 @@ def simulated_gpu_worker(number: int, cards: int, card_gb: float, memory_limit: 
         "DCURATE_SIMULATED_GPU_MEMORY_GB": str(card_gb),
     }
     return _process(GPU_THREADS, memory_limit, said)
-
-
-def gpu_worker(number: int, devices: Sequence[str], memory_limit: int | None = None) -> Spec:
-    """One more process on a GPU that a worker of dask-cuda stands on already.
-
-    Args:
-        number: of its card among the devices.
-        devices: all of them, as ``CUDA_VISIBLE_DEVICES`` names them.
-    """
-    seen = [*devices[number:], *devices[:number]]
-    return _process(GPU_THREADS, memory_limit, {"CUDA_VISIBLE_DEVICES": ",".join(seen), "DCURATE_KIND": "gpu"})
 
 
 def _process(threads: int, memory_limit: int | None, environment: dict[str, str]) -> Spec:

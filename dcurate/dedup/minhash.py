@@ -11,6 +11,8 @@ import numpy.typing as npt
 from dcurate.dedup.shingles import Shingles
 from dcurate.errors import PipelineError
 from dcurate.frames.text import TextColumn
+from dcurate.kernels import cuda_minhash
+from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.minhash import equal_shares, one_permutation
 from dcurate.kernels.permutations import Permutations, Window, as_cudf, permuted
 from dcurate.kernels.sets import Sets, jaccard_of_sets, shingle_sets
@@ -63,19 +65,36 @@ class MinHash:
                 'method="cudf" needs shingles of characters and a seed below 2**32: Shingles(24, "characters")'
             )
 
-    def signatures(self, column: TextColumn) -> npt.NDArray[np.uint32]:
+    def signatures(
+        self, column: TextColumn | CudaColumn, rows: npt.NDArray[np.int64] | None = None
+    ) -> npt.NDArray[np.uint32]:
         """The signatures of texts, of shape (texts, num_hashes).
 
         That of a text without a shingle holds 2**32 - 1 in every place, or 0 with the method "cudf".
+
+        Args:
+            column: texts; those of a card are signed there, with the same result.
+            rows: numbers of texts; all by default.
         """
-        rows = np.arange(len(column))
+        rows = np.arange(len(column.offsets) - 1) if rows is None else rows
         rule, seed = self.shingles.rule, self.shingles.seed
+        if isinstance(column, CudaColumn):
+            return self._signed_on_card(column, rows)
         if self.method == "one_permutation":
             return one_permutation(*column, rows, rule, self.num_hashes)
         if self.method == "permutations":
             return permuted(*column, rows, rule, Permutations.seeded(self.num_hashes, seed))
         drawn = Permutations.of_nemo(self.num_hashes, seed)
         return as_cudf(*column, rows, Window(rule.size, drawn.factors[0]), drawn)
+
+    def _signed_on_card(self, column: CudaColumn, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
+        rule, seed = self.shingles.rule, self.shingles.seed
+        if self.method == "one_permutation":
+            return cuda_minhash.one_permutation(column, rows, rule, self.num_hashes)
+        if self.method == "permutations":
+            return cuda_minhash.permuted(column, rows, rule, Permutations.seeded(self.num_hashes, seed))
+        drawn = Permutations.of_nemo(self.num_hashes, seed)
+        return cuda_minhash.as_cudf(column, rows, Window(rule.size, drawn.factors[0]), drawn)
 
     def sets(self, column: TextColumn, rows: npt.NDArray[np.int64], most: int | None = 4096) -> Sets:
         """The sets of 32-bit hashes of the shingles of the texts numbered ``rows``, at most so many of each text.

@@ -13,6 +13,7 @@ from dcurate.dedup.candidates import candidate_pairs
 from dcurate.dedup.minhash import MinHash, estimated, jaccard
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.text import TextColumn, column_of
+from dcurate.kernels.cuda import on_card, usable
 from dcurate.kernels.layout import Ints
 
 #: How a pair that shares a band is looked at before it is said to be one of duplicates.
@@ -93,15 +94,20 @@ class Search:
         chosen = similarity >= self.threshold
         return Found(left[chosen], right[chosen], similarity[chosen], len(left))
 
-    def banded(self, column: TextColumn) -> tuple[npt.NDArray[np.uint64], Ints]:
+    def banded(self, column: TextColumn, *, gpu: bool = False) -> tuple[npt.NDArray[np.uint64], Ints]:
         """The keys of the bands of all texts that have shingles, and the row of the text of each key.
 
         Signatures are made of some texts at a time, and not kept.
+
+        Args:
+            column: the texts.
+            gpu: sign them on a GPU, if there is one: the keys are the same.
         """
+        texts = on_card(*column) if gpu and usable() else column
         of_nothing = self.minhash.signatures(column_of([b""]))
         keys, rows = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
         for start in range(0, len(column), _SLICE):
-            signatures = self.minhash.signatures(TextColumn(column.offsets[start : start + _SLICE + 1], column.data))
+            signatures = self.minhash.signatures(texts, np.arange(start, min(start + _SLICE, len(column))))
             has = np.flatnonzero((signatures != of_nothing).any(axis=1))
             keys.append(self.bands.keys(signatures[has]).ravel())
             rows.append(has + start)

@@ -6,13 +6,17 @@ import importlib
 import sys
 from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
 from dcurate.errors import DataError, ResourceError
+from dcurate.kernels.cuda import usable
 
 
-def _is_cudf(frame: Any) -> bool:
+def is_cudf(frame: Any) -> bool:
+    """Whether cuDF holds the frame."""
     return type(frame).__module__.partition(".")[0] == "cudf"
 
 
@@ -30,8 +34,8 @@ def to_arrow(frame: Any) -> pa.Table:
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise DataError(f"a column mixes types, which a batch cannot hold: {error.args[0]}") from error
         return table.replace_schema_metadata(None)
-    if _is_cudf(frame):
-        return frame.to_arrow(preserve_index=False)
+    if is_cudf(frame):
+        return frame.to_arrow(preserve_index=False).replace_schema_metadata(None)
     raise DataError(f"a batch holds an Arrow table or a pandas or cuDF frame, not {type(frame).__name__}")
 
 
@@ -43,7 +47,7 @@ def to_pandas(frame: Any) -> pd.DataFrame:
     """
     if isinstance(frame, pd.DataFrame):
         return frame.copy(deep=False)
-    if _is_cudf(frame):
+    if is_cudf(frame):
         return cast(pd.DataFrame, frame.to_pandas())
     return cast(pd.DataFrame, to_arrow(frame).to_pandas())
 
@@ -54,13 +58,32 @@ def to_cudf(frame: Any) -> Any:
     Raises:
         ResourceError: cuDF is not installed or finds no GPU.
     """
-    if _is_cudf(frame):
-        return frame
+    return frame if is_cudf(frame) else cudf().DataFrame.from_arrow(to_arrow(frame))
+
+
+def cudf() -> Any:
+    """The library cuDF.
+
+    Raises:
+        ResourceError: it is not installed or finds no GPU.
+    """
     try:
-        cudf = importlib.import_module("cudf")
+        library = importlib.import_module("cudf")
     except ImportError as error:
         raise ResourceError("to_cudf() needs cuDF: pip install 'dcurate[cuda13]' on a machine with a GPU") from error
-    return cudf.DataFrame.from_arrow(to_arrow(frame))
+    if not usable():  # asked first, as cuDF fails with an error of another kind at each of its functions
+        raise ResourceError("cuDF needs a GPU, and there is none here; use to_arrow() or to_pandas()")
+    return library
+
+
+def rows_at(frame: Any, rows: npt.NDArray[np.int64]) -> Any:
+    """The rows of a cuDF frame of these numbers, in this order, on the card."""
+    return frame.take(rows).reset_index(drop=True)
+
+
+def with_column(frame: Any, name: str, column: Any) -> Any:
+    """A cuDF frame with one more column, or with another content of the column of that name."""
+    return frame.assign(**{name: column})
 
 
 def from_rows(rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -68,9 +91,11 @@ def from_rows(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def stacked(frames: list[pd.DataFrame]) -> pd.DataFrame:
-    """Pandas frames one below the other, with a fresh index."""
-    return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+def stacked(frames: list[Any]) -> Any:
+    """Frames of pandas, or of cuDF, one below the other, with a fresh index."""
+    if len(frames) == 1:
+        return frames[0]
+    return (cudf() if is_cudf(frames[0]) else pd).concat(frames, ignore_index=True)
 
 
 def like(frame: pd.DataFrame, model: pd.DataFrame) -> pd.DataFrame:
@@ -88,6 +113,6 @@ def nbytes(frame: Any) -> int:
     """Bytes that the frame's rows take in memory; of a slice, only the slice."""
     if isinstance(frame, pa.Table):
         return int(frame.nbytes)
-    if isinstance(frame, pd.DataFrame) or _is_cudf(frame):
+    if isinstance(frame, pd.DataFrame) or is_cudf(frame):
         return int(frame.memory_usage(index=False).sum())
     return sys.getsizeof(frame)

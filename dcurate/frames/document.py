@@ -90,7 +90,7 @@ class DocumentBatch(Batch):
         if not batches:
             return None
         full = [batch.data for batch in batches if batch.num_items] or [batches[0].data]
-        if all(isinstance(frame, pd.DataFrame) for frame in full):
+        if all(isinstance(frame, pd.DataFrame) for frame in full) or all(map(convert.is_cudf, full)):
             return batches[0].with_data(convert.stacked(full))
         try:
             tables = [convert.to_arrow(frame) for frame in full]
@@ -100,8 +100,8 @@ class DocumentBatch(Batch):
         return batches[0].with_data(whole)
 
     def with_data(self, data: Any) -> Self:
-        """The same batch with other rows: key and name stay; rejections, and what was found, do not."""
-        return replace(self, data=data, rejections=(), found={})
+        """The same batch with other rows: key and name stay; rejections, scores, and what was found, do not."""
+        return replace(self, data=data, rejections=(), found={}, scored=())
 
     def keep(self, mask: npt.NDArray[np.bool_], stage: str, reason: str) -> Self:
         """The rows where ``mask`` is true; the others leave as rejected by ``stage`` for ``reason``.
@@ -114,6 +114,10 @@ class DocumentBatch(Batch):
         """
         if mask.all():
             return self.with_data(self.data)
+        if convert.is_cudf(self.data):
+            gone = convert.to_arrow(convert.rows_at(self.data, np.flatnonzero(~mask)))
+            rejection = Rejection(stage, reason, gone.num_rows, gone.nbytes, gone)
+            return replace(self, data=convert.rows_at(self.data, np.flatnonzero(mask)), rejections=(rejection,))
         table = self.to_arrow()
         dropped = table.filter(pa.array(~mask))
         rejection = Rejection(stage, reason, dropped.num_rows, dropped.nbytes, dropped)

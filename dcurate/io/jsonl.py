@@ -60,6 +60,8 @@ class JsonlReader(FileReader):
         limit: read only the first so many splits.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines that cannot be read and
             keep them in quarantine.
+        frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one: they are parsed on the CPU, by the same
+            rules, and moved once. Untested on a GPU.
 
     Raises:
         PipelineError: settings that do not go together.
@@ -98,7 +100,7 @@ class JsonlReader(FileReader):
             raise DataError(f"{task.key}: {error}; say the type of the column with schema=") from error
         if not rows.num_rows and not faults:
             return None
-        batch = DocumentBatch(data=rows, key=task.key)
+        batch = DocumentBatch(data=self._held(rows), key=task.key)
         if faults:
             data = pa.Table.from_pylist(faults, _FAULTS)
             batch.rejections = (Rejection(self.name, "malformed line", len(faults), data.nbytes, data, fault=True),)

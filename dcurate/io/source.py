@@ -5,20 +5,27 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
 from dcurate.core.batch import FileGroup, FilePart
+from dcurate.core.resources import Resources
 from dcurate.core.stage import SourceStage
 from dcurate.errors import DataError, PipelineError, listed
+from dcurate.frames.convert import to_cudf
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, TypeConflict, declared
 from dcurate.io import stores
 from dcurate.io.files import Format, SourceFile, as_list, is_names, list_files, shown_name
 from dcurate.io.partition import LARGE, Partitioning
 
+#: What holds the rows that are read.
+Frames: TypeAlias = Literal["arrow", "cudf"]
+
 _HEADS = 16
+#: What a slot needs that reads rows to a card: four of them share one.
+_ON_CARD = Resources(cpus=1, gpus=0.25)
 
 
 @dataclass
@@ -33,6 +40,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     storage_options: dict[str, Any] | None = None
     schema: Any = None
     limit: int | None = None
+    frames: Frames = field(default="arrow", kw_only=True)
     _sniffed: Shape | None = field(default=None, init=False, repr=False, compare=False)
 
     kind: ClassVar[Format]
@@ -40,6 +48,10 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
 
     def __post_init__(self) -> None:
         as_list(self.file_paths)
+        if self.frames not in get_args(Frames):
+            raise PipelineError(f"{self.name}: frames={self.frames!r} is none of {listed(get_args(Frames))}")
+        if self.frames == "cudf":
+            self.resources = _ON_CARD
         self._partitioning()
         declared(self.schema or {}, f"{self.name}: schema")
         if self.fields is not None and not is_names(self.fields):
@@ -70,8 +82,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     def settings(self) -> dict[str, Any]:
         """What decides the rows: all but where the files lie and how many are read."""
         settings = {name: value for name, value in super().settings().items() if not name.startswith("_")}
-        for name in ("file_paths", "storage_options", "limit"):
-            del settings[name]
+        for name in ("file_paths", "storage_options", "limit", "frames", "resources"):
+            settings.pop(name, None)
         return {**settings, "blocksize": self._partitioning().nbytes, "read_kwargs": self._reading()}
 
     @abstractmethod
@@ -100,6 +112,10 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
 
     def _named(self, part: FilePart) -> str:
         return shown_name(part.path, self.file_paths)
+
+    def _held(self, rows: pa.Table) -> Any:
+        """The rows in the library that was asked for."""
+        return rows if self.frames == "arrow" else to_cudf(rows)
 
     def _store(self, path: str) -> tuple[Any, str]:
         return stores.opened(path, self._options())

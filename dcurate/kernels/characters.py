@@ -75,17 +75,23 @@ def _packed_counts(block: Bytes) -> Word:
     return first + second + third + fourth
 
 
+@njit(**INLINE)
+def measure_characters(data: Bytes, span: tuple[int, int], out: Ints) -> None:
+    """Count the characters of one text, as in `CharacterSignals`; ``out`` begins as zeros."""
+    start, stop = span
+    low = np.uint64(_BLOCK)
+    for at in range(start, stop, _BLOCK):
+        packed = _packed_counts(data[at : min(at + _BLOCK, stop)])
+        for field in range(5):
+            out[field] += np.int64((packed >> np.uint64(_FIELD * field)) & low)
+    if out[0] < stop - start:
+        out[4] += _angle_brackets(data, start, stop)
+
+
 @njit(**OPTIONS)
 def _characters(offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
-    low = np.uint64(_BLOCK)
     for place in range(rows.size):
-        start, stop = offsets[rows[place]], offsets[rows[place] + 1]
-        for at in range(start, stop, _BLOCK):
-            packed = _packed_counts(data[at : min(at + _BLOCK, stop)])
-            for field in range(5):
-                out[field, place] += np.int64((packed >> np.uint64(_FIELD * field)) & low)
-        if out[0, place] < stop - start:
-            out[4, place] += _angle_brackets(data, start, stop)
+        measure_characters(data, (offsets[rows[place]], offsets[rows[place] + 1]), out[:, place])
 
 
 def character_signals(offsets: Offsets, data: Bytes, rows: Rows) -> CharacterSignals:

@@ -1,51 +1,128 @@
-"""The signatures of `minhash` on a GPU: the same functions, a text to a thread, so the same to the last bit.
+"""Signatures, their bands and hashes of texts on a GPU: the functions of `minhash` and `permutations`.
 
-So far they have run in numba's simulator of CUDA, and compile for a GPU with numba-cuda.
+The same bits as on the CPU, as far as numba's simulator of CUDA can tell; untested on a GPU.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numba import cuda
+from functools import partial
+from typing import Any
 
-from dcurate.kernels.hashing import table_bits
-from dcurate.kernels.layout import Bytes, Offsets, Rows, frozen
-from dcurate.kernels.minhash import KEPT, Plan, Room, Signatures, sign_text
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dcurate.kernels.cuda import CudaColumn, copied, kept_on_card, launch, on_card
+from dcurate.kernels.hashing import hash_bytes
+from dcurate.kernels.layout import INLINE, Bytes, Rows, Words
+from dcurate.kernels.minhash import Plan, Room, Signatures, hash_bands, new_sign_room, sign_text
+from dcurate.kernels.permutations import (
+    CudfPlan,
+    HashRoom,
+    Permutations,
+    PermutedPlan,
+    Window,
+    new_hash_room,
+    padded,
+    sign_as_cudf,
+    sign_permuted,
+)
 from dcurate.kernels.shingles import Reading, Rule, new_reading, word_letters
 
-_GRID = (64, 64)
+Arrays = tuple[npt.NDArray[Any], ...]
+Span = tuple[int, int]
+#: What texts are held against, scratch arrays of all threads, and which of these are the thread's own.
+Task = tuple[Any, Any, int]
 
 
-@cuda.jit
-def _one_permutation(layout, rows, plan, rooms, out):  # type: ignore[no-untyped-def]  # a kernel's types are numba's
-    offsets, data = layout
+@njit(**INLINE)
+def _one_permutation(data: Bytes, span: Span, task: Task, out: Signatures) -> None:
+    plan, rooms, place = task
     state, bounds, hashes, odd, kept, leaders, rounds = rooms
-    thread = cuda.grid(1)  # type: ignore[attr-defined]  # numba makes it
-    room = Room(
-        Reading(state[thread], bounds[thread], hashes[thread], odd[thread]),
-        kept[thread],
-        leaders[thread],
-        rounds[thread],
-    )
-    for place in range(thread, rows.size, cuda.gridsize(1)):  # type: ignore[attr-defined]
-        sign_text(data, (offsets[rows[place]], offsets[rows[place] + 1]), plan, room, out[place])
+    reading = Reading(state[place], bounds[place], hashes[place], odd[place])
+    sign_text(data, span, plan, Room(reading, kept[place], leaders[place], rounds[place]), out)
 
 
-def one_permutation(
-    offsets: Offsets, data: Bytes, rows: Rows, rule: Rule, num_hashes: int, *, grid: tuple[int, int] = _GRID
-) -> Signatures:
-    """Signatures of the texts numbered ``rows``, made on a GPU by a ``grid`` of blocks and threads to a block."""
-    threads = grid[0] * grid[1]
+@njit(**INLINE)
+def _permuted(data: Bytes, span: Span, task: Task, out: Signatures) -> None:
+    plan, rooms, place = task
+    state, bounds, hashes, odd, block, signature = rooms
+    reading = Reading(state[place], bounds[place], hashes[place], odd[place])
+    sign_permuted(data, span, plan, (reading, HashRoom(block[place], signature[place])), out)
+
+
+@njit(**INLINE)
+def _as_cudf(data: Bytes, span: Span, task: Task, out: Signatures) -> None:
+    plan, rooms, place = task
+    sign_as_cudf(data, span, plan, HashRoom(rooms[0][place], rooms[1][place]), out)
+
+
+@njit(**INLINE)
+def _bands(signatures: Signatures, span: Span, task: Task, out: Words) -> None:
+    rows, _, _ = task
+    hash_bands(signatures[span[0] : span[1]], rows, out)
+
+
+@njit(**INLINE)
+def _hashes(data: Bytes, span: Span, task: Task, out: Words) -> None:
+    out[0] = hash_bytes(data, span[0], span[1])
+
+
+def _sign_room(rule: Rule, bins: int, most: int) -> Arrays:
+    room = new_sign_room(rule.size, bins, most)
+    return *room.reading, room.kept, room.leaders, room.rounds
+
+
+def _permuted_room(rule: Rule, places: int, most: int) -> Arrays:
     reading = new_reading(rule.size)
-    kept = KEPT * num_hashes + reading.hashes.size
-    rooms = [
-        *(cuda.device_array((threads, array.size), array.dtype) for array in reading),
-        cuda.device_array((threads, kept), np.uint64),
-        cuda.device_array((threads, 1 << int(table_bits(kept))), np.int32),
-        cuda.device_array((threads, num_hashes), np.int32),
-    ]
-    out = cuda.device_array((len(rows), num_hashes), np.uint32)
-    layout = cuda.to_device(frozen(offsets, np.int64)), cuda.to_device(frozen(data, np.uint8))
-    plan = Plan(rule, cuda.to_device(word_letters()))
-    _one_permutation[grid](layout, cuda.to_device(frozen(rows, np.int64)), plan, tuple(rooms), out)
-    return np.asarray(out.copy_to_host(), np.uint32)
+    return *reading, *new_hash_room(reading.hashes.size, places)
+
+
+def _cudf_room(places: int, most: int) -> Arrays:
+    return tuple(new_hash_room(0, places))
+
+
+def _no_room(most: int) -> Arrays:
+    return (np.empty(1, np.uint8),)
+
+
+def one_permutation(column: CudaColumn, rows: Rows, rule: Rule, num_hashes: int) -> Signatures:
+    """What `dcurate.kernels.minhash.one_permutation` gives."""
+    out = np.empty((len(rows), num_hashes), np.uint32)
+    plan = Plan(rule, kept_on_card(word_letters))
+    launch(_one_permutation, column, rows, plan, room=partial(_sign_room, rule, num_hashes), out=out)
+    return out
+
+
+def permuted(column: CudaColumn, rows: Rows, rule: Rule, permutations: Permutations) -> Signatures:
+    """What `dcurate.kernels.permutations.permuted` gives."""
+    fours = padded(permutations)
+    out = np.empty((len(rows), len(permutations.factors)), np.uint32)
+    plan = PermutedPlan(rule, Permutations(*map(copied, fours)), kept_on_card(word_letters))
+    launch(_permuted, column, rows, plan, room=partial(_permuted_room, rule, len(fours.factors)), out=out)
+    return out
+
+
+def as_cudf(column: CudaColumn, rows: Rows, window: Window, permutations: Permutations) -> Signatures:
+    """What `dcurate.kernels.permutations.as_cudf` gives, and cuDF's own ``Series.str.minhash``."""
+    fours = padded(permutations)
+    out = np.empty((len(rows), len(permutations.factors)), np.uint32)
+    plan = CudfPlan(window, Permutations(*map(copied, fours)))
+    launch(_as_cudf, column, rows, plan, room=partial(_cudf_room, len(fours.factors)), out=out)
+    return out
+
+
+def band_keys(signatures: Signatures, bands: int, rows: int) -> Words:
+    """What `dcurate.kernels.minhash.band_keys` gives."""
+    number, places = signatures.shape
+    out = np.empty((number, bands), np.uint64)
+    column = on_card(np.arange(number + 1) * places, signatures.reshape(-1))
+    launch(_bands, column, np.arange(number), rows, room=_no_room, out=out)
+    return out
+
+
+def text_hashes(column: CudaColumn, rows: Rows) -> Words:
+    """What `dcurate.kernels.hashing.text_hashes` gives."""
+    out = np.empty((len(rows), 1), np.uint64)
+    launch(_hashes, column, rows, 0, room=_no_room, out=out)
+    return out[:, 0]

@@ -160,53 +160,78 @@ def _paragraph_end(data: Bytes, start: int, stop: int) -> Scalar:
     return end
 
 
+class LineRoom(NamedTuple):
+    """Arrays for one text at a time: the hash and the length of each line or paragraph, and a hash table of them."""
+
+    hashes: npt.NDArray[np.uint64]
+    lengths: npt.NDArray[np.int64]
+    table: npt.NDArray[np.int32]
+
+
+@njit(**INLINE)
+def new_line_room(most: int) -> LineRoom:
+    """Room for texts of at most that many bytes; memory is taken only as it is written."""
+    room = most // 2 + 1
+    return LineRoom(np.empty(room, np.uint64), np.empty(room, np.int64), np.empty(1 << int(table_bits(room)), np.int32))
+
+
+@njit(**INLINE)
+def measure_lines(data: Bytes, span: tuple[int, int], room: LineRoom, out: Ints) -> None:
+    """Measure the lines of one text, as in `LineSignals`."""
+    hashes, lengths, table = room
+    at, stop = span
+    ascii_only = count_characters(data, at, stop) == stop - at
+    total = characters = bulleted = trailing = unended = 0
+    while at < stop:
+        start, end = at, _line_end(data, at, stop)
+        at = end + 1
+        first = _after_spaces(data, start, end)
+        if first == end:
+            continue
+        last = _before_spaces(data, first, end)
+        length = end - start if ascii_only else count_characters(data, start, end)
+        hashes[total], lengths[total] = hash_bytes(data, start, end), length
+        characters += length
+        total += 1
+        bulleted += _is_bullet(data, first, last)
+        trailing += _is_trailing(data, first, last)
+        unended += not _ENDS_SENTENCE[data[last - 1]]
+    out[0], out[1] = total, characters
+    out[2], out[3] = _unique(hashes, lengths, total, table)
+    out[4], out[5], out[6] = bulleted, trailing, unended
+
+
+@njit(**INLINE)
+def measure_paragraphs(data: Bytes, span: tuple[int, int], room: LineRoom, out: Ints) -> None:
+    """Measure the paragraphs of one text, as in `ParagraphSignals`."""
+    hashes, lengths, table = room
+    start, stop = span
+    out[4] = _after_spaces(data, start, stop) == stop
+    ascii_only = count_characters(data, start, stop) == stop - start
+    total = characters = 0
+    while start <= stop:
+        end = _paragraph_end(data, start, stop)
+        length = end - start if ascii_only else count_characters(data, start, end)
+        hashes[total], lengths[total] = hash_bytes(data, start, end), length
+        characters += length
+        total += 1
+        start = end + 2 if end < stop else stop + 1
+    out[0], out[1] = total, characters
+    out[2], out[3] = _unique(hashes, lengths, total, table)
+
+
 @njit(**OPTIONS)
 def _lines(offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
-    room = longest(offsets, rows) // 2 + 1
-    hashes, lengths = np.empty(room, np.uint64), np.empty(room, np.int64)
-    table = np.empty(1 << table_bits(room), np.int32)
+    room = new_line_room(longest(offsets, rows))
     for place in range(rows.size):
-        at, stop = offsets[rows[place]], offsets[rows[place] + 1]
-        ascii_only = count_characters(data, at, stop) == stop - at
-        total = characters = bulleted = trailing = unended = 0
-        while at < stop:
-            start, end = at, _line_end(data, at, stop)
-            at = end + 1
-            first = _after_spaces(data, start, end)
-            if first == end:
-                continue
-            last = _before_spaces(data, first, end)
-            length = end - start if ascii_only else count_characters(data, start, end)
-            hashes[total], lengths[total] = hash_bytes(data, start, end), length
-            characters += length
-            total += 1
-            bulleted += _is_bullet(data, first, last)
-            trailing += _is_trailing(data, first, last)
-            unended += not _ENDS_SENTENCE[data[last - 1]]
-        out[0, place], out[1, place] = total, characters
-        out[2, place], out[3, place] = _unique(hashes, lengths, total, table)
-        out[4, place], out[5, place], out[6, place] = bulleted, trailing, unended
+        measure_lines(data, (offsets[rows[place]], offsets[rows[place] + 1]), room, out[:, place])
 
 
 @njit(**OPTIONS)
 def _paragraphs(offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
-    room = longest(offsets, rows) // 2 + 1
-    hashes, lengths = np.empty(room, np.uint64), np.empty(room, np.int64)
-    table = np.empty(1 << table_bits(room), np.int32)
+    room = new_line_room(longest(offsets, rows))
     for place in range(rows.size):
-        start, stop = offsets[rows[place]], offsets[rows[place] + 1]
-        out[4, place] = _after_spaces(data, start, stop) == stop
-        ascii_only = count_characters(data, start, stop) == stop - start
-        total = characters = 0
-        while start <= stop:
-            end = _paragraph_end(data, start, stop)
-            length = end - start if ascii_only else count_characters(data, start, end)
-            hashes[total], lengths[total] = hash_bytes(data, start, end), length
-            characters += length
-            total += 1
-            start = end + 2 if end < stop else stop + 1
-        out[0, place], out[1, place] = total, characters
-        out[2, place], out[3, place] = _unique(hashes, lengths, total, table)
+        measure_paragraphs(data, (offsets[rows[place]], offsets[rows[place] + 1]), room, out[:, place])
 
 
 def line_signals(offsets: Offsets, data: Bytes, rows: Rows) -> LineSignals:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.hashing import find_leader, stirred, table_bits
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Places, Rows, Scalar, Words, frozen
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Places, Rows, Scalar, Words, frozen, longest
 from dcurate.kernels.shingles import Reading, Rule, is_open, new_reading, next_shingles, open_text, word_letters
 
 #: What stands in every place of the signature of a text without a shingle, and in no other.
@@ -127,13 +127,18 @@ def sign_text(data: Bytes, span: tuple[int, int], plan: Plan, room: Room, signat
         _fill(signature, kept[:count], room.rounds, empty)
 
 
+@njit(**INLINE)
+def new_sign_room(size: int, bins: int, most: int) -> Room:
+    """Room for texts of at most that many bytes, for shingles of that size and signatures of so many places."""
+    reading = new_reading(size)
+    kept = np.empty(min(KEPT * bins, most) + reading.hashes.size, np.uint64)
+    return Room(reading, kept, np.empty(1 << int(table_bits(kept.size)), np.int32), np.empty(bins, np.int32))
+
+
 @njit(**OPTIONS)
 def _one_permutation(layout: tuple[Offsets, Bytes], rows: Rows, plan: Plan, out: Signatures) -> None:
     offsets, data = layout
-    bins = out.shape[1]
-    reading = new_reading(plan.rule.size)
-    kept = np.empty(KEPT * bins + reading.hashes.size, np.uint64)
-    room = Room(reading, kept, np.empty(1 << table_bits(kept.size), np.int32), np.empty(bins, np.int32))
+    room = new_sign_room(plan.rule.size, out.shape[1], longest(offsets, rows))
     for place in range(rows.size):
         sign_text(data, (offsets[rows[place]], offsets[rows[place] + 1]), plan, room, out[place])
 
@@ -163,16 +168,21 @@ def equal_shares(signatures: Signatures, left: Rows, right: Rows) -> npt.NDArray
     return out
 
 
+@njit(**INLINE)
+def hash_bands(signature: Signatures, rows: int, out: Words) -> None:
+    """Write a hash of each band of a signature."""
+    for band in range(out.size):
+        value = np.uint64(band + 1) * _ROUND
+        for row in range(band * rows, (band + 1) * rows):
+            value = (value ^ np.uint64(signature[row])) * _ROUND
+            value ^= value >> _HALF
+        out[band] = max(stirred(value), np.uint64(1))
+
+
 @njit(**OPTIONS)
 def _band_keys(signatures: Signatures, rows: int, out: Words) -> None:
     for place in range(signatures.shape[0]):
-        signature = signatures[place]
-        for band in range(out.shape[1]):
-            value = np.uint64(band + 1) * _ROUND
-            for row in range(band * rows, (band + 1) * rows):
-                value = (value ^ np.uint64(signature[row])) * _ROUND
-                value ^= value >> _HALF
-            out[place, band] = max(stirred(value), np.uint64(1))
+        hash_bands(signatures[place], rows, out[place])
 
 
 def band_keys(signatures: Signatures, bands: int, rows: int) -> Words:

@@ -31,7 +31,31 @@ class NgramSignals(NamedTuple):
     repeated: dict[int, npt.NDArray[np.int64]]
 
 
-class _Scratch(NamedTuple):
+class Sought(NamedTuple):
+    """Sizes of n-grams, ascending, and for each whether the top one (row 0), and what repeats (row 1), is wanted."""
+
+    sizes: npt.NDArray[np.int64]
+    wanted: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, removed: Iterable[int], repeated: Iterable[int]) -> Sought:
+        """What the two kinds of signals take."""
+        tops, repeats = set(removed), set(repeated)
+        sizes = sorted(tops | repeats)
+        wanted = np.array([[size in tops for size in sizes], [size in repeats for size in sizes]], np.bool_)
+        return cls(frozen(np.array(sizes), np.int64), frozen(wanted, np.bool_))
+
+    def signals(self, found: npt.NDArray[np.int64]) -> NgramSignals:
+        """What was found, an array of shape (2, sizes, texts), by size."""
+        return NgramSignals(
+            *(
+                {int(self.sizes[place]): found[kind, place] for place in np.flatnonzero(self.wanted[kind])}
+                for kind in range(2)
+            )
+        )
+
+
+class GramRoom(NamedTuple):
     """Arrays for one text at a time.
 
     Of each word: where it begins and ends (``bounds``, two entries), its hash, the hash of the n-gram that begins
@@ -49,17 +73,17 @@ class _Scratch(NamedTuple):
 
 
 @njit(**INLINE)
-def _scratch(most: int) -> _Scratch:
-    """Scratch for texts of at most that many bytes; memory is taken only as it is written."""
+def new_gram_room(most: int) -> GramRoom:
+    """Room for texts of at most that many bytes; memory is taken only as it is written."""
     room = most // 2 + 1
-    return _Scratch(
+    return GramRoom(
         np.empty(most + 9, np.int64),
         np.empty(room, np.uint64),
         np.empty(room, np.uint64),
         np.empty(room, np.int32),
         np.empty(room, np.int32),
         np.empty(room, np.int32),
-        np.empty(1 << table_bits(room), np.int32),
+        np.empty(1 << int(table_bits(room)), np.int32),
     )
 
 
@@ -87,7 +111,7 @@ def _word_occurrences(data: Bytes, span: tuple[int, int], start: int, stop: int)
 
 
 @njit(**INLINE)
-def _occurrences(data: Bytes, scratch: _Scratch, words: int, best: int, n: int) -> Scalar:
+def _occurrences(data: Bytes, scratch: GramRoom, words: int, best: int, n: int) -> Scalar:
     """How often the n-gram at word ``best``, joined by single spaces, occurs in the text, no two overlapping.
 
     An occurrence has its spaces between words, so it ends one word, begins another, and holds whole words between.
@@ -126,7 +150,7 @@ def _characters(data: Bytes, bounds: Ints, first: int, stop: int) -> Scalar:
 
 
 @njit(**INLINE)
-def _removed(data: Bytes, span: tuple[int, int], scratch: _Scratch, words: int, gram: tuple[int, int]) -> Scalar:
+def _removed(data: Bytes, span: tuple[int, int], scratch: GramRoom, words: int, gram: tuple[int, int]) -> Scalar:
     """Characters that go when an n-gram, its words joined by one space, is removed from the text."""
     best, n = gram
     bounds = scratch.bounds
@@ -138,7 +162,7 @@ def _removed(data: Bytes, span: tuple[int, int], scratch: _Scratch, words: int, 
 
 
 @njit(**INLINE)
-def _choose_all(scratch: _Scratch, words: int, n: int) -> Scalar:
+def _choose_all(scratch: GramRoom, words: int, n: int) -> Scalar:
     """Choose every word that begins an n-gram; returns how many there are."""
     hashes, grams, chosen = scratch.hashes, scratch.grams, scratch.chosen
     number = words - n + 1
@@ -152,7 +176,7 @@ def _choose_all(scratch: _Scratch, words: int, n: int) -> Scalar:
 
 
 @njit(**INLINE)
-def _choose_repeated(scratch: _Scratch, words: int, number: int, before: int, n: int) -> Scalar:
+def _choose_repeated(scratch: GramRoom, words: int, number: int, before: int, n: int) -> Scalar:
     """Of the words chosen, keep those whose shorter n-gram occurs twice: the others' cannot; returns how many."""
     hashes, grams, chosen = scratch.hashes, scratch.grams, scratch.chosen
     leaders, counts = scratch.leaders, scratch.counts
@@ -171,7 +195,7 @@ def _choose_repeated(scratch: _Scratch, words: int, number: int, before: int, n:
 
 
 @njit(**INLINE)
-def _count(data: Bytes, scratch: _Scratch, number: int, n: int, wants_repeated: bool) -> tuple[Scalar, Scalar]:
+def _count(data: Bytes, scratch: GramRoom, number: int, n: int, wants_repeated: bool) -> tuple[Scalar, Scalar]:
     """Count the n-grams at the chosen words; returns the most frequent one's word, and the repeated characters."""
     grams, leaders, counts, table = scratch.grams, scratch.leaders, scratch.counts, scratch.table
     bits = table_bits(number)
@@ -196,30 +220,36 @@ def _count(data: Bytes, scratch: _Scratch, number: int, n: int, wants_repeated: 
     return best, repeated
 
 
+@njit(**INLINE)
+def measure_ngrams(data: Bytes, span: tuple[int, int], sought: Sought, scratch: GramRoom, out: Ints) -> None:
+    """Find the repeated n-grams of one text: characters of the top one, and of all, by size (axis 1)."""
+    sizes, wants = sought
+    words = find_words(data, span[0], span[1], scratch.bounds)
+    for word in range(words):
+        scratch.hashes[word] = hash_bytes(data, scratch.bounds[2 * word], scratch.bounds[2 * word + 1])
+    number = before = 0
+    for index in range(sizes.size):
+        n = sizes[index]
+        if words < n:
+            out[0, index] = out[1, index] = -1
+            continue
+        if before == 0:  # noqa: SIM108 - the line would be too long
+            number = _choose_all(scratch, words, n)
+        else:
+            number = _choose_repeated(scratch, words, number, before, n)
+        before = n
+        best, repeated = _count(data, scratch, number, n, wants[1, index])
+        out[1, index] = repeated
+        if wants[0, index]:
+            out[0, index] = _removed(data, span, scratch, words, (best, n))
+
+
 @njit(**OPTIONS)
-def _ngrams(layout: tuple[Offsets, Bytes], rows: Rows, sizes: Ints, wants: npt.NDArray[np.bool_], out: Ints) -> None:
+def _ngrams(layout: tuple[Offsets, Bytes], rows: Rows, sought: Sought, out: Ints) -> None:
     offsets, data = layout
-    scratch = _scratch(longest(offsets, rows))
+    scratch = new_gram_room(longest(offsets, rows))
     for place in range(rows.size):
-        span = offsets[rows[place]], offsets[rows[place] + 1]
-        words = find_words(data, span[0], span[1], scratch.bounds)
-        for word in range(words):
-            scratch.hashes[word] = hash_bytes(data, scratch.bounds[2 * word], scratch.bounds[2 * word + 1])
-        number = before = 0
-        for index in range(sizes.size):
-            n = sizes[index]
-            if words < n:
-                out[0, index, place] = out[1, index, place] = -1
-                continue
-            if before == 0:
-                number = _choose_all(scratch, words, n)
-            else:
-                number = _choose_repeated(scratch, words, number, before, n)
-            before = n
-            best, repeated = _count(data, scratch, number, n, wants[1, index])
-            out[1, index, place] = repeated
-            if wants[0, index]:
-                out[0, index, place] = _removed(data, span, scratch, words, (best, n))
+        measure_ngrams(data, (offsets[rows[place]], offsets[rows[place] + 1]), sought, scratch, out[:, :, place])
 
 
 def ngram_signals(
@@ -235,13 +265,7 @@ def ngram_signals(
         >>> int(signals.removed[2][0]), int(signals.repeated[3][0])
         (10, 10)
     """
-    tops, repeats = set(removed), set(repeated)
-    sizes = sorted(tops | repeats)
-    out = np.empty((2, len(sizes), rows.size), np.int64)
-    wanted = np.array([[size in tops for size in sizes], [size in repeats for size in sizes]], np.bool_)
-    layout = frozen(offsets, np.int64), frozen(data, np.uint8)
-    _ngrams(layout, frozen(rows, np.int64), frozen(np.array(sizes), np.int64), frozen(wanted, np.bool_), out)
-    return NgramSignals(
-        {size: out[0, place] for place, size in enumerate(sizes) if size in tops},
-        {size: out[1, place] for place, size in enumerate(sizes) if size in repeats},
-    )
+    sought = Sought.of(removed, repeated)
+    out = np.zeros((2, len(sought.sizes), rows.size), np.int64)
+    _ngrams((frozen(offsets, np.int64), frozen(data, np.uint8)), frozen(rows, np.int64), sought, out)
+    return sought.signals(out)

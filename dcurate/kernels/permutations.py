@@ -12,10 +12,19 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import OPTIONS, Bytes, Offsets, Rows, frozen
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Rows, frozen
 from dcurate.kernels.minhash import EMPTY, Signatures
 from dcurate.kernels.murmur import murmur3_32
-from dcurate.kernels.shingles import Rule, character_width, is_open, new_reading, next_shingles, open_text, word_letters
+from dcurate.kernels.shingles import (
+    Reading,
+    Rule,
+    character_width,
+    is_open,
+    new_reading,
+    next_shingles,
+    open_text,
+    word_letters,
+)
 
 _BLOCK = 1024
 _LOW = np.uint64(0xFFFFFFFF)
@@ -71,82 +80,116 @@ def _lower(signature: Signatures, hashes: npt.NDArray[np.uint32], permutations: 
         signature[place], signature[place + 1], signature[place + 2], signature[place + 3] = v0, v1, v2, v3
 
 
-@njit(**OPTIONS)
-def _permuted(
-    layout: tuple[Offsets, Bytes],
-    rows: Rows,
-    plan: tuple[Rule, Permutations],
-    table: npt.NDArray[np.int32],
-    out: Signatures,
+class PermutedPlan(NamedTuple):
+    """How texts are cut into shingles, what these are sent to, and the letters of words."""
+
+    rule: Rule
+    permutations: Permutations
+    table: npt.NDArray[np.int32]
+
+
+class HashRoom(NamedTuple):
+    """Arrays for one text at a time: a block of hashes, and a signature of as many places as `padded` leaves."""
+
+    hashes: npt.NDArray[np.uint32]
+    signature: Signatures
+
+
+@njit(**INLINE)
+def new_hash_room(more: int, places: int) -> HashRoom:
+    """Room for a block of hashes and so many more, and for a signature."""
+    return HashRoom(np.empty(_BLOCK + more, np.uint32), np.empty(places, np.uint32))
+
+
+@njit(**INLINE)
+def sign_permuted(
+    data: Bytes, span: tuple[int, int], plan: PermutedPlan, rooms: tuple[Reading, HashRoom], out: Signatures
 ) -> None:
-    rule, permutations = plan
+    """Write the signature of a text of many permutations."""
+    rule, permutations, table = plan
+    reading, (hashes, signature) = rooms
+    signature[:] = EMPTY
+    count = 0
+    open_text(reading, span[0], span[1], rule.size)
+    while is_open(reading):
+        first, stop = next_shingles(data, reading, rule, table)
+        for number in range(first, stop):
+            hashes[count + number - first] = np.uint32(reading.hashes[number] & _LOW)
+        count += stop - first
+        if count >= _BLOCK:
+            _lower(signature, hashes[:count], permutations)
+            count = 0
+    _lower(signature, hashes[:count], permutations)
+    for number in range(out.size):
+        out[number] = signature[number]
+
+
+@njit(**OPTIONS)
+def _permuted(layout: tuple[Offsets, Bytes], rows: Rows, plan: PermutedPlan, out: Signatures) -> None:
     offsets, data = layout
-    reading = new_reading(rule.size)
-    hashes = np.empty(_BLOCK + reading.hashes.size, np.uint32)
-    signature = np.empty(permutations.factors.size, np.uint32)
+    reading = new_reading(plan.rule.size)
+    room = new_hash_room(reading.hashes.size, plan.permutations.factors.size)
     for place in range(rows.size):
-        signature[:] = EMPTY
-        count = 0
-        open_text(reading, offsets[rows[place]], offsets[rows[place] + 1], rule.size)
-        while is_open(reading):
-            first, stop = next_shingles(data, reading, rule, table)
-            for number in range(first, stop):
-                hashes[count + number - first] = np.uint32(reading.hashes[number] & _LOW)
-            count += stop - first
-            if count >= _BLOCK:
-                _lower(signature, hashes[:count], permutations)
-                count = 0
-        _lower(signature, hashes[:count], permutations)
-        for number in range(out.shape[1]):
-            out[place, number] = signature[number]
+        sign_permuted(data, (offsets[rows[place]], offsets[rows[place] + 1]), plan, (reading, room), out[place])
 
 
 def permuted(offsets: Offsets, data: Bytes, rows: Rows, rule: Rule, permutations: Permutations) -> Signatures:
     """Signatures of the texts numbered ``rows``, with a place for each permutation."""
-    padded, out = _padded(permutations), np.empty((len(rows), len(permutations.factors)), np.uint32)
+    out = np.empty((len(rows), len(permutations.factors)), np.uint32)
     layout = frozen(offsets, np.int64), frozen(data, np.uint8)
-    _permuted(layout, frozen(rows, np.int64), (rule, padded), word_letters(), out)
+    _permuted(layout, frozen(rows, np.int64), PermutedPlan(rule, padded(permutations), word_letters()), out)
     return out
 
 
+class CudfPlan(NamedTuple):
+    """The windows that are hashed, and what their hashes are sent to."""
+
+    window: Window
+    permutations: Permutations
+
+
+@njit(**INLINE)
+def sign_as_cudf(data: Bytes, span: tuple[int, int], plan: CudfPlan, room: HashRoom, out: Signatures) -> None:
+    """Write the signature of a text as ``nvtext::minhash`` of libcudf makes it."""
+    (width, seed), permutations = plan
+    hashes, signature = room
+    start, stop = span
+    signature[:] = EMPTY if start < stop else np.uint32(0)
+    end = start
+    for _ in range(width):
+        end += character_width(data[end]) if end < stop else 0
+    count = 0
+    while start < stop:
+        hashes[count] = max(murmur3_32(data, start, end, seed), _ONE)
+        count += 1
+        if count == _BLOCK:
+            _lower(signature, hashes[:count], permutations)
+            count = 0
+        if end >= stop:
+            break
+        start += character_width(data[start])
+        end = min(end + character_width(data[end]), stop)
+    _lower(signature, hashes[:count], permutations)
+    for number in range(out.size):
+        out[number] = signature[number]
+
+
 @njit(**OPTIONS)
-def _as_cudf(
-    layout: tuple[Offsets, Bytes], rows: Rows, window: Window, permutations: Permutations, out: Signatures
-) -> None:
+def _as_cudf(layout: tuple[Offsets, Bytes], rows: Rows, plan: CudfPlan, out: Signatures) -> None:
     offsets, data = layout
-    width, seed = window
-    hashes = np.empty(_BLOCK, np.uint32)
-    signature = np.empty(permutations.factors.size, np.uint32)
+    room = new_hash_room(0, plan.permutations.factors.size)
     for place in range(rows.size):
-        start, stop = offsets[rows[place]], offsets[rows[place] + 1]
-        signature[:] = EMPTY if start < stop else np.uint32(0)
-        end = start
-        for _ in range(width):
-            end += character_width(data[end]) if end < stop else 0
-        count = 0
-        while start < stop:
-            hashes[count] = max(murmur3_32(data, start, end, seed), _ONE)
-            count += 1
-            if count == _BLOCK:
-                _lower(signature, hashes, permutations)
-                count = 0
-            if end >= stop:
-                break
-            start += character_width(data[start])
-            end = min(end + character_width(data[end]), stop)
-        _lower(signature, hashes[:count], permutations)
-        for number in range(out.shape[1]):
-            out[place, number] = signature[number]
+        sign_as_cudf(data, (offsets[rows[place]], offsets[rows[place] + 1]), plan, room, out[place])
 
 
 def as_cudf(offsets: Offsets, data: Bytes, rows: Rows, window: Window, permutations: Permutations) -> Signatures:
     """Signatures of the texts numbered ``rows``, as ``nvtext::minhash`` of libcudf makes them."""
-    padded, out = _padded(permutations), np.empty((len(rows), len(permutations.factors)), np.uint32)
+    out = np.empty((len(rows), len(permutations.factors)), np.uint32)
     layout = frozen(offsets, np.int64), frozen(data, np.uint8)
-    _as_cudf(layout, frozen(rows, np.int64), window, padded, out)
+    _as_cudf(layout, frozen(rows, np.int64), CudfPlan(window, padded(permutations)), out)
     return out
 
 
-def _padded(permutations: Permutations) -> Permutations:
+def padded(permutations: Permutations) -> Permutations:
     """As many as kernels take: four at a time."""
     return Permutations(*(frozen(np.pad(array, (0, -len(array) % 4)), np.uint32) for array in permutations))

@@ -142,38 +142,49 @@ def _is_hashes(data: Bytes, start: int, stop: int, characters: int) -> Scalar:
     return 2 * runs > characters
 
 
-@njit(**OPTIONS)
-def _words(offsets: Offsets, data: Bytes, rows: Rows, alphabetic: Bytes, out: Ints) -> None:
-    bounds = np.empty(longest(offsets, rows) + 9, np.int64)
-    for place in range(rows.size):
-        begin, end = offsets[rows[place]], offsets[rows[place] + 1]
-        total = find_words(data, begin, end, bounds)
-        characters = most = symbolic = lettered = known = 0
-        for number in range(total):
-            start, stop = bounds[2 * number], bounds[2 * number + 1]
-            length = stop - start
-            letters = high = _ZERO
-            at = start
-            while at + 8 < stop:
-                word = load_eight(data, at)
-                letters |= _ascii_letters(word)
-                high |= word & _HIGH
-                length -= continuations(word)
-                at += 8
-            word = load_up_to_eight(data, at, stop)
+@njit(**INLINE)
+def new_bounds(most: int) -> Ints:
+    """Room for the bounds of the words of a text of at most that many bytes, as `find_words` writes them."""
+    return np.empty(most + 9, np.int64)
+
+
+@njit(**INLINE)
+def measure_words(data: Bytes, span: tuple[int, int], alphabetic: Bytes, bounds: Ints, out: Ints) -> None:
+    """Measure the words of one text, as in `WordSignals`."""
+    total = find_words(data, span[0], span[1], bounds)
+    characters = most = symbolic = lettered = known = 0
+    for number in range(total):
+        start, stop = bounds[2 * number], bounds[2 * number + 1]
+        length = stop - start
+        letters = high = _ZERO
+        at = start
+        while at + 8 < stop:
+            word = load_eight(data, at)
             letters |= _ascii_letters(word)
             high |= word & _HIGH
             length -= continuations(word)
-            characters += length
-            most = max(most, length)
-            known += _counts_as(word, stop - start)
-            lettered += letters != 0
-            if (letters == 0) & (high != 0):
-                lettered += has_letter(data, start, stop, alphabetic)
-            if data[start] == _HASH:
-                symbolic += _is_hashes(data, start, stop, length)
-        out[0, place], out[1, place], out[2, place] = total, characters, most
-        out[3, place], out[4, place], out[5, place] = symbolic + (known >> 32), lettered, known & 0xFFFFFFFF
+            at += 8
+        word = load_up_to_eight(data, at, stop)
+        letters |= _ascii_letters(word)
+        high |= word & _HIGH
+        length -= continuations(word)
+        characters += length
+        most = max(most, length)
+        known += _counts_as(word, stop - start)
+        lettered += letters != 0
+        if (letters == 0) & (high != 0):
+            lettered += has_letter(data, start, stop, alphabetic)
+        if data[start] == _HASH:
+            symbolic += _is_hashes(data, start, stop, length)
+    out[0], out[1], out[2] = total, characters, most
+    out[3], out[4], out[5] = symbolic + (known >> 32), lettered, known & 0xFFFFFFFF
+
+
+@njit(**OPTIONS)
+def _words(offsets: Offsets, data: Bytes, rows: Rows, alphabetic: Bytes, out: Ints) -> None:
+    bounds = new_bounds(longest(offsets, rows))
+    for place in range(rows.size):
+        measure_words(data, (offsets[rows[place]], offsets[rows[place] + 1]), alphabetic, bounds, out[:, place])
 
 
 def word_signals(offsets: Offsets, data: Bytes, rows: Rows) -> WordSignals:

@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.frames.text import TextColumn, column_of
+from dcurate.kernels import cuda_signals
 from dcurate.kernels.characters import CharacterSignals, character_signals
+from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.lines import LineSignals, ParagraphSignals, line_signals, paragraph_signals
 from dcurate.kernels.ngrams import NgramSignals, ngram_signals
 from dcurate.kernels.urls import UrlSignals, url_signals
@@ -66,11 +68,19 @@ class Signals:
         column: the texts.
         needs: what will be asked for; n-grams of all the sizes in it are found in one go.
         rows: numbers of the texts that are looked at; all of them by default.
+        card: the same texts on a GPU; characters, words, lines, paragraphs and n-grams are then measured there.
     """
 
-    def __init__(self, column: TextColumn, needs: Needs, rows: npt.NDArray[np.int64] | None = None) -> None:
+    def __init__(
+        self,
+        column: TextColumn,
+        needs: Needs,
+        rows: npt.NDArray[np.int64] | None = None,
+        card: CudaColumn | None = None,
+    ) -> None:
         self.column = column
         self.needs = needs
+        self.card = card
         self.rows = np.arange(len(column), dtype=np.int64) if rows is None else rows
         self._found: dict[tuple[Callable[..., Any], tuple[Hashable, ...]], Any] = {}
         self._spaced: dict[str, Signals] = {}
@@ -81,27 +91,33 @@ class Signals:
     @cached_property
     def characters(self) -> CharacterSignals:
         """Counts of characters by class."""
-        return character_signals(*self.column, self.rows)
+        return self._measured(character_signals, cuda_signals.character_signals)
 
     @cached_property
     def words(self) -> WordSignals:
         """What the words are like."""
-        return word_signals(*self.column, self.rows)
+        return self._measured(word_signals, cuda_signals.word_signals)
 
     @cached_property
     def lines(self) -> LineSignals:
         """What the lines are like."""
-        return line_signals(*self.column, self.rows)
+        return self._measured(line_signals, cuda_signals.line_signals)
 
     @cached_property
     def paragraphs(self) -> ParagraphSignals:
         """What the paragraphs are like."""
-        return paragraph_signals(*self.column, self.rows)
+        return self._measured(paragraph_signals, cuda_signals.paragraph_signals)
 
     @cached_property
     def ngrams(self) -> NgramSignals:
         """What n-grams of words repeat, of the sizes in ``needs``."""
-        return ngram_signals(*self.column, self.rows, self.needs.removed, self.needs.repeated)
+        sizes = self.needs.removed, self.needs.repeated
+        return self._measured(ngram_signals, cuda_signals.ngram_signals, *sizes)
+
+    def _measured(self, by_cpu: Callable[..., Found], by_cuda: Callable[..., Found], *options: Any) -> Found:
+        if self.card is None:
+            return by_cpu(*self.column, self.rows, *options)
+        return by_cuda(self.card, self.rows, *options)
 
     @cached_property
     def urls(self) -> UrlSignals:
@@ -154,7 +170,7 @@ class Signals:
 
     def narrowed(self, mask: npt.NDArray[np.bool_]) -> Signals:
         """The signals of the texts where ``mask`` is true; what is computed already is kept."""
-        narrow = Signals(self.column, self.needs, self.rows[mask])
+        narrow = Signals(self.column, self.needs, self.rows[mask], self.card)
         for name in GROUPS & vars(self).keys():
             vars(narrow)[name] = _narrowed(vars(self)[name], mask)
         narrow._found = {key: _narrowed(found, mask) for key, found in self._found.items()}

@@ -1,0 +1,290 @@
+"""The sections of `python -m benchmarks.device`, each in a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.measure import ROOT, table
+from dcurate import (
+    FuzzyDuplicates,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    LocalCluster,
+    ParquetReader,
+    ParquetWriter,
+    Pipeline,
+    RepeatedLinesFilter,
+    Resources,
+    ScoreFilter,
+    SemanticDuplicates,
+    WordCountFilter,
+)
+from dcurate.dedup.minhash import MinHash
+from dcurate.dedup.semantic.kmeans import moved, nearest, seeds, sums_of
+from dcurate.dedup.shingles import Shingles
+from dcurate.execute.dask_executor import DaskExecutor
+from dcurate.frames.cards import texts_on_card
+from dcurate.frames.convert import cudf
+from dcurate.frames.text import TextColumn, column_of, text_column
+from dcurate.frames.vectors import array_library
+from dcurate.kernels import cuda, cuda_signals
+from dcurate.kernels.characters import character_signals
+from dcurate.kernels.lines import line_signals, paragraph_signals
+from dcurate.kernels.minhash import Signatures
+from dcurate.kernels.ngrams import ngram_signals
+from dcurate.kernels.permutations import Permutations
+from dcurate.kernels.words import word_signals
+
+SAMPLE = ROOT / "dcurate/bundled/sample"
+CUDF = MinHash(Shingles(24, "characters"), 260, "cudf")
+#: What cuDF's documentation says of ``minhash(seed=0, a=[1, 2, 3], b=[4, 5, 6], width=5)``.
+DOCUMENTED = {
+    "this is my": [1305480171, 462824409, 74608232],
+    "favorite book": [32665388, 65330773, 97996158],
+}
+#: MB of text that kernels measure, on a card and in the simulator; and characters of a text for the latter.
+MB, SIMULATED_TEXTS, SIMULATED_CHARACTERS = 256.0, 6, 400
+
+Section = Callable[[bool], dict[str, Any]]
+
+
+def sample() -> list[bytes]:
+    """The texts of the bundled sample."""
+    columns = [text_column(batch.to_arrow(), "text") for batch in _read(reader(fields=["text"]))]
+    return [
+        column.data[start:stop].tobytes() for column in columns for start, stop in pairwise(column.offsets.tolist())
+    ]
+
+
+def reader(**options: Any) -> JsonlReader:
+    """What reads the sample, which has lines that are none."""
+    return JsonlReader(str(SAMPLE), on_bad_line="quarantine", **options)
+
+
+def texts(megabytes: float) -> TextColumn:
+    """The texts of the sample again and again, each copy with bytes of its own."""
+    column = column_of(sample())
+    times = max(1, int(megabytes * 1e6 / len(column.data)))
+    ends = (np.arange(times)[:, None] * len(column.data) + column.offsets[None, 1:]).ravel()
+    return TextColumn(np.concatenate([[0], ends]), np.tile(column.data, times))
+
+
+def seconds(work: Callable[[], Any], times: int = 3, clock: Callable[[], float] = time.perf_counter) -> float:
+    """The median time of a call, after one that is not counted."""
+    work()
+    found = []
+    for _ in range(times):
+        start = clock()
+        work()
+        found.append(clock() - start)
+    return statistics.median(found)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two answers of kernels are the same to the last bit."""
+    if isinstance(left, np.ndarray):
+        return left.dtype == right.dtype and np.array_equal(left, right)
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    return len(left) == len(right) and all(map(same, left, right))
+
+
+def kernels(cpu: bool) -> dict[str, Any]:
+    """Signals and signatures by CUDA beside one core."""
+    column = column_of([text[:SIMULATED_CHARACTERS] for text in sample()[:SIMULATED_TEXTS]]) if cpu else texts(MB)
+    size, rows = int(column.offsets[-1]), np.arange(len(column))
+    upload = seconds(lambda: cuda.on_card(*column), 1 if cpu else 3)
+    card = cuda.on_card(*column)
+    tops, repeats = [2, 3, 4], range(5, 11)
+    calls: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+        "characters": (lambda: character_signals(*column, rows), lambda: cuda_signals.character_signals(card, rows)),
+        "words": (lambda: word_signals(*column, rows), lambda: cuda_signals.word_signals(card, rows)),
+        "lines": (lambda: line_signals(*column, rows), lambda: cuda_signals.line_signals(card, rows)),
+        "paragraphs": (lambda: paragraph_signals(*column, rows), lambda: cuda_signals.paragraph_signals(card, rows)),
+        "n-grams": (
+            lambda: ngram_signals(*column, rows, tops, repeats),
+            lambda: cuda_signals.ngram_signals(card, rows, tops, repeats),
+        ),
+        **{
+            f"MinHash, {plan.method}": (
+                lambda plan=plan: plan.signatures(column),  # type: ignore[misc]  # a default argument has no type
+                lambda plan=plan: plan.signatures(card),  # type: ignore[misc]
+            )
+            for plan in (MinHash(), MinHash(method="permutations"), CUDF)
+        },
+    }
+    found = []
+    for name, (on_cpu, on_card) in calls.items():
+        equal = same(on_cpu(), on_card())
+        core = seconds(on_cpu, 1, time.process_time)
+        gpu = seconds(on_card, 1 if cpu else 3)
+        gbs = [size / one / 1e9 if one else 0.0 for one in (core, gpu)]
+        found.append({"kernel": name, "equal": equal, "core_gb_s": gbs[0], "card_gb_s": gbs[1], "ratio": core / gpu})
+    if cpu:
+        print("In numba's simulator: whether bits are equal is all that counts here.")
+    print(
+        f"{len(column):,} texts, {size / 1e6:,.2f} MB; to the card in {upload:.3f} s ({size / upload / 1e9:.2f} GB/s)"
+    )
+    shown = [[one["kernel"], "yes" if one["equal"] else "NO", *list(one.values())[2:]] for one in found]
+    print(table(["kernel", "equal bits", "GB/s of a core", "GB/s of the card", "cores' worth"], shown))
+    return {"right": all(one["equal"] for one in found), "mb": size / 1e6, "upload_s": upload, "kernels": found}
+
+
+def by_cudf(frame: Any, draw: Permutations, seed: int, width: int) -> Signatures:
+    """The MinHash of cuDF itself, of the column ``text``."""
+    factors, summands = (cudf().Series(values) for values in draw)
+    lists = frame["text"].str.minhash(seed=seed, a=factors, b=summands, width=width).to_arrow()
+    return np.asarray(lists.flatten(), np.uint32).reshape(len(frame), len(draw.factors))
+
+
+def frames(cpu: bool) -> dict[str, Any]:
+    """cuDF beside ours."""
+    library = cudf()
+    right: dict[str, bool] = {}
+    few = library.DataFrame({"text": list(DOCUMENTED)})
+    draw = Permutations(np.array([1, 2, 3], np.uint32), np.array([4, 5, 6], np.uint32))
+    right["MinHash as documented"] = by_cudf(few, draw, 0, 5).tolist() == list(DOCUMENTED.values())
+    column = texts(32)
+    whole = library.DataFrame({"text": library.Series(_strings(column))})
+    drawn = Permutations.of_nemo(CUDF.num_hashes, CUDF.shingles.seed)
+    seed = int(drawn.factors[0])
+    card = texts_on_card(whole, "text")
+    own, theirs = CUDF.signatures(card), by_cudf(whole, drawn, seed, CUDF.shingles.size)
+    right["cuDF's MinHash equals ours"] = same(own, theirs)
+    right["layout of a cuDF column"] = same(
+        tuple(cuda_signals.word_signals(card, np.arange(len(column)))),
+        tuple(word_signals(*column, np.arange(len(column)))),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        Pipeline("to_parquet", stages=[reader(fields=["text"]), ParquetWriter(folder)]).run(InlineExecutor())
+        on_card, on_host = ParquetReader(folder, frames="cudf"), ParquetReader(folder)
+        pairs = [(on_card.process(split), on_host.process(split)) for split in on_host.splits()]
+        right["Parquet decoded on the card"] = all(
+            one is not None and other is not None and one.to_pandas().equals(other.to_pandas()) for one, other in pairs
+        )
+    size = len(column.data)
+    rates = {
+        "ours": size / seconds(lambda: CUDF.signatures(card)) / 1e9,
+        "cuDF": size / seconds(lambda: by_cudf(whole, drawn, seed, CUDF.shingles.size)) / 1e9,
+    }
+    print(table(["of cuDF", "right"], [[name, "yes" if value else "NO"] for name, value in right.items()]))
+    print(f"MinHash of {CUDF.num_hashes} permutations: ours {rates['ours']:.2f} GB/s, cuDF {rates['cuDF']:.2f} GB/s")
+    return {"right": all(right.values()), "checks": right, "minhash_gb_s": rates}
+
+
+def _strings(column: TextColumn) -> list[str]:
+    data = column.data.tobytes()
+    return [data[start:stop].decode() for start, stop in pairwise(column.offsets.tolist())]
+
+
+def curate(output: str, gpus: float, executor: Any) -> dict[str, int]:
+    """Filter and deduplicate the sample; how often each line was written."""
+    resources = Resources(cpus=1, gpus=gpus)
+    stages = [
+        reader(),
+        ScoreFilter(WordCountFilter(min_words=20), score_field="words").with_(resources=resources),
+        ScoreFilter(RepeatedLinesFilter()).with_(resources=resources),
+        FuzzyDuplicates().with_(resources=resources),
+        JsonlWriter(output),
+    ]
+    Pipeline(name="sample", stages=stages).run(executor)
+    lines = [line for path in sorted(Path(output).glob("*.jsonl")) for line in path.read_text().splitlines()]
+    return {line: lines.count(line) for line in set(lines)}
+
+
+def workers(cpu: bool) -> dict[str, Any]:
+    """GPU stages beside CPU stages on a cluster of this machine."""
+    start = time.monotonic()
+    if cpu:
+        cluster = LocalCluster(n_workers=1, simulate_gpus=1)
+    else:
+        cluster = LocalCluster(n_workers=2, gpus=True, rmm_pool_size=0.5, enable_cudf_spill=True)
+    with tempfile.TemporaryDirectory() as folder:
+        expected = curate(f"{folder}/cpu", 0, InlineExecutor())
+        with cluster:
+            up = time.monotonic() - start
+            found = curate(f"{folder}/gpu", 0.25, DaskExecutor(cluster=cluster))
+    whole = time.monotonic() - start
+    right = found == expected and len(found) > 0
+    print(f"{sum(found.values())} rows, {'equal to' if right else 'NOT'} those of the CPU; cluster up after {up:.1f} s")
+    return {"right": right, "rows": sum(found.values()), "up_s": up, "wall_s": whole}
+
+
+def clouds(rows: int, dimensions: int) -> npt.NDArray[np.float32]:
+    """Vectors of length one around a thousand centers, every tenth a near copy of the one before it."""
+    draw = np.random.default_rng(3)
+    centers = draw.normal(size=(1000, dimensions))
+    found = centers[draw.integers(1000, size=rows)] + draw.normal(size=(rows, dimensions)) / 2
+    found[1::10] = found[0::10][: len(found[1::10])] + draw.normal(size=found[1::10].shape) / 1000
+    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), np.float32)
+
+
+def kmeans(cpu: bool) -> dict[str, Any]:
+    """k-means and semantic duplicates with CuPy beside NumPy."""
+    rows, clusters = (2000, 10) if cpu else (200_000, 1000)
+    vectors, library = clouds(rows, 64 if cpu else 384), array_library(gpu=not cpu)
+    begun = seeds(vectors[: 16 * clusters], clusters, 1, False)
+    found, timed = {}, {}
+    for name, one in (("NumPy", np), ("array library", library)):
+        timed[name] = seconds(lambda one=one: sums_of(vectors, begun, 2**15, one), 1)  # type: ignore[misc]
+        middles = begun
+        for _ in range(3):
+            middles, _ = moved(middles, sums_of(vectors, middles, 2**15, one), 0.0)
+        found[name] = nearest(vectors, middles, one)[0]
+    agree = float((found["NumPy"] == found["array library"]).mean())
+    kept = [_semantic(vectors[: rows // 10], gpus) for gpus in (0, 0 if cpu else 1)]
+    right = agree > 0.999 and kept[0] == kept[1] and 0 < kept[0] < rows // 10
+    ratio = timed["NumPy"] / timed["array library"]
+    print(
+        f"{rows:,} x {vectors.shape[1]}, {clusters:,} clusters; a step: NumPy {timed['NumPy']:.3f} s, "
+        f"{library.__name__} {timed['array library']:.3f} s ({ratio:.1f} times); labels agree {agree:.5f}"
+    )
+    print(f"SemanticDuplicates keeps {kept[0]:,} and {kept[1]:,} of {rows // 10:,} rows")
+    return {"right": right, "labels_agree": agree, "step_s": timed, "kept": kept}
+
+
+def _semantic(vectors: npt.NDArray[np.float32], gpus: float) -> int:
+    """How many rows `SemanticDuplicates` keeps."""
+    stage = SemanticDuplicates(n_clusters=20, eps=0.01).with_(resources=Resources(cpus=1, gpus=gpus))
+    with tempfile.TemporaryDirectory() as folder:
+        rows = "".join(json.dumps({"embeddings": one}) + "\n" for one in vectors.tolist())
+        Path(folder, "in.jsonl").write_text(rows)
+        stages = [JsonlReader(f"{folder}/in.jsonl"), stage, ParquetWriter(f"{folder}/out")]
+        Pipeline("semantic", stages=stages).run(InlineExecutor())
+        return sum(batch.num_items for batch in _read(ParquetReader(f"{folder}/out")))
+
+
+def _read(source: Any) -> list[Any]:
+    return [batch for split in source.splits() if (batch := source.process(split)) is not None]
+
+
+SECTIONS: dict[str, Section] = {"kernels": kernels, "frames": frames, "workers": workers, "kmeans": kmeans}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("section", choices=SECTIONS)
+    parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    figures = SECTIONS[options.section](options.cpu)
+    if options.json is not None:
+        options.json.write_text(json.dumps(figures))
+    return 0 if figures["right"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""The texts of a batch on a card, as kernels of CUDA take them. Untested on a GPU."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dcurate.errors import DataError, listed
+from dcurate.frames.convert import cudf, is_cudf, stacked, to_arrow
+from dcurate.frames.text import text_column
+from dcurate.kernels.cuda import CudaColumn, on_card, on_host
+
+
+def texts_on_card(frame: Any, name: str) -> CudaColumn:
+    """The layout of a text column on a card: of a cuDF frame without a copy of the text, of others with one.
+
+    A null text is an empty one. Offsets are on the host, too: eight bytes a row.
+
+    Raises:
+        DataError: there is no such column, or it does not hold text.
+    """
+    return _of_cudf(frame, name) if is_cudf(frame) else on_card(*text_column(to_arrow(frame), name))
+
+
+def decode(parts: Sequence[tuple[str, Sequence[str], Sequence[int]]]) -> Any:
+    """Row groups of local Parquet files as one cuDF frame, decoded on the card.
+
+    Args:
+        parts: of each file its path, the columns to read, in this order, and the numbers of the row groups.
+
+    Raises:
+        ResourceError: cuDF is not installed or finds no GPU.
+    """
+    read = cudf().read_parquet
+    frames = [
+        read(path, columns=list(columns), row_groups=[list(groups)], use_pandas_metadata=False)[list(columns)]
+        for path, columns, groups in parts
+    ]
+    return stacked(frames)
+
+
+def _of_cudf(frame: Any, name: str) -> CudaColumn:
+    """The same of a column of strings as libcudf keeps it: its bytes, and a child of offsets, int32 or int64."""
+    names = [str(column) for column in frame.columns]
+    if name not in names:
+        raise DataError(f"no column {name!r}; the rows have {listed(names)}")
+    types = importlib.import_module("pylibcudf").TypeId
+    column, _ = frame[name].to_pylibcudf()
+    if column.type().id() != types.STRING:
+        raise DataError(f"column {name!r} holds {frame[name].dtype}, not text; name the column that holds the text")
+    if column.null_count():
+        column, _ = frame[name].fillna("").to_pylibcudf()
+    if not column.size() or not column.num_children():
+        return on_card(np.zeros(column.size() + 1, np.int64), np.zeros(0, np.uint8))
+    child = column.child(0)
+    offsets = on_host(child.data(), np.int64 if child.type().id() == types.INT64 else np.int32)
+    first = child.offset() + column.offset()
+    bounds = offsets[first : first + column.size() + 1].astype(np.int64)
+    return on_card(bounds, column.data() if bounds[-1] else np.zeros(0, np.uint8))

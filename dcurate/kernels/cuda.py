@@ -1,0 +1,176 @@
+"""Kernels on a GPU: what the kernels of the CPU do with one text, compiled by numba for CUDA, a text to a thread.
+
+There is one source. A kernel of the CPU is a loop over texts around a function of one text, and numba-cuda compiles
+that function for the card when a kernel of CUDA calls it. Both do the same with whole numbers, so both give the same
+bits. A thread to a text is what keeps the source one: threads that share a text would have to be told how.
+
+Untested on a GPU. The kernels run in numba's simulator of CUDA, where they give what the CPU gives, and compile for
+compute capability 9.0 (`python -m benchmarks.device.compiled`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import config
+
+from dcurate.errors import ResourceError
+from dcurate.kernels.layout import Offsets, Rows, frozen
+
+#: Threads of a block: a warp, so that few texts spread over as many multiprocessors as can be; threads share nothing.
+_THREADS = 32
+#: Memory of the card that scratch arrays may take at a time, in bytes; texts beyond it wait for the next launch.
+SCRATCH = 2**30
+
+
+class CudaColumn(NamedTuple):
+    """Texts on a card: as `TextColumn`, with the offsets on both sides.
+
+    Args:
+        offsets: on the host, int64; they need not begin at 0.
+        starts: the same on the card.
+        data: UTF-8 on the card.
+    """
+
+    offsets: Offsets
+    starts: Any
+    data: Any
+
+
+#: numba's CUDA, from when it is first asked for: most processes have no use for it. It is a name of the module because
+#: there the simulator puts its own for as long as a kernel runs.
+cuda: Any = None
+
+
+def _cuda() -> Any:
+    found = importlib.import_module("numba.cuda")
+    if cuda is None:
+        # Few texts leave most of a card idle; that is no mistake of those who run a pipeline.
+        vars(config)["CUDA_LOW_OCCUPANCY_WARNINGS"] = 0
+        globals()["cuda"] = found
+    return found
+
+
+def usable() -> bool:
+    """Whether numba finds a GPU, or simulates one.
+
+    Raises:
+        ResourceError: the process was given a GPU, and numba cannot use it.
+    """
+    if _cuda().is_available():
+        return True
+    cards = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    if cards in ("", "-1", "NoDevFiles"):
+        return False
+    raise ResourceError(
+        f"CUDA_VISIBLE_DEVICES={cards} gives this process a GPU, but numba cannot use it; "
+        "install dcurate[cuda13], and see what `python -m numba -s` says of CUDA"
+    )
+
+
+def on_card(offsets: Offsets, data: Any) -> CudaColumn:
+    """Texts on the card: NumPy bytes are copied there, the part that the offsets span; others are on it and stay.
+
+    Args:
+        offsets: on the host.
+        data: a NumPy array, or what has a ``__cuda_array_interface__``.
+    """
+    if isinstance(data, np.ndarray):
+        begin, end = int(offsets[0]), int(offsets[-1])
+        offsets, data = offsets - begin, copied(data[begin:end])
+    else:
+        data = _cuda().as_cuda_array(data).view(np.uint8)
+    offsets = frozen(offsets, np.int64)
+    return CudaColumn(offsets, copied(offsets), data)
+
+
+def on_host(view: Any, dtype: Any) -> npt.NDArray[Any]:
+    """Bytes of the card as an array of that type on the host.
+
+    Args:
+        view: what has a ``__cuda_array_interface__``.
+    """
+    return np.asarray(_cuda().as_cuda_array(view).view(dtype).copy_to_host())
+
+
+@cache
+def kept_on_card(make: Callable[[], npt.NDArray[Any]]) -> Any:
+    """A table that kernels look things up in, copied to the card once in a process."""
+    return copied(make())
+
+
+def copied(array: npt.NDArray[Any]) -> Any:
+    """An array on the card."""
+    return _cuda().to_device(frozen(array, array.dtype))
+
+
+@cache
+def compiled(body: Callable[..., None]) -> Any:
+    """The kernel that calls a function for each text, in a thread of its own.
+
+    Args:
+        body: a kernel's function of ``(data, span, (known, rooms, place), out)``: ``rooms[...][place]`` are the
+            text's own scratch arrays, and ``out`` is where its numbers go.
+    """
+
+    def kernel(layout: Any, rows: Any, known: Any, rooms: Any, out: Any) -> None:
+        place = cuda.grid(1)
+        if place < rows.size:
+            starts, data = layout
+            row = rows[place]
+            body(data, (starts[row], starts[row + 1]), (known, rooms, place), out[place])
+
+    return _cuda().jit(kernel)
+
+
+def launch(
+    body: Callable[..., None],
+    column: CudaColumn,
+    rows: Rows,
+    known: Any,
+    *,
+    room: Callable[[int], tuple[npt.NDArray[Any], ...]],
+    out: npt.NDArray[Any],
+) -> None:
+    """Write into ``out`` what ``body`` finds in each of the texts numbered ``rows``.
+
+    Texts go by length, the longest first, so that threads that run together have as much to do; as many at a time as
+    their scratch arrays fit into `SCRATCH` bytes.
+
+    Args:
+        body: see `compiled`.
+        known: what all texts are held against, with its arrays on the card.
+        room: scratch arrays for a text of at most so many bytes; only their sizes and types are looked at.
+        out: on the host, of shape (rows, ...); begins as zeros on the card.
+    """
+    kernel = compiled(body)
+    lengths = column.offsets[rows + 1] - column.offsets[rows]
+    order = np.argsort(-lengths, kind="stable")
+    for places, sizes in _portions(lengths, order, room):
+        rooms = tuple(_cuda().device_array((len(places), size), dtype) for size, dtype in sizes)
+        found = copied(np.zeros((len(places), *out.shape[1:]), out.dtype))
+        chosen = copied(rows[places].astype(np.int64))
+        layout = column.starts, column.data
+        kernel[-(-len(places) // _THREADS), _THREADS](layout, chosen, known, rooms, found)
+        out[places] = found.copy_to_host()
+
+
+def _portions(
+    lengths: npt.NDArray[np.int64],
+    order: npt.NDArray[np.int64],
+    room: Callable[[int], tuple[npt.NDArray[Any], ...]],
+) -> Iterator[tuple[npt.NDArray[np.int64], list[tuple[int, Any]]]]:
+    """Texts that are launched together, and the sizes of their scratch arrays: those of the longest of them."""
+    start = 0
+    while start < len(order):
+        arrays = room(int(lengths[order[start]]))
+        each = sum(array.nbytes for array in arrays)
+        number = max(1, SCRATCH // max(each, 1))
+        yield order[start : start + number], [(array.size, array.dtype) for array in arrays]
+        start += number

@@ -1,0 +1,111 @@
+"""Signals of texts on a GPU: the functions of `characters`, `words`, `lines` and `ngrams`, a text to a thread.
+
+The same bits as on the CPU, as far as numba's simulator of CUDA can tell; untested on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dcurate.kernels.characters import CharacterSignals, measure_characters
+from dcurate.kernels.cuda import CudaColumn, copied, kept_on_card, launch
+from dcurate.kernels.layout import INLINE, Bytes, Ints, Rows
+from dcurate.kernels.lines import (
+    LineRoom,
+    LineSignals,
+    ParagraphSignals,
+    measure_lines,
+    measure_paragraphs,
+    new_line_room,
+)
+from dcurate.kernels.ngrams import GramRoom, NgramSignals, Sought, measure_ngrams, new_gram_room
+from dcurate.kernels.unicode import alphabetic_bits
+from dcurate.kernels.words import WordSignals, measure_words, new_bounds
+
+Span = tuple[int, int]
+#: What texts are held against, scratch arrays of all threads, and which of these are the thread's own.
+Task = tuple[Any, Any, int]
+
+
+@njit(**INLINE)
+def _characters(data: Bytes, span: Span, task: Task, out: Ints) -> None:
+    measure_characters(data, span, out)
+
+
+@njit(**INLINE)
+def _words(data: Bytes, span: Span, task: Task, out: Ints) -> None:
+    alphabetic, rooms, place = task
+    measure_words(data, span, alphabetic, rooms[0][place], out)
+
+
+@njit(**INLINE)
+def _lines(data: Bytes, span: Span, task: Task, out: Ints) -> None:
+    _, rooms, place = task
+    measure_lines(data, span, LineRoom(rooms[0][place], rooms[1][place], rooms[2][place]), out)
+
+
+@njit(**INLINE)
+def _paragraphs(data: Bytes, span: Span, task: Task, out: Ints) -> None:
+    _, rooms, place = task
+    measure_paragraphs(data, span, LineRoom(rooms[0][place], rooms[1][place], rooms[2][place]), out)
+
+
+@njit(**INLINE)
+def _ngrams(data: Bytes, span: Span, task: Task, out: Ints) -> None:
+    sought, rooms, place = task
+    bounds, hashes, grams, leaders, counts, chosen, table = rooms
+    scratch = GramRoom(
+        bounds[place], hashes[place], grams[place], leaders[place], counts[place], chosen[place], table[place]
+    )
+    measure_ngrams(data, span, sought, scratch, out)
+
+
+def _no_room(most: int) -> tuple[npt.NDArray[Any], ...]:
+    return (np.empty(1, np.uint8),)
+
+
+def _word_room(most: int) -> tuple[npt.NDArray[Any], ...]:
+    return (new_bounds(most),)
+
+
+def character_signals(column: CudaColumn, rows: Rows) -> CharacterSignals:
+    """What `dcurate.kernels.characters.character_signals` gives."""
+    out = np.empty((len(rows), 5), np.int64)
+    launch(_characters, column, rows, 0, room=_no_room, out=out)
+    return CharacterSignals(*out.T)
+
+
+def word_signals(column: CudaColumn, rows: Rows) -> WordSignals:
+    """What `dcurate.kernels.words.word_signals` gives."""
+    out = np.empty((len(rows), 6), np.int64)
+    launch(_words, column, rows, kept_on_card(alphabetic_bits), room=_word_room, out=out)
+    return WordSignals(*out.T)
+
+
+def line_signals(column: CudaColumn, rows: Rows) -> LineSignals:
+    """What `dcurate.kernels.lines.line_signals` gives."""
+    out = np.empty((len(rows), 7), np.int64)
+    launch(_lines, column, rows, 0, room=new_line_room, out=out)
+    return LineSignals(*out.T)
+
+
+def paragraph_signals(column: CudaColumn, rows: Rows) -> ParagraphSignals:
+    """What `dcurate.kernels.lines.paragraph_signals` gives."""
+    out = np.empty((len(rows), 5), np.int64)
+    launch(_paragraphs, column, rows, 0, room=new_line_room, out=out)
+    return ParagraphSignals(*out.T)
+
+
+def ngram_signals(
+    column: CudaColumn, rows: Rows, removed: Iterable[int] = (), repeated: Iterable[int] = ()
+) -> NgramSignals:
+    """What `dcurate.kernels.ngrams.ngram_signals` gives."""
+    sought = Sought.of(removed, repeated)
+    out = np.empty((len(rows), 2, len(sought.sizes)), np.int64)
+    launch(_ngrams, column, rows, Sought(*map(copied, sought)), room=new_gram_room, out=out)
+    return sought.signals(np.moveaxis(out, 0, 2))

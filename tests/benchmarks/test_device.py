@@ -1,0 +1,143 @@
+"""Wheels reach a machine without a package index whole, and what runs there says so where there is no GPU."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import struct
+import subprocess
+import sys
+import zipfile
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from benchmarks.device import receive, slim, stage
+from benchmarks.device.__main__ import cards
+
+KEPT, OTHER = b"code of 90 " * 9, b"code of 80 " * 40
+
+
+def wheel(folder: Path, name: str, content: bytes, library: bytes = b"") -> Path:
+    """A wheel of one module, and a library and a header if there is one."""
+    path, info = folder / f"{name}-1.0-py3-none-any.whl", f"{name}-1.0.dist-info"
+    files = {f"{name}.py": content, f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode()}
+    files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    if library:
+        files |= {f"{name}/lib{name}.so": library, f"{name}/include/{name}.h": b"int x;"}
+    rows = [f"{file},sha256={_hash(data)},{len(data)}" for file, data in files.items()]
+    with zipfile.ZipFile(path, "w") as archive:
+        for file, data in files.items():
+            archive.writestr(file, data)
+        archive.writestr(f"{info}/RECORD", "\n".join([*rows, f"{info}/RECORD,,", ""]))
+    return path
+
+
+def _hash(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def container(*entries: tuple[int, bytes]) -> bytes:
+    """Machine code as it stands in a library: each entry says for which architecture."""
+    body = b"".join(
+        (struct.pack("<HHIQ", 2, 1, 64, len(code)) + bytes(12) + struct.pack("<I", arch)).ljust(64, b"\0") + code
+        for arch, code in entries
+    )
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
+
+
+def library(*containers: bytes) -> bytes:
+    """A 64-bit ELF file with a section of machine code for GPUs."""
+    code = b"".join(one.ljust(-(-len(one) // 8) * 8, b"\0") for one in containers)
+    names = b"\0.nv_fatbin\0.shstrtab\0"
+    heads = [(0, 0, 0), (1, 64, len(code)), (12, 64 + len(code), len(names))]
+    table = 64 + len(code) + len(names)
+    head = (b"\x7fELF\x02\x01".ljust(40, b"\0") + struct.pack("<Q", table)).ljust(58, b"\0")
+    head += struct.pack("<HHH", 64, len(heads), 2)
+    rows = (struct.pack("<IIQQQQ", name, 1, 0, 0, offset, size).ljust(64, b"\0") for name, offset, size in heads)
+    return head + code + names + b"".join(rows)
+
+
+def test_a_library_keeps_the_code_of_one_architecture_where_there_is_any() -> None:
+    both, other = container((80, OTHER), (90, KEPT)), container((80, OTHER))
+    whole = library(both, other)
+    data = bytearray(whole)
+    kept, untouched = slim.prune(data, 90)
+    assert (kept, untouched, len(data)) == (64 + len(KEPT), 1, len(whole))
+    assert (data.count(KEPT), data.count(OTHER), whole.count(OTHER)) == (1, 1, 2)
+    first = slim.sections(data)[".nv_fatbin"][0]
+    (entry,) = slim.entries(data, first + 16, first + 16 + kept)
+    assert (entry.kind, entry.arch) == (2, 90)
+    assert slim.prune(bytearray(b"no library"), 90) == (0, 0)
+
+
+def test_a_smaller_wheel_has_no_headers_and_says_truly_what_it_holds(tmp_path: Path) -> None:
+    big = library(container((80, OTHER * 3000), (90, KEPT)))
+    made = slim.slim(wheel(tmp_path, "cuda", b"x = 1", big), tmp_path / "slim", 90)
+    with zipfile.ZipFile(made) as archive:
+        names = set(archive.namelist())
+        rows = archive.read("cuda-1.0.dist-info/RECORD").decode().splitlines()
+        for name, digest, size in (row.split(",") for row in rows if not row.endswith(",,")):
+            assert (digest, size) == (f"sha256={_hash(archive.read(name))}", str(len(archive.read(name))))
+        assert OTHER not in archive.read("cuda/libcuda.so")
+    assert names == {
+        "cuda.py",
+        "cuda/libcuda.so",
+        *(f"cuda-1.0.dist-info/{name}" for name in ("METADATA", "WHEEL", "RECORD")),
+    }
+    assert made.stat().st_size < 5000
+
+
+def test_wheels_that_are_cut_arrive_whole_and_lists_are_installed_when_they_are_complete(tmp_path: Path) -> None:
+    noise = b"data = " + repr(hashlib.shake_256(b"x").digest(700_000)).encode()
+    wheels = [("base", wheel(tmp_path, "small", b"x = 1")), ("cudf", wheel(tmp_path, "large", noise))]
+    folders = stage.write(wheels, 1_500_000, tmp_path)
+    assert len(folders) > 1
+    assert all(sum(file.stat().st_size for file in folder.iterdir()) < 1_600_000 for folder in folders)
+    store, site = tmp_path / "store", tmp_path / "site"
+    waiting = [receive.receive([folder], store, site) for folder in folders]
+    assert [len(one) for one in waiting] == [1] * (len(folders) - 1) + [0]
+    assert waiting[0][0].startswith("cudf (")
+    assert (site / "small.py").read_bytes() == b"x = 1"
+    assert (site / "large.py").read_bytes() == noise
+
+
+def test_a_wheel_that_was_harmed_on_the_way_is_not_installed(tmp_path: Path) -> None:
+    (folder,) = stage.write([("base", wheel(tmp_path, "small", b"x = 1"))], 10**6, tmp_path)
+    piece = next(folder.glob("small*"))
+    piece.write_bytes(piece.read_bytes()[:-1] + b"?")
+    with pytest.raises(SystemExit, match="is not what was sent: its hash differs"):
+        receive.receive([folder], tmp_path / "store", tmp_path / "site")
+
+
+def test_the_lists_name_each_wheel_once_and_with_its_version() -> None:
+    wanted = stage.pins(stage.LISTS)
+    assert set(wanted.values()) == {"base", "cudf"}
+    assert all(pin.count("==") == 1 for pin in wanted)
+    names = sorted(pin.partition("==")[0] for pin in wanted)
+    assert all(one != other for one, other in pairwise(names))
+
+
+def test_without_a_gpu_it_says_so_and_a_section_that_is_none_is_refused() -> None:
+    command = [sys.executable, "-m", "benchmarks.device"]
+    if not cards():
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (
+            2,
+            "no GPU: NVML finds none on this machine; --cpu runs what needs none\n",
+        )
+    refused = subprocess.run([*command, "--cpu", "--only", "kernel"], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "there is no section 'kernel'; there are kernels, frames" in refused.stderr
+
+
+def test_a_section_that_fails_is_told_and_leaves_the_others(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.device", "--cpu", "--only", "frames,kmeans"]
+    done = subprocess.run([*command, "--json", str(tmp_path / "all.json")], capture_output=True, text=True, check=False)
+    told = {one["section"]: one for one in json.loads((tmp_path / "all.json").read_text())["sections"]}
+    assert (told["frames"]["right"], told["kmeans"]["right"]) == (bool(cards()), True)
+    assert done.returncode == 1 - bool(cards())
+    assert "cuDF" in told["frames"]["said"]
+    assert told["kmeans"]["figures"]["labels_agree"] == 1.0

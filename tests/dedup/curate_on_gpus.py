@@ -1,0 +1,48 @@
+"""A pipeline that filters and deduplicates, with or without slots that have a GPU: FILE, FOLDER of output."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import warnings
+
+import numpy as np
+
+from dcurate import (
+    FuzzyDuplicates,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    Pipeline,
+    RepeatedLinesFilter,
+    Resources,
+    ScoreFilter,
+    WordCountFilter,
+)
+from dcurate.kernels import cuda
+from dcurate.kernels.unicode import alphabetic_bits
+
+
+def curate(source: str, output: str, gpus: float) -> None:
+    """Read documents, drop some by their words and lines, and near-duplicates, and write the rest."""
+    resources = Resources(cpus=1, gpus=gpus)
+    filters = [WordCountFilter(min_words=5), RepeatedLinesFilter(max_repeated_line_fraction=0.7)]
+    stages = [
+        JsonlReader(source),
+        ScoreFilter(filters, score_field=["words", None]).with_(resources=resources),
+        FuzzyDuplicates(num_hashes=16).with_(resources=resources),
+        JsonlWriter(output),
+    ]
+    Pipeline(name="curated", stages=stages).run(InlineExecutor())
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore", RuntimeWarning)  # numbers that wrap around
+    simulated = importlib.import_module("numba.cuda")
+    to_card, moved = simulated.to_device, []
+    vars(simulated)["to_device"] = lambda array: moved.append(array) or to_card(array)
+    curate(sys.argv[1], sys.argv[2], gpus=1)
+    of_text = [array.nbytes for array in moved if array.dtype == np.uint8 and array.size != alphabetic_bits().size]
+    said = {"kernels": cuda.compiled.cache_info().currsize, "moved": of_text}
+    sys.stdout.write(json.dumps(said))

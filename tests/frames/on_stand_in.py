@@ -1,0 +1,85 @@
+"""Batches of a stand-in for cuDF on numba's simulated card: FOLDER holds ``in.parquet``; says what became of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dcurate import (
+    DocumentBatch,
+    InlineExecutor,
+    JsonlWriter,
+    ParquetReader,
+    Pipeline,
+    RepeatedLinesFilter,
+    Resources,
+    ScoreFilter,
+    WordCountFilter,
+)
+from dcurate.errors import DataError
+from dcurate.frames.cards import texts_on_card
+from dcurate.frames.text import text_column
+from tests.frames import stand_in
+
+
+def columns(table: pa.Table) -> list[bool]:
+    """Whether the layout of a column of cuDF is that of Arrow: all of it, a slice, nulls, nothing but empty texts."""
+    same = []
+    for rows in (table, table.slice(2, 3), table.slice(0, 0), pa.table({"text": ["", ""]}), pa.table({"text": ["é"]})):
+        card, host = texts_on_card(stand_in.DataFrame(rows), "text"), text_column(rows, "text")
+        texts = [card.data.copy_to_host()[start:stop].tobytes() for start, stop in pairwise(card.offsets)]
+        same.append(texts == [host.data[start:stop].tobytes() for start, stop in pairwise(host.offsets)])
+    return same
+
+
+def refused(frame: Any, name: str) -> str:
+    """What is said of a column that is not there or holds no text."""
+    try:
+        texts_on_card(frame, name)
+    except DataError as error:
+        return str(error)
+    return ""
+
+
+def main(folder: Path) -> None:
+    source = str(folder / "in.parquet")
+    on_card = Resources(cpus=1, gpus=1)
+    stages = [
+        ParquetReader(source, frames="cudf"),
+        ScoreFilter(WordCountFilter(min_words=2), score_field="words").with_(resources=on_card),
+        ScoreFilter(RepeatedLinesFilter(max_repeated_line_fraction=0.7)).with_(resources=on_card),
+        JsonlWriter(str(folder / "gpu")),
+    ]
+    Pipeline("on_card", stages=stages).run(InlineExecutor())
+    called = sorted(set(stand_in.CALLS))
+    table = ParquetReader(source).process(next(ParquetReader(source).splits())).to_arrow()
+    frame = stand_in.DataFrame(table)
+    batch = DocumentBatch(data=frame)
+    kept = batch.keep(np.arange(len(frame)) % 2 == 0, "test", "odd")
+    joined = DocumentBatch.joined([kept, kept])
+    said = {
+        "called": called,
+        "columns": columns(table.select(["text"])),
+        "missing": refused(frame, "tex"),
+        "numbers": refused(frame, "n"),
+        "kept": kept.to_arrow()["n"].to_pylist(),
+        "rejected": kept.rejections[0].data.to_pydict()["n"],
+        "joined": [] if joined is None else [type(joined.data).__module__, *joined.to_arrow()["n"].to_pylist()],
+        "types": [type(kept.data).__module__, type(DocumentBatch(data=table).to_cudf()).__module__],
+        "nbytes": batch.nbytes == table.nbytes,
+        "columns_of": batch.get_columns(),
+    }
+    sys.stdout.write(json.dumps(said))
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore", RuntimeWarning)  # numbers that wrap around
+    stand_in.install()
+    main(Path(sys.argv[1]))

@@ -1,0 +1,101 @@
+"""Frames of cuDF: as far as a stand-in that holds calls against cuDF's own signatures can tell."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dcurate import (
+    DocumentBatch,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    ParquetReader,
+    Pipeline,
+    RepeatedLinesFilter,
+    ScoreFilter,
+    WordCountFilter,
+)
+from dcurate.errors import PipelineError, ResourceError
+from dcurate.kernels import cuda
+from tests.kernels.simulated import SIMULATED
+
+TEXTS = ["so it goes", None, "é", "again\nagain\nagain\nagain", "中文 ab", "one two"]
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What `on_stand_in` says, and the lines that it and the CPU wrote."""
+    folder = tmp_path_factory.mktemp("cards")
+    rows = pa.table({"text": TEXTS, "n": list(range(len(TEXTS)))})
+    pq.write_table(rows, folder / "in.parquet", row_group_size=4)
+    command = [sys.executable, "-m", "tests.frames.on_stand_in", str(folder)]
+    done = subprocess.run(command, env={**os.environ, **SIMULATED}, capture_output=True, text=True, check=True)
+    filters = [
+        ScoreFilter(WordCountFilter(min_words=2), score_field="words"),
+        ScoreFilter(RepeatedLinesFilter(max_repeated_line_fraction=0.7)),
+    ]
+    stages = [ParquetReader(str(folder / "in.parquet")), *filters, JsonlWriter(str(folder / "cpu"))]
+    Pipeline("on_host", stages=stages).run(InlineExecutor())
+    lines = [b"".join(path.read_bytes() for path in (folder / kind).glob("*.jsonl")) for kind in ("cpu", "gpu")]
+    return {**json.loads(done.stdout), "cpu": lines[0], "gpu": lines[1]}
+
+
+def test_a_pipeline_whose_rows_stay_with_cudf_writes_what_one_on_the_cpu_writes(said: dict[str, Any]) -> None:
+    assert said["cpu"] == said["gpu"]
+    assert len(said["gpu"].splitlines()) == 3
+
+
+def test_rows_read_for_a_card_are_decoded_there_and_never_go_there_twice(said: dict[str, Any]) -> None:
+    assert "cudf.read_parquet" in said["called"]
+    assert "cudf.DataFrame.from_arrow" not in said["called"]
+
+
+def test_a_text_column_of_cudf_is_the_column_that_arrow_has(said: dict[str, Any]) -> None:
+    assert said["columns"] == [True] * 5
+
+
+def test_a_column_of_cudf_that_is_missing_or_no_text_is_named(said: dict[str, Any]) -> None:
+    assert said["missing"] == "no column 'tex'; the rows have 'text', 'n'"
+    assert said["numbers"] == "column 'n' holds int64, not text; name the column that holds the text"
+
+
+def test_rows_of_cudf_are_kept_rejected_and_joined_as_rows_of_arrow_are(said: dict[str, Any]) -> None:
+    assert (said["kept"], said["rejected"]) == ([0, 2, 4], [1, 3, 5])
+    assert said["joined"] == ["cudf", 0, 2, 4, 0, 2, 4]
+    assert said["types"] == ["cudf", "cudf"]
+    assert (said["nbytes"], said["columns_of"]) == (True, ["text", "n"])
+
+
+def test_without_a_gpu_or_cudf_one_sentence_says_so() -> None:
+    with pytest.raises(
+        ResourceError, match=r"^to_cudf\(\) needs cuDF: pip install|^cuDF needs a GPU, and there is none"
+    ):
+        DocumentBatch(data=pa.table({"text": ["a"]})).to_cudf()
+
+
+def test_a_gpu_that_numba_cannot_use_is_no_reason_to_work_on_the_cpu_in_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if cuda.usable():
+        return
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    with pytest.raises(ResourceError, match="CUDA_VISIBLE_DEVICES=0 gives this process a GPU, but numba cannot use it"):
+        cuda.usable()
+
+
+def test_a_reader_of_rows_for_a_card_asks_for_a_slot_with_one(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n')
+    reader = JsonlReader(str(tmp_path), frames="cudf")
+    assert reader.resources.requires_gpu
+    assert reader.settings() == JsonlReader(str(tmp_path)).settings()
+    with pytest.raises(PipelineError, match="frames='cuda' is none of 'arrow', 'cudf'"):
+        JsonlReader(str(tmp_path), frames="cuda")  # type: ignore[arg-type]

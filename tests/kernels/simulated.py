@@ -1,0 +1,110 @@
+"""A process in which numba simulates CUDA: it reads texts, a JSON list a line, and writes what each kernel finds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from dcurate.kernels import cuda, cuda_minhash, cuda_signals
+from dcurate.kernels.characters import character_signals
+from dcurate.kernels.hashing import text_hashes
+from dcurate.kernels.lines import line_signals, paragraph_signals
+from dcurate.kernels.minhash import band_keys, one_permutation
+from dcurate.kernels.ngrams import ngram_signals
+from dcurate.kernels.permutations import Permutations, Window, as_cudf, permuted
+from dcurate.kernels.shingles import Rule
+from dcurate.kernels.words import word_signals
+from tests.kernels.shingle_oracle import layout
+
+#: numba's simulator runs kernels as Python; so must everything that they call.
+SIMULATED = {"NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
+#: Bytes of scratch: few, so that texts go to the simulated card in several launches.
+SCRATCH = 2**19
+
+HASHES, BANDS = 6, (3, 2)
+RULES = [Rule(3, words, np.uint64(42)) for words in (True, False)]
+PERMUTATIONS, WINDOW = Permutations.seeded(HASHES, 7), Window(5, np.uint32(9))
+
+
+def by_cpu(texts: Sequence[str]) -> dict[str, Any]:
+    """What the kernels of the CPU find in texts."""
+    offsets, data, rows = layout(*texts)
+    column = offsets, data, rows[::-1]
+    signatures = [one_permutation(*column, rule, HASHES) for rule in RULES]
+    found = {
+        "characters": character_signals(*column),
+        "words": word_signals(*column),
+        "lines": line_signals(*column),
+        "paragraphs": paragraph_signals(*column),
+        "ngrams": _plain(ngram_signals(*column, [2, 3], [3, 5])),
+        "one permutation": signatures,
+        "bands": [band_keys(signature, *BANDS) for signature in signatures],
+        "permutations": [permuted(*column, rule, PERMUTATIONS) for rule in RULES],
+        "as cuDF": [as_cudf(*column, WINDOW, PERMUTATIONS)],
+        "hashes": [text_hashes(offsets, data)[rows[::-1]]],
+    }
+    return {name: [values.tolist() for values in each] for name, each in found.items()}
+
+
+def by_cuda(texts: Sequence[str]) -> dict[str, Any]:
+    """What the kernels of CUDA find in texts."""
+    offsets, data, rows = layout(*texts)
+    column = cuda.on_card(offsets, data), rows[::-1]
+    signatures = [cuda_minhash.one_permutation(*column, rule, HASHES) for rule in RULES]
+    found = {
+        "characters": cuda_signals.character_signals(*column),
+        "words": cuda_signals.word_signals(*column),
+        "lines": cuda_signals.line_signals(*column),
+        "paragraphs": cuda_signals.paragraph_signals(*column),
+        "ngrams": _plain(cuda_signals.ngram_signals(*column, [2, 3], [3, 5])),
+        "one permutation": signatures,
+        "bands": [cuda_minhash.band_keys(signature, *BANDS) for signature in signatures],
+        "permutations": [cuda_minhash.permuted(*column, rule, PERMUTATIONS) for rule in RULES],
+        "as cuDF": [cuda_minhash.as_cudf(*column, WINDOW, PERMUTATIONS)],
+        "hashes": [cuda_minhash.text_hashes(*column)],
+    }
+    return {name: [values.tolist() for values in each] for name, each in found.items()}
+
+
+def _plain(signals: Any) -> list[Any]:
+    return [values for kind in signals for _, values in sorted(kind.items())]
+
+
+class Simulated:
+    """A process that was started by `simulated_cuda`."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def __call__(self, texts: Sequence[str]) -> dict[str, Any]:
+        """What `by_cuda` finds there."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(list(texts)) + "\n")
+        self._process.stdin.flush()
+        return dict(json.loads(self._process.stdout.readline()))
+
+
+@contextmanager
+def simulated_cuda() -> Iterator[Simulated]:
+    """Start such a process, and end it."""
+    command = [sys.executable, "-m", "tests.kernels.simulated"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, env={**os.environ, **SIMULATED}, **pipes) as process:
+        yield Simulated(process)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore", RuntimeWarning)  # numbers that wrap around
+    cuda.SCRATCH = SCRATCH
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(by_cuda(json.loads(line))) + "\n")
+        sys.stdout.flush()
