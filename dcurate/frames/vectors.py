@@ -97,11 +97,15 @@ def _scaled(plain: npt.NDArray[Any]) -> tuple[Matrix, npt.NDArray[np.bool_]]:
 def with_vectors(table: pa.Table, name: str, vectors: npt.NDArray[Any]) -> pa.Table:
     """The table with one more column, of lists of one length, that holds the rows of a matrix without a copy.
 
+    A column of that name gives way to it.
+
     Examples:
         >>> table = with_vectors(pa.table({"n": [1, 2]}), "v", np.eye(2, dtype=np.float32))
         >>> vectors_in(table, "v").tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
+    if name in table.column_names:
+        return table.set_column(table.column_names.index(name), name, _column_of(vectors))
     return table.append_column(name, _column_of(vectors))
 
 

@@ -65,7 +65,7 @@ class Deduplication:
     mode: Mode = "error"
     id_column: str | None = None
 
-    def run(self, executor: Executor | None, resume: bool, observers: Sequence[Observer]) -> WorkflowRunResult:
+    def run(self, executor: Executor | None, resume: bool, observers: Sequence[Observer] | None) -> WorkflowRunResult:
         """Do it."""
         begin = time.perf_counter()
         result = WorkflowRunResult(self.name)

@@ -102,7 +102,7 @@ class ExactDeduplicationWorkflow:
         )
 
     def run(
-        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] = ()
+        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] | None = None
     ) -> WorkflowRunResult:
         """Find the duplicates, and write what was asked for.
 

@@ -113,7 +113,7 @@ class FuzzyDeduplicationWorkflow:
         )
 
     def run(
-        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] = ()
+        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] | None = None
     ) -> WorkflowRunResult:
         """Find the duplicates, and write what was asked for; as `ExactDeduplicationWorkflow.run`."""
         return self._deduplication().run(executor, resume, observers)

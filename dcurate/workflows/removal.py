@@ -91,7 +91,7 @@ class TextDuplicatesRemovalWorkflow:
             )
 
     def run(
-        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] = ()
+        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] | None = None
     ) -> WorkflowRunResult:
         """Write the documents that stay.
 

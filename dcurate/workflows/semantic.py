@@ -11,6 +11,7 @@ from dcurate.dedup.keep import Keep
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
 from dcurate.dedup.semantic.stage import SemanticDuplicates
 from dcurate.errors import PipelineError
+from dcurate.models.embedders.creator import EmbeddingCreatorStage
 from dcurate.run import AnyStage, Executor
 from dcurate.workflows.deduplication import Deduplication, WithoutColumn
 from dcurate.workflows.files import FileType, Source, check_extension, joined, say_unused
@@ -85,7 +86,7 @@ class SemanticDeduplicationWorkflow:
         )
 
     def run(
-        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] = ()
+        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] | None = None
     ) -> WorkflowRunResult:
         """Find the duplicates, and write their ids; as `ExactDeduplicationWorkflow.run`."""
         return self._deduplication().run(executor, resume, observers)
@@ -138,11 +139,12 @@ class TextSemanticDeduplicationWorkflow:
             ``pairwise_results/``; ``output_path`` by default.
         perform_removal: see above.
         text_field: the column of texts.
-        embedding_field: the column of embeddings. Documents that have it already need no ``embedder``; otherwise it is
-            not written.
-        embedder: the stage that makes the column ``embedding_field``, such as one of your own around a model.
-        model_identifier: of the original: dcurate does not come with a stage that embeds texts yet, so give
-            ``embedder``.
+        embedding_field: the column of embeddings. Documents that have it already need no model; one that is made here
+            is not written.
+        model_identifier: the model that makes the column, an id at the hub of Hugging Face or a folder, as
+            `EmbeddingCreatorStage` takes it; or
+        embedder: a stage that makes it, such as an `EmbeddingCreatorStage` with other settings, or one of your own.
+        embedding_max_chars, model_cache_dir, hf_token: of the model, ``max_chars``, ``cache_dir`` and ``hf_token``.
         id_field: the column of ids; by default they are made, and ``semantic_id_generator.json`` says for which files
             they hold.
         n_clusters, distance_metric, which_to_keep, eps, ranking_strategy, pairwise_batch_size, metadata_fields: as in
@@ -151,9 +153,8 @@ class TextSemanticDeduplicationWorkflow:
             output_file_extension, output_fields, read_kwargs, write_kwargs: as in `TextDuplicatesRemovalWorkflow`.
         clear_output: as in `SemanticDeduplicationWorkflow`.
         use_id_generator: of the original: ids are made where ``id_field`` is not given.
-        embedding_max_chars, embedding_pretokenize, embedding_vllm_init_kwargs, hf_token, model_cache_dir,
-            embedding_dim, kmeans_n_init, kmeans_oversampling_factor, id_generator_state_file, cache_kwargs, verbose: of
-            the original; nothing here.
+        embedding_pretokenize, embedding_vllm_init_kwargs, embedding_dim, kmeans_n_init, kmeans_oversampling_factor,
+            id_generator_state_file, cache_kwargs, verbose: of the original; nothing here.
 
     Raises:
         PipelineError: arguments that do not go together, or no embeddings and nothing that makes them.
@@ -211,11 +212,12 @@ class TextSemanticDeduplicationWorkflow:
             raise PipelineError("perform_removal=True needs eps, which says what is a duplicate; give both or neither")
         if self.use_id_generator and self.id_field != CURATOR_DEDUP_ID_STR:
             raise PipelineError(f"ids are either made or in column {self.id_field!r}; leave out one of the two")
+        if self.embedder is not None and self.model_identifier is not None:
+            raise PipelineError("embedder= brings a model of its own; leave out model_identifier=, or the other one")
         check_extension(self.output_file_extension, self.output_filetype)
         say_unused(
             type(self).__name__,
             {
-                "embedding_max_chars": (self.embedding_max_chars, None),
                 "embedding_vllm_init_kwargs": (self.embedding_vllm_init_kwargs, None),
                 "kmeans_n_init": (self.kmeans_n_init, 1),
                 "kmeans_oversampling_factor": (self.kmeans_oversampling_factor, 2.0),
@@ -224,7 +226,7 @@ class TextSemanticDeduplicationWorkflow:
         )
 
     def run(
-        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] = ()
+        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] | None = None
     ) -> WorkflowRunResult:
         """Find the duplicates, and write what was asked for; as `ExactDeduplicationWorkflow.run`.
 
@@ -232,12 +234,30 @@ class TextSemanticDeduplicationWorkflow:
             PipelineError: documents have no embeddings, and there is nothing that makes them.
         """
         source = self._source()
-        if self.embedder is None and self.embedding_field not in (source.reader().columns() or ()):
+        there = self.embedding_field in (source.reader().columns() or ())
+        if self._embedder() is None and not there:
             raise PipelineError(
-                f"documents have no column {self.embedding_field!r}, and dcurate has no model that embeds texts yet; "
-                "give embedder=, a stage that adds the column"
+                f"documents have no column {self.embedding_field!r}; give model_identifier=, a model that makes it of "
+                f"{self.text_field!r} (NeMo Curator's is 'google/embeddinggemma-300m'), or embedder=, a stage that does"
+            )
+        if self.model_identifier is not None and there:
+            raise PipelineError(
+                f"documents have a column {self.embedding_field!r} already; leave out model_identifier= to use it, "
+                "or give embedding_field= another name"
             )
         return self._deduplication(source).run(executor, resume, observers)
+
+    def _embedder(self) -> AnyStage | None:
+        if self.model_identifier is None:
+            return self.embedder
+        return EmbeddingCreatorStage(
+            model_identifier=self.model_identifier,
+            text_field=self.text_field,
+            embedding_field=self.embedding_field,
+            cache_dir=self.model_cache_dir,
+            max_chars=self.embedding_max_chars,
+            hf_token=self.hf_token,
+        )
 
     def _source(self) -> Source:
         return Source(
@@ -250,6 +270,7 @@ class TextSemanticDeduplicationWorkflow:
         )
 
     def _deduplication(self, source: Source) -> Deduplication:
+        embedder = self._embedder()
         return Deduplication(
             name="text_semantic_deduplication",
             source=source,
@@ -275,8 +296,8 @@ class TextSemanticDeduplicationWorkflow:
             ids="duplicates",
             settings="semantic_id_generator.json",
             removes=self.perform_removal,
-            before=[] if self.embedder is None else [self.embedder],
-            after=[] if self.embedder is None else [WithoutColumn(self.embedding_field)],
+            before=[] if embedder is None else [embedder],
+            after=[] if embedder is None else [WithoutColumn(self.embedding_field)],
             filetype=self.output_filetype,
             fields=self.output_fields,
             write_kwargs=self.write_kwargs,

@@ -37,6 +37,17 @@ _NAMES = {
 }
 
 
+def language_name(code: str) -> str | None:
+    """The English name of a language, by its ISO 639 code; None for one that is not known.
+
+    Examples:
+        >>> language_name("de"), language_name("qqq")
+        ('German', None)
+    """
+    name = _NAMES.get(code.strip().lower().replace("-", "_").partition("_")[0])
+    return None if name is None else name.replace("_", " ")
+
+
 class StopWords(NamedTuple):
     """The stop words of a language, and its English name in capitals."""
 

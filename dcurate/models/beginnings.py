@@ -1,0 +1,104 @@
+"""How much of the beginning of a text decides its first tokens: where a long text can be cut and keep them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+#: Characters that may be where a text is cut, before one of them, if the tokenizer lets it.
+_SEPARATORS = " \n\t,;。，、"
+#: Letters and digits that stand alone in every normalisation: no part of a cluster with what follows, no mark.
+_PLAIN = "0-9A-Za-zÀ-ÖØ-öø-ɏΑ-ΡΣ-ωА-яא-תك-ي가-힣ぁ-ゖァ-ヺ一-鿿"
+#: Words before and behind a separator with which a tokenizer is tried.
+_TRIED = ("aaa", "Zz", "777", "été", "中文", "слово", "カナ", "한글")
+#: Characters that a token has at most on average, more than in prose of any language: what is read first.
+_PER_TOKEN = 8
+_MORE = 4
+
+
+@dataclass(frozen=True)
+class Beginnings:
+    """Cuts long texts where the tokens before the cut do not depend on what comes behind.
+
+    That is before a separator between two letters or digits, of those separators at which this tokenizer always begins
+    another token. A text is cut behind so many characters as its first tokens usually have, and further behind if they
+    turn out to have more; where it has no such place it stays whole.
+
+    Args:
+        separators: as `separators` finds them; none if texts are never cut.
+    """
+
+    separators: str = ""
+
+    def first(self, tokens: int) -> int:
+        """Characters that so many tokens usually need at most."""
+        return tokens * _PER_TOKEN
+
+    def more(self, characters: int) -> int:
+        """Characters to try where so many were too few."""
+        return characters * _MORE
+
+    def cut(self, text: str, characters: int) -> str:
+        """The text up to the first place behind so many characters where it can be cut; else all of it.
+
+        Examples:
+            >>> Beginnings(" ").cut("one two - three four", 5)
+            'one two - three'
+            >>> Beginnings("").cut("one two", 2)
+            'one two'
+        """
+        if not self.separators or len(text) <= characters:
+            return text
+        place = _places(self.separators).search(text, characters)
+        return text[: place.start()] if place else text
+
+
+def _places(separators: str) -> re.Pattern[str]:
+    return re.compile(f"(?<=[{_PLAIN}])[{re.escape(separators)}](?=[{_PLAIN}])")
+
+
+def separators(backend: Any) -> str:
+    """The separators at which a tokenizer (of ``tokenizers``) begins another token whatever stands on either side.
+
+    It does if it splits texts there before it looks for tokens; or if none of its tokens holds the separator behind
+    another character, so that no token can reach across.
+    """
+    added = [token.content for token in backend.get_added_tokens_decoder().values()]
+    return "".join(one for one in _SEPARATORS if not _in_tokens(one, added) and _begins(backend, one))
+
+
+def _in_tokens(separator: str, added: list[str]) -> bool:
+    """Whether an added token, which is looked for before all else, could hold the separator between two letters."""
+    return any(separator in token and (len(token) == 1 or token.strip()) for token in added)
+
+
+def _begins(backend: Any, separator: str) -> bool:
+    marks = set()
+    for left in _TRIED:
+        before = _pieces(backend, left)
+        for right in _TRIED:
+            whole = _pieces(backend, f"{left}{separator}{right}")
+            if len(whole) > len(before) and whole[: len(before)] == before:
+                continue
+            first, joined = "".join(before), "".join(whole)
+            if not joined.startswith(first) or len(joined) == len(first):
+                return False
+            marks.add(joined[len(first)])
+    return not marks or (len(marks) == 1 and _never_inside(backend, marks.pop()))
+
+
+def _pieces(backend: Any, text: str) -> list[str]:
+    """The parts in which tokens are looked for, one by one."""
+    normal = backend.normalizer.normalize_str(text) if backend.normalizer is not None else text
+    if backend.pre_tokenizer is None:
+        return [normal]
+    return [piece for piece, _ in backend.pre_tokenizer.pre_tokenize_str(normal)]
+
+
+def _never_inside(backend: Any, mark: str) -> bool:
+    """Whether no token holds the mark behind another character, and the mark is known."""
+    vocabulary = backend.get_vocab(with_added_tokens=False)
+    if type(backend.model).__name__ not in ("BPE", "Unigram") or mark not in vocabulary:
+        return False
+    return not any(mark in token.lstrip(mark) for token in vocabulary)

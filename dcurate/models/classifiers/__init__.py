@@ -1,0 +1,1 @@
+"""Stages that put labels and scores on documents with a model."""

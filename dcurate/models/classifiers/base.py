@@ -1,0 +1,201 @@
+"""What all classifiers share: their settings, and the stages that each stands for.
+
+Everything here has run on CPUs only; it is untested on a GPU.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from dcurate.core.stage import CompositeStage, ProcessingStage, Spec, WorkerMetadata
+from dcurate.errors import PipelineError
+from dcurate.frames.document import DocumentBatch
+from dcurate.models.classifiers.columns import check_finite, check_free, distinct, put, tell
+from dcurate.models.classifiers.labels import Label, LabelFilter, check_wanted, known_labels, wanted_labels
+from dcurate.models.inference import ModelStage
+from dcurate.models.tokenizer import INPUT_ID_FIELD, TokenizerStage, named_after
+
+
+@dataclass
+class OwnTokenizerStage(TokenizerStage):
+    """Makes tokens for a classifier, which takes them away again; so it does not put them in the place of others.
+
+    Args:
+        overwrite: do so all the same.
+    """
+
+    overwrite: bool = False
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        if INPUT_ID_FIELD in task.get_columns() and not self.overwrite:
+            raise PipelineError(
+                f"stage {self.name!r}: column {INPUT_ID_FIELD!r} is there already; pass use_existing_tokens=True to "
+                "take these tokens, or overwrite=True to lose them"
+            )
+        return super().process(task)
+
+
+@dataclass
+class LabellingStage(ModelStage):
+    """A stage that runs a model over tokens and adds columns; the tokens go, unless they are wanted.
+
+    Args:
+        keep_tokens: whether the column ``input_ids`` stays.
+        overwrite: replace columns that are there already instead of refusing.
+        wanted: labels that are asked for later; one that the model does not have is refused at set-up.
+    """
+
+    keep_tokens: bool = False
+    overwrite: bool = False
+    wanted: tuple[Label, ...] = ()
+
+    #: What ``autocast=True`` computes in on a GPU: as in NeMo Curator float16, whose scores are finer than bfloat16's.
+    half: ClassVar[str] = "fp16"
+    #: Columns that go when the tokens go.
+    scratch: ClassVar[tuple[str, ...]] = (INPUT_ID_FIELD,)
+
+    @abstractmethod
+    def columns(self, collected: Mapping[str, Any]) -> dict[str, Any]:
+        """The new columns, of what `process_model_output` gave for all rows: an array, a matrix or a list for each."""
+
+    def labels(self, folder: str) -> Sequence[Label] | None:
+        """The labels that the model in a folder has, in the order of its outputs; None where there are none."""
+        return None
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        self._labels = self.labels(self.weights.folder())
+        check_wanted(self.name, self.wanted, self._labels)
+        super().setup(worker_metadata)
+        if self.autocast is True and self.torch_device.type == "cuda":
+            self.autocast = self.half
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        check_free(self.name, self.outputs()[1], columns, self.overwrite)
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        self.check_columns(task.get_columns())
+        return tell(super().process(task), self.name, self.outputs()[1])
+
+    def create_output_dataframe(self, frame: Any, collected: Mapping[str, Any]) -> Any:
+        check_finite(self.name, collected)
+        return put(frame, self.columns(collected), () if self.keep_tokens else self.scratch)
+
+
+@dataclass(kw_only=True)
+class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
+    """What every classifier is: a tokenizer, a model, and a filter if labels are asked for.
+
+    Args:
+        model_identifier: an id at the Hugging Face hub, or a local folder with the same files.
+        revision: a branch, tag or commit of the hub.
+        cache_dir: where files of the hub are kept; by default where Hugging Face keeps them.
+        hf_token: for models that ask for one.
+        text_field: the column that is classified; it stays as it is. A null text counts as empty.
+        filter_by: labels to keep; rows with others are dropped, and counted label by label. All by default.
+        max_chars: characters at the beginning of a text that are looked at; all by default.
+        sort_by_length: whether texts of like length go through the model together, which costs less.
+        model_inference_batch_size: most texts that do.
+        autocast: whether the model computes in 16 bits on a GPU; ``"bf16"`` and ``"fp16"`` do anywhere, False never.
+        keep_tokens: keep the column ``input_ids``.
+        use_existing_tokens: take the tokens from ``input_ids``, of an earlier classifier with the same tokenizer.
+        overwrite: replace columns that are there already instead of refusing.
+        device: ``"auto"`` is a GPU where there is one; ``"cuda"`` insists, ``"cpu"`` never asks.
+
+    Raises:
+        PipelineError: a label is asked for that the model never says, or a column is there already.
+    """
+
+    model_identifier: str
+    revision: str | None = None
+    cache_dir: str | None = None
+    hf_token: str | None = field(default=None, repr=False)
+    text_field: str = "text"
+    filter_by: Sequence[Label] | Label | None = None
+    max_chars: int | None = None
+    sort_by_length: bool = True
+    model_inference_batch_size: int = 256
+    autocast: bool | str = True
+    keep_tokens: bool = False
+    use_existing_tokens: bool = False
+    overwrite: bool = False
+    device: str = "auto"
+
+    #: Labels of models at the hub, so that a wrong one is refused before anything is fetched.
+    hub_labels: ClassVar[Mapping[str, Sequence[Label]]] = {}
+
+    def __post_init__(self) -> None:
+        self.name = named_after(self.model_identifier, "_classifier")
+        check_wanted(self.name, self.wanted, self.known_labels)
+        distinct(self.name, self.model_stage().outputs()[1])
+
+    @property
+    @abstractmethod
+    def filtered_field(self) -> str:
+        """The column that ``filter_by`` looks at."""
+
+    @abstractmethod
+    def model_stage(self) -> ProcessingStage[Any, Any]:
+        """The stage that runs the model."""
+
+    @property
+    def wanted(self) -> tuple[Label, ...]:
+        """The labels of ``filter_by``."""
+        return wanted_labels(self.filter_by)
+
+    @property
+    def known_labels(self) -> Sequence[Label] | None:
+        """The labels of the model, where they are known without the network."""
+        return known_labels(self.model_identifier, self.hub_labels)
+
+    def tokenizer_settings(self) -> dict[str, Any]:
+        """What the tokenizer's stage is given of the classifier's settings."""
+        return {
+            "model_identifier": self.model_identifier,
+            "revision": self.revision,
+            "cache_dir": self.cache_dir,
+            "hf_token": self.hf_token,
+            "text_field": self.text_field,
+            "max_chars": self.max_chars,
+            "sort_by_length": self.sort_by_length,
+            "overwrite": self.overwrite,
+        }
+
+    def model_settings(self) -> dict[str, Any]:
+        """What the model's stage is given of the classifier's settings."""
+        return {
+            "model_identifier": self.model_identifier,
+            "revision": self.revision,
+            "cache_dir": self.cache_dir,
+            "hf_token": self.hf_token,
+            "model_inference_batch_size": self.model_inference_batch_size,
+            "has_seq_order": self.sort_by_length,
+            "autocast": self.autocast,
+            "keep_tokens": self.keep_tokens,
+            "overwrite": self.overwrite,
+            "device": self.device,
+            "wanted": self.wanted,
+        }
+
+    def before_model(self) -> list[ProcessingStage[Any, Any]]:
+        """The stages that make the tokens."""
+        return [OwnTokenizerStage(**self.tokenizer_settings())]
+
+    def after_model(self) -> list[ProcessingStage[Any, Any]]:
+        """The stages between model and filter."""
+        return []
+
+    def decompose(self) -> list[ProcessingStage[Any, Any]]:
+        stages = [] if self.use_existing_tokens else self.before_model()
+        stages += [self.model_stage(), *self.after_model()]
+        return [*stages, LabelFilter(self.filtered_field, self.wanted, self.text_field)] if self.wanted else stages
+
+    def inputs(self) -> Spec:
+        return self.decompose()[0].inputs()
+
+    def outputs(self) -> Spec:
+        return ["data"], [
+            column for stage in [self.model_stage(), *self.after_model()] for column in stage.outputs()[1]
+        ]

@@ -1,0 +1,112 @@
+"""The columns that classifiers add."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dcurate.core.batch import Scored
+from dcurate.errors import DataError, PipelineError, listed
+from dcurate.frames.columns import only, rows_at, values, with_text, with_texts_each
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.tokens import Tokens, with_results, with_tokens
+from dcurate.text.passes import TOLD
+
+
+def check_free(stage: str, added: Sequence[str], columns: Sequence[str], overwrite: bool) -> None:
+    """Refuse to put a column where there is one already.
+
+    Raises:
+        PipelineError: there is one, and it is not to be replaced.
+
+    Examples:
+        >>> check_free("quality", ["label"], ["text"], overwrite=False)
+    """
+    taken = [column for column in added if column in columns]
+    if taken and not overwrite:
+        raise PipelineError(
+            f"stage {stage!r}: column {listed(taken)} is there already; give another name, "
+            "or overwrite=True to replace it"
+        )
+
+
+def distinct(stage: str, added: Sequence[str]) -> None:
+    """Refuse two columns of one name.
+
+    Raises:
+        PipelineError: there are two.
+
+    Examples:
+        >>> distinct("quality", ["label", "score"])
+    """
+    if len(set(added)) < len(added):
+        raise PipelineError(f"stage {stage!r}: columns {listed(added)} must have different names")
+
+
+def check_finite(stage: str, results: Mapping[str, Any]) -> None:
+    """Refuse what a model says where it is not a number.
+
+    Raises:
+        DataError: it is NaN or infinite.
+
+    Examples:
+        >>> check_finite("quality", {"logits": np.array([[0.5]])})
+    """
+    for found in results.values():
+        wrong = np.flatnonzero(~np.isfinite(found).all(axis=tuple(range(1, found.ndim))))
+        if len(wrong):
+            raise DataError(
+                f"stage {stage!r}: the model gave no number for {len(wrong)} of {len(found)} texts, the first in row "
+                f"{wrong[0]}; pass autocast=False, or look whether its weights are whole"
+            )
+
+
+def put(table: Any, added: Mapping[str, Any], dropped: Sequence[str] = ()) -> Any:
+    """The table with some columns more, or with another content of them, and without others.
+
+    Args:
+        added: by name an array; a matrix, which becomes lists of one length; `Tokens`; a list of texts; or, for lists
+            of texts, a tuple of them.
+
+    Examples:
+        >>> from dcurate.frames.columns import table_of
+        >>> table = put(table_of({"a": np.array([1, 2])}), {"p": np.eye(2), "label": ["x", "y"]}, ["a"])
+        >>> table.to_pylist()
+        [{'p': [1.0, 0.0], 'label': 'x'}, {'p': [0.0, 1.0], 'label': 'y'}]
+    """
+    for name, content in added.items():
+        if isinstance(content, np.ndarray):
+            table = with_results(table, name, content)
+        elif isinstance(content, Tokens):
+            table = with_tokens(table, name, content)
+        elif isinstance(content, tuple):
+            table = with_texts_each(table, name, content)
+        else:
+            table = with_text(table, name, content)
+    return table.select([name for name in table.column_names if name not in dropped])
+
+
+def tell(batch: DocumentBatch, stage: str, columns: Sequence[str]) -> DocumentBatch:
+    """The batch, with labels and numbers of these columns to be counted for the report: of many rows some.
+
+    Examples:
+        >>> from dcurate.frames.columns import table_of
+        >>> batch = DocumentBatch(data=table_of({"label": ["High", None], "p": [[0.9, 0.1], [0.5, 0.5]]}))
+        >>> [(one.name, one.values) for one in tell(batch, "quality", ["label", "p"]).scored]
+        [('label', ['High', 'no label'])]
+    """
+    rows = batch.num_items
+    every = -(-rows // TOLD) or 1
+    sample = rows_at(only(batch.to_arrow(), columns), np.arange(0, rows, every))
+    found = {name: _told(values(sample, name)) for name in columns}
+    return replace(batch, scored=tuple(Scored(stage, name, told, every) for name, told in found.items() if told))
+
+
+def _told(content: list[Any]) -> list[Any]:
+    """Labels or numbers, of lists of labels all of them; of other lists nothing."""
+    if any(isinstance(each, list) for each in content):
+        return [label for each in content for label in each or () if isinstance(label, str)]
+    return ["no label" if each is None else each for each in content]

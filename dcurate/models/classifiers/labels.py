@@ -1,0 +1,188 @@
+"""The labels of a model: which there are, which are wanted, and the stage that keeps the rows that have them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dcurate.core.batch import Rejection
+from dcurate.core.stage import ProcessingStage, Spec
+from dcurate.errors import DataError, PipelineError, listed, nearest
+from dcurate.frames.columns import rows_at, values
+from dcurate.frames.document import DocumentBatch
+
+#: A label as rows hold it: text, or a truth value.
+Label = str | bool
+
+
+def labels_of(config: Mapping[str, Any], what: str) -> list[str] | None:
+    """The labels of a model in the order of its outputs; None where its configuration names none.
+
+    Args:
+        config: what its ``config.json`` holds.
+        what: the model, for the error.
+
+    Raises:
+        DataError: the numbers of the labels are not 0, 1, 2 and so on.
+
+    Examples:
+        >>> labels_of({"id2label": {"1": "High", "0": "Low"}}, "a model")
+        ['Low', 'High']
+        >>> labels_of({"label2id": {"Low": 0, "High": 1}}, "a model")
+        ['Low', 'High']
+    """
+    named = config.get("id2label") or {number: label for label, number in (config.get("label2id") or {}).items()}
+    if not named:
+        return None
+    found = {int(number): str(label) for number, label in named.items()}
+    if sorted(found) != list(range(len(found))):
+        raise DataError(f"{what}: id2label numbers its labels {sorted(found)}; they must be 0 to {len(found) - 1}")
+    return [found[number] for number in range(len(found))]
+
+
+def config_in(folder: str) -> dict[str, Any]:
+    """What the ``config.json`` of a model's folder holds.
+
+    Raises:
+        DataError: there is none, or it is not JSON.
+    """
+    path = os.path.join(folder, "config.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return dict(json.load(file))
+    except (OSError, ValueError, TypeError) as error:
+        raise DataError(
+            f"{path!r} cannot be read as a model's configuration: {error}; copy it from the model"
+        ) from error
+
+
+def named(labels: Sequence[Label] | None, numbers: Iterable[int]) -> list[str]:
+    """The labels of these numbers.
+
+    Examples:
+        >>> named(["High", "Low"], [1, 0, 1])
+        ['Low', 'High', 'Low']
+    """
+    names = [str(label) for label in labels or ()]
+    return [names[number] for number in numbers]
+
+
+def is_model_folder(model: str) -> bool:
+    """Whether a model is a folder here that holds a configuration."""
+    return os.path.isfile(os.path.join(os.path.expanduser(model), "config.json"))
+
+
+def known_labels(model: str, known: Mapping[str, Sequence[Label]]) -> Sequence[Label] | None:
+    """The labels of a model, where they are known without the network: it is a folder, or one of a table.
+
+    Examples:
+        >>> known_labels("org/model", {"org/model": ["good", "bad"]})
+        ['good', 'bad']
+    """
+    if is_model_folder(model):
+        return labels_of(config_in(os.path.expanduser(model)), repr(model))
+    return known.get(model)
+
+
+def wanted_labels(filter_by: Sequence[Label] | Label | None) -> tuple[Label, ...]:
+    """The labels of ``filter_by``: none, one, or several.
+
+    Examples:
+        >>> wanted_labels(None), wanted_labels("High"), wanted_labels(["High", "Low"])
+        ((), ('High',), ('High', 'Low'))
+    """
+    if filter_by is None:
+        return ()
+    return (filter_by,) if isinstance(filter_by, str | bool) else tuple(filter_by)
+
+
+def check_wanted(stage: str, wanted: Sequence[Label], labels: Sequence[Label] | None) -> None:
+    """Refuse a label that the model does not have.
+
+    Args:
+        labels: those that it has, or None if that is not known.
+
+    Raises:
+        PipelineError: there is one.
+
+    Examples:
+        >>> check_wanted("quality", ["high"], ["High", "Low"])
+        Traceback (most recent call last):
+        ...
+        dcurate.errors.PipelineError: stage 'quality': filter_by has 'high', which the model never says; ...
+    """
+    for label in wanted:
+        if labels is not None and label not in labels:
+            hint = (
+                nearest(label, map(str, labels))
+                if isinstance(label, str)
+                else f"; there are {listed(map(str, labels))}"
+            )
+            raise PipelineError(f"stage {stage!r}: filter_by has {label!r}, which the model never says{hint}")
+
+
+@dataclass
+class LabelFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Keeps the rows whose label is one of those wanted; of a list of labels one is enough.
+
+    The others leave the batch as rejected, for a reason that names column and label, so that a report counts them
+    label by label.
+
+    Args:
+        label_field: the column with the label, or with a list of labels.
+        filter_by: the labels that are wanted, at least one.
+        text_field: the column of which a report shows examples.
+        name: of the stage.
+
+    Raises:
+        PipelineError: no label is wanted.
+        DataError: there is no such column.
+
+    Examples:
+        >>> from dcurate.frames.columns import table_of
+        >>> batch = DocumentBatch(data=table_of({"quality": ["High", "Low", "Low", "Medium"]}))
+        >>> kept = LabelFilter("quality", ("High", "Medium")).process(batch)
+        >>> kept.to_arrow()["quality"].to_pylist(), [(gone.reason, gone.rows) for gone in kept.rejections]
+        (['High', 'Medium'], [('quality: Low', 2)])
+    """
+
+    label_field: str
+    filter_by: tuple[Label, ...]
+    text_field: str = ""
+    name: str = "filter_fn"
+
+    def __post_init__(self) -> None:
+        if not self.filter_by:
+            raise PipelineError(f"stage {self.name!r}: filter_by is empty, so no row would stay; name a label")
+
+    def inputs(self) -> Spec:
+        return ["data"], [self.label_field]
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        table = task.to_arrow()
+        wanted = set(self.filter_by)
+        kept: list[int] = []
+        gone: dict[str, list[int]] = {}
+        labels = values(table, self.label_field)
+        for row, label in enumerate(labels):
+            good = label in wanted if not isinstance(label, list) else bool(wanted.intersection(label))
+            (kept if good else gone.setdefault(self._reason(label), [])).append(row)
+        if not gone:
+            return task.with_data(task.data)
+        rejections = []
+        for reason, rows in sorted(gone.items()):
+            dropped, scores = rows_at(table, np.array(rows, np.int64)), [labels[row] for row in rows]
+            size = dropped.num_rows, dropped.nbytes
+            rejections.append(Rejection(self.name, reason, *size, dropped, scores=scores, column=self.text_field))
+        left = task.with_data(rows_at(table, np.array(kept, np.int64)))
+        return replace(left, rejections=tuple(rejections))
+
+    def _reason(self, label: Any) -> str:
+        if isinstance(label, list):
+            return f"{self.label_field}: none of those wanted"
+        return f"{self.label_field}: {'no label' if label is None else label}"

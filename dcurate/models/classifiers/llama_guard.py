@@ -1,0 +1,200 @@
+"""Models upon LlamaGuard: the stages that run it with an adapter, to write an answer or to give one number.
+
+Everything here has run on CPUs only, with small random weights of the same layout; it is untested on a GPU, and the
+published weights were not loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dcurate.core.stage import NodeInfo, Spec, WorkerMetadata
+from dcurate.errors import DataError
+from dcurate.frames.tokens import Tokens
+from dcurate.models.classifiers.aegis_prompt import format_aegis
+from dcurate.models.classifiers.base import LabellingStage
+from dcurate.models.classifiers.checkpoint import fill, linear, weights_in
+from dcurate.models.classifiers.columns import check_free
+from dcurate.models.classifiers.prefix import Prefix, common_beginning
+from dcurate.models.loading import pretrained, read, tokenizer_of
+from dcurate.models.packing import Side
+from dcurate.models.weights import Weights
+from dcurate.text.optional import needed
+
+LLAMA_GUARD = "meta-llama/LlamaGuard-7b"
+AEGIS_VARIANTS = (
+    "nvidia/Aegis-AI-Content-Safety-LlamaGuard-Defensive-1.0",
+    "nvidia/Aegis-AI-Content-Safety-LlamaGuard-Permissive-1.0",
+)
+INSTRUCTION_DATA_GUARD_MODEL_IDENTIFIER = "nvidia/instruction-data-guard"
+#: Tokens of a text that the models are shown.
+MAX_SEQ_LENGTH = 4096
+
+_HEAD = ("input_layer", "hidden_layer_0", "hidden_layer_1", "hidden_layer_2")
+_NOTHING = -1
+
+
+@dataclass
+class LlamaGuardStage(LabellingStage):
+    """A stage that runs a causal language model with a LoRA adapter upon it.
+
+    ``model_identifier`` is the adapter.
+
+    Args:
+        base_model_identifier: the language model, an id at the Hugging Face hub or a local folder.
+    """
+
+    padding_side: Side = "left"
+    base_model_identifier: str = LLAMA_GUARD
+
+    half: ClassVar[str] = "bf16"
+
+    @property
+    def base_weights(self) -> Weights:
+        """Where the language model comes from."""
+        return Weights(self.base_model_identifier, None, self.cache_dir, self.hf_token, self.trust_remote_code)
+
+    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
+        super().setup_on_node(node_info, worker_metadata)
+        self.base_weights.fetch()
+
+    def load_adapted(self, adapter: Weights, device: Any) -> Any:
+        """The language model with an adapter: in bfloat16 on a GPU, as it was tuned, in float32 on a CPU."""
+        torch = needed("torch", str(adapter), "models")
+        peft = needed("peft", str(adapter), "models")
+        base, settings = self.base_weights, {"dtype": torch.float32 if device.type == "cpu" else torch.bfloat16}
+        model = pretrained("AutoModelForCausalLM", base, base.folder(), device, settings=settings)
+        folder = adapter.folder()
+        # Weights of adapters are read to the CPU: peft would take the first GPU, whichever the slot has.
+        return read(adapter, folder, lambda: peft.PeftModel.from_pretrained(model, folder, torch_device="cpu"))
+
+
+@dataclass
+class AegisModelStage(LlamaGuardStage):
+    """Adds the tokens of what the model answers to a prompt, as lists of int32.
+
+    The policy with which every prompt begins is gone through once in a slot, and not for each text.
+
+    Args:
+        raw_output_field: the column for them.
+        max_new_tokens: tokens of an answer at most; a verdict takes about five.
+    """
+
+    raw_output_field: str = "_aegis_raw_pred"
+    max_new_tokens: int = 100
+
+    def outputs(self) -> Spec:
+        return ["data"], [self.raw_output_field]
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """Nothing is refused before the run: an earlier classifier may have had the column for a while."""
+
+    def process(self, task: Any) -> Any:
+        check_free(self.name, self.outputs()[1], task.get_columns(), self.overwrite)
+        return super().process(task)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_prefix"}
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        tokenizer = tokenizer_of(self.base_weights, self.base_weights.folder("tokenizer"))
+        one, other = (tokenizer(format_aegis(text), verbose=False)["input_ids"] for text in ("a", "Z"))
+        self._prefix = Prefix(common_beginning(one, other))
+        super().setup(worker_metadata)
+
+    def teardown(self) -> None:
+        self._prefix = Prefix(())
+        super().teardown()
+
+    def load_model(self, folder: str, device: Any) -> Any:
+        return self.load_adapted(self.weights, device)
+
+    def run_model(self, model: Any, inputs: Mapping[str, Any]) -> Any:
+        given = self._prefix.inputs(model.get_base_model().base_model, inputs)
+        answers = model.generate(**given, max_new_tokens=self.max_new_tokens, do_sample=False, pad_token_id=0)
+        return answers[:, given["input_ids"].shape[1] :]
+
+    def process_model_output(self, outputs: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        # Answers of all batches have one width, so that they can be put one below the other.
+        whole = outputs.new_full((len(outputs), self.max_new_tokens), _NOTHING)
+        whole[:, : outputs.shape[1]] = outputs
+        return {"answers": whole}
+
+    def columns(self, collected: Mapping[str, Any]) -> dict[str, Any]:
+        answers = collected["answers"]
+        own = answers != _NOTHING
+        bounds = np.zeros(len(answers) + 1, np.int64)
+        np.cumsum(own.sum(axis=1), out=bounds[1:])
+        return {self.raw_output_field: Tokens(bounds, answers[own].astype(np.int32))}
+
+
+@dataclass
+class InstructionDataGuardModelStage(LlamaGuardStage):
+    """Adds the probability that a text is poisoned, and whether that is one half or more.
+
+    ``model_identifier`` is the small network that looks at the state of the last token.
+
+    Args:
+        adapter_identifier: the adapter of the language model.
+        label_field: the column for whether it is poisoned.
+        score_field: the column for the probability.
+    """
+
+    adapter_identifier: str = AEGIS_VARIANTS[0]
+    label_field: str = "is_poisoned"
+    score_field: str = "instruction_data_guard_poisoning_score"
+
+    @property
+    def adapter_weights(self) -> Weights:
+        """Where the adapter comes from."""
+        return Weights(self.adapter_identifier, None, self.cache_dir, self.hf_token, self.trust_remote_code)
+
+    def outputs(self) -> Spec:
+        return ["data"], [self.label_field, self.score_field]
+
+    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
+        super().setup_on_node(node_info, worker_metadata)
+        self.adapter_weights.fetch()
+
+    def labels(self, folder: str) -> Sequence[bool]:
+        return (False, True)
+
+    def load_model(self, folder: str, device: Any) -> Any:
+        torch = needed("torch", str(self.weights), "models")
+        tensors = weights_in(self.weights, folder)
+        head = torch.nn.ModuleDict({name: linear(self.weights, tensors, name) for name in _HEAD})
+        fill(self.weights, head, tensors)
+        adapted = self.load_adapted(self.adapter_weights, device)
+        width = adapted.get_base_model().config.hidden_size
+        if head["input_layer"].in_features != width:
+            raise DataError(
+                f"{self.weights} looks at states of {head['input_layer'].in_features} numbers, and "
+                f"{self.base_weights} has {width}; they do not belong together"
+            )
+
+        class Guard(torch.nn.Module):  # type: ignore[misc, name-defined]  # Torch is there on workers only
+            def __init__(self) -> None:
+                super().__init__()
+                self.adapted, self.head = adapted, head
+
+            def forward(self, input_ids: Any, attention_mask: Any, position_ids: Any = None) -> Any:
+                encoder = self.adapted.get_base_model().base_model
+                states = encoder(input_ids, attention_mask, position_ids, use_cache=False).last_hidden_state
+                with torch.autocast(states.device.type, enabled=False):
+                    state = torch.nn.functional.normalize(states[:, -1].float(), dim=-1)
+                    for name in _HEAD[:-1]:
+                        state = self.head[name](state).relu()
+                    return self.head[_HEAD[-1]](state)[:, 0].sigmoid()
+
+        return Guard()
+
+    def process_model_output(self, outputs: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        return {"probability": outputs}
+
+    def columns(self, collected: Mapping[str, Any]) -> dict[str, Any]:
+        probability = collected["probability"]
+        return {self.label_field: probability >= 0.5, self.score_field: probability}

@@ -1,0 +1,140 @@
+"""The device of a slot: which it is, how exactly it computes, how much it is given at once, and with how many threads.
+
+Untested on a GPU: what concerns CUDA has been written after its documentation.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from dcurate.core.stage import WorkerMetadata
+from dcurate.errors import PipelineError, ResourceError
+from dcurate.models.packing import Limits
+from dcurate.text.optional import needed
+
+#: What ``autocast=`` may be.
+AUTOCASTS = (True, False, "bf16", "fp16", "off")
+
+#: Tokens of a batch, and tokens of padding that are worth a batch more: a GPU wants large batches and takes some
+#: milliseconds to be given one; a CPU is as quick with small ones, which stay in its caches.
+_CUDA, _CPU = (65536, 2048), (1024, 64)
+
+
+def torch_for(stage: str) -> Any:
+    """Torch.
+
+    Raises:
+        ResourceError: it is not installed.
+    """
+    return needed("torch", f"stage {stage!r}", "models")
+
+
+def check_device(stage: str, device: str) -> None:
+    """Refuse a device that no version of Torch has.
+
+    Raises:
+        PipelineError: it is none.
+
+    Examples:
+        >>> check_device("embed", "gpu")
+        Traceback (most recent call last):
+        ...
+        dcurate.errors.PipelineError: stage 'embed': device='gpu' is none; give 'auto', 'cpu', 'cuda', 'cuda:1' or 'mps'
+    """
+    kind, _, number = device.partition(":") if isinstance(device, str) else ("", "", "")
+    if kind not in ("auto", "cpu", "cuda", "mps", "xpu") or (number and not number.isdigit()):
+        offer = "give 'auto', 'cpu', 'cuda', 'cuda:1' or 'mps'"
+        raise PipelineError(f"stage {stage!r}: device={device!r} is none; {offer}")
+
+
+def check_autocast(stage: str, autocast: bool | str) -> None:
+    """Refuse what is no precision.
+
+    Raises:
+        PipelineError: it is none.
+    """
+    if autocast not in AUTOCASTS:
+        raise PipelineError(f"stage {stage!r}: autocast={autocast!r} must be True, False, 'bf16', 'fp16' or 'off'")
+
+
+def device_of(stage: str, device: str, slot: WorkerMetadata | None = None) -> Any:
+    """The ``torch.device`` that a slot computes on.
+
+    Args:
+        stage: its name, for the error.
+        device: ``"auto"`` takes the GPU that the slot was given, else the first one that Torch sees, else the CPU;
+            ``"cuda"`` insists on a GPU; anything else is taken as it is.
+        slot: what ``setup`` was given.
+
+    Raises:
+        ResourceError: a GPU is asked for, or was given, and Torch cannot use it.
+    """
+    torch = torch_for(stage)
+    cards = slot.allocation if slot is not None else ()
+    seen = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device == "auto" and not cards:
+        return torch.device("cuda:0" if seen else "cpu")
+    given = f"cuda:{cards[0] if cards else 0}"
+    wanted = torch.device(given if device in ("auto", "cuda") else device)
+    if wanted.type == "cuda" and (wanted.index or 0) >= seen:
+        built = "was built without CUDA" if torch.version.cuda is None else f"sees {seen or 'no'} GPUs here"
+        mend = "install a Torch for this machine's driver, or pass device='cpu'"
+        raise ResourceError(f"stage {stage!r} is to run on {wanted}, but torch {torch.__version__} {built}; {mend}")
+    return wanted
+
+
+def precision(autocast: bool | str, device: Any) -> Any:
+    """The dtype of ``torch.autocast``, or None to compute in that of the weights.
+
+    ``True`` means bfloat16 on a GPU that has it and float16 on an older one; on a CPU it means none, as most CPUs are
+    slower with 16 bits. ``"bf16"`` and ``"fp16"`` are taken as they are, on any device.
+    """
+    torch = needed("torch", "a model", "models")
+    named = {"bf16": torch.bfloat16, "fp16": torch.float16}
+    if isinstance(autocast, str):
+        return named.get(autocast)
+    if not autocast or device.type != "cuda":
+        return None
+    return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+
+
+def casting(dtype: Any, device: Any) -> AbstractContextManager[Any]:
+    """Within it Torch computes in this dtype where that does no harm; None changes nothing."""
+    if dtype is None:
+        return nullcontext()
+    torch = needed("torch", "a model", "models")
+    context: AbstractContextManager[Any] = torch.autocast(device.type, dtype=dtype)
+    return context
+
+
+def limits(device: Any, rows: int, tokens: int | None = None) -> Limits:
+    """How large batches on a device may be, if memory allows."""
+    most, spare = _CPU if device.type == "cpu" else _CUDA
+    return Limits(tokens or most, rows, spare)
+
+
+@contextmanager
+def threads(cpus: float) -> Iterator[None]:
+    """Within it, operations of Torch in this thread use so many CPUs and not all of the machine.
+
+    Torch keeps the number for each thread of Python, so that slots of one process do not disturb each other.
+    """
+    torch = needed("torch", "a model", "models")
+    wanted, before = max(1, int(cpus)), torch.get_num_threads()
+    if wanted != before:
+        torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        if wanted != before:
+            torch.set_num_threads(before)
+
+
+def emptied(device: Any) -> None:
+    """Have a GPU get back what nobody holds any more; the memory of a CPU comes back by itself."""
+    if device.type == "cuda":
+        gc.collect()  # a compiled model holds itself in circles
+        needed("torch", "a model", "models").cuda.empty_cache()

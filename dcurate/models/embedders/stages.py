@@ -1,0 +1,138 @@
+"""Stages that run a model of embeddings on token ids. Untested on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
+
+import numpy.typing as npt
+
+from dcurate.core.stage import Spec
+from dcurate.errors import PipelineError, nearest
+from dcurate.frames.vectors import with_vectors
+from dcurate.models.embedders.layout import Layout, encoder_class, read_layout
+from dcurate.models.embedders.network import sentence_network
+from dcurate.models.inference import ModelStage
+from dcurate.models.loading import pretrained, tokenizer_of
+from dcurate.models.tokenizer import INPUT_ID_FIELD
+
+Pooling = Literal["mean_pooling", "last_token", "cls"]
+Precision = Literal["float32", "float16"]
+
+_POOLINGS = {"mean_pooling": "mean", "last_token": "lasttoken", "cls": "cls"}
+#: Weights of encoders that embeddings do without.
+_UNUSED = ("pooler",)
+
+
+@dataclass
+class EmbeddingModelStage(ModelStage):
+    """Makes an embedding of each row of token ids, as `TokenizerStage` gives them, with any encoder of Hugging Face.
+
+    Args:
+        embedding_field: the new column: lists of one length, float32.
+        pooling: how the vectors of tokens become one: ``"mean_pooling"``, ``"last_token"`` or ``"cls"`` (the first).
+        normalize: whether embeddings are scaled to length one.
+        truncate_dim: only so many of the first numbers are kept, for models that were trained for it.
+        embedding_output_dtype: ``"float32"``, or ``"float16"`` for half the size on disk.
+        keep_tokens: whether ``input_ids`` stays.
+        transformers_init_kwargs: for ``from_pretrained`` of the model.
+        model_identifier and all others: as in `ModelStage`.
+
+    Raises:
+        PipelineError: a pooling or a precision that there is not.
+
+    Examples:
+        >>> EmbeddingModelStage("org/model").outputs()[1]
+        ['embeddings']
+    """
+
+    model_inference_batch_size: int = 1024
+    _: KW_ONLY
+    embedding_field: str = "embeddings"
+    pooling: Pooling = "mean_pooling"
+    normalize: bool = True
+    truncate_dim: int | None = None
+    embedding_output_dtype: Precision = "float32"
+    keep_tokens: bool = False
+    transformers_init_kwargs: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pooling not in _POOLINGS:
+            raise PipelineError(f"{self.name}: pooling={self.pooling!r} is none{nearest(str(self.pooling), _POOLINGS)}")
+        if self.embedding_output_dtype not in ("float32", "float16"):
+            raise PipelineError(
+                f"{self.name}: embedding_output_dtype={self.embedding_output_dtype!r}; choose 'float32' or 'float16'"
+            )
+        if self.truncate_dim is not None and self.truncate_dim < 1:
+            raise PipelineError(f"{self.name}: truncate_dim={self.truncate_dim} must be at least 1")
+
+    def outputs(self) -> Spec:
+        return ["data"], [self.embedding_field]
+
+    def load_model(self, folder: str, device: Any) -> Any:
+        layout = self.layout(folder)
+        return sentence_network(
+            self.load_encoder(layout.encoder, device),
+            layout.pooling,
+            layout.layers,
+            normalize=self.normalize,
+            skip=self.tokens_of_prompt(layout),
+            dimensions=self.truncate_dim,
+        )
+
+    def layout(self, folder: str) -> Layout:
+        """What is made of the tokens of the model in a folder."""
+        return Layout(folder, (_POOLINGS[self.pooling],))
+
+    def load_encoder(self, folder: str, device: Any) -> Any:
+        """The model that gives a vector for each token."""
+        return pretrained(
+            encoder_class(folder),
+            self.weights,
+            folder,
+            device,
+            may_lack=_UNUSED,
+            settings=self.transformers_init_kwargs,
+        )
+
+    def tokens_of_prompt(self, layout: Layout) -> int:
+        """How many of the first tokens of each row do not count."""
+        return 0
+
+    def process_model_output(self, outputs: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        return {self.embedding_field: outputs}
+
+    def create_output_dataframe(self, frame: Any, collected: Mapping[str, npt.NDArray[Any]]) -> Any:
+        table = frame if self.keep_tokens else frame.drop_columns([INPUT_ID_FIELD])
+        vectors = collected[self.embedding_field].astype(self.embedding_output_dtype, copy=False)
+        return with_vectors(table, self.embedding_field, vectors)
+
+
+@dataclass
+class SentenceTransformerEmbeddingModelStage(EmbeddingModelStage):
+    """Makes embeddings as the folder of a sentence-transformers model says: its pooling, its layers, its scaling.
+
+    The package sentence-transformers is not needed. A folder without its files is a plain encoder, see `read_layout`.
+
+    Args:
+        prompt, prompt_name: what `SentenceTokenizerStage` puts before each text; it counts for models whose pooling
+            leaves the prompt out.
+        embedding_field and all others: as in `EmbeddingModelStage`, but for ``pooling``, which the folder says.
+    """
+
+    _: KW_ONLY
+    prompt: str | None = None
+    prompt_name: str | None = None
+
+    def layout(self, folder: str) -> Layout:
+        return read_layout(folder)
+
+    def tokens_of_prompt(self, layout: Layout) -> int:
+        prompt = layout.prompt(self.prompt_name) if self.prompt is None else self.prompt
+        if layout.pools_prompt or not prompt:
+            return 0
+        tokenizer = tokenizer_of(self.weights, layout.encoder)
+        found = tokenizer(prompt)[INPUT_ID_FIELD]
+        return len(found) - (found[-1] in tokenizer.all_special_ids)

@@ -1,0 +1,69 @@
+"""Tokens of texts that are embedded: with a prompt before them, and cut as the model's folder says."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from dcurate.core.stage import WorkerMetadata
+from dcurate.models.embedders.layout import positions, read_layout
+from dcurate.models.tokenizer import TokenizerStage
+from dcurate.text.optional import needed
+
+
+@dataclass
+class PromptedTokenizerStage(TokenizerStage):
+    """Tokenises texts with a prompt before each, as models such as E5 want it.
+
+    Args:
+        prompt: such as ``"query: "``; with ``max_chars`` it counts as part of the text.
+    """
+
+    _: KW_ONLY
+    prompt: str | None = None
+
+    def texts(self, table: Any) -> list[str]:
+        found, prompt = super().texts(table), self._prompt()
+        return [prompt + text for text in found] if prompt else found
+
+    def _prompt(self) -> str:
+        return self.prompt or ""
+
+
+@dataclass
+class SentenceTokenizerStage(PromptedTokenizerStage):
+    """Tokenises texts as sentence-transformers does for the same model: its longest text, its lower case, its prompts.
+
+    Args:
+        prompt_name: of one of the model's own prompts; by default the one that its folder says, mostly none.
+    """
+
+    _: KW_ONLY
+    prompt_name: str | None = None
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        """Load the tokenizer, and find the prompt."""
+        own = read_layout(self.weights.folder("tokenizer"))
+        self._own_prompt = own.prompt(self.prompt_name) if self.prompt is None else self.prompt
+        super().setup(worker_metadata)
+
+    def load_tokenizer(self, folder: str) -> Any:
+        layout = read_layout(folder)
+        tokenizer = super().load_tokenizer(layout.encoder)
+        longest = layout.max_seq_length or positions(layout.encoder)
+        if longest is not None and (layout.max_seq_length or longest < tokenizer.model_max_length):
+            tokenizer.model_max_length = longest
+        if layout.lower_case:
+            lower_cased(tokenizer)
+        return tokenizer
+
+    def _prompt(self) -> str:
+        return self._own_prompt
+
+
+def lower_cased(tokenizer: Any) -> None:
+    """Have a tokenizer lower-case texts before all else."""
+    normalizers = needed("tokenizers.normalizers", "lower-casing of texts", "models")
+    held = tokenizer.backend_tokenizer.normalizer
+    steps = [normalizers.Lowercase(), *([held] if held is not None else [])]
+    tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(steps)

@@ -1,0 +1,357 @@
+"""The base of stages that run a Torch model.
+
+Untested on a GPU: it has run on CPUs only.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.backoff import Backoff, is_out_of_memory
+from dcurate.core.resources import Resources
+from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
+from dcurate.errors import DataError, PipelineError, ResourceError
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.tokens import Tokens, tokens_of, with_results
+from dcurate.models import device as devices
+from dcurate.models.loading import pretrained
+from dcurate.models.packing import Ints, Rows, Side, packed, padding
+from dcurate.models.shared import SHARED
+from dcurate.models.tokenizer import INPUT_ID_FIELD, named_after
+from dcurate.models.transfer import OnDevice, Returns, Sender
+from dcurate.models.weights import Weights
+from dcurate.text.optional import needed
+
+#: Fields that do not decide the rows: where things come from and lie, how much is done at once.
+_NO_ROWS = {"cache_dir", "hf_token", "device", "resources", "model_inference_batch_size", "max_batch_tokens"}
+_NO_ROWS |= {"has_seq_order", "compile"}
+#: What models call their embeddings of tokens, and those of positions.
+_WORDS = ("word_embeddings", "embed_tokens", "tok_embeddings", "embed_in", "shared", "wte")
+_POSITIONS = ("position_embeddings", "wpe")
+#: What `setup` makes, and does not travel.
+_OF_SLOT = ("_loaded", "_key", "_torch_device", "_backoffs")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model as a process holds it, and what its inputs must keep to.
+
+    Args:
+        model: the ``torch.nn.Module``.
+        run: the same, compiled if that was asked for.
+        filler: the token that padding is made of.
+        vocabulary: how many tokens it knows; None if it does not say.
+        longest: how many tokens a row may have; None if it has no positions of its own.
+        positions: whether it must be told where a row begins that is padded on the left.
+    """
+
+    model: Any
+    run: Any
+    filler: int = 0
+    vocabulary: int | None = None
+    longest: int | None = None
+    positions: bool = False
+
+
+@dataclass
+class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Runs a Torch model on tokens and adds columns of what it says; the base of classifiers and embedders.
+
+    Rows are packed into batches by length, so that there is little padding, and come out in the order in which they
+    came. A row's results do not depend on the rows beside it, but for rounding. Tokens are read from the column
+    ``input_ids``, as `TokenizerStage` makes it. An empty text is run as what its tokenizer makes of it; a row without
+    any token is run as one token of padding.
+
+    A subclass writes `process_model_output`, and `outputs`; it may replace `load_model`, `run_model` and
+    `create_output_dataframe`.
+
+    Args:
+        model_identifier: an id at the Hugging Face hub, or a local folder.
+        cache_dir: where files of the hub are kept.
+        hf_token: for models that ask for one.
+        model_inference_batch_size: rows of a batch at most; tokens and memory bound it further.
+        has_seq_order: whether rows are packed by length; False takes them as they come, with more padding.
+        padding_side: where the padding goes, and which end of a row ``max_seq_length`` keeps: ``"left"`` keeps the last
+            tokens.
+        max_seq_length: tokens of a row at most.
+        unpack_inference_batch: ``model(**inputs)``, as models of transformers want it; False is ``model(inputs)``, for
+            modules whose ``forward`` takes the dict.
+        autocast: whether to compute in 16 bits where it does no harm: True does on a GPU (bfloat16, or float16 where it
+            is too old for that) and not on a CPU; ``"bf16"`` and ``"fp16"`` do anywhere; False and ``"off"`` never.
+        revision: of the model at the hub; pin a commit to get the same model for ever.
+        trust_remote_code: whether code that comes with the model may be run.
+        device: ``"auto"`` is a GPU where there is any, else a CPU; ``"cuda"`` insists on one, ``"cpu"`` wants none.
+        max_batch_tokens: rows times longest of a batch at most; by default 65,536 on a GPU and 1,024 on a CPU.
+        compile: whether to compile the model with ``torch.compile``, which takes a minute and pays for long runs.
+        name: of the stage; after the model if not given.
+
+    Raises:
+        PipelineError: a setting that cannot be.
+    """
+
+    model_identifier: str
+    cache_dir: str | None = None
+    hf_token: str | None = field(default=None, repr=False)
+    model_inference_batch_size: int = 256
+    has_seq_order: bool = True
+    padding_side: Side = "right"
+    max_seq_length: int | None = None
+    unpack_inference_batch: bool = True
+    autocast: bool | str = True
+    revision: str | None = None
+    trust_remote_code: bool = False
+    device: str = "auto"
+    max_batch_tokens: int | None = None
+    compile: bool = False
+    name: str = ""
+
+    #: Whether the slots of a process share one copy of the model; False for a model that keeps state between calls.
+    shares_model: ClassVar[bool] = True
+
+    _loaded: Loaded | None = field(default=None, init=False, repr=False, compare=False)
+    _key: Hashable | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.name or named_after(self.model_identifier, "_model")
+        for setting in ("model_inference_batch_size", "max_seq_length", "max_batch_tokens"):
+            number = getattr(self, setting)
+            if number is not None and (not isinstance(number, int) or number < 1):
+                raise PipelineError(f"stage {self.name!r}: {setting}={number!r} must be a whole number, at least 1")
+        if self.padding_side not in ("left", "right"):
+            raise PipelineError(f"stage {self.name!r}: padding_side={self.padding_side!r} must be 'left' or 'right'")
+        devices.check_autocast(self.name, self.autocast)
+        devices.check_device(self.name, self.device)
+        if type(self).resources is ProcessingStage.resources:  # a subclass that has its own means them
+            self.resources = Resources(cpus=1.0, gpus=0.0 if self.device == "cpu" else 1.0)
+            self.spec = replace(self.spec, gpu_optional=self.device == "auto")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in _OF_SLOT}
+
+    @property
+    def weights(self) -> Weights:
+        """Where the model comes from."""
+        return Weights(self.model_identifier, self.revision, self.cache_dir, self.hf_token, self.trust_remote_code)
+
+    def inputs(self) -> Spec:
+        return ["data"], [INPUT_ID_FIELD]
+
+    def settings(self) -> dict[str, Any]:
+        said = super().settings()
+        return {name: value for name, value in said.items() if name not in _NO_ROWS and not name.startswith("_")}
+
+    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
+        """Fetch the model to this host."""
+        self.weights.fetch()
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        """Load the model, unless another slot of this process has; the network is not asked."""
+        folder = self.weights.folder()
+        self._torch_device = devices.device_of(self.name, self.device, worker_metadata)
+        key: Hashable = (
+            type(self),
+            folder,
+            str(self.torch_device),
+            self.compile,
+            repr(sorted(self.settings().items())),
+        )
+        key = key if self.shares_model else (key, id(self))
+        self._loaded = SHARED.hold(key, lambda: self._load(folder))
+        self._key = key
+        where = f"{self.torch_device} {hash(key):x}"
+        free = self._emptied if self._torch_device.type == "cuda" else None
+        self._backoffs = [Backoff(f"{where} {power}", free) for power in range(32)]
+
+    def teardown(self) -> None:
+        """Let go of the model; the last slot of the process frees its memory."""
+        key, self._key, self._loaded = self._key, None, None
+        if key is not None and SHARED.release(key):
+            devices.emptied(self.torch_device)
+
+    @property
+    def torch_device(self) -> Any:
+        """The ``torch.device`` that the slot computes on, once the stage is set up."""
+        return self._torch_device
+
+    @property
+    def model(self) -> Any:
+        """The ``torch.nn.Module``, once the stage is set up.
+
+        Raises:
+            PipelineError: it is not.
+        """
+        return self._ready().model
+
+    def load_model(self, folder: str, device: Any) -> Any:
+        """The ``torch.nn.Module`` that `setup` loads: by default what ``AutoModel`` makes of the folder.
+
+        It is called once for all slots of a process that share it, then put on the device and into ``eval()``.
+        """
+        return pretrained("AutoModel", self.weights, folder, device, may_lack=("pooler.",))
+
+    def run_model(self, model: Any, inputs: Mapping[str, Any]) -> Any:
+        """What the model says of a batch: without gradients, under autocast, on the device.
+
+        Args:
+            inputs: ``input_ids`` and ``attention_mask``, int64 tensors of shape (rows, longest).
+        """
+        return model(**inputs) if self.unpack_inference_batch else model(inputs)
+
+    def process_model_output(self, outputs: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Results by name: tensors, best left on the device, or arrays; their first axis is the rows of the batch."""
+        raise PipelineError(
+            f"stage {self.name!r}: write process_model_output(outputs, inputs), which gives the results"
+        )
+
+    def create_output_dataframe(self, frame: Any, collected: Mapping[str, npt.NDArray[Any]]) -> Any:
+        """The rows with their results: by default a column for each name, of lists where a result is a vector.
+
+        Args:
+            frame: an Arrow table.
+            collected: arrays with one result a row, in the order of the table.
+        """
+        for name, values in collected.items():
+            frame = with_results(frame, name, values)
+        return frame
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        table = task.to_arrow()
+        collected = self._results(tokens_of(table, INPUT_ID_FIELD))
+        return task.with_data(self.create_output_dataframe(table, collected))
+
+    def _load(self, folder: str) -> Loaded:
+        torch = devices.torch_for(self.name)
+        model = self.load_model(folder, self.torch_device).eval().requires_grad_(False).to(self.torch_device)
+        run = torch.compile(model, dynamic=True) if self.compile else model
+        return Loaded(model, run, _filler(model), **_traits(model, torch, self.padding_side))
+
+    def _emptied(self) -> None:
+        devices.emptied(self.torch_device)
+
+    def _ready(self) -> Loaded:
+        if self._loaded is None:
+            raise PipelineError(f"stage {self.name!r} is not set up; run it in a pipeline, or call setup() first")
+        return self._loaded
+
+    def _results(self, tokens: Tokens) -> dict[str, npt.NDArray[Any]]:
+        """Results for each row, in the order of the rows."""
+        torch, loaded = devices.torch_for(self.name), self._ready()
+        begin = time.perf_counter()
+        rows = Rows.cut(tokens, self.max_seq_length, self.padding_side)
+        _check(self.name, rows, loaded)
+        # A batch of no rows is run as one row without tokens, so that columns have their names and types.
+        lengths = rows.lengths if len(rows) else np.zeros(1, np.int64)
+        rows = rows if len(rows) else Rows(rows.ids, np.zeros(1, np.int64), lengths)
+        limits = devices.limits(self.torch_device, self.model_inference_batch_size, self.max_batch_tokens)
+        batches = packed(lengths, limits, self.has_seq_order)
+        sender = Sender(self.torch_device, loaded.filler, self.padding_side)
+        returns = Returns(self.name, self.torch_device)
+        exact = devices.precision(self.autocast, self.torch_device)
+        with (
+            devices.threads(self.resources.cpus),
+            torch.inference_mode(),
+            devices.casting(exact, self.torch_device),
+        ):
+            for batch in sender.each(rows, batches):
+                self._run(batch, returns)
+            collected = returns.ordered(batches, len(tokens.lengths))
+        self._log(tokens, lengths, batches, time.perf_counter() - begin)
+        return collected
+
+    def _run(self, batch: OnDevice, returns: Returns) -> None:
+        """The results of a batch, of as many rows at a time as memory allows for rows of about this length."""
+        backoff = self._backoffs[int(batch.lengths.max()).bit_length()]
+        try:
+            parts = backoff.run(self._forward, cast(Sequence[Any], batch))
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise ResourceError(
+                f"stage {self.name!r}: a row of {int(batch.lengths.max())} tokens alone is too much for the memory of "
+                f"{self.torch_device}; lower max_seq_length, or give the stage a device to itself"
+            ) from error
+        for results, rows in parts:
+            returns.add(results, rows)
+
+    def _forward(self, batch: OnDevice) -> tuple[dict[str, Any], int]:
+        loaded = self._ready()
+        inputs = batch.inputs(loaded.positions)
+        outputs = self.run_model(loaded.run, inputs)
+        return dict(self.process_model_output(outputs, inputs)), len(batch)
+
+    def _log(self, tokens: Tokens, lengths: Ints, batches: list[Ints], seconds: float) -> None:
+        documents = len(tokens.lengths)
+        self._log_metrics(
+            {
+                "documents": documents,
+                "tokens": int(lengths.sum()),
+                "padding": padding(lengths, batches) if documents else 0,
+                "model_batches": len(batches),
+                "cut_tokens": int(tokens.lengths.sum() - lengths.sum()),
+                "model_seconds": seconds,
+            }
+        )
+
+
+def _filler(model: Any) -> int:
+    """The token that padding is made of: which one changes nothing, but some models refuse to go without."""
+    known = needed("transformers", "a model", "models").PreTrainedModel
+    inner = next((module for module in model.modules() if isinstance(module, known)), None)
+    if inner is None:
+        return 0
+    config = inner.config.get_text_config()
+    for said in (config.pad_token_id, config.eos_token_id):
+        token = said[0] if isinstance(said, list) and said else said
+        if isinstance(token, int) and token >= 0:
+            config.pad_token_id = token
+            return token
+    return 0
+
+
+def _traits(model: Any, torch: Any, side: Side) -> dict[str, Any]:
+    """What a model's inputs must keep to, as far as the names of its parts say so."""
+    traits: dict[str, Any] = {}
+    own = False
+    for name, module in model.named_modules():
+        last = name.rpartition(".")[2]
+        if not isinstance(module, torch.nn.Embedding):
+            continue
+        if last in _POSITIONS:  # where they have a padding_idx, positions count from behind it
+            own = module.padding_idx is not None
+            traits["longest"] = module.num_embeddings - (
+                module.padding_idx + 1 if module.padding_idx is not None else 0
+            )
+        elif last in _WORDS:
+            traits["vocabulary"] = module.num_embeddings
+    takes = "position_ids" in inspect.signature(model.forward).parameters
+    return {**traits, "positions": side == "left" and takes and not own}
+
+
+def _check(stage: str, rows: Rows, loaded: Loaded) -> None:
+    """Refuse rows that the model has no numbers for.
+
+    Raises:
+        DataError: there is one.
+    """
+    if not len(rows.ids):
+        return
+    highest, lowest = int(rows.ids.max()), int(rows.ids.min())
+    if lowest < 0 or (loaded.vocabulary is not None and highest >= loaded.vocabulary):
+        wrong = lowest if lowest < 0 else highest
+        raise DataError(
+            f"stage {stage!r}: token {wrong} is none of the model's {loaded.vocabulary}: the rows were tokenised for "
+            "another model; give TokenizerStage the model_identifier of this one"
+        )
+    longest = int(rows.lengths.max(initial=0))
+    if loaded.longest is not None and longest > loaded.longest:
+        raise DataError(
+            f"stage {stage!r}: a row has {longest} tokens and the model positions for {loaded.longest}; "
+            f"pass max_seq_length={loaded.longest} to TokenizerStage"
+        )

@@ -1,0 +1,110 @@
+"""What goes wrong between a stage and an endpoint: whose fault it is, and whether to try again."""
+
+from __future__ import annotations
+
+import email.utils
+import time
+from collections.abc import Mapping
+
+import orjson
+
+from dcurate.errors import DataError, DcurateError, ResourceError
+
+#: Answers of a server that may be another the next time.
+PASSING_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
+
+#: Of what a server says of itself, no more is shown.
+_SAID = 300
+
+
+class RequestError(DataError):
+    """A request that has no usable answer, for one row.
+
+    Attributes:
+        reason: short and stable, so that it can be counted.
+        again: whether it may be answered if it is asked again.
+        after: seconds that the server asks to wait, if it does.
+        attempts: how often it was asked.
+    """
+
+    def __init__(self, sentence: str, reason: str, *, again: bool = False, after: float | None = None) -> None:
+        super().__init__(sentence)
+        self.reason = reason
+        self.again = again
+        self.after = after
+        self.attempts = 1
+
+
+def failed(status: int, headers: Mapping[str, str], content: bytes, where: str) -> DcurateError:
+    """The error for an answer of HTTP status 400 and above.
+
+    Args:
+        where: what was asked, in words.
+
+    Returns:
+        A `RequestError` where a row is to blame or the server may recover, a `ResourceError` where every row would
+        fare the same.
+
+    Examples:
+        >>> failed(429, {"retry-after": "3"}, b"", "model 'm'").after
+        3.0
+        >>> str(failed(401, {}, b'{"error": {"message": "bad key"}}', "model 'm'"))[:47]
+        "model 'm': the API key is refused (401: bad key"
+    """
+    said = what_it_says(content)
+    told = f"{status}: {said}" if said else str(status)
+    if status in PASSING_STATUS:
+        reason = "rate limit" if status == 429 else f"status {status}"
+        if status == 429 and "insufficient_quota" in content.decode("utf-8", "replace"):
+            return ResourceError(f"{where}: the account has no quota left ({told}); add credit, then resume the run")
+        return RequestError(f"{where}: {told}", reason, again=True, after=wait_asked(headers))
+    if status in (401, 403):
+        return ResourceError(
+            f"{where}: the API key is refused ({told}); set the environment variable that holds it where the workers "
+            "run, or give api_key="
+        )
+    if status in (404, 405):
+        return ResourceError(f"{where}: there is no such model or path ({told}); check model_name= and base_url=")
+    if _too_long(content):
+        sentence = f"{where}: the prompt is too long ({told}); split the texts first, or lower max_tokens"
+        return RequestError(sentence, "prompt too long")
+    return RequestError(f"{where}: the request is refused ({told})", f"status {status}")
+
+
+def _too_long(content: bytes) -> bool:
+    text = content.decode("utf-8", "replace").lower()
+    return any(phrase in text for phrase in ("context_length", "context length", "maximum context", "too many tokens"))
+
+
+def what_it_says(content: bytes) -> str:
+    """The message in the body of an error.
+
+    Examples:
+        >>> what_it_says(b'{"error": {"message": "no such model"}}'), what_it_says(b"Bad Gateway")
+        ('no such model', 'Bad Gateway')
+    """
+    try:
+        found = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return " ".join(content.decode("utf-8", "replace").split())[:_SAID]
+    if isinstance(found, dict):
+        error = found.get("error", found.get("detail", found.get("message", "")))
+        found = error.get("message", "") if isinstance(error, dict) else error
+    return " ".join(str(found).split())[:_SAID]
+
+
+def wait_asked(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a server asks to wait, in either form of ``Retry-After`` or in OpenAI's ``retry-after-ms``.
+
+    Examples:
+        >>> wait_asked({"retry-after": "2"}), wait_asked({"retry-after-ms": "250"}), wait_asked({"retry-after": "soon"})
+        (2.0, 0.25, None)
+    """
+    lower = {name.lower(): value for name, value in headers.items()}
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        try:
+            return max(0.0, float(lower.get(name, "")) / unit)
+        except ValueError:
+            continue
+    date = email.utils.parsedate_tz(lower.get("retry-after", ""))
+    return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())

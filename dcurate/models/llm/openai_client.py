@@ -1,0 +1,354 @@
+"""Clients of whatever speaks OpenAI's interface over HTTP: OpenAI, NIM, vLLM, Ollama, TGI, llama.cpp, SGLang.
+
+They speak it themselves, on aiohttp: the ``openai`` package takes several times the CPU for the same request, see
+``benchmarks/llm.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import urllib.parse
+import urllib.request
+from array import array
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from dcurate.errors import PipelineError, ResourceError, nearest
+from dcurate.models.llm.cache import AnswerCache
+from dcurate.models.llm.client import AsyncLLMClient, ConversationFormatter, LLMClient
+from dcurate.models.llm.config import (
+    Answer,
+    EmbeddingRequest,
+    GenerationConfig,
+    Messages,
+    Question,
+    Request,
+    encoded,
+)
+from dcurate.models.llm.faults import RequestError, failed
+from dcurate.models.llm.loop import Loop
+from dcurate.models.llm.settings import Secret
+from dcurate.text.optional import needed
+
+OPENAI_URL = "https://api.openai.com/v1"
+#: What is sent where there is no key: many servers of one's own want none.
+_NO_KEY = "none"
+
+
+class AsyncOpenAIClient(AsyncLLMClient):
+    """Asks an endpoint that speaks OpenAI's interface, many questions at once.
+
+    Args:
+        max_concurrent_requests: of each slot.
+        max_retries: attempts after the first, at rate limits, errors of the server and broken connections.
+        base_delay: seconds before the second attempt; they double from attempt to attempt.
+        base_url: up to ``/v1``; by default what ``OPENAI_BASE_URL`` says, or OpenAI's own.
+        api_key: by default what the environment of the workers says, see ``api_key_variable``. One that is given here
+            travels with the pipeline; it shows in no print, log, report or fingerprint.
+        api_key_variable: of the environment, that holds the key.
+        timeout: seconds that one request may take.
+        chat: False to continue texts (``/completions``), for a model that was not trained to chat.
+        default_headers: sent with each request; their values show no more than a key.
+        requests_per_minute: see `AsyncLLMClient`, as for those that follow.
+
+    Raises:
+        PipelineError: an address that is none, or a number out of range.
+
+    Examples:
+        >>> AsyncOpenAIClient(base_url="http://localhost:8000/v1", api_key="sk-123").api_key
+        Secret('***')
+    """
+
+    def __init__(
+        self,
+        max_concurrent_requests: int = 5,
+        max_retries: int = 3,
+        base_delay: float = 1.0,
+        *,
+        base_url: str | None = None,
+        api_key: str | Secret | None = None,
+        api_key_variable: str = "OPENAI_API_KEY",
+        timeout: float = 120.0,
+        chat: bool = True,
+        default_headers: Mapping[str, str] | None = None,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+        prices: Mapping[str, tuple[float, float]] | None = None,
+        cache: AnswerCache | str | None = None,
+    ) -> None:
+        super().__init__(
+            max_concurrent_requests,
+            max_retries,
+            base_delay,
+            requests_per_minute=requests_per_minute,
+            tokens_per_minute=tokens_per_minute,
+            prices=prices,
+            cache=cache,
+        )
+        if base_url is not None and not base_url.startswith(("http://", "https://")):
+            raise PipelineError(f"base_url={base_url!r} is no address; give one such as 'http://localhost:8000/v1'")
+        if base_url is not None and "@" in base_url.split("/")[2]:
+            raise PipelineError(
+                "base_url holds a password, which would show in errors; give api_key= or default_headers="
+            )
+        if not timeout > 0:
+            raise PipelineError(f"timeout={timeout!r} must be above zero")
+        self.base_url = base_url
+        self.api_key = Secret(api_key) if isinstance(api_key, str) else api_key
+        self.api_key_variable = api_key_variable
+        self.timeout = timeout
+        self.chat = chat
+        self.default_headers = {name: Secret(value) for name, value in (default_headers or {}).items()}
+
+    @property
+    def address(self) -> str:
+        """Where it asks."""
+        return (self.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).rstrip("/")
+
+    def setup(self) -> None:
+        """Load what is needed, and find the key.
+
+        Raises:
+            ResourceError: aiohttp is not installed, or OpenAI is to be asked without a key.
+        """
+        self._aiohttp = needed("aiohttp", type(self).__name__, "llm")
+        self._key()
+
+    def _key(self) -> str:
+        if self.api_key is not None:
+            return self.api_key.reveal()
+        found = os.environ.get(self.api_key_variable, "")
+        if not found and self.address == OPENAI_URL:
+            raise ResourceError(
+                f"{OPENAI_URL} wants an API key: set {self.api_key_variable} where the workers run, or name another "
+                "endpoint with base_url="
+            )
+        return found or _NO_KEY
+
+    async def _query_model_impl(
+        self,
+        *,
+        messages: Messages,
+        model: str,
+        conversation_formatter: ConversationFormatter | None = None,
+        generation_config: GenerationConfig | Mapping[str, Any] | None = None,
+    ) -> list[str]:
+        return list((await self._completed(Request(messages, model, GenerationConfig.of(generation_config)))).texts)
+
+    async def _ask_once(self, request: Question) -> Answer:
+        if isinstance(request, EmbeddingRequest):
+            return await self._embedded(request)
+        return await self._completed(request)
+
+    async def _completed(self, request: Request) -> Answer:
+        if self.chat:
+            prompt: Any = request.messages
+            path, name = "/chat/completions", "messages"
+        else:
+            prompt = "\n\n".join(each["content"] for each in request.messages)
+            path, name = "/completions", "prompt"
+        body = {"model": request.model, name: prompt, **request.config.body()}
+        found = await self._post(path, body, request.model)
+        choices = found.get("choices") or []
+        texts = [self._text(choice, request.model) for choice in choices][: request.config.samples]
+        if not texts:
+            raise RequestError(f"{self._where(request.model)}: the answer holds no choice", "empty answer", again=True)
+        usage = found.get("usage") or {}
+        return Answer(
+            tuple(texts),
+            int(usage.get("prompt_tokens") or 0),
+            int(usage.get("completion_tokens") or 0),
+            cut=sum(choice.get("finish_reason") == "length" for choice in choices),
+        )
+
+    def _text(self, choice: Mapping[str, Any], model: str) -> str:
+        text = (choice.get("message") or {}).get("content") if self.chat else choice.get("text")
+        if choice.get("finish_reason") == "content_filter":
+            raise RequestError(f"{self._where(model)}: the endpoint's filter withheld the answer", "filtered")
+        if not isinstance(text, str):
+            raise RequestError(f"{self._where(model)}: the answer holds no text", "empty answer")
+        return text
+
+    async def _embedded(self, request: EmbeddingRequest) -> Answer:
+        asked: dict[str, Any] = {"model": request.model, "input": request.texts, "encoding_format": "float"}
+        if request.dimensions is not None:
+            asked["dimensions"] = request.dimensions
+        found = await self._post("/embeddings", asked, request.model)
+        data = sorted(found.get("data") or [], key=lambda each: int(each.get("index", 0)))
+        if len(data) != len(request.texts):
+            raise RequestError(
+                f"{self._where(request.model)}: {len(data)} vectors came for {len(request.texts)} texts",
+                "unreadable answer",
+                again=True,
+            )
+        usage = found.get("usage") or {}
+        vectors = tuple(array("f", each["embedding"]).tobytes() for each in data)
+        return Answer((), int(usage.get("prompt_tokens") or 0), vectors=vectors)
+
+    async def models(self) -> list[str] | None:
+        status, headers, content = await self._exchange("GET", "/models", None)
+        if status in (404, 405):
+            return None
+        if status >= 400:
+            raise failed(status, headers, content, self.address)
+        return [str(model.get("id")) for model in self._read(content, self.address).get("data") or []]
+
+    async def close(self) -> None:
+        session, loop = vars(self).pop("_session", None), vars(self).pop("_session_loop", None)
+        if session is not None and loop is asyncio.get_running_loop():
+            await session.close()
+
+    def _where(self, model: str) -> str:
+        return f"model {model!r} at {self.address}"
+
+    async def _post(self, path: str, body: Mapping[str, Any], model: str) -> dict[str, Any]:
+        status, headers, content = await self._exchange("POST", path, encoded(body))
+        if status == 404:
+            raise await self._no_such_model(model, failed(status, headers, content, self._where(model)))
+        if status >= 400:
+            raise failed(status, headers, content, self._where(model))
+        return self._read(content, self._where(model))
+
+    async def _no_such_model(self, model: str, error: Exception) -> Exception:
+        """The error with the models that there are, if the endpoint tells."""
+        try:
+            names = await self.models()
+        except (RequestError, ResourceError):
+            return error
+        return ResourceError(f"{error}{nearest(model, names)}") if names and model not in names else error
+
+    def _read(self, content: bytes, where: str) -> dict[str, Any]:
+        try:
+            found = orjson.loads(content)
+        except orjson.JSONDecodeError as error:
+            raise RequestError(f"{where}: no JSON came ({error})", "unreadable answer", again=True) from error
+        if not isinstance(found, dict):
+            raise RequestError(f"{where}: no object came", "unreadable answer", again=True)
+        return found
+
+    async def _exchange(self, method: str, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
+        """One request: status, headers and content of what came back."""
+        url = self.address + path
+        try:
+            async with self._opened().request(method, url, data=content) as response:
+                return response.status, response.headers, await response.read()
+        except TimeoutError as error:
+            raise RequestError(f"{url}: no answer within timeout={self.timeout:g} s", "timeout", again=True) from error
+        except self._aiohttp.ClientError as error:
+            told = str(error) or type(error).__name__
+            raise RequestError(f"{url} cannot be reached: {told}", "connection", again=True) from error
+
+    def _opened(self) -> Any:
+        """A session on the running loop, with connections that stay open between requests."""
+        loop, session = vars(self).get("_session_loop"), vars(self).get("_session")
+        if session is not None and not session.closed and loop is asyncio.get_running_loop():
+            return session
+        if "_aiohttp" not in vars(self):
+            self.setup()
+        aiohttp = self._aiohttp
+        self._session_loop = asyncio.get_running_loop()
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(total=self.timeout),
+            headers={
+                "Authorization": f"Bearer {self._key()}",
+                "Content-Type": "application/json",
+                **{name: value.reveal() for name, value in self.default_headers.items()},
+            },
+            # aiohttp's own way, trust_env=True, asks a thread about the environment before each request.
+            proxy=_proxy_of(self.address),
+        )
+        return self._session
+
+
+class OpenAIClient(LLMClient):
+    """Asks an endpoint that speaks OpenAI's interface, one question after the other.
+
+    Its arguments are those of `AsyncOpenAIClient`.
+
+    Examples:
+        >>> OpenAIClient(base_url="http://localhost:8000/v1").timeout
+        120.0
+    """
+
+    def __init__(
+        self,
+        *,
+        base_url: str | None = None,
+        api_key: str | Secret | None = None,
+        api_key_variable: str = "OPENAI_API_KEY",
+        timeout: float = 120.0,
+        chat: bool = True,
+        default_headers: Mapping[str, str] | None = None,
+        max_retries: int = 3,
+        base_delay: float = 1.0,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+        prices: Mapping[str, tuple[float, float]] | None = None,
+        cache: AnswerCache | str | None = None,
+    ) -> None:
+        self.inner = AsyncOpenAIClient(
+            1,
+            max_retries,
+            base_delay,
+            base_url=base_url,
+            api_key=api_key,
+            api_key_variable=api_key_variable,
+            timeout=timeout,
+            chat=chat,
+            default_headers=default_headers,
+            requests_per_minute=requests_per_minute,
+            tokens_per_minute=tokens_per_minute,
+            prices=prices,
+            cache=cache,
+        )
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that one request may take."""
+        return self.inner.timeout
+
+    def setup(self) -> None:
+        self.inner.setup()
+
+    def query_model(
+        self,
+        *,
+        messages: Messages,
+        model: str,
+        conversation_formatter: ConversationFormatter | None = None,
+        generation_config: GenerationConfig | Mapping[str, Any] | None = None,
+    ) -> list[str]:
+        """The answers to a prompt.
+
+        Raises:
+            RequestError: there is no answer, also after all attempts.
+            ResourceError: no request will be answered.
+        """
+        loop = Loop()
+        try:
+            return loop.run(self._queried(messages, model, generation_config))
+        finally:
+            loop.close()
+
+    async def _queried(
+        self, messages: Messages, model: str, config: GenerationConfig | Mapping[str, Any] | None
+    ) -> list[str]:
+        try:
+            return await self.inner.query_model(messages=messages, model=model, generation_config=config)
+        finally:
+            await self.inner.close()
+
+    def asynchronous(self) -> AsyncLLMClient:
+        return self.inner
+
+
+def _proxy_of(address: str) -> str | None:
+    """The proxy that the environment names for an address, if it does."""
+    parts = urllib.parse.urlsplit(address)
+    if urllib.request.proxy_bypass(parts.hostname or ""):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)

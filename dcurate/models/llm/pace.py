@@ -1,0 +1,142 @@
+"""How fast requests may go: so many a minute, so many tokens a minute, and a pause where the server asks for one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dcurate.errors import PipelineError
+
+MINUTE_S = 60.0
+
+#: What an answer is taken to have, in tokens, before there was one.
+FIRST_GUESS = 256.0
+#: What one more answer changes about what the next is taken to have.
+_WEIGHT = 0.1
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an endpoint allows one run.
+
+    Args:
+        requests_per_minute: None for as many as there are.
+        tokens_per_minute: of prompts and answers together; None for any.
+
+    Raises:
+        PipelineError: a number that is not above zero.
+    """
+
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, number in vars(self).items():
+            if number is not None and not number > 0:
+                raise PipelineError(f"{name}={number!r} must be above zero; leave it out for no limit")
+
+    def __bool__(self) -> bool:
+        return self.requests_per_minute is not None or self.tokens_per_minute is not None
+
+    def shared(self, slots: int) -> Limits:
+        """What each of so many slots may use."""
+        requests, tokens = self.requests_per_minute, self.tokens_per_minute
+        return Limits(requests and requests / slots, tokens and tokens / slots)
+
+
+class Bucket:
+    """A token bucket: it fills steadily, and whoever goes takes out what it costs.
+
+    In any minute no more is taken than ``per_minute``, as long as nothing costs more than ``burst``. What costs more
+    goes when the bucket is full, and leaves it with a debt.
+
+    Args:
+        per_minute: what may be taken in a minute.
+        burst: what may be taken at once.
+
+    Examples:
+        >>> bucket = Bucket(60, 1)
+        >>> bucket.take(1, now=0.0), round(bucket.take(1, now=0.0), 2), round(bucket.take(1, now=0.5), 2)
+        (0.0, 1.02, 0.52)
+    """
+
+    def __init__(self, per_minute: float, burst: float) -> None:
+        self.burst = burst
+        # The burst counts towards the minute that it falls into.
+        self.a_second = max(per_minute - burst, per_minute / 2) / MINUTE_S
+        self.level = burst
+        self.then: float | None = None
+
+    def take(self, cost: float, now: float) -> float:
+        """Take so much, or nothing; gives the seconds to wait before it is worth asking again, 0 if it was taken."""
+        if self.then is not None:
+            self.level = min(self.burst, self.level + (now - self.then) * self.a_second)
+        self.then = now
+        lacking = min(cost, self.burst) - self.level
+        if lacking > 1e-9:
+            return lacking / self.a_second
+        self.level -= cost
+        return 0.0
+
+    def give_back(self, amount: float) -> None:
+        """Put back what was taken for nothing, or take what was taken too little of."""
+        self.level = min(self.burst, self.level + amount)
+
+
+class Pace:
+    """Lets requests go, one after the other, as fast as limits and the server allow.
+
+    Args:
+        limits: of the endpoint.
+        clock: seconds, as they pass.
+    """
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        per_minute, tokens = limits.requests_per_minute, limits.tokens_per_minute
+        self._requests = Bucket(per_minute, max(1.0, per_minute / 60)) if per_minute is not None else None
+        self._tokens = Bucket(tokens, tokens / 10) if tokens is not None else None
+        self._answer = FIRST_GUESS
+        self._pause_until = 0.0
+        self._queue = asyncio.Lock()
+
+    def hold(self, seconds: float) -> None:
+        """Let nothing go for so long."""
+        self._pause_until = max(self._pause_until, self._clock() + seconds)
+
+    def wait(self, size: int) -> tuple[float, float]:
+        """Seconds to wait before it is worth asking again, and the tokens taken; it may go where the first is 0."""
+        now = self._clock()
+        if now < self._pause_until:
+            return self._pause_until - now, 0.0
+        cost = size + self._answer
+        seconds = self._tokens.take(cost, now) if self._tokens is not None else 0.0
+        if not seconds and self._requests is not None:
+            seconds = self._requests.take(1.0, now)
+            if seconds and self._tokens is not None:
+                self._tokens.give_back(cost)
+        return seconds, cost
+
+    async def turn(self, size: int, most: float) -> float:
+        """Wait for a turn; gives the tokens that were taken for it.
+
+        Args:
+            size: of the prompt, in tokens.
+            most: tokens that the answer can have.
+        """
+        self._answer = min(self._answer, most)
+        async with self._queue:
+            while True:
+                seconds, cost = self.wait(size)
+                if not seconds:
+                    return cost
+                await asyncio.sleep(seconds)
+
+    def settle(self, taken: float, prompt: int, answer: int) -> None:
+        """Tell what a request really cost, for the next ones' sake; nothing, where it was not answered."""
+        if answer:
+            self._answer += _WEIGHT * (answer - self._answer)
+        if self._tokens is not None:
+            self._tokens.give_back(taken - prompt - answer)

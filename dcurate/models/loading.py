@@ -1,0 +1,118 @@
+"""Models and tokenizers of transformers, read from a folder, with errors that say what would do."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from dcurate.errors import DataError
+from dcurate.models.weights import Weights
+from dcurate.text.optional import needed
+
+T = TypeVar("T")
+
+#: Loading sets a default of Torch for the whole process, so models are loaded one at a time.
+_one_at_a_time = threading.Lock()
+
+
+def pretrained(
+    kind: str,
+    weights: Weights,
+    folder: str,
+    device: Any,
+    *,
+    may_lack: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
+) -> Any:
+    """A model of transformers with all of its weights, to be used and not trained.
+
+    Args:
+        kind: the class that reads it, such as ``"AutoModelForSequenceClassification"``.
+        device: on a CPU the weights are held in float32, elsewhere as they were saved.
+        may_lack: beginnings of names of weights that need not be there, as they are not used; they are NaN then.
+        settings: more arguments of ``from_pretrained``.
+
+    Raises:
+        DataError: the folder cannot be read, or lacks weights: they would be random numbers.
+        ResourceError: a library that the model needs is not installed.
+    """
+    transformers = needed("transformers", str(weights), "models")
+    torch = needed("torch", str(weights), "models")
+    arguments = {
+        "dtype": torch.float32 if device.type == "cpu" else "auto",
+        "trust_remote_code": weights.trust_remote_code,
+        "local_files_only": True,
+        "output_loading_info": True,
+        **(settings or {}),
+    }
+
+    def load() -> Any:
+        return getattr(transformers, kind).from_pretrained(folder, **arguments)
+
+    with _one_at_a_time, _silent(transformers):
+        model, found = read(weights, folder, load)
+    missing = sorted(name for name in found["missing_keys"] if not name.startswith(tuple(may_lack)))
+    if missing:
+        raise DataError(
+            f"{weights} has no weights for {missing[0]!r}"
+            + (f" and {len(missing) - 1} more" if missing[1:] else "")
+            + ", "
+            f"which {type(model).__name__} needs; it was made for something else: take another model or class of stage"
+        )
+    for name in found["missing_keys"]:
+        model.get_parameter(name).data.fill_(float("nan"))  # rather than a random number in somebody's results
+    return model
+
+
+def tokenizer_of(weights: Weights, folder: str, settings: Mapping[str, Any] | None = None) -> Any:
+    """The tokenizer of a folder, a fast one where there is one.
+
+    Args:
+        settings: more arguments of ``from_pretrained``.
+
+    Raises:
+        DataError: the folder cannot be read.
+        ResourceError: a library that the tokenizer needs is not installed.
+    """
+    transformers = needed("transformers", str(weights), "models")
+    arguments = {"trust_remote_code": weights.trust_remote_code, "local_files_only": True, **(settings or {})}
+
+    def load() -> Any:
+        return transformers.AutoTokenizer.from_pretrained(folder, **arguments)
+
+    with _silent(transformers):
+        return read(weights, folder, load)
+
+
+def read(weights: Weights, folder: str, load: Callable[[], T]) -> T:
+    """What ``load`` gives; what it raises because of the files says so in one sentence.
+
+    Raises:
+        DataError: the folder cannot be read.
+        ResourceError: a library is not installed.
+    """
+    damaged = needed("safetensors", str(weights), "models").SafetensorError
+    try:
+        return load()
+    except (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError, EOFError, pickle.UnpicklingError) as e:
+        raise weights.refusal(e, folder) from e
+    except damaged as error:
+        raise weights.refusal(error, folder) from error
+
+
+@contextmanager
+def _silent(transformers: Any) -> Iterator[None]:
+    """Within it nothing is written into a worker's log; what matters of it is raised."""
+    logging = transformers.utils.logging
+    drew, said = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(said)
+        if drew:
+            logging.enable_progress_bar()

@@ -1,0 +1,156 @@
+"""Batches to a device, the next one while it works on this one; and results back, all of them awaited once.
+
+Untested on a GPU. With tensors of a CPU the same code copies nothing and waits for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.errors import PipelineError
+from dcurate.models.packing import Ints, Rows, Side
+from dcurate.text.optional import needed
+
+
+@dataclass(frozen=True)
+class OnDevice:
+    """A batch of padded rows on a device; slicing gives fewer rows of it, no wider than they must be.
+
+    Args:
+        ids: int32, of shape (rows, longest).
+        counts: tokens of each row, on the device.
+        lengths: the same on the host.
+        side: where the padding is.
+        sent: the event after which it is there; None where it is there already.
+    """
+
+    ids: Any
+    counts: Any
+    lengths: Ints
+    side: Side = "right"
+    sent: Any = None
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, rows: slice) -> OnDevice:
+        lengths = self.lengths[rows]
+        longest = int(lengths.max())
+        ids = self.ids[rows, :longest] if self.side == "right" else self.ids[rows, self.ids.shape[1] - longest :]
+        return OnDevice(ids, self.counts[rows], lengths, self.side)
+
+    def inputs(self, positions: bool = False) -> dict[str, Any]:
+        """What models of transformers take: ``input_ids`` and ``attention_mask``, int64.
+
+        Args:
+            positions: whether ``position_ids`` are to be among them, counted from the first token of a row.
+        """
+        torch = needed("torch", "a model", "models")
+        columns = torch.arange(self.ids.shape[1], device=self.ids.device)
+        first = 0 if self.side == "right" else (self.ids.shape[1] - self.counts)[:, None]
+        places = columns[None, :] - first
+        own = (places >= 0) & (places < self.counts[:, None])
+        made = {"input_ids": self.ids.long(), "attention_mask": own.long()}
+        return {**made, "position_ids": places.clamp(min=0).expand_as(self.ids)} if positions else made
+
+
+class Sender:
+    """Sends batches of rows to a device, one ahead of the one that is worked on.
+
+    On a GPU a batch is copied from pinned memory on a stream of its own, which the work waits for when it gets there.
+
+    Args:
+        filler: the token that padding is made of.
+    """
+
+    def __init__(self, device: Any, filler: int, side: Side) -> None:
+        self.torch = needed("torch", "a model", "models")
+        self.device, self.filler, self.side = device, filler, side
+        self._stream = self.torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    def each(self, rows: Rows, batches: Iterable[Ints]) -> Iterator[OnDevice]:
+        """The batches in order, on the device."""
+        ahead: OnDevice | None = None
+        for batch in batches:
+            current, ahead = ahead, self._sent(rows, batch)
+            if current is not None:
+                yield self._arrived(current)
+        if ahead is not None:
+            yield self._arrived(ahead)
+
+    def _sent(self, rows: Rows, batch: Ints) -> OnDevice:
+        lengths = np.maximum(rows.lengths[batch], 1)
+        ids = self.torch.from_numpy(rows.padded(batch, self.filler, self.side))
+        counts = self.torch.from_numpy(lengths.astype(np.int32))
+        if self._stream is None:
+            return OnDevice(ids.to(self.device), counts.to(self.device), lengths, self.side)
+        with self.torch.cuda.stream(self._stream):
+            ids = ids.pin_memory().to(self.device, non_blocking=True)
+            counts = counts.pin_memory().to(self.device, non_blocking=True)
+            return OnDevice(ids, counts, lengths, self.side, self._stream.record_event())
+
+    def _arrived(self, batch: OnDevice) -> OnDevice:
+        if batch.sent is not None:
+            work = self.torch.cuda.current_stream(self.device)
+            work.wait_event(batch.sent)
+            batch.ids.record_stream(work)  # its memory is not given to a later copy while the work still reads it
+            batch.counts.record_stream(work)
+        return batch
+
+
+class Returns:
+    """Results of batches on their way back from a device, put into the order of the rows at the end."""
+
+    def __init__(self, stage: str, device: Any) -> None:
+        self.torch = needed("torch", "a model", "models")
+        self.stage, self.device = stage, device
+        self._parts: dict[str, list[Any]] = {}
+
+    def add(self, results: Mapping[str, Any], rows: int) -> None:
+        """Take the results of so many rows; a GPU is not waited for.
+
+        Raises:
+            PipelineError: a result is not one for each row, or its name is new after the first batch.
+        """
+        if self._parts and set(results) != set(self._parts):
+            raise PipelineError(
+                f"stage {self.stage!r}: process_model_output() gave {sorted(results)} after {sorted(self._parts)}; "
+                "give the same names for every batch"
+            )
+        for name, values in results.items():
+            shape = tuple(values.shape)
+            if not shape or shape[0] != rows:
+                raise PipelineError(
+                    f"stage {self.stage!r}: process_model_output() gave {name!r} of shape {shape} for {rows} rows; "
+                    "its first axis must be the rows of the batch"
+                )
+            self._parts.setdefault(name, []).append(self._sent(values))
+
+    def _sent(self, values: Any) -> Any:
+        if not isinstance(values, self.torch.Tensor):
+            return np.asarray(values)
+        values = values.detach()
+        if values.dtype in (self.torch.bfloat16, self.torch.float16):
+            values = values.float()  # NumPy has no bfloat16, Arrow and pandas little use for float16
+        if values.device.type != "cuda":
+            return values.cpu().clone()  # it may be a view that keeps much more alive
+        host = self.torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+        return host.copy_(values, non_blocking=True)
+
+    def ordered(self, batches: list[Ints], rows: int) -> dict[str, npt.NDArray[Any]]:
+        """All results, awaited: under each name an array with the result of row ``i`` at place ``i``."""
+        if self.device.type == "cuda":
+            self.torch.cuda.current_stream(self.device).synchronize()
+        order = np.concatenate(batches) if batches else np.zeros(0, np.int64)
+        collected = {}
+        for name, parts in self._parts.items():
+            whole = np.concatenate([part if isinstance(part, np.ndarray) else part.numpy() for part in parts])
+            placed = np.empty_like(whole)
+            placed[order] = whole
+            collected[name] = placed[:rows]
+        return collected

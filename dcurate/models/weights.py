@@ -1,0 +1,255 @@
+"""Weights and tokenizers: where their files lie, fetched once per host, and what is said when they are not there."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from dcurate.errors import DataError, DcurateError, ResourceError
+from dcurate.text.optional import lacking, needed
+
+#: What is wanted of a model: all that it is run with, or what makes tokens alone, without its weights.
+Part = Literal["model", "tokenizer"]
+
+#: Files of weights that Torch reads.
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt")
+#: The same weights as other libraries read them, and folders that hold nothing else.
+_FOREIGN = (".onnx", ".onnx_data", ".h5", ".msgpack", ".ot", ".tflite", ".gguf", ".mlmodel", ".pb", ".npz", ".engine")
+_FOREIGN_FOLDERS = ("onnx", "openvino", "coreml", "original", "tf", "flax", "gguf", "metal")
+#: Any one of these makes tokens.
+_TOKENIZERS = {"tokenizer.json", "tokenizer.model", "tekken.json", "tiktoken.model", "vocab.txt", "vocab.json"}
+_TOKENIZERS |= {"spiece.model", "spm.model", "sentencepiece.bpe.model", "tokenizer_config.json"}
+#: Seconds after which a hub that says nothing counts as out of reach.
+_PATIENCE_S = 10.0
+_COMMIT = re.compile("[0-9a-f]{40}")
+_OUT_OF_REACH = "fetch it where there is a network (hf download {0}), or give a local folder that has its files"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A model by its id at the Hugging Face hub, or by the folder that it lies in.
+
+    Args:
+        identifier: an id such as ``"sentence-transformers/all-MiniLM-L6-v2"``, or a local folder.
+        revision: a branch, a tag or, best, a commit of the hub; a commit that is on the host is not asked for again.
+        cache_dir: where files of the hub are kept; by default where Hugging Face keeps them (``HF_HOME``).
+        hf_token: for models that ask for one; by default what ``hf auth login`` or ``HF_TOKEN`` left. Never shown.
+        trust_remote_code: whether code that comes with the model may be run.
+
+    Examples:
+        >>> Weights("org/model", hf_token="hf_secret")
+        Weights(identifier='org/model', revision=None, cache_dir=None, trust_remote_code=False)
+        >>> str(Weights("org/model", revision="v2"))
+        "model 'org/model' at revision 'v2'"
+    """
+
+    identifier: str
+    revision: str | None = None
+    cache_dir: str | None = None
+    hf_token: str | None = field(default=None, repr=False)
+    trust_remote_code: bool = False
+
+    def __str__(self) -> str:
+        return f"model {self.identifier!r}" + (f" at revision {self.revision!r}" if self.revision else "")
+
+    def fetch(self, part: Part = "model") -> str:
+        """The folder of the model, its files fetched if they are not there: what ``setup_on_node`` calls.
+
+        Of several forms of the same weights only one that Torch reads is fetched, safetensors before pickles.
+
+        Args:
+            part: ``"tokenizer"`` leaves the weights where they are.
+
+        Raises:
+            DataError: the folder is not there, or lacks files.
+            ResourceError: the hub does not have it, does not give it, or cannot be reached.
+        """
+        if self._local() is not None:
+            return self.folder(part)
+        if self.revision and _COMMIT.fullmatch(self.revision):
+            there = self._cached()
+            if there is not None and not _lack(Path(there), part):
+                return there
+        return self._download(part)
+
+    def folder(self, part: Part = "model") -> str:
+        """The folder of the model as it is on this host; the network is never asked: what ``setup`` calls.
+
+        Raises:
+            DataError: the folder is not there, or lacks files.
+            ResourceError: it was not fetched to this host.
+        """
+        local = self._local()
+        there = local or self._cached()
+        lack = _lack(Path(there), part) if there else None
+        if lack and local:
+            raise DataError(f"{self} lacks {lack} in {there}; give a folder that save_pretrained wrote")
+        if there is None or lack:
+            what = f"{self} is on this host without {lack}" if lack else f"{self} is not on this host"
+            raise ResourceError(f"{what}; {_OUT_OF_REACH.format(self.identifier)}")
+        return there
+
+    def refusal(self, error: Exception, folder: str) -> DcurateError:
+        """What to raise in place of an error that a library raised when it read the folder."""
+        text = str(error)
+        first = text.strip().partition("\n")[0].rstrip(".") or type(error).__name__
+        if isinstance(error, DcurateError):
+            return error
+        if isinstance(error, ImportError):
+            return lacking(str(self), first, "models")
+        if "trust_remote_code" in text:
+            return DataError(f"{self} comes with code of its own: read it, then pass trust_remote_code=True to run it")
+        if type(error).__name__ in ("SafetensorError", "UnpicklingError", "EOFError") or "PytorchStreamReader" in text:
+            return DataError(f"{self}: the weights in {folder} are damaged ({first}); delete them and fetch them again")
+        if "does not recognize this architecture" in text or "Unrecognized model" in text:
+            return DataError(f"{self} is of a kind that this transformers does not know; update transformers ({first})")
+        return DataError(f"{self} cannot be loaded from {folder}: {first}")
+
+    def _local(self) -> str | None:
+        """The folder, if the identifier names one; None if it is an id.
+
+        Raises:
+            DataError: it can only be a folder, and there is none.
+        """
+        path = os.path.expanduser(self.identifier)
+        if os.path.isdir(path):
+            return os.path.abspath(path)
+        if path.startswith((".", os.sep)) or path.count("/") > 1 or not path.strip():
+            mend = "give the id of a model at the Hugging Face hub, or a folder that every host has"
+            raise DataError(f"{self}: no such folder on this host; {mend}")
+        return None
+
+    def _cached(self) -> str | None:
+        """The folder to which the files were fetched, whichever they were."""
+        hub = needed("huggingface_hub", str(self), "models")
+        try:
+            # Asked for no file at all: some were left out on purpose, and must not count as missing.
+            there: str = hub.snapshot_download(
+                self.identifier,
+                revision=self.revision,
+                cache_dir=self.cache_dir,
+                local_files_only=True,
+                allow_patterns=["*/nothing"],
+            )
+        except (OSError, ValueError):  # not there; a name that cannot be an id is said by the hub when it is asked
+            return None
+        return there
+
+    def _download(self, part: Part) -> str:
+        errors = needed("huggingface_hub.errors", str(self), "models")
+        try:
+            with _silent():
+                there = self._asked(part)
+        except (errors.HFValidationError, errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
+            raise _refused(self, error, errors) from error
+        except (errors.HTTPError, OSError) as error:
+            found = self._cached()
+            if found is None or _lack(Path(found), part):
+                raise ResourceError(self._unreachable(error, errors)) from error
+            there = found
+        lack = _lack(Path(there), part)
+        if lack:
+            raise DataError(f"{self} lacks {lack} at the hub; take another model, or another revision of it")
+        return there
+
+    def _asked(self, part: Part) -> str:
+        """The folder, after the hub was asked what it has and its files were fetched."""
+        hub = needed("huggingface_hub", str(self), "models")
+        endpoint = os.environ.get("HF_ENDPOINT")
+        api = hub.HfApi(endpoint, token=self.hf_token)
+        info = api.model_info(self.identifier, revision=self.revision, timeout=_PATIENCE_S)
+        names = wanted([file.rfilename for file in info.siblings or ()], part)
+        there: str = hub.snapshot_download(
+            self.identifier,
+            revision=self.revision,
+            cache_dir=self.cache_dir,
+            token=self.hf_token,
+            endpoint=endpoint,
+            allow_patterns=[glob.escape(name) for name in names],
+        )
+        return there
+
+    def _unreachable(self, error: Exception, errors: Any) -> str:
+        mend = _OUT_OF_REACH.format(self.identifier)
+        if isinstance(error, errors.OfflineModeIsEnabled):
+            return f"{self} is not on this host, and HF_HUB_OFFLINE forbids to fetch it; unset that, or {mend}"
+        if isinstance(error, errors.HfHubHTTPError):
+            status = error.response.status_code
+            return f"{self} is not on this host, and the hub answered {status}; try again later, or {mend}"
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        return f"{self} is not on this host, and the Hugging Face hub cannot be reached ({reason}); {mend}"
+
+
+def wanted(names: Sequence[str], part: Part = "model") -> list[str]:
+    """Of the files of a model at the hub, those to fetch.
+
+    Examples:
+        >>> wanted(["config.json", "model.safetensors", "pytorch_model.bin", "onnx/model.onnx", "tf_model.h5"])
+        ['config.json', 'model.safetensors']
+        >>> wanted(["config.json", "pytorch_model.bin", "tokenizer.json"], "tokenizer")
+        ['config.json', 'tokenizer.json']
+    """
+    kept = [
+        name
+        for name in names
+        if not name.endswith(_FOREIGN)
+        and not (name.split("/")[0].lower() in _FOREIGN_FOLDERS and "/" in name)
+        and not name.rpartition("/")[2].startswith((".", "consolidated."))
+        and not (part == "tokenizer" and name.endswith(_WEIGHTS))
+    ]
+    safe = {name.rpartition("/")[0] for name in kept if name.endswith(".safetensors")}
+    pickles = _WEIGHTS[1:]
+    return [name for name in kept if not (name.endswith(pickles) and name.rpartition("/")[0] in safe)]
+
+
+def _lack(folder: Path, part: Part) -> str | None:
+    """What a folder lacks, in words."""
+    names = {path.name for path in folder.iterdir()}
+    if part == "tokenizer":
+        if "modules.json" in names:  # sentence-transformers had the encoder in a folder of its own once
+            names |= {path.name for path in folder.glob("*/*")}
+        return None if names & _TOKENIZERS else "a tokenizer (such as tokenizer.json)"
+    if not names & {"config.json", "adapter_config.json", "modules.json"}:
+        return "config.json"
+    if not any(name.endswith(_WEIGHTS) for name in names) and not any(folder.glob("*/*.safetensors")):
+        return "weights (such as model.safetensors)"
+    kind = ".safetensors" if any(name.endswith(".safetensors") for name in names) else ".bin"
+    for index in folder.glob(f"*{kind}.index.json"):
+        missing = sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values()) - names)
+        if missing:
+            return f"{missing[0]!r}, which {index.name} names,"
+    return None
+
+
+def _refused(weights: Weights, error: Exception, errors: Any) -> DcurateError:
+    """What the hub's refusal means, and what would do."""
+    if isinstance(error, errors.GatedRepoError):
+        ask = "accept its terms on its page at the hub, and pass hf_token= or set HF_TOKEN"
+        return ResourceError(f"{weights} is gated: {ask}")
+    if isinstance(error, errors.RevisionNotFoundError):
+        mend = "its page at the hub lists branches, tags and commits"
+        return DataError(f"the hub's model {weights.identifier!r} has no revision {weights.revision!r}; {mend}")
+    return ResourceError(
+        f"the hub has no {weights}, or does not show it to you; check the name, "
+        "and pass hf_token= or set HF_TOKEN if it is private"
+    )
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Within it nothing draws a progress bar into a worker's log."""
+    bars = needed("huggingface_hub.utils", "fetching a model", "models")
+    drew = not bars.are_progress_bars_disabled()
+    bars.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if drew:
+            bars.enable_progress_bars()

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcurate.frames.tokens import Tokens
+from dcurate.models.packing import SHARE, Limits, Rows, packed, padding, present
+
+lengths_of = st.lists(st.integers(0, 600), max_size=300).map(lambda found: np.array(found, np.int64))
+limits_of = st.builds(Limits, tokens=st.integers(1, 5000), rows=st.integers(1, 64), spare=st.integers(0, 200))
+
+
+@given(lengths=lengths_of, limits=limits_of, by_length=st.booleans())
+def test_each_row_is_in_one_batch_and_each_batch_within_the_limits(
+    lengths: np.ndarray, limits: Limits, by_length: bool
+) -> None:
+    batches = packed(lengths, limits, by_length)
+    assert sorted(np.concatenate(batches).tolist() if batches else []) == list(range(len(lengths)))
+    for rows in batches:
+        assert 0 < len(rows) <= limits.rows
+        assert len(rows) == 1 or len(rows) * max(1, lengths[rows].max()) <= limits.tokens
+
+
+@given(lengths=lengths_of, limits=limits_of)
+def test_a_batch_packed_by_length_has_no_more_padding_than_is_worth_a_batch(
+    lengths: np.ndarray, limits: Limits
+) -> None:
+    for rows in packed(lengths, limits):
+        cells = len(rows) * max(1, lengths[rows].max())
+        assert padding(lengths, [rows]) <= max(SHARE * cells, limits.spare)
+
+
+def test_the_longest_rows_come_first_and_like_lengths_together() -> None:
+    batches = packed(np.array([5, 90, 5, 100, 95]), Limits(tokens=300, rows=8, spare=0))
+    assert [rows.tolist() for rows in batches] == [[3, 4], [1], [0, 2]]
+
+
+def test_rows_that_keep_their_order_are_cut_into_stretches() -> None:
+    batches = packed(np.array([5, 90, 5, 100, 95]), Limits(tokens=200, rows=2), by_length=False)
+    assert [rows.tolist() for rows in batches] == [[0, 1], [2, 3], [4]]
+
+
+def test_a_row_longer_than_the_limit_has_a_batch_to_itself() -> None:
+    assert [rows.tolist() for rows in packed(np.array([3, 900, 2]), Limits(tokens=10, rows=8))] == [[1], [0, 2]]
+
+
+def test_padding_counts_a_row_without_tokens_as_one() -> None:
+    assert padding(np.array([0, 3]), [np.array([0, 1])]) == 2
+
+
+@pytest.mark.parametrize("wrong", [{"tokens": 0}, {"rows": 0}, {"spare": -1}])
+def test_limits_below_one_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="must be at least 1"):
+        Limits(**{"tokens": 1, "rows": 1, **wrong})
+
+
+@given(
+    rows=st.lists(st.lists(st.integers(1, 9), max_size=6), min_size=1, max_size=8),
+    longest=st.none() | st.integers(1, 4),
+    side=st.sampled_from(["left", "right"]),
+)
+def test_padded_rows_hold_their_tokens_at_the_side_away_from_the_padding(
+    rows: list[list[int]], longest: int | None, side: str
+) -> None:
+    bounds = np.cumsum([0, *map(len, rows)])
+    tokens = Tokens(bounds, np.array([token for row in rows for token in row], np.int32))
+    cut = Rows.cut(tokens, longest, side)
+    order = np.arange(len(rows))[::-1]
+    array = cut.padded(order, 0, side)
+    most = longest or 99
+    kept = [row[:most] if side == "right" else row[-most:] for row in rows]
+    assert [[int(token) for token in row if token] for row in array] == kept[::-1]
+    own = present(cut.lengths[order], array.shape[1], side)
+    assert (own == (array > 0)).all()
