@@ -16,7 +16,14 @@ GROW_AFTER = 8
 REMEMBER = 256
 
 _CLASS = "OutOfMemoryError"
-_PHRASES = ("out of memory", "out_of_memory", "alloc_failed", "resource_exhausted")
+_PHRASES = (
+    "out of memory",
+    "out_of_memory",
+    "alloc_failed",
+    "resource_exhausted",
+    "can't allocate memory",
+    "cannot allocate memory",
+)
 
 
 @dataclass

@@ -52,6 +52,8 @@ class Rejection:
         data: the rows themselves as a frame, or None when only the count is known.
         fault: False for rows that a rule dropped, True for rows that could not be processed
             (these go to quarantine whether or not dropped rows are kept).
+        scores: what the rule made of each of the rows, an array or a list, where it is one that scores.
+        column: the column that the rule looked at, where it is one that looks at one.
     """
 
     stage: str
@@ -60,6 +62,25 @@ class Rejection:
     nbytes: int
     data: Any = None
     fault: bool = False
+    scores: Any = field(default=None, compare=False)
+    column: str = ""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores that a stage gave to rows; the engine counts them for the report.
+
+    Args:
+        stage: name of the stage.
+        name: of the score: that of the filter, say.
+        values: one a row: an array of numbers, or a list.
+        stands_for: each value is that of one row of so many.
+    """
+
+    stage: str
+    name: str
+    values: Any = field(compare=False)
+    stands_for: int = 1
 
 
 @dataclass(kw_only=True)
@@ -70,11 +91,13 @@ class Batch(ABC):
         key: set by the engine; a batch that a stage made afresh has none until it leaves the stage.
         rejections: rows that the last stage took out; the engine collects them after every stage.
         found: what the last stage counted in it, by kind, for the report; the engine adds it up after every stage.
+        scored: the scores that the last stage gave to its rows, for the report.
     """
 
     key: BatchKey | None = None
     rejections: tuple[Rejection, ...] = ()
     found: Mapping[str, int] = field(default_factory=dict)
+    scored: tuple[Scored, ...] = ()
 
     @property
     @abstractmethod

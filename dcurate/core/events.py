@@ -6,6 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
+#: Of rows taken out by one stage for one reason, so many are kept as examples.
+EXAMPLES = 5
+_OFTEN_EMPTY = ("metrics", "scores", "examples")
+
+
+def _add_counts(mine: dict[str, Any], others: Mapping[str, Any]) -> None:
+    for name, count in others.items():
+        mine[name] = mine.get(name, 0) + count
+
 
 @dataclass
 class StageStats:
@@ -16,6 +25,9 @@ class StageStats:
         faulty: rows that could not be processed and went to quarantine, by reason.
         found: what the stage counted in the rows beyond that, by kind.
         seconds: time in the stage's own code, added up over slots.
+        metrics: what the stage measured of its own work, by name (see `ProcessingStage._log_metrics`), added up.
+        scores: how many rows had which score, by the score's name and its value cut to two significant digits.
+        examples: of rows taken out, by reason: a few, each as plain values such as ``id``, ``score`` and ``excerpt``.
     """
 
     name: str
@@ -28,19 +40,35 @@ class StageStats:
     dropped: dict[str, int] = field(default_factory=dict)
     faulty: dict[str, int] = field(default_factory=dict)
     found: dict[str, int] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    scores: dict[str, dict[str, int]] = field(default_factory=dict)
+    examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def add(self, other: StageStats) -> None:
         """Add another's figures to these."""
         for number in ("batches", "rows_in", "rows_out", "bytes_in", "bytes_out", "seconds"):
             setattr(self, number, getattr(self, number) + getattr(other, number))
-        for name in ("dropped", "faulty", "found"):
-            mine = getattr(self, name)
-            for reason, count in getattr(other, name).items():
-                mine[reason] = mine.get(reason, 0) + count
+        for name in ("dropped", "faulty", "found", "metrics"):
+            _add_counts(getattr(self, name), getattr(other, name))
+        for score, counts in other.scores.items():
+            _add_counts(self.scores.setdefault(score, {}), counts)
+        for reason, examples in other.examples.items():
+            mine = self.examples.setdefault(reason, [])
+            mine.extend(examples[: max(0, EXAMPLES - len(mine))])
+
+    def copy(self) -> Self:
+        """The same figures, which stay as they are when these go on."""
+        fresh = type(self)(self.name)
+        fresh.add(self)
+        return fresh
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as they travel and are stored."""
-        return dict(vars(self))
+        """Plain values, as they travel and are stored; what is empty is left out."""
+        return {name: value for name, value in vars(self).items() if value != {} or name not in _OFTEN_EMPTY}
+
+    def counts(self) -> dict[str, Any]:
+        """The same without scores and examples, which the report shows: what is remembered of each of many splits."""
+        return {name: value for name, value in self.to_dict().items() if name not in ("scores", "examples")}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -57,12 +85,17 @@ class Event:
 
 @dataclass(frozen=True)
 class RunStarted(Event):
-    """A run begins: its id, how it is carried out, its operators as lists of stage names."""
+    """A run begins, or the next phase of it: its id, how it is carried out, its operators as lists of stage names.
+
+    Attributes:
+        run: the same for all phases of a run; each exchange begins another phase.
+    """
 
     run: str
     pipeline: str
     mode: str
     operators: tuple[tuple[str, ...], ...]
+    phase: int = 0
 
 
 @dataclass(frozen=True)
@@ -145,10 +178,90 @@ class SplitDone(Event):
 
 
 @dataclass(frozen=True)
+class OperatorSample:
+    """How an operator stands.
+
+    Attributes:
+        running: calls under way, in a slot or on the way to one.
+        waiting: batches that no call has taken; ``waiting_bytes`` those of all batches that it has yet to be done with.
+    """
+
+    operator: str
+    slots: int
+    running: int
+    waiting: int
+    waiting_bytes: int
+
+
+@dataclass(frozen=True)
+class Sampled(Event):
+    """How the run stands, told about twice a second.
+
+    Attributes:
+        held_bytes: of batches that stand between operators, of at most ``budget_bytes``.
+    """
+
+    operators: tuple[OperatorSample, ...]
+    held_bytes: int
+    budget_bytes: int
+
+
+@dataclass(frozen=True)
+class GpuSample:
+    """A GPU, as NVML tells: memory in bytes, and the share of the time that it was busy."""
+
+    name: str
+    memory: int
+    memory_total: int
+    busy: float
+
+
+@dataclass(frozen=True)
+class HostSample:
+    """A machine, or part of one, that workers stand on.
+
+    Attributes:
+        workers: processes; ``threads`` of all of them.
+        cpu: CPUs that they used of late.
+        memory: bytes of all of them, of at most ``memory_limit``; ``spilled`` bytes of data that stand on disk.
+    """
+
+    host: str
+    workers: int
+    threads: int
+    cpu: float
+    memory: int
+    memory_limit: int
+    spilled: int = 0
+    gpus: tuple[GpuSample, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON can hold."""
+        return {**vars(self), "gpus": [dict(vars(gpu)) for gpu in self.gpus]}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The opposite of `to_dict`."""
+        return cls(**{**values, "gpus": tuple(GpuSample(**gpu) for gpu in values.get("gpus", ()))})
+
+
+@dataclass(frozen=True)
+class HostsSampled(Event):
+    """How the machines stand, told every few seconds where a cluster is."""
+
+    hosts: tuple[HostSample, ...]
+
+
+@dataclass(frozen=True)
 class RunEnded(Event):
-    """The run is over; ``error`` is empty if it finished."""
+    """The run is over, or a phase of it; ``error`` is empty if it finished.
+
+    Attributes:
+        last: whether no phase follows.
+    """
 
     error: str
+    last: bool = True
 
 
 class Observer(Protocol):

@@ -16,7 +16,7 @@ class SplitRecord:
         split: its name (the ``split`` of its key).
         version: the version of its files when they were read.
         files: the files written for it, relative to the output directory; may be none.
-        stats: what each stage did to it, as `StageStats.to_dict` gives it.
+        stats: what each stage did to it, as `StageStats.counts` gives it.
     """
 
     split: str

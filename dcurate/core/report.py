@@ -10,6 +10,14 @@ from dcurate.core.events import StageStats
 
 
 @dataclass(frozen=True)
+class Threshold:
+    """Where a filter cuts: ``keeps`` is the rule, such as ``"<= 0.25"``, and ``value`` its number."""
+
+    keeps: str
+    value: float
+
+
+@dataclass(frozen=True)
 class RunReport:
     """What a run did, stage by stage, and where its output stands.
 
@@ -28,6 +36,8 @@ class RunReport:
         rejected_path: where rows that a rule dropped are kept, if they are.
         quarantine_path: where rows that could not be processed are kept, if there are any.
         files: how many output files were written.
+        inputs_digest: stands for all source splits and the versions of their files.
+        outputs_digest: stands for all finished splits: the names of their files, and how many rows came out of each.
         error: what ended the run early; empty if nothing did.
         notices: what a person should look at, in sentences.
 
@@ -50,6 +60,8 @@ class RunReport:
     rejected_path: str | None = None
     quarantine_path: str | None = None
     files: int = 0
+    inputs_digest: str = ""
+    outputs_digest: str = ""
     error: str = ""
     notices: tuple[str, ...] = ()
 

@@ -23,6 +23,8 @@ class StageSpec:
             leaves it to the executor's setting of that name.
         worker_max_lifetime_m: minutes after which a slot's process is drained, restarted and set up again; 0 for never.
         worker_restart_interval_m: least minutes between two such restarts for one stage, so that they are staggered.
+        gpu_optional: whether the stage runs on CPUs alone where the whole cluster has no GPU, though its resources ask
+            for one.
 
     Raises:
         PipelineError: a value out of range.
@@ -44,6 +46,7 @@ class StageSpec:
     ignore_failures: bool | None = None
     worker_max_lifetime_m: float = 0.0
     worker_restart_interval_m: float = 1.0
+    gpu_optional: bool = False
 
     def __post_init__(self) -> None:
         for name in ("num_workers_per_node", "max_workers", "num_setup_attempts", "num_run_attempts"):
@@ -61,6 +64,8 @@ class StageSpec:
                 raise PipelineError(f"{name}={amount!r} must be {least}")
         if not isinstance(self.worker_restart_interval_m, int | float) or self.worker_restart_interval_m < 0:
             raise PipelineError(f"worker_restart_interval_m={self.worker_restart_interval_m!r} must be zero or more")
+        if self.gpu_optional not in (True, False):
+            raise PipelineError(f"gpu_optional={self.gpu_optional!r} must be True or False")
         if self.ignore_failures not in (None, True, False):
             raise PipelineError(f"ignore_failures={self.ignore_failures!r} must be True, False or None")
 

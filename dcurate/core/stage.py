@@ -21,6 +21,8 @@ Y = TypeVar("Y", bound=Batch)
 Spec = tuple[list[str], list[str]]
 
 _UNSET: Any = object()
+#: Attributes of a stage that decide nothing of the rows that it makes.
+_NO_SETTINGS = ("_with", "_num_workers", "_metrics", "spec")
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,39 @@ class ProcessingStage(ABC, Generic[X, Y]):
         A resumed run refuses to go on when they changed. Override it to leave out what does not matter
         to the rows, such as where they are read from or written to.
         """
-        return {name: value for name, value in vars(self).items() if name not in ("_with", "_num_workers", "spec")}
+        return {name: value for name, value in vars(self).items() if name not in _NO_SETTINGS}
+
+    def _log_metrics(self, metrics: Mapping[str, float]) -> None:
+        """Add figures of the stage's own to those of the run: tokens, cache hits, seconds of a part of the work.
+
+        Call it in ``process``. Figures of one name are added up over all calls, and stand in the run's report and
+        metrics as they are; give what can be added up, such as seconds and a number of calls for a mean.
+
+        Raises:
+            TypeError: a figure is not a number.
+
+        Examples:
+            >>> class Count(ProcessingStage):
+            ...     def process(self, batch):
+            ...         self._log_metrics({"characters": 3})
+            ...         self._log_metric("characters", 4)
+            ...         return batch
+            >>> stage = Count()
+            >>> stage.process("batch"), stage.take_metrics(), stage.take_metrics()
+            ('batch', {'characters': 7.0}, {})
+        """
+        logged: dict[str, float] = self.__dict__.setdefault("_metrics", {})
+        for name, amount in metrics.items():
+            logged[name] = logged.get(name, 0.0) + float(amount)
+
+    def _log_metric(self, name: str, amount: float) -> None:
+        """One figure; see `_log_metrics`."""
+        self._log_metrics({name: amount})
+
+    def take_metrics(self) -> dict[str, float]:
+        """What was logged since this was last called; the engine calls it after each call of the stage."""
+        logged: dict[str, float] = self.__dict__.pop("_metrics", {})
+        return logged
 
     def merged_with(self, following: ProcessingStage[Any, Any]) -> ProcessingStage[Any, Any] | None:
         """One stage that does this one's work and the following one's at lower cost, or None.
@@ -168,6 +202,8 @@ class ProcessingStage(ABC, Generic[X, Y]):
         for attribute, value in (("name", name), ("resources", resources), ("batch_size", batch_size)):
             if value is not None:
                 object.__setattr__(changed, attribute, value)
+        if resources is not None and self.spec.gpu_optional:
+            spec = {"gpu_optional": False, **spec}  # who asks for a GPU by name is to have one
         if num_workers is not _UNSET:
             if num_workers is not None and num_workers < 1:
                 raise PipelineError(f"stage {self.name!r}: num_workers={num_workers} must be at least 1")

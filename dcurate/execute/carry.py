@@ -70,6 +70,7 @@ class Carrier:
     def run(self) -> Iterator[Batch]:
         """Yields the batches that go to the consumer as they come; ends when everything is done."""
         while True:
+            self.books.sample(self.flow)
             instructions = self.flow.advance()
             if not instructions and self.flow.done:
                 return

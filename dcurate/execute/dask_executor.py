@@ -15,6 +15,7 @@ from dcurate.cluster.local import LocalCluster
 from dcurate.cluster.offer import offered_to
 from dcurate.core.batch import Batch
 from dcurate.core.pipeline import fingerprint
+from dcurate.core.resources import Resources
 from dcurate.errors import DcurateError, ResourceError, StageError
 from dcurate.execute.carry import Carrier
 from dcurate.execute.config import ExecutorConfig
@@ -64,15 +65,21 @@ class DaskExecutor:
             cluster = self.cluster or LocalCluster(cpu_share=self.config.cpu_allocation_percentage)
             if not cluster.is_open:
                 stack.enter_context(cluster)
-            yield DaskSession(cluster.client, self.config)
+            seen = not isinstance(cluster, LocalCluster) or cluster.dashboard
+            yield DaskSession(cluster.client, self.config, seen)
 
 
 @dataclass(frozen=True)
 class DaskSession:
-    """A connected client on which jobs are carried out."""
+    """A connected client on which jobs are carried out.
+
+    Args:
+        seen: whether somebody may look at the scheduler's pages or metrics.
+    """
 
     client: Client
     config: ExecutorConfig
+    seen: bool = True
 
     @property
     def _in_turn(self) -> bool:
@@ -89,14 +96,22 @@ class DaskSession:
             pickled(program)
         shapes = offered_to(self.client)
         coming = workers_at(shapes, {kind: shape.maximum for kind, shape in shapes.items()})
-        views = [view for view in _views(self.client) if view.kind not in shapes]
-        group(_demands(plan, self.config), [*views, *coming], self._in_turn)
+        views = [*(view for view in _views(self.client) if view.kind not in shapes), *coming]
+        group(_demands(plan, self.config, _have_gpus(views)), views, self._in_turn)
+
+    def _gpus_for(self, plan: Plan) -> bool:
+        """Whether there is or will be a GPU; not asked where no stage of the plan leaves that open."""
+        if not any(operator.spec.gpu_optional for operator in plan.operators):
+            return True
+        shapes = offered_to(self.client)
+        coming = workers_at(shapes, {kind: shape.maximum for kind, shape in shapes.items()})
+        return _have_gpus([*_views(self.client), *coming])
 
     def execute(self, job: Job, books: Books) -> Iterator[Batch]:
         """Carry a job out; yields the batches to deliver as they come."""
         job = replace(job, ignore_failures=self.config.ignore_failures)
         orders = Orders(
-            demands=_demands(job.plan, self.config),
+            demands=_demands(job.plan, self.config, self._gpus_for(job.plan)),
             payloads={program.operator: pickled(program) for program in job.programs()},
             one_at_a_time=self._in_turn,
             lifetimes={
@@ -114,9 +129,9 @@ class DaskSession:
         failures: list[str] = []
         with ExitStack() as stack:
             hands = stack.enter_context(ClusterHands(self.client, job, books, flow, orders.priors))
-            stack.callback(lambda: failures.extend(_dismiss(self.client, job.run)))
+            stack.callback(lambda: failures.extend(_dismiss(self.client, job.tag)))
             stack.callback(hands.cancel)
-            _register(self.client, Scaler(job.run, orders, self.client.id), stack)
+            _register(self.client, Scaler(job.tag, orders, self.client.id), stack)
             try:
                 yield from Carrier(flow, books, hands).run()
             finally:
@@ -125,11 +140,16 @@ class DaskSession:
             raise StageError(f"the output is complete, but {'; '.join(failures)}")
 
 
-def _demands(plan: Plan, config: ExecutorConfig) -> list[Demand]:
+def _have_gpus(views: Iterable[WorkerView]) -> bool:
+    return any(view.cards for view in views)
+
+
+def _demands(plan: Plan, config: ExecutorConfig, gpus: bool) -> list[Demand]:
+    """What operators ask for, where there are GPUs or where there are none."""
     return [
         Demand(
             operator=one.name,
-            resources=one.resources,
+            resources=one.resources if gpus or not one.spec.gpu_optional else Resources(one.resources.cpus),
             num_workers=one.num_workers,
             num_workers_per_node=one.spec.num_workers_per_node,
             max_workers=min(filter(None, (one.spec.max_workers, config.max_workers_per_stage)), default=None),

@@ -13,7 +13,16 @@ import dask
 from distributed import Client, Future, KilledWorker, as_completed
 
 from dcurate.core.batch import Batch
-from dcurate.core.events import CallCopied, CallHung, Decided, SlotsChanged, WorkerLost, WorkerRecycled
+from dcurate.core.events import (
+    CallCopied,
+    CallHung,
+    Decided,
+    HostSample,
+    HostsSampled,
+    SlotsChanged,
+    WorkerLost,
+    WorkerRecycled,
+)
 from dcurate.errors import DataError, DcurateError, ResourceError, RunError, StageError
 from dcurate.execute.carry import Died, Done
 from dcurate.execute.figures import Figures
@@ -48,7 +57,7 @@ class ClusterHands:
         self, client: Client, job: Job, books: Books, flow: Flow, priors: Mapping[str, Mapping[str, float]]
     ) -> None:
         self.client = client
-        self.run = job.run
+        self.run = job.tag
         self.operators = job.plan.operators
         self._priorities = {group(self.run, one.name): one.priority for one in self.operators}
         self._priorities[parts(self.run)] = 1 + max(self._priorities.values())
@@ -318,7 +327,8 @@ class ClusterHands:
         return StageError(f"operator {name!r} failed: {type(error).__name__}: {error}")
 
     def _look_around(self) -> None:
-        """Whether the scheduler is still there."""
+        """Whether the scheduler is still there; and how the run stands."""
+        self.books.sample(self.flow)
         if self.client.status == "running":
             self._heard = time.monotonic()
         elif time.monotonic() - self._heard > LOST_S or self.client.status == "closed":
@@ -344,12 +354,6 @@ class ClusterHands:
                     self.setups[operator] = seconds or self.setups.get(operator, 0.0)
                     self.books.tell(SlotsChanged(time.time(), operator, worker, slots, total, seconds))
                     changed = True
-                case {"decision": unit, "before": before, "after": after, "reason": reason}:
-                    self.books.tell(Decided(time.time(), unit, before, after, reason))
-                case {"recycled": worker, "reason": reason} | {"kept": worker, "reason": reason}:
-                    self.books.tell(WorkerRecycled(time.time(), worker, reason))
-                case {"hung": doing, "trace": trace}:
-                    self.books.tell(CallHung(time.time(), doing, trace))
                 case {"lost": worker}:
                     for key in [key for key in self._slots if key[1] == worker]:
                         del self._slots[key]
@@ -361,6 +365,21 @@ class ClusterHands:
                     for note in news.get("notes", ()):
                         failure.add_note(note)
                     raise failure
+                case _:
+                    self._pass_on(news)
+
+    def _pass_on(self, news: dict[str, Any]) -> None:
+        """Tell observers what changes nothing here."""
+        now = time.time()
+        match news:
+            case {"decision": unit, "before": before, "after": after, "reason": reason}:
+                self.books.tell(Decided(now, unit, before, after, reason))
+            case {"recycled": worker, "reason": reason} | {"kept": worker, "reason": reason}:
+                self.books.tell(WorkerRecycled(now, worker, reason))
+            case {"hung": doing, "trace": trace}:
+                self.books.tell(CallHung(now, doing, trace))
+            case {"hosts": hosts}:
+                self.books.tell(HostsSampled(now, tuple(map(HostSample.from_dict, hosts))))
 
     def _count_slots(self) -> None:
         """Let the flow know the slots that there are."""

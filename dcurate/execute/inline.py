@@ -42,9 +42,9 @@ class InlineExecutor:
         """Carry a job out; yields the batches to deliver."""
         flow = Flow([operator.batch_size for operator in job.plan.operators], BUDGET, job.delivers)
         with ExitStack() as stack:
-            stack.callback(forget_host_setup, job.run)
+            stack.callback(forget_host_setup, job.tag)
             pools = [
-                stack.enter_context(opened(SlotPool(job.run, pickled(program), 1, "inline")))
+                stack.enter_context(opened(SlotPool(job.tag, pickled(program), 1, "inline")))
                 for program in job.programs()
             ]
             for operator in range(len(pools)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,8 +13,10 @@ from dcurate.core.batch import Batch, FileGroup
 from dcurate.core.events import (
     Event,
     Observer,
+    OperatorSample,
     RunEnded,
     RunStarted,
+    Sampled,
     SourceListed,
     SplitDone,
     StageStats,
@@ -22,8 +25,12 @@ from dcurate.core.events import (
 from dcurate.core.ledger import Ledger, RejectionSink, SplitRecord
 from dcurate.core.report import RunReport
 from dcurate.errors import PipelineError
+from dcurate.execute.flow import Flow
 from dcurate.plan.operators import Plan
 from dcurate.worker.program import Program
+
+#: Seconds between two looks at how a run stands.
+SAMPLE_S = 0.5
 
 
 @dataclass
@@ -38,6 +45,8 @@ class Job:
         rejections: where rows that stages take out are kept.
         observers: are told what happens.
         ignore_failures: whether rows on which a stage fails go to quarantine and the run goes on.
+        examples: whether excerpts of a few rows that are dropped are kept for the report.
+        run: id of the run that it is the whole or a ``phase`` of; ``last`` says whether no other phase follows.
     """
 
     pipeline: str
@@ -48,14 +57,29 @@ class Job:
     rejections: RejectionSink | None = None
     observers: Sequence[Observer] = ()
     ignore_failures: bool = False
+    examples: bool = True
     run: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+    phase: int = 0
+    last: bool = True
+
+    @property
+    def tag(self) -> str:
+        """What tells it from all other jobs of a cluster: its run, and which phase of it."""
+        return f"{self.run}-{self.phase}"
 
     def programs(self) -> list[Program]:
         """The operators as they are shipped."""
         operators = self.plan.operators
         keeps = [True] * (len(operators) - 1) + [self.delivers]
         return [
-            Program(operator.name, operator.stages, self.rejections, keep, ignore_failures=self.ignore_failures)
+            Program(
+                operator.name,
+                operator.stages,
+                self.rejections,
+                keep,
+                ignore_failures=self.ignore_failures,
+                examples=self.examples,
+            )
             for operator, keep in zip(operators, keeps, strict=True)
         ]
 
@@ -86,6 +110,7 @@ class Books:
         self.splits = 0
         self.splits_before = 0
         self._written: dict[str, tuple[str, ...]] = {}
+        self._inputs = self._outputs = 0
         self.error = ""
         self._output = job.plan.sink.output_path if job.plan.sink else None
         self._seconds: float | None = None
@@ -94,12 +119,26 @@ class Books:
         self._names: dict[str, None] = {}
         self._number = 0
         operators = tuple(tuple(part.name for part in operator.parts) for operator in job.plan.operators)
-        self.tell(RunStarted(time.time(), job.run, job.pipeline, mode, operators))
+        self._sampled = 0.0
+        self.tell(RunStarted(time.time(), job.run, job.pipeline, mode, operators, job.phase))
 
     def tell(self, event: Event) -> None:
         """Tell the observers."""
         for observer in self.job.observers:
             observer.on_event(event)
+
+    def sample(self, flow: Flow) -> None:
+        """Tell how the run stands, if that has not just been told."""
+        now = time.monotonic()
+        if not self.job.observers or now - self._sampled < SAMPLE_S:
+            return
+        self._sampled = now
+        made = [0, *(stage.output_bytes for stage in flow.operators)]
+        samples = [
+            OperatorSample(one.name, stage.window.slots, len(stage.running), stage.items_waiting, nbytes)
+            for one, stage, nbytes in zip(self.job.plan.operators, flow.operators, made, strict=False)
+        ]
+        self.tell(Sampled(time.time(), tuple(samples), sum(made), int(flow.budget_bytes)))
 
     def next_splits(self, count: int) -> tuple[list[tuple[int, Batch]], bool]:
         """Up to ``count`` splits that no earlier run has finished, numbered; and whether the source has no more.
@@ -123,11 +162,12 @@ class Books:
         self._names[key] = None
         self.splits += 1
         version = split.version if isinstance(split, FileGroup) else ""
+        self._inputs ^= _mark(key, version)
         record = self.job.ledger.finished(key, version) if self.job.ledger else None
         if record is not None:
             self.splits_before += 1
             self._count([StageStats.from_dict(stats) for stats in record.stats])
-            self._written[key] = tuple(f"{self._output}/{name}" for name in record.files)
+            self._write_down(key, tuple(f"{self._output}/{name}" for name in record.files), record.stats[-1:])
             return
         self._open[self._number] = _Open(key, version)
         taken.append((self._number, split))
@@ -149,12 +189,17 @@ class Books:
         entry = self._open.pop(number)
         self._count(entry.stats.values())
         files = tuple(sorted(entry.files))
-        self._written[entry.key] = files
+        counts = tuple(stats.counts() for stats in entry.stats.values())
+        self._write_down(entry.key, files, counts[-1:])
         if self.job.ledger is not None:
-            self.job.ledger.record(
-                SplitRecord(entry.key, entry.version, files, tuple(stats.to_dict() for stats in entry.stats.values()))
-            )
+            self.job.ledger.record(SplitRecord(entry.key, entry.version, files, counts))
         self.tell(SplitDone(time.time(), entry.key, files))
+
+    def _write_down(self, key: str, files: tuple[str, ...], last: Sequence[Mapping[str, Any]]) -> None:
+        """A split is finished: its files, and what the last stage that it came to did to it."""
+        self._written[key] = files
+        names = (name.rpartition("/")[2] for name in files)
+        self._outputs ^= _mark(key, *names, *(f"{stats['name']} {stats['rows_out']}" for stats in last))
 
     def _count(self, stats: Iterable[StageStats]) -> None:
         for one in stats:
@@ -166,7 +211,7 @@ class Books:
         self.error = error
         if self.job.ledger is not None:
             self.job.ledger.flush()
-        self.tell(RunEnded(time.time(), error))
+        self.tell(RunEnded(time.time(), error, self.job.last or bool(error)))
 
     def in_order(self) -> list[tuple[str, tuple[str, ...]]]:
         """Each finished split and the files written for it, in the order of the source."""
@@ -186,5 +231,12 @@ class Books:
             workers=self.workers,
             output_path=self._output,
             files=sum(map(len, self._written.values())),
+            inputs_digest=f"{self._inputs:016x}",
+            outputs_digest=f"{self._outputs:016x}",
             error=self.error,
         )
+
+
+def _mark(*words: str) -> int:
+    """Stands for words, so that a sum of such marks stands for a set of them in any order."""
+    return int.from_bytes(hashlib.blake2b("\n".join(words).encode(errors="surrogatepass"), digest_size=8).digest())

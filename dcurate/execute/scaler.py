@@ -20,6 +20,7 @@ from dcurate.cluster.offer import WANTED, offered
 from dcurate.cluster.shape import Shape
 from dcurate.execute.demand import Demand, WorkerView
 from dcurate.execute.governor import Governor
+from dcurate.execute.machines import TELL_S, machines
 from dcurate.execute.recycle import Recycler
 from dcurate.execute.seating import Hold, Seating
 from dcurate.execute.steering import Steering
@@ -86,6 +87,7 @@ class Scaler(SchedulerPlugin):
         self.asked_before: dict[str, tuple[str, ...]] = {}
         self.target: Seating = {}
         self._told: dict[str, int] = {}
+        self._told_hosts = 0.0
 
     # What Dask calls
 
@@ -297,7 +299,12 @@ class Scaler(SchedulerPlugin):
         if any(self.steering.is_of_run(task.key) for task in self.scheduler.unrunnable):
             for worker in {worker for worker, _ in self.ready} & set(self.scheduler.workers):
                 self._wake(self.scheduler.workers[worker])
-        self.recycler.look(time.monotonic())
+        now = time.monotonic()
+        self.recycler.look(now)
+        if now - self._told_hosts >= TELL_S:
+            self._told_hosts = now
+            workers = self.scheduler.workers
+            self.tell({"hosts": machines((view, workers[one]) for one, view in self.views.items() if one in workers)})
 
     def _wake(self, state: Any) -> None:
         """Have tasks that found no worker look whether this one will do."""

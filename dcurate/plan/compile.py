@@ -12,7 +12,10 @@ Rule = Callable[[Plan], Plan]
 
 
 def fuse(plan: Plan) -> Plan:
-    """Neighbours on CPUs that need the same share one task, so that no row moves between processes."""
+    """Neighbours that need the same share one task, so that no row moves between processes.
+
+    Of stages on GPUs those alone do that load nothing: models scale each for itself.
+    """
     operators: list[Operator] = []
     for operator in plan.operators:
         if operators and _may_share_task(operators[-1], operator):
@@ -27,7 +30,8 @@ def _may_share_task(first: Operator, second: Operator) -> bool:
         return False
     return first.resources == second.resources and not any(
         operator.exchanges
-        or operator.resources.requires_gpu
+        or (operator.resources.requires_gpu and not operator.light)
+        or operator.spec.gpu_optional != first.spec.gpu_optional
         or operator.batch_size > 1
         or operator.num_workers is not None
         or operator.spec.num_workers_per_node is not None

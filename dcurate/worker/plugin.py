@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, cast
@@ -16,6 +16,7 @@ from dcurate.core.batch import Batch
 from dcurate.errors import DcurateError, ResourceError
 from dcurate.worker.announce import announcement
 from dcurate.worker.deadline import take_hangs
+from dcurate.worker.done import Done
 from dcurate.worker.fair import be_fair
 from dcurate.worker.held import Held
 from dcurate.worker.program import Outcome
@@ -27,6 +28,8 @@ PLUGIN = "dcurate"
 LOOK_S, PATIENCE_S = 0.02, 5.0
 #: A call that was under way when so many workers died is run in a process of its own.
 SUSPECT = 2
+#: The last runs that are over, for which no slot is set up any more: so many are known.
+OVER = 100
 #: Slots that can be set up at the same time in one process.
 SETUPS = 8
 
@@ -87,6 +90,8 @@ class SlotHolder(WorkerPlugin):
         """Take part in a worker (called by Dask)."""
         self.worker = worker
         self.held: dict[tuple[str, str], Held] = {}
+        self.done = Done()
+        self.over: deque[str] = deque(maxlen=OVER)
         self.changing: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
         self.threads = ThreadPoolExecutor(SETUPS, thread_name_prefix="dcurate-setup")
         self.under_way: set[asyncio.Task[None]] = set()
@@ -122,6 +127,8 @@ class SlotHolder(WorkerPlugin):
 
     async def _hold(self, run: str, operator: str, slots: int, payload: bytes, cards: tuple[str, ...]) -> None:
         async with self.changing[run, operator]:
+            if run in self.over:  # the scaler's message was overtaken by the driver's, that the run is over
+                return
             limit = self.worker.memory_manager.memory_limit
             held = self.held.setdefault((run, operator), Held(payload, self.worker.nanny is not None, limit))
             try:
@@ -204,13 +211,16 @@ class SlotHolder(WorkerPlugin):
 
     def work(self, call: Call, inputs: list[Batch]) -> Outcome:
         """Run one call in a slot, or alone if it was there when workers died, and tell the driver what came of it."""
-        outcome = self.held[call.run, call.operator].work(inputs, alone=call.deaths >= SUSPECT)
+        with self.done.failing(call.operator):
+            outcome = self.held[call.run, call.operator].work(inputs, alone=call.deaths >= SUSPECT)
+        self.done.returned(call.operator, outcome.seconds)
         self._tell(call.run, {"ticket": call.ticket, **outcome.summary()})
         return outcome
 
     async def dismiss(self, run: str) -> list[str]:
         """Tear down the slots of a run; returns what failed, in words."""
         failures: list[str] = []
+        self.over.append(run)
         for key in [key for key in self.changing if key[0] == run]:
             async with self.changing[key]:
                 held = self.held.pop(key, None)

@@ -15,6 +15,7 @@ from dcurate.core.ledger import RejectionSink
 from dcurate.core.stage import ProcessingStage, SinkStage, SourceStage
 from dcurate.errors import StageError
 from dcurate.worker.calls import Calls
+from dcurate.worker.evidence import Evidence
 
 AnyStage = ProcessingStage[Any, Any]
 
@@ -31,6 +32,7 @@ class Program:
         passes_empty: whether batches without rows go on to the next stage; else they end where they lose their rows.
         ignore_failures: whether rows on which a stage fails go to quarantine and the rest is processed; a stage's own
             setting of that name goes first.
+        examples: whether a few of the rows taken out are shown in the report.
     """
 
     operator: str
@@ -39,6 +41,7 @@ class Program:
     keeps_outputs: bool = True
     passes_empty: bool = False
     ignore_failures: bool = False
+    examples: bool = True
 
 
 @dataclass
@@ -81,22 +84,28 @@ class _Lineage:
 
 
 def run_program(
-    program: Program, stages: Sequence[AnyStage], inputs: Sequence[Batch], calls: Calls | None = None
+    program: Program,
+    stages: Sequence[AnyStage],
+    inputs: Sequence[Batch],
+    calls: Calls | None = None,
+    evidence: Evidence | None = None,
 ) -> Outcome:
     """Run batches through the stages of an operator.
 
     Args:
         stages: the program's stages, set up: a slot's own copies.
         calls: how stages are called; plainly, in this process, if not given.
+        evidence: collects scores and examples over many calls; those of this one alone, if not given.
 
     Raises:
         StageError: a stage raised, or answered something that is not what a stage may answer.
     """
     begin = time.perf_counter()
-    calls = calls or Calls(program.ignore_failures)
+    calls, evidence = calls or Calls(program.ignore_failures), evidence or Evidence(program.examples)
     lineages = [_Lineage(batch.key, [batch]) for batch in inputs]
     for number, stage in enumerate(stages):
-        _run_stage(program, calls, number, stage, lineages)
+        _run_stage(_Call(program, calls, evidence), number, stage, lineages)
+    evidence.worked(time.perf_counter() - begin)
     files = [_files_of(stages[-1], lineage.batches) for lineage in lineages]
     if not program.keeps_outputs:
         for lineage in lineages:
@@ -116,11 +125,22 @@ def _files_of(stage: AnyStage, batches: list[Batch]) -> list[str]:
     return [path for batch in batches if isinstance(batch, FileGroup) for path in batch.data]
 
 
-def _run_stage(program: Program, calls: Calls, number: int, stage: AnyStage, lineages: list[_Lineage]) -> None:
+@dataclass(frozen=True)
+class _Call:
+    """What a call of an operator needs besides its inputs."""
+
+    program: Program
+    calls: Calls
+    evidence: Evidence
+
+
+def _run_stage(call: _Call, number: int, stage: AnyStage, lineages: list[_Lineage]) -> None:
+    program, calls = call.program, call.calls
     before = [lineage.batches for lineage in lineages]
     begin = time.perf_counter()
     answers, taken_out = calls.process(number, stage, [batch for batches in before for batch in batches])
     share = (time.perf_counter() - begin) / max(1, len(lineages))
+    logged = stage.take_metrics()
     remaining = enumerate(answers)
     for lineage, batches in zip(lineages, before, strict=True):
         results: list[Batch] = []
@@ -131,10 +151,13 @@ def _run_stage(program: Program, calls: Calls, number: int, stage: AnyStage, lin
             rejected += taken_out.get(place, ())
         rejected += [rejection for result in results for rejection in result.rejections]
         lineage.stats.extend(_stats(stage, batches, results, rejected, share))
+        lineage.stats[-1].metrics, logged = logged, {}  # of the call as a whole: told once
+        scored = [one for result in results for one in result.scored]
+        call.evidence.add(lineage.stats[-len(stage.parts) :], scored, rejected, lineage.key)
         if rejected and program.rejections is not None:
             program.rejections.keep(lineage.key, f"{program.operator}.{stage.parts[0].name}", rejected)
         for result in results:
-            result.rejections, result.found = (), {}
+            result.rejections, result.found, result.scored = (), {}, ()
         lineage.batches = [result for result in results if result.num_items or program.passes_empty]
 
 

@@ -19,6 +19,7 @@ from dcurate.errors import DcurateError, StageError
 from dcurate.worker.alone import Alone, Settings
 from dcurate.worker.calls import AnyStage, Calls
 from dcurate.worker.deadline import WATCHDOG
+from dcurate.worker.evidence import Evidence
 from dcurate.worker.folder import host_folder
 from dcurate.worker.guard import PASSING, Raised, tried
 from dcurate.worker.program import Outcome, Program, run_program
@@ -57,6 +58,7 @@ class SlotPool:
         self._worker = worker
         self._gpus = tuple(gpus)
         self._calls = Calls(self.program.ignore_failures, run if limits else None)
+        self._evidence = Evidence(self.program.examples)
         self._free: queue.SimpleQueue[tuple[AnyStage, ...]] = queue.SimpleQueue()
         self._opened: list[AnyStage] = []
         self._closing = threading.Lock()
@@ -91,7 +93,7 @@ class SlotPool:
         """
         stages = self._free.get()
         try:
-            return run_program(self.program, stages, inputs, calls or self._calls)
+            return run_program(self.program, stages, inputs, calls or self._calls, self._evidence)
         finally:
             self._free.put(stages)
 

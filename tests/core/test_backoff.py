@@ -108,6 +108,7 @@ def test_other_errors_pass_at_once() -> None:
         RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
         RuntimeError("cudaErrorMemoryAllocation: out of memory"),
         RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 17179869184 bytes."),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
     ],
 )
 def test_the_libraries_ways_to_say_it_are_known(error: Exception) -> None:

@@ -63,6 +63,20 @@ def test_a_stage_with_needs_of_its_own_is_an_operator_of_its_own(change: dict[st
     assert operators(Numbers(), Append().with_(**change), KeepEvery()) == [["numbers"], ["append"], ["keep_every"]]
 
 
+class Loads(Append):
+    """Loads something dear."""
+
+    def setup(self, worker_metadata: Any = None) -> None:
+        self.model = "model"
+
+
+def test_neighbours_on_gpus_share_a_task_unless_they_load_something() -> None:
+    quarter = {"resources": Resources(gpus=0.25)}
+    light, other = Append().with_(**quarter), KeepEvery().with_(**quarter)
+    assert operators(Numbers(), light, other) == [["numbers"], ["append", "keep_every"]]
+    assert operators(Numbers(), light, Loads().with_(name="loads", **quarter)) == [["numbers"], ["append"], ["loads"]]
+
+
 class Halves(Append):
     """Says that it makes many of one."""
 

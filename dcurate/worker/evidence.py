@@ -1,0 +1,192 @@
+"""What a slot shows of its work for the report: how scores are distributed, and a few of the rows taken out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.batch import BatchKey, Rejection, Scored
+from dcurate.core.events import EXAMPLES, StageStats
+from dcurate.errors import DataError
+from dcurate.frames.excerpts import excerpts
+
+#: Share of a slot's time that scores may take, once `FREE_ROWS` have been counted.
+SHARE = 0.003
+FREE_ROWS = 10_000
+#: Reasons of one stage that are shown with examples, and different labels of one score that are counted.
+MOST_REASONS, MOST_LABELS = 40, 40
+
+#: A number is a sign, an exponent (moved so that none is below 0) and two digits: one whole number for all of these.
+_MOVED, _DIGITS, _INFINITE, _SPAN = 400, 100, 90_000, 200_000
+_LEAST = 1e-300
+
+
+@dataclass
+class Evidence:
+    """Collects it for one operator in one process, in threads too.
+
+    Scores are counted in the first `FREE_ROWS` rows (of large batches in samples: see `Scored.stands_for`), and in some
+    of the batches later, so that it takes no more than `SHARE` of the time. Of each stage and reason the first
+    `EXAMPLES` rows that come by are shown.
+
+    Args:
+        examples: whether rows are shown at all; False keeps texts out of reports.
+    """
+
+    examples: bool = True
+    _shown: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _rows: int = 0
+    _spent: float = 0.0
+    _worked: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __reduce__(self) -> Any:
+        return Evidence, (self.examples,)
+
+    def worked(self, seconds: float) -> None:
+        """The stages worked for so long."""
+        self._worked += seconds
+
+    def add(
+        self,
+        stats: Sequence[StageStats],
+        scored: Sequence[Scored],
+        rejections: Sequence[Rejection],
+        key: BatchKey | None,
+    ) -> None:
+        """Put it into the figures of the stages that it is of.
+
+        Args:
+            stats: of the stages that worked on a batch.
+            scored: what they scored, and ``rejections`` what they took out.
+            key: of the batch.
+        """
+        if not scored and not rejections:
+            return
+        begin = time.perf_counter()
+        stages = {one.name: one for one in stats}
+        with self._lock:
+            if scored and (self._rows < FREE_ROWS or self._spent < SHARE * self._worked):
+                self._rows += max(len(one.values) * one.stands_for for one in scored)
+                _count(stages, scored)
+            if self.examples:
+                self._show(stages, rejections, key)
+            self._spent += time.perf_counter() - begin
+
+    def _show(self, stages: dict[str, StageStats], rejections: Sequence[Rejection], key: BatchKey | None) -> None:
+        for one in rejections:
+            stage = stages.get(one.stage) or next(iter(stages.values()))
+            place = (stage.name, one.reason)
+            wanted = EXAMPLES - self._shown[place]
+            if one.data is None or wanted <= 0 or (place not in self._shown and self._full(stage.name)):
+                continue
+            shown = _examples(one, wanted, key)
+            if shown:
+                self._shown[place] += len(shown)
+                stage.examples.setdefault(one.reason, []).extend(shown)
+
+    def _full(self, stage: str) -> bool:
+        return sum(name == stage for name, _ in self._shown) >= MOST_REASONS
+
+
+def _examples(rejection: Rejection, most: int, key: BatchKey | None) -> list[dict[str, Any]]:
+    try:
+        shown = excerpts(rejection.data, most, rejection.column)
+    except DataError:  # columns that Arrow has no type for: they are counted, and not shown
+        return []
+    for place, one in enumerate(shown):
+        if rejection.scores is not None:
+            one["score"] = plain(rejection.scores[place])
+        if key is not None:
+            one["source"] = key.split
+    return shown
+
+
+def plain(score: Any) -> Any:
+    """A score as JSON can hold it: a number, or text.
+
+    Examples:
+        >>> plain(np.float32(0.5)), plain(["en", 0.9]), plain(float("inf"))
+        (0.5, "['en', 0.9]", 'inf')
+    """
+    value = score.item() if isinstance(score, np.generic) else score
+    if isinstance(value, bool | int) or value is None:
+        return value
+    return value if isinstance(value, float) and np.isfinite(value) else str(value)[:80]
+
+
+def _count(stages: dict[str, StageStats], scored: Sequence[Scored]) -> None:
+    """Add the scores to the figures of their stages; all numbers of a batch are counted together."""
+    numbers: list[tuple[Scored, npt.NDArray[np.float64]]] = []
+    for one in scored:
+        values = _numbers(one.values)
+        if values is not None:
+            numbers.append((one, values))
+        elif one.stage in stages and all(isinstance(value, str) for value in one.values):
+            counts = Counter(value[:40] for value in one.values).most_common(MOST_LABELS)
+            _put(stages[one.stage], one, counts)
+    if not numbers:
+        return
+    codes = cut(np.concatenate([values for _, values in numbers]))
+    owners = np.repeat(np.arange(len(numbers)), [len(values) for _, values in numbers])
+    found, counts = np.unique(codes + owners * _SPAN, return_counts=True)
+    places = (found + _INFINITE) // _SPAN
+    bounds = np.searchsorted(places, np.arange(len(numbers) + 1)).tolist()
+    told = list(zip((found - places * _SPAN).tolist(), counts.tolist(), strict=True))
+    for (one, _), start, stop in zip(numbers, bounds, bounds[1:], strict=False):
+        if one.stage in stages:
+            _put(stages[one.stage], one, ((_text(code), count) for code, count in told[start:stop]))
+
+
+def _put(stage: StageStats, scored: Scored, counts: Iterable[tuple[str, int]]) -> None:
+    mine = stage.scores.setdefault(scored.name, {})
+    for value, count in counts:
+        mine[value] = mine.get(value, 0) + count * scored.stands_for
+
+
+def _numbers(values: npt.NDArray[Any] | list[Any]) -> npt.NDArray[np.float64] | None:
+    """The values that are numbers; None where they are something else."""
+    if not isinstance(values, np.ndarray):
+        if not all(isinstance(value, int | float | np.number | np.bool_) for value in values):
+            return None
+        values = np.array(values, np.float64)
+    if values.ndim != 1 or values.dtype.kind not in "biuf":
+        return None
+    numbers: npt.NDArray[np.float64] = values.astype(np.float64)
+    return numbers[~np.isnan(numbers)]
+
+
+def cut(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Each number cut to two significant digits, as a whole number that grows with it.
+
+    Examples:
+        >>> [_text(code) for code in cut(np.array([0.0, 0.2578, -1234.0, 99.9, 100.0, np.inf])).tolist()]
+        ['0', '0.25', '-1200', '99', '100', 'inf']
+    """
+    size = np.abs(numbers)
+    usual = (size > _LEAST) & np.isfinite(size)
+    some = np.where(usual, size, 1.0)
+    exponents = np.floor(np.log10(some))
+    digits = np.floor(some / 10.0 ** (exponents - 1) + 1e-9)
+    exponents += digits >= _DIGITS
+    digits = np.where(digits >= _DIGITS, 10, np.maximum(digits, 10))
+    codes = ((exponents + _MOVED) * _DIGITS + digits).astype(np.int64)
+    codes[size <= _LEAST] = 0
+    codes[np.isinf(size)] = _INFINITE
+    return np.where(numbers < 0, -codes, codes)
+
+
+@lru_cache(2**14)
+def _text(code: int) -> str:
+    if abs(code) == _INFINITE:
+        return "inf" if code > 0 else "-inf"
+    exponent, digits = divmod(abs(code), _DIGITS)
+    return f"{(-1 if code < 0 else 1) * float(f'{digits}e{exponent - _MOVED - 1}'):.12g}" if code else "0"
