@@ -1,5 +1,6 @@
-# make demo   curate the bundled sample        make check   style, types, import rules
-# make test   run the whole suite              make docs    build the documentation into site/
+# make demo   curate the bundled sample        make check       style, types, import rules
+# make test   run the whole suite              make docs        build the documentation into site/
+# make notebooks   execute them in place       make check-cuda  compile every kernel for a GPU, without one
 #
 # Needs Python 3.11 or newer with venv and pip. Another interpreter: make PYTHON=python3.12 demo
 
@@ -9,15 +10,28 @@ LOWEST_TESTS ?= tests/core tests/plan tests/execute
 READY  := .venv/.ready
 DEV    := .venv/.ready-dev
 LOWEST := .venv-lowest/.ready
+CUDA   := .venv-cuda/.ready
 PEERS  := .venv-datatrove/.ready .venv-text-dedup/.ready .venv-datasketch/.ready .venv-rensa/.ready
 
-.PHONY: demo test test-lowest check docs bench-peers clean
+.PHONY: demo test test-lowest check check-cuda docs notebooks tools bench-peers clean
 
 demo: $(READY)
 	.venv/bin/dcurate run demo --output out/demo --set mode=overwrite
 
-test: $(DEV)
+test: $(DEV) tools
 	.venv/bin/python -m pytest -n 2
+
+# Programs of Debian's that some tests need. Where they cannot be installed those tests are skipped and say so; in CI they fail.
+tools:
+	@missing=""; \
+	command -v prometheus >/dev/null && command -v promtool >/dev/null || missing="prometheus"; \
+	command -v chromium >/dev/null || missing="$$missing chromium"; \
+	[ -z "$$missing" ] && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Installing$$missing with apt-get; this is done once."; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null && exit 0; \
+	fi; \
+	echo "Not installed:$$missing. Tests that need it are skipped; install it with: apt-get install $$missing"
 
 test-lowest: $(LOWEST)
 	.venv-lowest/bin/python -m pytest $(LOWEST_TESTS)
@@ -29,13 +43,19 @@ check: $(DEV)
 	.venv/bin/lint-imports
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
 
+check-cuda: $(CUDA)
+	.venv-cuda/bin/python -m benchmarks.device.compiled
+
+notebooks: $(DEV)
+	.venv/bin/python notebooks/execute.py
+
 docs: $(DEV)
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
 
 bench-peers: $(PEERS)
 
 clean:
-	rm -rf .venv .venv-lowest .venv-datatrove .venv-text-dedup .venv-datasketch .venv-rensa out site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-cuda .venv-datatrove .venv-text-dedup .venv-datasketch .venv-rensa out site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find dcurate tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. A stamp is newer than what it was made from, so that setting up again costs nothing.
@@ -53,6 +73,12 @@ $(DEV): pyproject.toml constraints.txt | .venv/bin/pip
 $(LOWEST): pyproject.toml constraints-lowest.txt | .venv-lowest/bin/pip
 	@echo "Installing the oldest supported set into .venv-lowest; this is done once."
 	.venv-lowest/bin/pip install --quiet -c constraints-lowest.txt -e . bokeh hypothesis pytest pytest-timeout
+	@touch $@
+
+# About 150 MB of compilers; nothing of it needs a GPU.
+$(CUDA): pyproject.toml constraints.txt | .venv-cuda/bin/pip
+	@echo "Installing what compiles kernels for a GPU into .venv-cuda; this is done once."
+	.venv-cuda/bin/pip install --quiet -c constraints.txt -e . 'numba-cuda==0.30.4' nvidia-nvvm nvidia-cuda-nvrtc
 	@touch $@
 
 .venv-datatrove/.ready: PACKAGES = 'datatrove[processing,io]==0.10.1' 'spacy>=3.8' \

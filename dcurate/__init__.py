@@ -95,18 +95,73 @@ if TYPE_CHECKING:
     from dcurate.execute.dask_executor import DaskExecutor as DaskExecutor
     from dcurate.execute.inline import InlineExecutor as InlineExecutor
     from dcurate.frames.document import DocumentBatch as DocumentBatch
+    from dcurate.inspection import RunPlaces as RunPlaces
+    from dcurate.inspection import compare_runs as compare_runs
+    from dcurate.inspection import inspect as inspect
+    from dcurate.inspection import read_run as read_run
     from dcurate.io.jsonl import JsonlReader as JsonlReader
     from dcurate.io.jsonl import JsonlWriter as JsonlWriter
     from dcurate.io.parquet import ParquetReader as ParquetReader
     from dcurate.io.parquet import ParquetWriter as ParquetWriter
     from dcurate.io.warc_reader import WarcReader as WarcReader
     from dcurate.io.warc_reader import WetReader as WetReader
+    from dcurate.lineage import trace as trace
+    from dcurate.models.classifiers.aegis import AegisClassifier as AegisClassifier
+    from dcurate.models.classifiers.aegis import InstructionDataGuardClassifier as InstructionDataGuardClassifier
+    from dcurate.models.classifiers.finemath import FineMathClassifier as FineMathClassifier
+    from dcurate.models.classifiers.fineweb import FineWebEduClassifier as FineWebEduClassifier
+    from dcurate.models.classifiers.fineweb import FineWebMixtralEduClassifier as FineWebMixtralEduClassifier
+    from dcurate.models.classifiers.fineweb import FineWebNemotronEduClassifier as FineWebNemotronEduClassifier
+    from dcurate.models.classifiers.labels import LabelFilter as LabelFilter
+    from dcurate.models.classifiers.prompts import PromptTaskComplexityClassifier as PromptTaskComplexityClassifier
+    from dcurate.models.classifiers.quality import ContentTypeClassifier as ContentTypeClassifier
+    from dcurate.models.classifiers.quality import DistributedDataClassifier as DistributedDataClassifier
+    from dcurate.models.classifiers.quality import DomainClassifier as DomainClassifier
+    from dcurate.models.classifiers.quality import MultilingualDomainClassifier as MultilingualDomainClassifier
+    from dcurate.models.classifiers.quality import QualityClassifier as QualityClassifier
+    from dcurate.models.classifiers.sequence import ClassifierStage as ClassifierStage
+    from dcurate.models.embedders.creator import EmbeddingCreatorStage as EmbeddingCreatorStage
+    from dcurate.models.embedders.stages import EmbeddingModelStage as EmbeddingModelStage
+    from dcurate.models.embedders.stages import (
+        SentenceTransformerEmbeddingModelStage as SentenceTransformerEmbeddingModelStage,
+    )
+    from dcurate.models.fasttext import FastTextClassifier as FastTextClassifier
+    from dcurate.models.inference import ModelStage as ModelStage
+    from dcurate.models.llm.cache import AnswerCache as AnswerCache
+    from dcurate.models.llm.cleanup import LLMCleanupStage as LLMCleanupStage
+    from dcurate.models.llm.client import AsyncLLMClient as AsyncLLMClient
+    from dcurate.models.llm.client import ConversationFormatter as ConversationFormatter
+    from dcurate.models.llm.client import LLMClient as LLMClient
+    from dcurate.models.llm.config import GenerationConfig as GenerationConfig
+    from dcurate.models.llm.embedding import EndpointEmbeddingStage as EndpointEmbeddingStage
+    from dcurate.models.llm.faith import FaithEvalFilter as FaithEvalFilter
+    from dcurate.models.llm.faults import RequestError as RequestError
+    from dcurate.models.llm.generate import GenerateStage as GenerateStage
+    from dcurate.models.llm.nemotron_cc import DistillStage as DistillStage
+    from dcurate.models.llm.nemotron_cc import DiverseQAPostProcessingStage as DiverseQAPostProcessingStage
+    from dcurate.models.llm.nemotron_cc import DiverseQAStage as DiverseQAStage
+    from dcurate.models.llm.nemotron_cc import ExtractKnowledgeStage as ExtractKnowledgeStage
+    from dcurate.models.llm.nemotron_cc import KnowledgeListPostProcessingStage as KnowledgeListPostProcessingStage
+    from dcurate.models.llm.nemotron_cc import KnowledgeListStage as KnowledgeListStage
+    from dcurate.models.llm.nemotron_cc import WikipediaParaphrasingStage as WikipediaParaphrasingStage
+    from dcurate.models.llm.nemotron_pipeline import NemotronCCStage as NemotronCCStage
+    from dcurate.models.llm.openai_client import AsyncOpenAIClient as AsyncOpenAIClient
+    from dcurate.models.llm.openai_client import OpenAIClient as OpenAIClient
+    from dcurate.models.llm.pii import LLMPiiStage as LLMPiiStage
+    from dcurate.models.llm.retrieval import AnswerabilityFilter as AnswerabilityFilter
+    from dcurate.models.llm.retrieval import EasinessFilter as EasinessFilter
+    from dcurate.models.llm.synthetic import QAMultilingualSyntheticStage as QAMultilingualSyntheticStage
+    from dcurate.models.llm.translate import SegmentTranslationStage as SegmentTranslationStage
+    from dcurate.models.llm.translation import TranslationStage as TranslationStage
+    from dcurate.models.tokenizer import TokenizerStage as TokenizerStage
+    from dcurate.observe.progress import JsonProgress as JsonProgress
     from dcurate.observe.progress import Progress as Progress
     from dcurate.observe.table import report_table as report_table
+    from dcurate.observe.tracing import Tracing as Tracing
     from dcurate.profiling import CorpusProfile as CorpusProfile
     from dcurate.profiling import profile as profile
+    from dcurate.result import RunResult as RunResult
     from dcurate.run import Pipeline as Pipeline
-    from dcurate.run import RunResult as RunResult
     from dcurate.text.annotate import Annotate as Annotate
     from dcurate.text.annotate import refilter as refilter
     from dcurate.text.column_filter import ColumnFilter as ColumnFilter
@@ -194,14 +249,19 @@ __version__ = "0.1.0"
 _HOME = {
     "adapt_kinds": "dcurate.cluster.kinds",
     "AddId": "dcurate.text.ids",
+    "AegisClassifier": "dcurate.models.classifiers.aegis",
     "AlphaFilter": "dcurate.text.filters.code",
     "Annotate": "dcurate.text.annotate",
+    "AnswerabilityFilter": "dcurate.models.llm.retrieval",
+    "AnswerCache": "dcurate.models.llm.cache",
     "apply": "dcurate.dataframe",
     "ArxivDownloader": "dcurate.download.arxiv.stage",
     "ArxivDownloadExtractStage": "dcurate.download.arxiv.stage",
     "ArxivExtractor": "dcurate.download.arxiv.latex",
     "ArxivIterator": "dcurate.download.arxiv.papers",
     "ArxivUrlGenerator": "dcurate.download.arxiv.listing",
+    "AsyncLLMClient": "dcurate.models.llm.client",
+    "AsyncOpenAIClient": "dcurate.models.llm.openai_client",
     "AttachedCluster": "dcurate.cluster.attach",
     "Bands": "dcurate.dedup.bands",
     "Batch": "dcurate.core.batch",
@@ -216,6 +276,7 @@ _HOME = {
     "BoilerPlateStringModifier": "dcurate.text.modifiers",
     "BulletsFilter": "dcurate.text.filters.lines",
     "C4BadWordsFilter": "dcurate.text.filters.bad_words",
+    "ClassifierStage": "dcurate.models.classifiers.sequence",
     "ColumnFilter": "dcurate.text.column_filter",
     "ColumnModifier": "dcurate.text.modifier",
     "CommonCrawlDownloadExtractStage": "dcurate.download.common_crawl.stage",
@@ -224,7 +285,10 @@ _HOME = {
     "CommonCrawlWarcIterator": "dcurate.download.common_crawl.pages",
     "CommonCrawlWARCReader": "dcurate.download.common_crawl.records",
     "CommonEnglishWordsFilter": "dcurate.text.filters.words",
+    "compare_runs": "dcurate.inspection",
     "CompositeStage": "dcurate.core.stage",
+    "ContentTypeClassifier": "dcurate.models.classifiers.quality",
+    "ConversationFormatter": "dcurate.models.llm.client",
     "CorpusProfile": "dcurate.profiling",
     "CountPii": "dcurate.text.pii.counts",
     "DaskExecutor": "dcurate.execute.dask_executor",
@@ -233,6 +297,10 @@ _HOME = {
     "deduplicate": "dcurate.deduplication",
     "DedupReport": "dcurate.dedup.report",
     "DedupReportTable": "dcurate.dedup.report_table",
+    "DistillStage": "dcurate.models.llm.nemotron_cc",
+    "DistributedDataClassifier": "dcurate.models.classifiers.quality",
+    "DiverseQAPostProcessingStage": "dcurate.models.llm.nemotron_cc",
+    "DiverseQAStage": "dcurate.models.llm.nemotron_cc",
     "DocumentBatch": "dcurate.frames.document",
     "DocumentDownloader": "dcurate.download.downloader",
     "DocumentDownloadExtractStage": "dcurate.download.stage",
@@ -245,34 +313,57 @@ _HOME = {
     "DocumentJoiner": "dcurate.text.documents",
     "DocumentModifier": "dcurate.text.modifier",
     "DocumentSplitter": "dcurate.text.documents",
+    "DomainClassifier": "dcurate.models.classifiers.quality",
+    "EasinessFilter": "dcurate.models.llm.retrieval",
     "ElasticCluster": "dcurate.cluster.kinds",
     "EllipsisFilter": "dcurate.text.filters.lines",
+    "EmbeddingCreatorStage": "dcurate.models.embedders.creator",
+    "EmbeddingModelStage": "dcurate.models.embedders.stages",
+    "EndpointEmbeddingStage": "dcurate.models.llm.embedding",
     "ExactDeduplicationWorkflow": "dcurate.workflows.exact",
     "ExactDuplicates": "dcurate.dedup.exact",
+    "ExtractKnowledgeStage": "dcurate.models.llm.nemotron_cc",
+    "FaithEvalFilter": "dcurate.models.llm.faith",
+    "FastTextClassifier": "dcurate.models.fasttext",
     "FastTextLabelModifier": "dcurate.text.modifiers",
     "FastTextLangId": "dcurate.text.filters.fasttext",
     "FastTextQualityFilter": "dcurate.text.filters.fasttext",
     "FileDownloader": "dcurate.download.downloader",
     "FileGroup": "dcurate.core.batch",
     "Filter": "dcurate.text.score",
+    "FineMathClassifier": "dcurate.models.classifiers.finemath",
+    "FineWebEduClassifier": "dcurate.models.classifiers.fineweb",
+    "FineWebMixtralEduClassifier": "dcurate.models.classifiers.fineweb",
+    "FineWebNemotronEduClassifier": "dcurate.models.classifiers.fineweb",
     "First": "dcurate.dedup.keep",
     "FuzzyDeduplicationWorkflow": "dcurate.workflows.fuzzy",
     "FuzzyDuplicates": "dcurate.dedup.fuzzy",
     "GeneralCommentToCodeFilter": "dcurate.text.filters.comments",
+    "GenerateStage": "dcurate.models.llm.generate",
+    "GenerationConfig": "dcurate.models.llm.config",
     "Highest": "dcurate.dedup.keep",
     "HistogramFilter": "dcurate.text.filters.histogram",
     "HTMLBoilerplateFilter": "dcurate.text.filters.code",
     "HtmlExtractor": "dcurate.text.extract.stage",
     "HTMLExtractorAlgorithm": "dcurate.text.extract.algorithms",
     "InlineExecutor": "dcurate.execute.inline",
+    "inspect": "dcurate.inspection",
+    "InstructionDataGuardClassifier": "dcurate.models.classifiers.aegis",
     "JsonlReader": "dcurate.io.jsonl",
     "JsonlWriter": "dcurate.io.jsonl",
+    "JsonProgress": "dcurate.observe.progress",
     "JusTextExtractor": "dcurate.text.extract.algorithms",
     "Keep": "dcurate.dedup.keep",
     "Kind": "dcurate.cluster.supply",
+    "KnowledgeListPostProcessingStage": "dcurate.models.llm.nemotron_cc",
+    "KnowledgeListStage": "dcurate.models.llm.nemotron_cc",
+    "LabelFilter": "dcurate.models.classifiers.labels",
     "LanguageFilter": "dcurate.text.filters.language",
     "LanguageId": "dcurate.text.language",
     "LineRemover": "dcurate.text.modifiers",
+    "LLMCleanupStage": "dcurate.models.llm.cleanup",
+    "LLMClient": "dcurate.models.llm.client",
+    "LLMPiiStage": "dcurate.models.llm.pii",
     "LocalCluster": "dcurate.cluster.local",
     "Longest": "dcurate.dedup.keep",
     "LongWordFilter": "dcurate.text.filters.words",
@@ -281,8 +372,11 @@ _HOME = {
     "MarkdownRemover": "dcurate.text.modifiers",
     "MeanWordLengthFilter": "dcurate.text.filters.words",
     "MinHash": "dcurate.dedup.minhash",
+    "ModelStage": "dcurate.models.inference",
     "Modify": "dcurate.text.modify",
+    "MultilingualDomainClassifier": "dcurate.models.classifiers.quality",
     "Needs": "dcurate.text.signals",
+    "NemotronCCStage": "dcurate.models.llm.nemotron_pipeline",
     "NewlineNormalizer": "dcurate.text.modifiers",
     "NewsCommonCrawlUrlGenerator": "dcurate.download.common_crawl.crawls",
     "NgramIndex": "dcurate.dedup.benchmarks",
@@ -291,6 +385,7 @@ _HOME = {
     "NumberOfLinesOfCodeFilter": "dcurate.text.filters.code",
     "NumbersFilter": "dcurate.text.filters.characters",
     "Observer": "dcurate.core.events",
+    "OpenAIClient": "dcurate.models.llm.openai_client",
     "ParenthesesFilter": "dcurate.text.filters.characters",
     "ParquetReader": "dcurate.io.parquet",
     "ParquetWriter": "dcurate.io.parquet",
@@ -305,10 +400,14 @@ _HOME = {
     "ProcessingStage": "dcurate.core.stage",
     "profile": "dcurate.profiling",
     "Progress": "dcurate.observe.progress",
+    "PromptTaskComplexityClassifier": "dcurate.models.classifiers.prompts",
     "PunctuationFilter": "dcurate.text.filters.lines",
     "PythonCommentToCodeFilter": "dcurate.text.filters.comments",
+    "QAMultilingualSyntheticStage": "dcurate.models.llm.synthetic",
+    "QualityClassifier": "dcurate.models.classifiers.quality",
     "QuotationRemover": "dcurate.text.modifiers",
     "RangeIterator": "dcurate.download.iterate",
+    "read_run": "dcurate.inspection",
     "Rebatch": "dcurate.datasets.rebatch",
     "refilter": "dcurate.text.annotate",
     "RemoteFile": "dcurate.download.transfer",
@@ -319,15 +418,19 @@ _HOME = {
     "RepeatingDuplicateNGramsFilter": "dcurate.text.filters.repetition",
     "RepeatingTopNGramsFilter": "dcurate.text.filters.repetition",
     "report_table": "dcurate.observe.table",
+    "RequestError": "dcurate.models.llm.faults",
     "ResiliparseExtractor": "dcurate.text.extract.algorithms",
     "Resources": "dcurate.core.resources",
-    "RunResult": "dcurate.run",
+    "RunPlaces": "dcurate.inspection",
+    "RunResult": "dcurate.result",
     "SampleFraction": "dcurate.datasets.shuffle",
     "SampleRows": "dcurate.datasets.shuffle",
     "Score": "dcurate.text.score",
     "ScoreFilter": "dcurate.text.score",
+    "SegmentTranslationStage": "dcurate.models.llm.translate",
     "SemanticDeduplicationWorkflow": "dcurate.workflows.semantic",
     "SemanticDuplicates": "dcurate.dedup.semantic.stage",
+    "SentenceTransformerEmbeddingModelStage": "dcurate.models.embedders.stages",
     "Shape": "dcurate.cluster.shape",
     "Shingles": "dcurate.dedup.shingles",
     "Shuffle": "dcurate.datasets.shuffle",
@@ -349,8 +452,12 @@ _HOME = {
     "TextSemanticDeduplicationWorkflow": "dcurate.workflows.semantic",
     "TokenCountFilter": "dcurate.text.filters.tokens",
     "TokenizerFertilityFilter": "dcurate.text.filters.tokens",
+    "TokenizerStage": "dcurate.models.tokenizer",
+    "trace": "dcurate.lineage",
+    "Tracing": "dcurate.observe.tracing",
     "TrafilaturaExtractor": "dcurate.text.extract.algorithms",
     "Transfer": "dcurate.download.transfer",
+    "TranslationStage": "dcurate.models.llm.translation",
     "UnicodeReformatter": "dcurate.text.unicode_repair",
     "URLGenerationStage": "dcurate.download.urls",
     "URLGenerator": "dcurate.download.urls",
@@ -363,6 +470,7 @@ _HOME = {
     "WikipediaDownloadExtractStage": "dcurate.download.wikipedia.stage",
     "WikipediaExtractor": "dcurate.download.wikipedia.text",
     "WikipediaIterator": "dcurate.download.wikipedia.pages",
+    "WikipediaParaphrasingStage": "dcurate.models.llm.nemotron_cc",
     "WikipediaUrlGenerator": "dcurate.download.wikipedia.dumps",
     "WordCountFilter": "dcurate.text.filters.words",
     "WordFilter": "dcurate.text.filter",

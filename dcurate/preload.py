@@ -1,18 +1,21 @@
-"""What a worker started by ``dask worker`` says of itself: ``dask worker ADDRESS --preload dcurate.preload [OPTIONS]``.
+"""What ``--preload dcurate.preload`` does in a process of a cluster.
 
-What no option says is found out on the worker. Harmless on a scheduler.
+A worker (``dask worker ADDRESS --preload dcurate.preload [OPTIONS]``) says what it is; what no option says is found out
+there. A scheduler (``dask scheduler --preload dcurate.preload``) has its page ``/curation`` and its metrics of runs at
+once, and not only from the first run on.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, cast
 
 import click
 from distributed import Scheduler, Worker
 
 from dcurate.errors import ResourceError
+from dcurate.observe.hub import HUB, Hub
 from dcurate.worker.announce import Said, declare, found, names
 
 T = TypeVar("T")
@@ -57,7 +60,9 @@ def _said(host_name: str | None, simulate_gpus: tuple[str, ...] | None, **more: 
 @click.option("--kind", help="What workers of this sort are called: 'cpu' (no GPUs), 'gpu', or any other label.")
 @click.option("--simulate-gpus", callback=_checked(names), help="GPUs that are not there, its own first, such as 0,1.")
 @click.option("--simulated-gpu-memory-gb", callback=_checked(_amount), help="Memory of each of these, in GB.")
-def dask_setup(worker: Worker | Scheduler, **options: Any) -> None:
-    """Called by Dask in each worker process as it starts, with the options behind ``--preload dcurate.preload``."""
-    if isinstance(worker, Worker):
-        declare(worker, found(worker, _said(**options).over(Said.in_environment(os.environ))))
+def dask_setup(server: Worker | Scheduler, **options: Any) -> Awaitable[None] | None:
+    """Called by Dask in each process as it starts, with the options behind ``--preload dcurate.preload``."""
+    if isinstance(server, Scheduler):
+        return cast(Awaitable[None], server.register_scheduler_plugin(Hub(), HUB, idempotent=True))
+    declare(server, found(server, _said(**options).over(Said.in_environment(os.environ))))
+    return None

@@ -23,7 +23,7 @@ from dcurate.io.parquet import ParquetReader
 from dcurate.observe.profile_page import write_page
 from dcurate.observe.profile_table import profile_table
 from dcurate.recipe import Recipe, load_recipe
-from dcurate.run import Executor, Pipeline
+from dcurate.run import Executor, Pipeline, observers_of
 from dcurate.text.filter import DocumentFilter
 from dcurate.text.profile import CountsBatch, DocumentCounts, ProfileDocuments
 from dcurate.text.profile_summary import summary_of
@@ -91,7 +91,7 @@ def profile(
     most_dropped: float = 0.05,
     samples: int = 3,
     executor: Executor | None = None,
-    observers: Sequence[Observer] = (),
+    observers: Sequence[Observer] | None = None,
 ) -> CorpusProfile:
     """What a corpus is like, and what filters would drop of it, in one pass that changes and writes nothing.
 
@@ -137,7 +137,9 @@ def profile(
     stages, name = _stages_of(source)
     begin = time.perf_counter()
     counts, faults = DocumentCounts(), _Faults()
-    for batch in Pipeline("profile", stages=[*stages, stage]).stream(executor, observers=[*observers, faults]):
+    for batch in Pipeline("profile", stages=[*stages, stage]).stream(
+        executor, observers=[*observers_of(observers), faults]
+    ):
         assert isinstance(batch, CountsBatch)
         counts.merge(batch.counts, samples)
     summary = summary_of(counts, rules, most_dropped, tokens is None)

@@ -145,7 +145,9 @@ def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = 
     built = [_stages(entry, params, f"{place}, stage {number}") for number, entry in enumerate(stages, 1)]
     return Recipe(
         source=source,
-        pipeline=dcurate.Pipeline(name, description or None, list(chain.from_iterable(built))),
+        pipeline=dcurate.Pipeline(
+            name, description or None, list(chain.from_iterable(built)), {"recipe": source.name, "params": params}
+        ),
         executor=executor,
         rejected=None if rejected is None else _text(rejected, f"{place}: rejected"),
         params={name: params[name] for name in content.get("params") or {}},

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+import uuid
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, overload
+from html import escape
+from typing import Any, Protocol
 
 import psutil
 
@@ -16,15 +18,22 @@ from dcurate.core.events import Observer, StageStats
 from dcurate.core.pipeline import PipelineDefinition, fingerprint
 from dcurate.core.report import RunReport
 from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
-from dcurate.errors import PipelineError, RunError
-from dcurate.execute.dask_executor import DaskExecutor
+from dcurate.errors import DcurateError, PipelineError, RunError
+from dcurate.execute.dask_executor import DaskExecutor, DaskSession
 from dcurate.execute.job import Books, Job
 from dcurate.io.finished import Finished, find_finished, inputs_of, mark_finished
 from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.rejections import DirectoryRejections
 from dcurate.io.stores import Directory
+from dcurate.observe.history import History
+from dcurate.observe.notebook import NotebookProgress, in_notebook
+from dcurate.observe.picture import picture
+from dcurate.observe.relay import Relay
 from dcurate.plan.compile import compile_plan
 from dcurate.plan.operators import Plan
+from dcurate.provenance import provenance
+from dcurate.recording import record
+from dcurate.result import RunResult
 
 AnyStage = ProcessingStage[Any, Any]
 
@@ -53,31 +62,6 @@ class Session(Protocol):
         """Carry a job out; yields the batches to deliver as they come."""
 
 
-@dataclass(frozen=True)
-class RunResult(Sequence[Batch]):
-    """What a run gave: a sequence of what the last stage made, and the report.
-
-    Of a pipeline that ends with a writer each item is a `FileGroup` that names the files of one source split; of one
-    without, each is a batch of rows, in the order of the source.
-
-    Attributes:
-        report: what each stage did, and where the output stands.
-    """
-
-    outputs: tuple[Batch, ...]
-    report: RunReport
-
-    @overload
-    def __getitem__(self, index: int) -> Batch: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Batch, ...]: ...
-    def __getitem__(self, index: int | slice) -> Batch | tuple[Batch, ...]:
-        return self.outputs[index]
-
-    def __len__(self) -> int:
-        return len(self.outputs)
-
-
 class Pipeline(PipelineDefinition):
     """Stages in a row that can be run.
 
@@ -99,7 +83,8 @@ class Pipeline(PipelineDefinition):
         *,
         resume: bool = False,
         rejected: str | None = None,
-        observers: Sequence[Observer] = (),
+        examples: bool = True,
+        observers: Sequence[Observer] | None = None,
     ) -> RunResult:
         """Run the pipeline to its end.
 
@@ -108,7 +93,9 @@ class Pipeline(PipelineDefinition):
             initial_tasks: batches to begin with, for a pipeline that has no reader.
             resume: go on with an earlier run into the same output: only what it had not finished is done.
             rejected: a directory in which rows that rules drop are kept, with the stage and reason.
-            observers: are told what happens, such as `dcurate.observe.progress.Progress`.
+            examples: whether the report shows excerpts of a few documents that were dropped, with the reason.
+            observers: are told what happens, such as `dcurate.observe.progress.Progress`; in a notebook a view of the
+                run is shown if none are given, and nothing with ``[]``.
 
         Raises:
             PipelineError: the pipeline cannot work as it is put together; nothing has run.
@@ -117,13 +104,13 @@ class Pipeline(PipelineDefinition):
             StageError: a stage's own code raised.
             RunError: the cluster went away, or rows without a writer outgrew this process's memory.
         """
-        run = _Run(self, executor, initial_tasks, _Options(resume, rejected, tuple(observers)))
+        run = _Run(self, executor, initial_tasks, _Options(resume, rejected, observers_of(observers), examples))
         collected = _collect(run.batches()) if run.sinkless else list(run.batches())
         if run.sinkless:
             outputs = tuple(sorted(collected, key=lambda batch: batch.key or BatchKey("")))
         else:
             outputs = tuple(FileGroup.of(files) for files in run.written if files)
-        return RunResult(outputs, run.report())
+        return RunResult(outputs, run.report(), run.history)
 
     def stream(
         self,
@@ -132,15 +119,32 @@ class Pipeline(PipelineDefinition):
         *,
         resume: bool = False,
         rejected: str | None = None,
-        observers: Sequence[Observer] = (),
+        examples: bool = True,
+        observers: Sequence[Observer] | None = None,
     ) -> Generator[Batch, None, None]:
         """Run the pipeline and yield what its last stage makes, batch by batch, as it is made.
 
         The source is read only as fast as batches are taken. Closing the generator stops the run. Arguments and
         errors are those of `run`.
         """
-        run = _Run(self, executor, initial_tasks, _Options(resume, rejected, tuple(observers)), streams=True)
+        run = _Run(
+            self, executor, initial_tasks, _Options(resume, rejected, observers_of(observers), examples), streams=True
+        )
         yield from run.batches()
+
+    def _repr_html_(self) -> str:
+        """The pipeline as a picture, for a notebook; one that cannot be built says why."""
+        try:
+            return picture(self.name, self.description, compile_plan(self.build()))
+        except DcurateError as error:
+            return f"<pre>{escape(repr(self))}\n{escape(str(error))}</pre>"
+
+
+def observers_of(given: Sequence[Observer] | None) -> tuple[Observer, ...]:
+    """Who is told of a run: where nothing is said of it, the reader of a notebook."""
+    if given is None:
+        return (NotebookProgress(),) if in_notebook() else ()
+    return tuple(given)
 
 
 @dataclass
@@ -171,6 +175,7 @@ class _Options:
     resume: bool
     rejected: str | None
     observers: tuple[Observer, ...]
+    examples: bool
 
 
 def _collect(batches: Iterator[Batch]) -> list[Batch]:
@@ -201,6 +206,8 @@ class _Run:
     notices: list[str] = field(default_factory=list)
     owners: dict[str, str] = field(default_factory=dict)
     earlier: Finished | None = None
+    history: History = field(default_factory=History)
+    id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
     def __post_init__(self) -> None:
         self.stages = _with_source(self.pipeline, self.initial_tasks)
@@ -231,14 +238,34 @@ class _Run:
             self.earlier = find_finished(self.sink, self._inputs())
         if self.earlier is not None:
             return
+        try:
+            yield from self._run()
+        except BaseException:
+            with suppress(
+                DcurateError
+            ):  # the reason that the run ended for is to be heard, not one that follows from it
+                self._record()
+            raise
+        self._record()
+
+    def _run(self) -> Iterator[Batch]:
         with ExitStack() as stack:
             session = stack.enter_context(self.runner.session())
             session.check(compile_plan(self.stages))
+            if isinstance(session, DaskSession) and session.seen:
+                stack.enter_context(Relay(session.client, self.history))
             if self.sink is not None:
                 self.sink.prepare(self.options.resume)
             yield from self._phases(session, self._scratch(stack))
         if self.sink is not None and self._exchanges:
             mark_finished(self.sink, Finished(self._inputs(), self.report().to_dict(), self.written))
+
+    def _record(self) -> None:
+        """Leave the report beside the output, if there is one and anything has run."""
+        if self.sink is None or not self.books:
+            return
+        about = provenance(self.pipeline, self.stages)
+        record(self.report(), self.history, about, Directory(self.sink.output_path, self._storage))
 
     def _phases(self, session: Session, scratch: str) -> Iterator[Batch]:
         folders: list[str] = []
@@ -298,7 +325,11 @@ class _Run:
             delivers=last and (self.streams or sink is None),
             ledger=ledger,
             rejections=DirectoryRejections(self.rejected, quarantine, self._storage),
-            observers=self.options.observers,
+            observers=(self.history, *self.options.observers),
+            run=self.id,
+            phase=len(self.books),
+            last=last,
+            examples=self.options.examples,
         )
         books = Books(job, self.runner.mode)
         self.books.append(books)
@@ -332,6 +363,7 @@ class _Run:
             stages=tuple(stats.values()),
             splits=reports[0].splits,
             splits_before=reports[0].splits_before,
+            inputs_digest=reports[0].inputs_digest,
             workers=max(report.workers for report in reports),
             notices=tuple(self.notices),
             rejected_path=self.rejected,
@@ -355,4 +387,4 @@ def _with_source(pipeline: PipelineDefinition, initial_tasks: Sequence[Batch] | 
     return definition.build()
 
 
-__all__ = ["BatchSource", "Executor", "Pipeline", "RunResult", "Session"]
+__all__ = ["BatchSource", "Executor", "Pipeline", "RunResult", "Session", "observers_of"]

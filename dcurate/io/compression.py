@@ -79,6 +79,19 @@ def head(file: BinaryIO, ending: str, size: int, name: str) -> bytes:
         raise _broken(name, ending, error) from error
 
 
+@contextmanager
+def streamed(file: BinaryIO, ending: str, name: str) -> Iterator[BinaryIO]:
+    """The content of a compressed file, to be read piece by piece.
+
+    Raises:
+        DataError: it is cut short or not what its name says, where that is found while it is read.
+    """
+    try:
+        yield _STREAM[ending](file)
+    except _BROKEN as error:
+        raise _broken(name, ending, error) from error
+
+
 def _broken(name: str, ending: str, error: BaseException) -> DataError:
     return DataError(f"{name} is cut short or is no {ending} file ({error}); fetch it again or leave it out")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,9 @@ from dcurate.frames.convert import to_arrow
 from dcurate.io import json_text
 from dcurate.io.stores import Directory
 
+#: Columns that rejected rows have besides their own.
+STAGE, REASON, SOURCE, SCORE = "_dcurate_stage", "_dcurate_reason", "_dcurate_source", "_dcurate_score"
+
 _SCRATCH = ".tmp"
 _LONGEST_NAME = 80
 
@@ -23,7 +26,8 @@ _LONGEST_NAME = 80
 class DirectoryRejections:
     """Keeps rejected rows in directories, a file for each batch and operator.
 
-    The rows have the columns that they had, and ``_dcurate_stage``, ``_dcurate_reason`` and ``_dcurate_source``.
+    The rows have the columns that they had, and ``_dcurate_stage``, ``_dcurate_reason``, ``_dcurate_source``, and
+    ``_dcurate_score`` where the stage is one that scores.
 
     Args:
         rejected: where rows that rules dropped go; None drops them.
@@ -53,11 +57,21 @@ class DirectoryRejections:
 def _pieces(key: BatchKey, rejections: list[Rejection]) -> Iterator[bytes]:
     for rejection in rejections:
         table = to_arrow(rejection.data)
-        marks = {"_dcurate_stage": rejection.stage, "_dcurate_reason": rejection.reason, "_dcurate_source": key.split}
+        marks = {STAGE: rejection.stage, REASON: rejection.reason, SOURCE: key.split}
         for column, value in marks.items():
             table = _with(table, column, pa.repeat(pa.scalar(value, pa.string()), table.num_rows))
+        if rejection.scores is not None:
+            table = _with(table, SCORE, _scores(rejection.scores))
         for rows in json_text.lines(table, json_text.anything):
             yield json_text.joined(rows)
+
+
+def _scores(scores: Sequence[Any]) -> pa.Array:
+    """Scores as a column; those of several kinds as text."""
+    try:
+        return pa.array(scores)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array([str(score) for score in scores], pa.string())
 
 
 def _with(table: pa.Table, column: str, values: pa.Array) -> pa.Table:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import threading
 import time
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.filesize import decimal
@@ -15,11 +17,13 @@ from rich.table import Table
 from rich.text import Text
 
 from dcurate.core.events import Event, RunEnded, RunStarted
+from dcurate.observe.pace import Pace
+from dcurate.observe.snapshot import OperatorFigures, Snapshot
 from dcurate.observe.tally import Tally
 
 #: Seconds before the first line where there is no live display.
 FIRST_LINE = 2.0
-#: Decisions about slots that the live display shows.
+#: Notes on what happened that the live display shows.
 LATEST = 3
 
 
@@ -51,9 +55,9 @@ def many(number: int, noun: str) -> str:
 class Progress:
     """Shows how a run goes on; give it to ``run(observers=[...])``.
 
-    On a terminal it is a live display that leaves one line behind. Elsewhere, in a notebook too, it is a
-    plain line after two seconds and then every ``interval`` seconds, and one at the end. Events are only
-    counted when they come; a thread of its own shows the figures.
+    On a terminal it is a live display that leaves one line behind. Elsewhere it is a plain line after two
+    seconds and then every ``interval`` seconds, and one at the end. Events are only counted when they come; a thread
+    of its own shows the figures.
 
     Args:
         console: where to show it; standard error if not given, in a notebook the cell's output.
@@ -64,20 +68,21 @@ class Progress:
         self.console = console or _standard_console()
         self.interval = interval
         self._tally = Tally()
+        self._pace = Pace()
         self._live: Live | None = None
         self._over = threading.Event()
         self._liner: threading.Thread | None = None
 
     def on_event(self, event: Event) -> None:
-        """Count an event; the run's first and last begin and end the display."""
+        """Count an event; the first and last of a run, and of its phases, begin and end the display."""
         if isinstance(event, RunStarted):
             self.close()
-            self._tally = Tally()
-        before = len(self._tally.decisions)
+        before = self._tally.note_count
         self._tally.count(event)
-        if self._live is None:
-            for decision in self._tally.decisions[before:]:
-                self._write(f"{self._tally.pipeline}: {decision}")
+        new = self._tally.note_count - before
+        if self._live is None and new > 0 and not isinstance(event, RunEnded):
+            for note in list(self._tally.latest)[-new:]:
+                self._write(f"{self._tally.pipeline}: {note.text}")
         if isinstance(event, RunStarted):
             self._open()
         elif isinstance(event, RunEnded):
@@ -101,12 +106,8 @@ class Progress:
 
     def _open(self) -> None:
         if self.console.is_terminal and not self.console.is_jupyter:
-            self._live = Live(
-                console=self.console,
-                get_renderable=lambda: live_view(self._tally, time.time()),
-                refresh_per_second=4,
-                transient=True,
-            )
+            self._pace = Pace()
+            self._live = Live(console=self.console, get_renderable=self._view, refresh_per_second=4, transient=True)
             self._live.start()
             return
         self._over = threading.Event()
@@ -114,6 +115,11 @@ class Progress:
             target=self._write_lines, args=(self._over,), name="dcurate-progress", daemon=True
         )
         self._liner.start()
+
+    def _view(self) -> RenderableType:
+        now = time.time()
+        self._pace.see(self._tally.snapshot(now))
+        return live_view(self._tally, self._pace, now)
 
     def _write_lines(self, over: threading.Event) -> None:
         pause = min(FIRST_LINE, self.interval)
@@ -124,6 +130,57 @@ class Progress:
     def _write(self, line: str) -> None:
         self.console.file.write(f"{line}\n")
         self.console.file.flush()
+
+
+class JsonProgress:
+    """Writes how a run goes on as lines of JSON, for another program: one now and then, one at the end.
+
+    Each has ``run``, ``pipeline``, ``phase``, ``seconds``, ``splits_done``, ``splits``, ``rows_in``, ``bytes_in``,
+    ``rows_out``, ``operators`` (``slots``, ``running``, ``waiting``, ``waiting_bytes``, ``calls``, ``busy`` by name),
+    ``notes`` (those that are new) and ``state``: ``"running"``, ``"done"`` or ``"stopped"``, then with ``error``.
+
+    Args:
+        file: where to write; standard error if not given.
+        interval: seconds between lines.
+    """
+
+    def __init__(self, file: TextIO | None = None, interval: float = 10.0) -> None:
+        self._file = file or sys.stderr
+        self._interval = interval
+        self._tally = Tally()
+        self._notes = 0
+        self._next = 0.0
+
+    def on_event(self, event: Event) -> None:
+        """Count an event; where it is time for a line, write one."""
+        self._tally.count(event)
+        if isinstance(event, RunStarted) and event.phase == 0:
+            self._notes, self._next = 0, event.time + min(FIRST_LINE, self._interval)
+        if isinstance(event, RunEnded) or event.time >= self._next:
+            self._next = event.time + self._interval
+            self._file.write(json.dumps(self._line(event.time, isinstance(event, RunEnded) and event.last)) + "\n")
+            self._file.flush()
+
+    def _line(self, now: float, over: bool) -> dict[str, Any]:
+        snapshot = self._tally.snapshot(now)
+        new, self._notes = min(snapshot.notes - self._notes, len(snapshot.latest)), snapshot.notes
+        state = "stopped" if snapshot.error else "done" if over else "running"
+        shown = ("run", "pipeline", "phase", "splits", "rows_in", "bytes_in", "rows_out")
+        return {
+            **{name: getattr(snapshot, name) for name in shown},
+            "splits_done": snapshot.splits_before + snapshot.splits_done,
+            "seconds": round(snapshot.elapsed, 3),
+            "operators": {one.name: _told(one) for one in snapshot.operators},
+            "notes": [note.text for note in snapshot.latest[len(snapshot.latest) - new :]],
+            "state": state,
+            **({"error": snapshot.error} if snapshot.error else {}),
+        }
+
+
+def _told(operator: OperatorFigures) -> dict[str, Any]:
+    shown = ("slots", "running", "waiting", "waiting_bytes", "calls")
+    busy = operator.busy
+    return {name: getattr(operator, name) for name in shown} | {"busy": None if busy is None else round(busy, 4)}
 
 
 def _standard_console() -> Console:
@@ -151,7 +208,7 @@ def progress_line(tally: Tally, now: float) -> str:
 
 
 def _last_line(tally: Tally) -> str:
-    now = tally.ended or time.time()
+    now = tally.phase_ended or time.time()
     stages = tally.first if tally.first == tally.last else f"{tally.first} to {tally.last}"
     state = f"{tally.pipeline}: {stages} {'stopped' if tally.error else 'done'}"
     return " | ".join([state, seconds_text(tally.elapsed(now)), _splits(tally), *_flow(tally, now)])
@@ -174,8 +231,12 @@ def _flow(tally: Tally, now: float) -> list[str]:
     ]
 
 
-def live_view(tally: Tally, now: float) -> RenderableType:
-    """The figures so far as a bar of splits and a line for every operator."""
+def live_view(tally: Tally, pace: Pace, now: float) -> RenderableType:
+    """The figures so far: a bar of splits, a line for every operator, the latest notes.
+
+    Args:
+        pace: has seen the present; the rates of operators are over its last seconds.
+    """
     bar = ProgressBar(
         total=tally.splits or None,
         completed=tally.splits_before + tally.splits_done,
@@ -194,16 +255,46 @@ def live_view(tally: Tally, now: float) -> RenderableType:
     if tally.setting_up:
         return Group(head, Text(f"  {SETTING_UP}", "cyan"))
     lines: list[RenderableType] = [head, Text("  " + "   ".join(_flow(tally, now)), "cyan")]
-    operators = Table.grid(padding=(0, 2))
-    for name, operator in tally.operators.items():
-        operators.add_row(
-            Text(f"  {name}"),
-            Text(many(operator.tasks, "task"), justify="right"),
-            Text(many(sum(operator.slots.values()), "slot"), justify="right"),
-            Text(f"{seconds_text(operator.mean_seconds)} each" if operator.tasks else "", justify="right"),
-        )
-    lines.append(operators)
-    lines += [Text(f"  {decision}", "dim") for decision in tally.decisions[-LATEST:]]
-    if tally.workers_lost:
-        lines.append(Text(f"  {many(tally.workers_lost, 'worker')} lost; what was there is made again", "yellow"))
+    lines.append(_operators(pace))
+    held = tally.held_bytes
+    if held:
+        lines.append(Text(f"  {decimal(held)} between operators, of at most {decimal(tally.budget_bytes)}", "dim"))
+    lines += [Text(f"  {note.text}", _STYLES.get(note.kind, "dim")) for note in list(tally.latest)[-LATEST:]]
     return Group(*lines)
+
+
+#: How notes look, by kind.
+_STYLES = {"lost": "yellow", "hung": "yellow", "error": "red"}
+
+
+def _operators(pace: Pace) -> RenderableType:
+    snapshot = pace.present
+    shown = [one for one in snapshot.operators if one.phase == snapshot.phase]
+    table = Table.grid(padding=(0, 2))
+    table.add_row(
+        "",
+        *(
+            Text(title, "dim", justify="right")
+            for title in ("slots", "busy", "batches", "a second", "each", "wait for it")
+        ),
+    )
+    for one in shown:
+        busy = pace.busy(one.name)
+        table.add_row(
+            Text(f"  {one.name}"),
+            Text(f"{one.slots:,}", justify="right"),
+            Text("" if busy is None else f"{100 * busy:.0f} %", justify="right"),
+            Text(f"{one.calls:,}", justify="right"),
+            Text(f"{pace.calls_per_s(one.name):,.1f}", justify="right"),
+            Text(seconds_text(one.seconds / one.calls) if one.calls else "", justify="right"),
+            Text(_queue(one, snapshot), justify="right"),
+        )
+    return table
+
+
+def _queue(one: OperatorFigures, snapshot: Snapshot) -> str:
+    """What stands before an operator; before the first there is the source."""
+    first = one.name == next(each.name for each in snapshot.operators if each.phase == snapshot.phase)
+    if first or not (one.waiting or one.waiting_bytes):
+        return ""
+    return f"{one.waiting:,} {'batch' if one.waiting == 1 else 'batches'}, {decimal(one.waiting_bytes)}"

@@ -1,14 +1,11 @@
-"""A finished run as a table, and as files beside its output."""
+"""A finished run as a table."""
 
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.filesize import decimal
@@ -61,29 +58,11 @@ def report_table(report: RunReport) -> ReportTable:
     return ReportTable(report)
 
 
-def write_report(report: RunReport, directory: str) -> None:
-    """Write ``report.json`` and ``report.txt`` into a local or fsspec directory, each whole or not at all.
-
-    Args:
-        report: of a finished run.
-        directory: made if it is not there.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+def report_text(report: RunReport) -> str:
+    """The table as plain text, 120 characters wide."""
     plain = io.StringIO()
     Console(file=plain, width=120, color_system=None, force_jupyter=False).print(report_table(report))
-    text = "\n".join(line.rstrip() for line in plain.getvalue().splitlines()) + "\n"
-    values = json.dumps(report.to_dict(), indent=1, ensure_ascii=False) + "\n"
-    files, root = fsspec.core.url_to_fs(directory)
-    files.makedirs(root, exist_ok=True)
-    for name, content in (("report.json", values), ("report.txt", text)):
-        target = f"{root.rstrip('/')}/{name}"
-        if isinstance(files, LocalFileSystem):
-            files.pipe_file(f"{target}.part", content.encode())
-            files.mv(f"{target}.part", target)
-        else:
-            files.pipe_file(target, content.encode())
+    return "\n".join(line.rstrip() for line in plain.getvalue().splitlines()) + "\n"
 
 
 def _table(report: RunReport, columns: Sequence[_Column]) -> Table:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.core.batch import Rejection
+from dcurate.core.batch import Rejection, Scored
+from dcurate.frames import convert
+from dcurate.frames.cards import texts_on_card
 from dcurate.frames.columns import as_series, column_of, numbers, rows_at, values, with_column
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.text import text_column
+from dcurate.frames.text import TextColumn, text_column
+from dcurate.kernels.cuda import CudaColumn, on_card, usable
 from dcurate.text.column_filter import ColumnFilter
 from dcurate.text.filter import DocumentFilter, SignalFilter
 from dcurate.text.rules import Rule
@@ -19,6 +22,17 @@ from dcurate.text.signals import Needs, Signals
 
 #: One value a row: an array, or Python objects of any kind.
 Column: TypeAlias = npt.NDArray[Any] | list[Any]
+
+#: Of the scores that a filter gives to a batch, up to so many go to the report.
+TOLD = 256
+
+
+class Judged(NamedTuple):
+    """What a rule says of rows: their scores, whether each stays, and the column that it looked at."""
+
+    scores: Column
+    kept: npt.NDArray[np.bool_]
+    field: str
 
 
 class Pass:
@@ -29,16 +43,20 @@ class Pass:
     Args:
         batch: what is scored and filtered.
         needs: the signals of all built-in filters that will be asked for scores.
+        gpu: measure texts on a GPU, if there is one: the scores are the same.
     """
 
-    def __init__(self, batch: DocumentBatch, needs: Needs) -> None:
+    def __init__(self, batch: DocumentBatch, needs: Needs, *, gpu: bool = False) -> None:
         self._batch = batch
         self._needs = needs
+        self._gpu = gpu and usable()
+        self._settled = False
         self._table = batch.to_arrow()
         self._rows = np.arange(self._table.num_rows, dtype=np.int64)
         self._added: dict[str, Column] = {}
         self._signals: dict[str, Signals] = {}
         self._rejections: list[Rejection] = []
+        self._scored: list[Scored] = []
 
     def scores(self, rule: Rule, field: str) -> Column:
         """The scores that a filter or function gives to what the column holds, for the rows that are left."""
@@ -73,12 +91,19 @@ class Pass:
         self._added[field] = column
         self._signals.pop(field, None)
 
-    def drop(self, kept: npt.NDArray[np.bool_], stage: str, reason: str) -> None:
-        """Take out the rows where ``kept`` is false."""
+    def tell(self, stage: str, name: str, scores: Column) -> None:
+        """Have scores of the rows that are left counted for the report: of many rows those of every so many-th."""
+        every = -(-len(scores) // TOLD) or 1
+        self._scored.append(Scored(stage, name, scores[::every], every))
+
+    def drop(self, judged: Judged, stage: str, reason: str) -> None:
+        """Take out the rows that are not kept."""
+        kept = judged.kept
         if kept.all():
             return
-        gone = self._frame(~kept)
-        self._rejections.append(Rejection(stage, reason, gone.num_rows, gone.nbytes, gone))
+        gone, scores = self._frame(~kept), _narrowed(judged.scores, ~kept)
+        rejection = Rejection(stage, reason, gone.num_rows, gone.nbytes, gone, scores=scores, column=judged.field)
+        self._rejections.append(rejection)
         self._rows = self._rows[kept]
         self._added = {name: _narrowed(column, kept) for name, column in self._added.items()}
         self._signals = {name: signals.narrowed(kept) for name, signals in self._signals.items()}
@@ -86,9 +111,9 @@ class Pass:
     def result(self) -> DocumentBatch:
         """The batch with the rows that are left; what was dropped is in its rejections."""
         if not self._added and len(self._rows) == self._table.num_rows:
-            return self._batch.with_data(self._batch.data)
-        left = self._frame(np.ones(len(self._rows), np.bool_))
-        return replace(self._batch, data=left, rejections=tuple(self._rejections))
+            return replace(self._batch.with_data(self._batch.data), scored=tuple(self._scored))
+        left = self._left_on_card() if self._stays_on_card() else self._frame(np.ones(len(self._rows), np.bool_))
+        return replace(self._batch, data=left, rejections=tuple(self._rejections), scored=tuple(self._scored))
 
     def _frame(self, mask: npt.NDArray[np.bool_]) -> Any:
         """Those of the rows left where ``mask`` is true, with the columns added."""
@@ -109,14 +134,30 @@ class Pass:
         if field in self._added:
             self._settle()
         if field not in self._signals:
-            self._signals[field] = Signals(text_column(self._table, field), self._needs, self._rows)
+            column = text_column(self._table, field)
+            card = self._on_card(column, field) if self._gpu else None
+            self._signals[field] = Signals(column, self._needs, self._rows, card)
         return self._signals[field]
+
+    def _stays_on_card(self) -> bool:
+        return convert.is_cudf(self._batch.data) and not self._settled
+
+    def _left_on_card(self) -> Any:
+        """The rows left of a batch of cuDF, without a way back to the card for what has not left it."""
+        left = convert.rows_at(self._batch.data, self._rows)
+        for name, column in self._added.items():
+            left = convert.with_column(left, name, column)
+        return left
+
+    def _on_card(self, column: TextColumn, field: str) -> CudaColumn:
+        """The texts on the card; those of a batch of cuDF are there already."""
+        return on_card(*column) if self._settled else texts_on_card(self._batch.data, field)
 
     def _settle(self) -> None:
         """Make the rows left and the columns added into the table, so that an added column can be read."""
         self._table = self._frame(np.ones(len(self._rows), np.bool_))
         self._rows = np.arange(self._table.num_rows, dtype=np.int64)
-        self._added, self._signals = {}, {}
+        self._added, self._signals, self._settled = {}, {}, True
 
 
 def _narrowed(column: Column, mask: npt.NDArray[np.bool_]) -> Column:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.filter import DocumentFilter, SignalFilter
-from dcurate.text.passes import Pass
+from dcurate.text.passes import Judged, Pass
 from dcurate.text.rules import (
     Rule,
     chain_name,
@@ -88,9 +88,11 @@ class Score(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         rules = self._rules
-        run = Pass(task, needs_of(rules))
+        run = Pass(task, needs_of(rules), gpu=self.resources.requires_gpu)
         for rule, text_field, score_field in zip(rules, self._text_fields, one_or_many(self.score_field), strict=True):
-            run.put(score_field, run.scores(rule, text_field))
+            scores = run.scores(rule, text_field)
+            run.put(score_field, scores)
+            run.tell(self.name, score_field, scores)
         return run.result()
 
 
@@ -139,7 +141,8 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
         inverts = one_each(self.invert, len(rules), "invert")
         for rule, field, invert in zip(rules, one_or_many(self.filter_field), inverts, strict=True):
             scores = run.numbers(field) if isinstance(rule, SignalFilter) else run.column(field)
-            run.drop(run.kept(rule, scores) ^ invert, self.name, name_of(rule))
+            run.tell(self.name, name_of(rule), scores)
+            run.drop(Judged(scores, run.kept(rule, scores) ^ invert, ""), self.name, name_of(rule))
         return run.result()
 
 
@@ -211,7 +214,7 @@ class ScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
         return load_nothing(self.filters)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        run = Pass(task, needs_of(self.filters))
+        run = Pass(task, needs_of(self.filters), gpu=self.resources.requires_gpu)
         self.apply(run)
         return run.result()
 
@@ -225,7 +228,8 @@ class ScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
             scores = run.scores(rule, text_field)
             if score_field is not None:
                 run.put(score_field, scores)
-            run.drop(run.kept(rule, scores) ^ invert, self.name, rule.name)
+            run.tell(self.name, rule.name, scores)
+            run.drop(Judged(scores, run.kept(rule, scores) ^ invert, text_field), self.name, rule.name)
 
     def merged_with(self, following: AnyStage) -> MergedScoreFilter | None:
         return MergedScoreFilter((self,)).merged_with(following) if self.shared_field() is not None else None
@@ -280,7 +284,9 @@ class MergedScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
         return all(stage.light for stage in self.stages)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        run = Pass(task, needs_of(rule for stage in self.stages for rule in stage.filters))
+        run = Pass(
+            task, needs_of(rule for stage in self.stages for rule in stage.filters), gpu=self.resources.requires_gpu
+        )
         for stage in self.stages:
             stage.apply(run)
         return run.result()

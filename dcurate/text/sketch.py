@@ -139,7 +139,7 @@ def _edges(low: float, high: float, whole: bool, most: int) -> npt.NDArray[np.fl
         return np.arange(low - 0.5, high + 1)
     if low >= 0 and high > 1000 * max(low, 1.0):
         start = max(low, 1.0 if whole else high * 1e-6)
-        edges = np.concatenate([[0.0 if low < start else low * 0.99], np.geomspace(start, high, most)])
+        edges = np.concatenate([[0.0 if low < start else low * 0.99], high * np.geomspace(start / high, 1.0, most)])
     elif low >= 0 and 0.5 <= high <= 1:
         edges = np.linspace(0, 1, most + 1)
     elif whole and max(-low, high) < _COUNTABLE:

@@ -1,4 +1,5 @@
 import io
+import json
 import threading
 import time
 
@@ -6,8 +7,11 @@ import pytest
 from rich.console import Console
 
 from dcurate.core.events import (
+    Decided,
+    OperatorSample,
     RunEnded,
     RunStarted,
+    Sampled,
     SlotsChanged,
     SourceListed,
     SplitDone,
@@ -15,7 +19,8 @@ from dcurate.core.events import (
     TaskDone,
     WorkerLost,
 )
-from dcurate.observe.progress import SETTING_UP, Progress, live_view, progress_line
+from dcurate.observe.pace import Pace
+from dcurate.observe.progress import SETTING_UP, JsonProgress, Progress, live_view, progress_line
 from dcurate.observe.tally import Tally
 
 EVENTS = [
@@ -60,16 +65,48 @@ def test_a_line_without_a_known_total_counts_splits_and_names_lost_workers():
     )
 
 
-def test_the_live_view_has_a_bar_and_a_line_per_operator(tally):
+def test_the_live_view_has_a_bar_a_line_per_operator_and_the_latest_notes(tally):
+    tally.count(
+        Sampled(
+            101.8,
+            (OperatorSample("read-clean", 2, 1, 3, 0), OperatorSample("write", 0, 0, 12, 5_000_000)),
+            5_000_000,
+            80_000_000,
+        )
+    )
+    tally.count(Decided(101.9, "write", 1, 2, "write is what others wait for: 2 slots"))
+    pace = Pace()
+    pace.see(tally.snapshot(102.2))
     console = Console(file=io.StringIO(), width=120, color_system=None)
-    console.print(live_view(tally, 102.0))
+    console.print(live_view(tally, pace, 102.0))
     lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
     assert lines == [
         f"demo  {'━' * 20}{' ' * 20}  4 of 8 splits (50 %)  2.0 s, 4.0 s left",
         "  1,000 rows in, 900 out   500 rows/s   2.0 MB/s",
-        "  read-clean  1 task  2 slots  250 ms each",
-        "  write       1 task  0 slots  100 ms each",
+        "              slots  busy  batches  a second    each         wait for it",
+        "  read-clean      2   6 %        1       0.5  250 ms",
+        "  write           0              1       0.5  100 ms  12 batches, 5.0 MB",
+        "  5.0 MB between operators, of at most 80.0 MB",
+        "  write is what others wait for: 2 slots",
     ]
+
+
+def test_lines_of_json_say_how_the_run_stands_and_what_is_new():
+    file = io.StringIO()
+    progress = JsonProgress(file, interval=1.0)
+    decided = Decided(101.2, "write", 1, 2, "write is what others wait for: 2 slots")
+    for event in [*EVENTS[:3], decided, *EVENTS[3:], RunEnded(103.0, "stage 'write' failed")]:
+        progress.on_event(event)
+    first, last = map(json.loads, file.getvalue().splitlines())
+    assert (first["state"], first["rows_in"], first["notes"]) == (
+        "running",
+        0,
+        ["write is what others wait for: 2 slots"],
+    )
+    assert (last["state"], last["error"]) == ("stopped", "stage 'write' failed")
+    assert (last["rows_in"], last["rows_out"], last["splits_done"], last["splits"]) == (1000, 900, 4, 8)
+    assert last["notes"] == ["stage 'write' failed"]
+    assert last["operators"]["read-clean"]["calls"] == 1
 
 
 def test_off_a_terminal_lines_come_by_the_clock_and_one_at_the_end():

@@ -1,13 +1,10 @@
 import io
-import json
-import os
 
-import fsspec
 from rich.console import Console
 
 from dcurate.core.events import StageStats
 from dcurate.core.report import RunReport
-from dcurate.observe.table import report_table, write_report
+from dcurate.observe.table import report_table, report_text
 
 STAGES = (
     StageStats("jsonl_reader", 8, 1005, 1000, 3_000_000, 2_950_000, 0.41, {}, {"malformed line": 3, "not UTF-8": 2}),
@@ -88,21 +85,5 @@ def test_markup_in_names_and_reasons_is_shown_as_it_is():
     assert any("f[bold]" in line and "1 [red], 1 b" in line for line in shown(report))
 
 
-def test_the_report_is_written_as_json_and_text(tmp_path):
-    write_report(REPORT, str(tmp_path / "out" / "_dcurate"))
-    assert sorted(os.listdir(tmp_path / "out" / "_dcurate")) == ["report.json", "report.txt"]
-    assert RunReport.from_dict(json.loads((tmp_path / "out/_dcurate/report.json").read_text())) == REPORT
-    text = (tmp_path / "out/_dcurate/report.txt").read_text()
-    assert text.splitlines() == shown(REPORT)
-
-
-def test_a_report_replaces_the_one_before(tmp_path):
-    write_report(REPORT, str(tmp_path))
-    write_report(RunReport("b2", "other", "inline", 0.0, 1.0, STAGES), str(tmp_path))
-    assert json.loads((tmp_path / "report.json").read_text())["run"] == "b2"
-
-
-def test_the_report_goes_to_any_fsspec_store():
-    write_report(REPORT, "memory://out/_dcurate")
-    with fsspec.open("memory://out/_dcurate/report.json") as file:
-        assert json.load(file)["pipeline"] == "demo"
+def test_the_plain_text_is_the_table():
+    assert report_text(REPORT).splitlines() == shown(REPORT)

@@ -1,6 +1,9 @@
 from dcurate.core.events import (
+    Decided,
+    OperatorSample,
     RunEnded,
     RunStarted,
+    Sampled,
     SlotsChanged,
     SourceListed,
     SplitDone,
@@ -63,3 +66,61 @@ def test_the_time_left_follows_from_the_splits_of_this_run_alone():
 def test_the_clock_stops_with_the_run():
     tally = counted(START, RunEnded(107.0, "worker gone"))
     assert (tally.elapsed(500.0), tally.error) == (7.0, "worker gone")
+
+
+def test_slots_stand_idle_for_the_time_that_they_do_not_work():
+    tally = counted(START, SlotsChanged(100.0, "write", "a", 2, 2, 0.1), task("write", seconds=3.0))
+    figures = tally.snapshot(104.0).operators[1]
+    assert (figures.slot_seconds, figures.seconds, figures.busy) == (8.0, 3.0, 0.375)
+    tally.count(SlotsChanged(104.0, "write", "a", 0, 0, 0.0))
+    assert tally.snapshot(200.0).operators[1].slot_seconds == 8.0
+
+
+def test_durations_are_counted_by_bucket():
+    tally = counted(START, task("write", seconds=0.01), task("write", seconds=0.3), task("write", seconds=1e6))
+    latency = tally.snapshot(200.0).operators[1].latency
+    assert (latency[0], latency[5], latency[-1], sum(latency)) == (1, 1, 1, 3)
+
+
+def test_phases_of_a_run_add_up_and_those_of_another_begin_anew():
+    first = [
+        START,
+        task("write", StageStats("write", rows_out=5)),
+        SplitDone(101, "part-0", ()),
+        RunEnded(102, "", False),
+    ]
+    second = RunStarted(103, "7f3a", "demo", "streaming", (("mark",), ("write_2",)), phase=1)
+    tally = counted(
+        *first, second, task("mark", StageStats("mark", rows_in=5, rows_out=4)), SplitDone(104, "part-0", ())
+    )
+    present = tally.snapshot(105)
+    assert [(one.name, one.phase, one.calls) for one in present.operators] == [
+        ("read-clean", 0, 0),
+        ("write", 0, 1),
+        ("mark", 1, 1),
+        ("write_2", 1, 0),
+    ]
+    assert (present.started, present.ended, present.splits_done, present.splits_finished) == (100.0, None, 1, 2)
+    assert [stage.name for stage in present.stages] == ["read", "clean", "write", "mark", "write_2"]
+    tally.count(RunStarted(200, "8888", "demo", "streaming", (("read",),)))
+    assert [one.name for one in tally.snapshot(201).operators] == ["read"]
+
+
+def test_between_two_phases_a_run_goes_on():
+    tally = counted(START, RunEnded(102, "", last=False))
+    assert (tally.snapshot(103).ended, tally.elapsed(200)) == (None, 2.0)
+
+
+def test_what_waits_is_what_was_sampled_last():
+    tally = counted(START, Sampled(101, (OperatorSample("write", 1, 2, 3, 4096),), 4096, 9000))
+    write = tally.snapshot(101).operators[1]
+    assert (write.running, write.waiting, write.waiting_bytes, write.slots) == (2, 3, 4096, 1)
+    tally.count(RunEnded(102, ""))
+    write = tally.snapshot(102).operators[1]
+    assert (write.running, write.waiting, write.slots, tally.snapshot(102).held_bytes) == (0, 0, 0, 0)
+
+
+def test_the_first_slots_of_an_operator_are_no_news_but_changes_are():
+    tally = counted(START, Decided(101, "write", 0, 2, "first"), Decided(102, "write", 2, 3, "more"))
+    (note,) = tally.snapshot(103).latest
+    assert (note.kind, note.text, note.before, note.after, note.operator) == ("decision", "more", 2, 3, "write")

@@ -1,0 +1,5 @@
+"""``python -m dcurate.cli``."""
+
+from dcurate.cli import main
+
+main()

@@ -1,0 +1,120 @@
+"""``dcurate profile`` and ``dedup-report``: what a corpus is like."""
+
+from __future__ import annotations
+
+import click
+
+import dcurate
+from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor
+from dcurate.observe.profile_plots import library
+from dcurate.observe.progress import Progress
+
+
+@cli.command()
+@click.argument("paths", nargs=-1, required=True)
+@click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
+@click.option("--id-field", metavar="COLUMN", help="The column with ids, for examples.")
+@click.option(
+    "--filters", default="nemo-english", show_default=True, metavar="RECIPE", help="Take the filters of this recipe."
+)
+@click.option("--column", "columns", multiple=True, metavar="COLUMN", help="Count the values of a column; repeatable.")
+@click.option(
+    "--most-dropped",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.05,
+    show_default=True,
+    metavar="SHARE",
+    help="Suggest thresholds where a filter drops a larger share.",
+)
+@click.option("--html", metavar="FILE", help="Write a page with plots.")
+@click.option("--json", "json_path", metavar="FILE", help="Write all tables as JSON.")
+@click.option("--mode", type=click.Choice(MODES), default="streaming", show_default=True, help="How to carry it out.")
+@click.option("--workers", type=click.IntRange(min=1), help="Worker processes to start here.")
+@click.option("--quiet", is_flag=True, help="Show no progress and no table.")
+@debug_option
+def profile(
+    *,
+    paths: tuple[str, ...],
+    text_field: str,
+    id_field: str | None,
+    filters: str,
+    columns: tuple[str, ...],
+    most_dropped: float,
+    html: str | None,
+    json_path: str | None,
+    mode: str,
+    workers: int | None,
+    quiet: bool,
+) -> None:
+    """Say what the documents under PATHS are like, and what filters would drop.
+
+    PATHS are files, directories or globs of JSONL or Parquet. Nothing is changed.
+    """
+    if html is not None:
+        library()  # to say now, not after the run, that it is missing
+    with Progress(interval=LINE_INTERVAL) as progress:
+        found = dcurate.profile(
+            list(paths),
+            text_field=text_field,
+            id_field=id_field,
+            filters=filters,
+            columns=columns or None,
+            most_dropped=most_dropped,
+            executor=local_executor({"execution_mode": mode}, workers),
+            observers=[] if quiet else [progress],
+        )
+    if json_path is not None:
+        found.to_json(json_path)
+    if html is not None:
+        found.to_html(html)
+    if not quiet:
+        console().print(found)
+
+
+@cli.command("dedup-report")
+@click.argument("paths", nargs=-1, required=True)
+@click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0.5, 1, max_open=True),
+    default=0.8,
+    show_default=True,
+    metavar="SIMILARITY",
+    help="Documents are duplicates from this Jaccard similarity on.",
+)
+@click.option(
+    "--words", type=click.IntRange(min=1), metavar="N", help="Compare shingles of so many words; 5 by default."
+)
+@click.option("--characters", type=click.IntRange(min=1), metavar="N", help="Compare shingles of so many characters.")
+@click.option(
+    "--documents", type=click.IntRange(min=1), default=20_000, show_default=True, help="Look at the first so many."
+)
+@click.option("--json", "json_path", metavar="FILE", help="Write all figures as JSON.")
+@click.option("--quiet", is_flag=True, help="Show no table.")
+@debug_option
+def dedup_report(
+    *,
+    paths: tuple[str, ...],
+    text_field: str,
+    threshold: float,
+    words: int | None,
+    characters: int | None,
+    documents: int,
+    json_path: str | None,
+    quiet: bool,
+) -> None:
+    """Say how duplicated a sample is, and how well near-duplicates are found in it.
+
+    PATHS are files, directories or globs of JSONL or Parquet. All pairs of documents are found by an exhaustive search,
+    and what MinHash finds with several settings is held against them. Nothing is changed.
+    """
+    if words and characters:
+        raise click.UsageError("--words and --characters exclude each other; give one of them")
+    shingles = dcurate.Shingles(characters, "characters") if characters else dcurate.Shingles(words or 5)
+    found = dcurate.dedup_report(
+        list(paths), text_field=text_field, threshold=threshold, shingles=shingles, documents=documents
+    )
+    if json_path is not None:
+        found.to_json(json_path)
+    if not quiet:
+        console().print(dcurate.DedupReportTable(found))

@@ -1,0 +1,153 @@
+"""``dcurate run``, ``plan`` and ``recipes``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import reduce
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import dcurate
+from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor
+from dcurate.core.events import Observer
+from dcurate.core.report import RunReport
+from dcurate.errors import PipelineError
+from dcurate.observe.progress import JsonProgress, Progress
+from dcurate.observe.table import report_table
+from dcurate.plan.compile import compile_plan
+from dcurate.recipe import Recipe, bundled_recipes, load_recipe, parse_setting
+
+#: How progress may be shown.
+PROGRESS = ("auto", "lines", "json", "none")
+
+#: Seconds to wait for a scheduler that does not answer.
+SCHEDULER_TIMEOUT = 10.0
+
+_Command = Callable[..., None]
+
+_RECIPE_OPTIONS = (
+    click.argument("recipe"),
+    click.option(
+        "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a param of the recipe; repeatable."
+    ),
+    click.option("--input", "source", metavar="PATH", help="Same as --set input=PATH."),
+    click.option("--output", metavar="PATH", help="Same as --set output=PATH."),
+    debug_option,
+)
+
+
+def _recipe_options(command: _Command) -> _Command:
+    return reduce(lambda wrapped, option: option(wrapped), reversed(_RECIPE_OPTIONS), command)
+
+
+@cli.command()
+@_recipe_options
+@click.option(
+    "--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler, as in tcp://host:8786."
+)
+@click.option("--mode", type=click.Choice(MODES), help="How to carry it out, instead of what the recipe says.")
+@click.option("--resume", is_flag=True, help="Do only what an earlier run into the same output left undone.")
+@click.option("--workers", type=click.IntRange(min=1), help="Worker processes to start here.")
+@click.option("--rejected", metavar="PATH", help="Keep dropped documents, with their reasons, under this path.")
+@click.option("--no-examples", is_flag=True, help="Show no excerpts of dropped documents in the report.")
+@click.option(
+    "--progress",
+    type=click.Choice(PROGRESS),
+    default="auto",
+    show_default=True,
+    help="Show progress: live on a terminal and in lines elsewhere, in lines, as JSON for another program, not at all.",
+)
+@click.option("--quiet", is_flag=True, help="Show no progress and no table.")
+def run(
+    *,
+    recipe: str,
+    settings: tuple[str, ...],
+    source: str | None,
+    output: str | None,
+    scheduler: str | None,
+    mode: str | None,
+    resume: bool,
+    workers: int | None,
+    rejected: str | None,
+    no_examples: bool,
+    progress: str,
+    quiet: bool,
+) -> None:
+    """Run a recipe and report what became of the documents."""
+    loaded = load_recipe(recipe, overrides(settings, source, output))
+    executor = _executor(loaded, mode, scheduler, workers)
+    with ExitStack() as stack:
+        result = loaded.pipeline.run(
+            executor,
+            resume=resume,
+            rejected=rejected or loaded.rejected,
+            examples=not no_examples,
+            observers=_shown("none" if quiet else progress, loaded, stack),
+        )
+    report: RunReport = result.report
+    if not quiet:
+        console().print(report_table(report))
+
+
+def _shown(progress: str, recipe: Recipe, stack: ExitStack) -> list[Observer]:
+    """Who is told how the run goes; what they show ends with the stack."""
+    interval = recipe.executor.get("logging_interval", LINE_INTERVAL)
+    if progress == "none":
+        return []
+    if progress == "json":
+        return [JsonProgress(interval=interval)]
+    lines = Console(stderr=True, force_terminal=False) if progress == "lines" else None
+    return [stack.enter_context(Progress(lines, interval))]
+
+
+@cli.command()
+@_recipe_options
+def plan(*, recipe: str, settings: tuple[str, ...], source: str | None, output: str | None) -> None:
+    """Show how a recipe would run: its operators, what each needs, which columns flow."""
+    loaded = load_recipe(recipe, overrides(settings, source, output))
+    pipeline = loaded.pipeline
+    click.echo(f"{pipeline.name}: {pipeline.description}" if pipeline.description else pipeline.name)
+    for name, value in loaded.params.items():
+        click.echo(f"  {name}: {value}")
+    click.echo(compile_plan(pipeline.build()).explain())
+
+
+@cli.command()
+def recipes() -> None:
+    """List the bundled recipes and the params that they take."""
+    table = Table("recipe", "what it does", "params", box=None, pad_edge=False, padding=(0, 2, 1, 0))
+    for recipe in bundled_recipes():
+        params = "\n".join(
+            f"{name}: {'(required)' if value is None else value}" for name, value in recipe.params.items()
+        )
+        table.add_row(Text(recipe.name, "bold"), Text(recipe.description), Text(params))
+    console().print(table)
+
+
+def overrides(settings: tuple[str, ...], source: str | None, output: str | None) -> dict[str, Any]:
+    """The params that the command line sets."""
+    paths = {name: path for name, path in (("input", source), ("output", output)) if path is not None}
+    return dict(map(parse_setting, settings)) | paths
+
+
+def _executor(recipe: Recipe, mode: str | None, scheduler: str | None, workers: int | None) -> Any:
+    """The executor that the recipe and the command line ask for."""
+    if scheduler and workers:
+        raise click.UsageError(
+            "--workers starts workers here and --scheduler uses those of a cluster; give one of them"
+        )
+    config = recipe.executor | ({"execution_mode": mode} if mode else {})
+    if scheduler and config.get("execution_mode") == "inline":
+        raise click.UsageError("mode inline uses no workers; leave out --scheduler and --workers")
+    try:
+        if scheduler:
+            timeout = config.get("scheduler_timeout_s", SCHEDULER_TIMEOUT)
+            return dcurate.DaskExecutor(config, dcurate.AttachedCluster(scheduler, timeout))
+        return local_executor(config, workers)
+    except PipelineError as error:
+        raise PipelineError(f"{recipe.source.name}, executor: {error}") from error

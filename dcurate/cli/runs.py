@@ -1,0 +1,149 @@
+"""``dcurate report``, ``compare``, ``inspect`` and ``trace``: what a run that is over did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+from rich.text import Text
+
+import dcurate
+from dcurate.cli.group import cli, console, debug_option
+from dcurate.observe.compare import comparison_page
+from dcurate.observe.run_page import PAGE, write_run_page
+from dcurate.observe.table import report_table
+
+_HTML = click.option("--html", metavar="FILE", help="Write a page, which needs nothing else.")
+_JSON = click.option("--json", "json_path", metavar="FILE", help="Write all figures as JSON; - for standard output.")
+_REJECTED = click.option(
+    "--rejected", metavar="PATH", help="Where the run kept dropped documents, if its report is gone."
+)
+
+
+@cli.command()
+@click.argument("run")
+@_HTML
+@_JSON
+@debug_option
+def report(*, run: str, html: str | None, json_path: str | None) -> None:
+    """Show what a finished run did.
+
+    RUN is its output directory, or the _dcurate folder in it; a local path, or a URL such as s3://bucket/out.
+    """
+    found = dcurate.read_run(run)
+    if json_path != "-":
+        console().print(report_table(found.report))
+        for sentence in found.missing:
+            console().print(Text(f"missing: {sentence}", style="dim"))
+    if html is not None:
+        written = write_run_page(found.report, found.history, found.about, html)
+        click.echo(f"page written to {written}", err=json_path == "-")
+    elif json_path is None:
+        click.echo(f"page: {found.address.rstrip('/')}/{PAGE}, or --html FILE to write it anew")
+    _write_json(json_path, {**found.to_dict(), "history": found.history.to_dict()})
+
+
+@cli.command("compare")
+@click.argument("first")
+@click.argument("second")
+@_HTML
+@_JSON
+@debug_option
+def compare_runs(*, first: str, second: str, html: str | None, json_path: str | None) -> None:
+    """Show how two runs differ: settings, documents, reasons, speed.
+
+    FIRST and SECOND are output directories, or the _dcurate folders in them.
+    """
+    found = dcurate.compare_runs(first, second)
+    if json_path != "-":
+        console().print(found)
+    if html is not None:
+        Path(html).write_text(comparison_page(found), "utf-8")
+    _write_json(json_path, found.to_dict())
+
+
+@cli.command("inspect")
+@click.argument("output")
+@click.option("--dropped-by", required=True, metavar="STAGE", help="The stage that dropped them.")
+@click.option("--reason", help="Only those dropped for this reason.")
+@click.option("-n", "--n", "n", type=click.IntRange(min=1), default=10, show_default=True, help="So many documents.")
+@click.option(
+    "--kept", type=click.IntRange(min=0), help="So many that were kept, for contrast; half of them by default."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Another draws other documents.")
+@click.option("--find", metavar="REGEX", help="Cut excerpts around the first match.")
+@click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
+@_REJECTED
+@_JSON
+@debug_option
+def inspect_documents(
+    *,
+    output: str,
+    dropped_by: str,
+    reason: str | None,
+    n: int,
+    kept: int | None,
+    seed: int,
+    find: str | None,
+    text_field: str,
+    rejected: str | None,
+    json_path: str | None,
+) -> None:
+    """Show documents that a stage dropped, with their scores.
+
+    OUTPUT is the output directory of a run. Run with --rejected PATH to have dropped documents kept.
+    """
+    found = dcurate.inspect(
+        dcurate.RunPlaces(output, rejected),
+        dropped_by,
+        n=n,
+        reason=reason,
+        kept=kept,
+        seed=seed,
+        find=find,
+        text_field=text_field,
+    )
+    if json_path != "-":
+        console().print(found)
+    _write_json(json_path, found.to_dict())
+
+
+@cli.command("trace")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.argument("output")
+@click.option("--id-field", metavar="COLUMN", help="The column with ids, if it is not called id, doc_id, url or so.")
+@click.option("--groups", multiple=True, metavar="PATH", help="A folder with groups of duplicates; repeatable.")
+@_REJECTED
+@_JSON
+@debug_option
+def trace_documents(
+    *,
+    ids: tuple[str, ...],
+    output: str,
+    id_field: str | None,
+    groups: tuple[str, ...],
+    rejected: str | None,
+    json_path: str | None,
+) -> None:
+    """Say what became of single documents.
+
+    OUTPUT is the output directory of a run; before it stand ids of documents. Exit code 1 if one of them is not found.
+    """
+    found = dcurate.trace(dcurate.RunPlaces(output, rejected, groups), ids, id_field=id_field)
+    if json_path != "-":
+        console().print(found)
+    _write_json(json_path, found.to_dict())
+    if any(fate.outcome == "not found" for fate in found.fates):
+        click.get_current_context().exit(1)
+
+
+def _write_json(path: str | None, values: dict[str, Any]) -> None:
+    if path is None:
+        return
+    data = orjson.dumps(values, default=str, option=orjson.OPT_INDENT_2)
+    if path == "-":
+        click.echo(data.decode())
+    else:
+        Path(path).write_bytes(data + b"\n")

@@ -1,0 +1,75 @@
+"""A few rows of a frame as a person is shown them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from dcurate.frames.convert import columns, to_arrow
+
+#: Names of columns that tell one document from another, the first that is there counts.
+ID_COLUMNS = ("id", "_curator_dedup_id", "doc_id", "document_id", "uuid", "url")
+#: Characters of a document that an excerpt shows.
+EXCERPT = 200
+
+_TEXT = "text"
+
+
+def excerpt(text: str, most: int = EXCERPT) -> str:
+    r"""How a text begins, on one line.
+
+    Examples:
+        >>> excerpt("one\n two three", 9)
+        'one two …'
+    """
+    line = " ".join(text[: 4 * most].split())
+    return line if len(line) <= most and len(text) <= 4 * most else f"{line[: most - 1]}…"
+
+
+def id_column(names: Sequence[str]) -> str | None:
+    """The column that holds ids, as its name says; None if none of `ID_COLUMNS` is there.
+
+    Examples:
+        >>> id_column(["text", "url", "id"]), id_column(["text"])
+        ('id', None)
+    """
+    return next((name for name in ID_COLUMNS if name in names), None)
+
+
+def excerpts(frame: Any, rows: int, column: str = "") -> list[dict[str, Any]]:
+    """The first rows of a frame: each with its id, where it has one, and how its text begins.
+
+    Args:
+        frame: of any library.
+        rows: so many.
+        column: the one with the text; ``text``, or the first that holds text, where it is not there.
+
+    Examples:
+        >>> excerpts(pa.table({"id": [7, 8], "body": ["some words", "more"]}), 1)
+        [{'id': '7', 'excerpt': 'some words'}]
+    """
+    names = columns(frame)
+    first = _first(frame, rows)
+    identity, told = id_column(names), _text_column(first, column)
+    shown: list[dict[str, Any]] = [{} for _ in range(first.num_rows)]
+    if identity is not None:
+        for one, value in zip(shown, first[identity].to_pylist(), strict=True):
+            one["id"] = str(value)
+    if told is not None:
+        for one, text in zip(shown, first[told].to_pylist(), strict=True):
+            one["excerpt"] = excerpt(text if isinstance(text, str) else "")
+    return shown
+
+
+def _first(frame: Any, rows: int) -> pa.Table:
+    if isinstance(frame, pa.Table):
+        return frame.slice(0, rows)
+    return to_arrow(frame.head(rows) if isinstance(frame, pd.DataFrame) else frame.iloc[:rows])
+
+
+def _text_column(table: pa.Table, wanted: str) -> str | None:
+    text = [one.name for one in table.schema if pa.types.is_string(one.type) or pa.types.is_large_string(one.type)]
+    return next((name for name in (wanted, _TEXT, *text) if name in text), None)

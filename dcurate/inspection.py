@@ -1,0 +1,296 @@
+"""What became of documents: a look at those that a stage dropped, and the way of single ones through a run."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, TypeAlias
+
+import orjson
+
+from dcurate.core.events import StageStats
+from dcurate.errors import DataError, PipelineError, listed, nearest
+from dcurate.frames.excerpts import excerpt, id_column
+from dcurate.io.rejections import REASON, SCORE, STAGE
+from dcurate.io.rows import Row, is_readable, rows_in
+from dcurate.io.stores import OWN, Directory
+from dcurate.observe.compare import Comparison, compare
+from dcurate.observe.inspected import Document, Inspected
+from dcurate.observe.recorded import RecordedRun
+
+#: A sample is drawn from so many bytes of files at most; from so many files that hold such documents, so many of the
+#: first in each, and so many times as many as are wanted, where there are as many.
+MOST_BYTES, FILES, PER_FILE, PLENTY = 2**28, 10, 200, 10
+#: Characters of a text that are shown of a document that is looked at.
+SHOWN = 480
+
+#: Says of the values of a row whether it is one that is asked for.
+Wanted: TypeAlias = Callable[[Mapping[str, Any]], bool]
+
+
+def read_run(address: str, storage_options: Mapping[str, Any] | None = None) -> RecordedRun:
+    """The records that a run left beside its output.
+
+    Args:
+        address: the output directory, or the ``_dcurate`` folder in it; a local path, or as fsspec opens it.
+        storage_options: for fsspec.
+
+    Raises:
+        DataError: no run left a report there, or it cannot be read.
+    """
+    root = address.rstrip("/")
+    folder = Directory(root if root.endswith(f"/{OWN}") or root == OWN else f"{root}/{OWN}", storage_options or {})
+    report, history = folder.read("report.json"), folder.read("history.json")
+    if report is None:
+        finished = folder.read("finished.json")
+        if finished is None:
+            raise DataError(
+                f"there is no report in {folder.url!r}; name the output directory of a run that ended, "
+                "or the '_dcurate' folder in it"
+            )
+        report = orjson.dumps(_loaded(finished, folder, "finished.json")["report"])
+    told = None if history is None else _loaded(history, folder, "history.json")
+    return RecordedRun.of(_loaded(report, folder, "report.json"), told, folder.address)
+
+
+def compare_runs(first: str, second: str, storage_options: Mapping[str, Any] | None = None) -> Comparison:
+    """Two runs side by side: settings, documents, reasons, speed.
+
+    Args:
+        first: the output directory of one run, or the ``_dcurate`` folder in it; ``second`` that of the other.
+        storage_options: for fsspec.
+
+    Raises:
+        DataError: one of them left no report, or it cannot be read.
+    """
+    return compare(read_run(first, storage_options), read_run(second, storage_options))
+
+
+def _loaded(data: bytes, folder: Directory, name: str) -> dict[str, Any]:
+    try:
+        return dict(orjson.loads(data))
+    except ValueError as error:
+        raise DataError(f"{folder.path(name)!r} is damaged ({error}); run again to have it written afresh") from error
+
+
+@dataclass(frozen=True)
+class RunPlaces:
+    """Where the documents of a run stand.
+
+    Args:
+        output: the directory that it wrote to.
+        rejected: where it kept what rules dropped; that of its report if None.
+        groups: folders with groups of duplicates, besides those that its report names.
+        storage_options: for fsspec.
+    """
+
+    output: str
+    rejected: str | None = None
+    groups: Sequence[str] = ()
+    storage_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def at(self, url: str) -> Directory:
+        """A directory with these options."""
+        return Directory(url, self.storage_options)
+
+    @property
+    def root(self) -> str:
+        """The output directory, also where its ``_dcurate`` folder was named."""
+        return self.output.rstrip("/").removesuffix(f"/{OWN}")
+
+
+def inspect(
+    output: str | RunPlaces,
+    dropped_by: str,
+    *,
+    n: int = 10,
+    reason: str | None = None,
+    kept: int | None = None,
+    seed: int = 0,
+    find: str | None = None,
+    text_field: str = "text",
+) -> Inspected:
+    """Documents that a stage dropped, drawn by hash, and some that the run kept, for contrast.
+
+    They are read from where the run kept them (``rejected=``, or quarantine for those that a stage could not process);
+    of a run that kept none the few examples in its report are shown. Reading ends when there are plenty to draw from,
+    so it takes seconds however large the output is.
+
+    Args:
+        output: the directory that the run wrote to, or `RunPlaces`.
+        dropped_by: name of the stage.
+        n: so many documents.
+        reason: only those dropped for this reason.
+        kept: so many that were kept; half as many as ``n`` if None.
+        seed: another draws other documents; the same draws the same ones.
+        find: a regular expression; excerpts are cut around its first match.
+        text_field: the column with the text.
+
+    Raises:
+        PipelineError: the run has no such stage, or it dropped nothing, or not for this reason.
+        DataError: there is no report of a run, or files cannot be read.
+    """
+    places = output if isinstance(output, RunPlaces) else RunPlaces(output)
+    run = read_run(places.output, places.storage_options)
+    stage = _stage(run, dropped_by, reason)
+    show = _Show(text_field, _pattern(find), _score_fields(run))
+    faulty = reason in stage.faulty if reason is not None else not stage.dropped
+    folder = run.report.quarantine_path if faulty else places.rejected or run.report.rejected_path
+    if folder is None:
+        dropped, looked = _examples(stage, reason, n)
+    else:
+        draw = _Draw(places.at(folder), seed, n, f'"{STAGE}":{orjson.dumps(stage.name).decode()}'.encode())
+        rows = draw.rows(lambda row: row.get(STAGE) == stage.name and reason in (None, row.get(REASON)))
+        dropped = [show.document(row) for row in rows]
+        looked = draw.told(dropped)
+    wanted = (n + 1) // 2 if kept is None else kept
+    others = _Draw(places.at(places.root), seed, wanted).rows(lambda row: STAGE not in row) if wanted else []
+    return Inspected(
+        stage=stage.name,
+        rows=_rows(stage.faulty if faulty else stage.dropped, reason),
+        rows_in=stage.rows_in,
+        keeps=keeps_of(run, stage.name),
+        dropped=tuple(dropped),
+        kept=tuple(map(show.document, others)),
+        looked=looked,
+    )
+
+
+def keeps_of(run: RecordedRun, stage: str) -> tuple[str, ...]:
+    """The scores that a stage keeps, in words; empty where that is not known, or where it has several filters."""
+    cuts = run.about.get("thresholds", {}).get(stage, {})
+    return tuple(cut["keeps"] for found in cuts.values() for cut in found) if len(cuts) == 1 else ()
+
+
+def _pattern(find: str | None) -> re.Pattern[str] | None:
+    try:
+        return None if find is None else re.compile(find)
+    except re.error as error:
+        raise PipelineError(f"find={find!r} is no regular expression: {error}") from error
+
+
+def _stage(run: RecordedRun, name: str, reason: str | None) -> StageStats:
+    """The stage that is asked for."""
+    stages = {stage.name: stage for stage in run.report.stages}
+    dropping = [one.name for one in stages.values() if one.dropped or one.faulty]
+    if name not in dropping:
+        what = f"stage {name!r} dropped nothing" if name in stages else f"the run has no stage {name!r}"
+        meant = "" if name in stages else nearest(name, stages)
+        raise PipelineError(f"{what}; documents were dropped by {listed(dropping) or 'no stage'}{meant}")
+    reasons = (*stages[name].dropped, *stages[name].faulty)
+    if reason is not None and reason not in reasons:
+        raise PipelineError(f"stage {name!r} dropped nothing for {reason!r}; its reasons: {listed(reasons)}")
+    return stages[name]
+
+
+def _rows(counts: Mapping[str, int], reason: str | None) -> int:
+    return counts[reason] if reason is not None else sum(counts.values())
+
+
+def _score_fields(run: RecordedRun) -> list[str]:
+    """Columns that stages of the run put scores into, as far as its report says."""
+    given = (str(one.get("settings", {}).get("score_field", "")) for one in run.about.get("stages", ()))
+    return [name for told in given for name in re.findall(r"'([^']+)'", told)]
+
+
+def _examples(stage: StageStats, reason: str | None, n: int) -> tuple[list[Document], str]:
+    """What the report shows of documents that a stage took out, and what it is, in a sentence."""
+    found = [
+        Document(
+            id=str(one.get("id", one.get("source", ""))),
+            place=str(one.get("source", "")),
+            excerpt=str(one.get("excerpt", "")),
+            score=one.get("score"),
+            stage=stage.name,
+            reason=why,
+        )
+        for why, rows in stage.examples.items()
+        for one in rows
+        if reason in (None, why)
+    ]
+    return found[:n], "examples from the report; to look at more, run with rejected= (dcurate run --rejected PATH)"
+
+
+@dataclass(frozen=True)
+class _Show:
+    """How rows become documents that a person looks at."""
+
+    text_field: str
+    find: re.Pattern[str] | None = None
+    score_fields: Sequence[str] = ()
+
+    def document(self, row: Row) -> Document:
+        values, place = row.values, f"{row.file}, row {row.number}"
+        own = id_column(list(values))
+        return Document(
+            id=str(values[own]) if own else place,
+            place=place,
+            excerpt=self.excerpt(values),
+            score=values.get(SCORE),
+            stage=str(values.get(STAGE, "")),
+            reason=str(values.get(REASON, "")),
+            scores={name: values[name] for name in self.score_fields if values.get(name) is not None},
+        )
+
+    def excerpt(self, values: Mapping[str, Any]) -> str:
+        """Some of the text: around what is sought, or how it begins."""
+        texts = (value for name, value in values.items() if isinstance(value, str) and not name.startswith("_dcurate_"))
+        text = values.get(self.text_field)
+        text = text if isinstance(text, str) else max(texts, key=len, default="")
+        match = self.find.search(text) if self.find else None
+        if match is None:
+            return excerpt(text, SHOWN)
+        start = max(0, match.start() - SHOWN // 3)
+        return ("… " if start else "") + excerpt(text[start:], SHOWN)
+
+
+class _Draw:
+    """Draws rows from the files of a directory by hash, and stops when there are plenty to draw from.
+
+    Args:
+        directory: with the files.
+        seed: another draws other rows.
+        count: so many.
+        mention: bytes that a line of JSON must hold to be looked at.
+    """
+
+    def __init__(self, directory: Directory, seed: int, count: int, mention: bytes = b"") -> None:
+        self.directory, self.seed, self.count, self.mention = directory, seed, count, mention
+        self.files = self.read = self.seen = 0
+
+    def rows(self, wanted: Wanted) -> list[Row]:
+        """The rows; the same ones as long as the files are the same."""
+        files = {name: entry for name, entry in self.directory.files().items() if is_readable(name)}
+        self.files = len(files)
+        best: list[tuple[int, int, Row]] = []
+        nbytes = hits = 0
+        for name in sorted(files, key=self._place):
+            if nbytes >= MOST_BYTES or (hits >= FILES and self.seen >= PLENTY * self.count):
+                break
+            before = self.seen
+            self.read += 1
+            nbytes += files[name].size
+            for row in self._some(name, wanted):
+                item = (-self._place(f"{name}\t{row.number}"), -self.seen, row)
+                (heapq.heappush if len(best) < self.count else heapq.heappushpop)(best, item)
+            hits += self.seen > before
+        return [row for _, _, row in sorted(best, key=lambda item: (-item[0], -item[1]))]
+
+    def _some(self, name: str, wanted: Wanted) -> Iterator[Row]:
+        """The first of them in a file, so that several files are drawn from."""
+        found = (row for row in rows_in(self.directory, name, self.mention) if wanted(row.values))
+        for row in islice(found, max(self.count, PER_FILE)):
+            self.seen += 1
+            yield row
+
+    def _place(self, words: str) -> int:
+        key = f"{self.seed}\t{words}".encode(errors="surrogatepass")
+        return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest())
+
+    def told(self, drawn: Sequence[Document]) -> str:
+        """What was looked at, in a sentence."""
+        return f"{len(drawn)} drawn from {self.seen:,} in {self.read:,} of {self.files:,} files of {self.directory.url}"

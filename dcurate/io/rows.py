@@ -1,0 +1,139 @@
+"""Single rows of JSON Lines and Parquet files, with the place where each stands; a file is never held whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, NamedTuple
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dcurate.errors import DataError
+from dcurate.frames.excerpts import id_column
+from dcurate.io.compression import ending_of, streamed
+from dcurate.io.files import JSONL, PARQUET
+from dcurate.io.stores import Directory, opened, told
+
+_ROWS, _BLOCK = 1024, 2**20
+
+
+class Row(NamedTuple):
+    """A row: the file's name in its directory, the number of the row in it from 0, and its values."""
+
+    file: str
+    number: int
+    values: dict[str, Any]
+
+
+def is_readable(name: str) -> bool:
+    """Whether a file of this name holds rows that can be read here.
+
+    Examples:
+        >>> is_readable("a.jsonl.zst"), is_readable("a.parquet"), is_readable("a.html")
+        (True, True, False)
+    """
+    return JSONL.matches(name) or PARQUET.matches(name)
+
+
+def rows_in(directory: Directory, name: str, mention: bytes = b"") -> Iterator[Row]:
+    """The rows of a file, in order.
+
+    Args:
+        mention: bytes that a line of JSON must hold to be looked at; Parquet is read as a whole.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    if PARQUET.matches(name):
+        yield from _parquet_rows(directory, name)
+        return
+    for number, line in _lines(directory, name):
+        if mention in line:
+            yield Row(name, number, _parsed(line, directory.path(name), number))
+
+
+def rows_with(directory: Directory, name: str, column: str | None, wanted: Collection[str]) -> Iterator[Row]:
+    """The rows of a file whose column holds one of these values, as text; of Parquet only this column is read first.
+
+    Args:
+        column: None for the first of those that usually hold ids.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    if PARQUET.matches(name):
+        yield from _parquet_rows_with(directory, name, column, wanted)
+        return
+    pattern = re.compile(b"|".join(re.escape(orjson.dumps(one)[1:-1]) for one in wanted))
+    for number, line in _lines(directory, name):
+        if pattern.search(line):
+            values = _parsed(line, directory.path(name), number)
+            own = column or id_column(list(values))
+            if own in values and str(values[own]) in wanted:
+                yield Row(name, number, values)
+
+
+def _lines(directory: Directory, name: str) -> Iterator[tuple[int, bytes]]:
+    number, rest = 0, b""
+    with _stored(directory, name) as file, streamed(file, ending_of(name), directory.path(name)) as content:
+        while block := content.read(_BLOCK):
+            *lines, rest = (rest + block).split(b"\n")
+            for line in lines:
+                if line.strip():
+                    yield number, line
+                number += 1
+    if rest.strip():
+        yield number, rest
+
+
+def _parsed(line: bytes, path: str, number: int) -> dict[str, Any]:
+    try:
+        values = orjson.loads(line)
+    except ValueError as error:
+        raise DataError(f"{path!r}, row {number}: {error}; is it JSON Lines?") from error
+    return values if isinstance(values, dict) else {"value": values}
+
+
+def _parquet_rows(directory: Directory, name: str) -> Iterator[Row]:
+    with _parquet(directory, name) as file:
+        number = 0
+        for batch in file.iter_batches(_ROWS):
+            for values in batch.to_pylist():
+                yield Row(name, number, values)
+                number += 1
+
+
+def _parquet_rows_with(directory: Directory, name: str, column: str | None, wanted: Collection[str]) -> Iterator[Row]:
+    with _parquet(directory, name) as file:
+        own = column or id_column(file.schema_arrow.names)
+        if own not in file.schema_arrow.names:
+            return
+        first = 0
+        for group in range(file.num_row_groups):
+            values = file.read_row_group(group, columns=[own]).column(0).to_pylist()
+            hits = [place for place, value in enumerate(values) if str(value) in wanted]
+            if hits:
+                found = file.read_row_group(group).take(pa.array(hits)).to_pylist()
+                yield from (Row(name, first + place, row) for place, row in zip(hits, found, strict=True))
+            first += len(values)
+
+
+@contextmanager
+def _parquet(directory: Directory, name: str) -> Iterator[pq.ParquetFile]:
+    with _stored(directory, name) as file:
+        try:
+            with pq.ParquetFile(file) as parquet:
+                yield parquet
+        except pa.ArrowException as error:
+            raise DataError(f"{directory.path(name)!r} is cut short or is no Parquet file ({error})") from error
+
+
+@contextmanager
+def _stored(directory: Directory, name: str) -> Iterator[BinaryIO]:
+    store, root = opened(directory.url, directory.options)
+    path = directory.path(name)
+    with told("read", path), store.open(f"{root.rstrip('/')}/{name}", "rb") as file:
+        yield file

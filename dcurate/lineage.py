@@ -1,0 +1,190 @@
+"""The way of single documents through a run: kept, dropped, set aside, or a copy of another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dcurate.errors import DataError, PipelineError
+from dcurate.frames.excerpts import excerpt
+from dcurate.inspection import RunPlaces, keeps_of, read_run
+from dcurate.io.rejections import REASON, SCORE, STAGE
+from dcurate.io.rows import Row, is_readable, rows_with
+from dcurate.io.stores import OWN, Directory
+from dcurate.observe.inspected import Fate, Traced
+from dcurate.observe.recorded import RecordedRun
+
+#: Columns of groups of duplicates, see `dcurate.FuzzyDuplicates`.
+_KEPT_ID, _SIMILARITY, _KEPT = "kept_id", "similarity", "kept"
+_ERROR = ("_dcurate_error", "error")
+
+
+def trace(output: str | RunPlaces, ids: Sequence[str], *, id_field: str | None = None) -> Traced:
+    """What became of documents at each stage of a run.
+
+    Quarantine, the rejected documents, groups of duplicates and the output are searched, in this order, each file once
+    for all ids and a piece at a time: of Parquet the column of ids alone, of JSON the lines that mention an id.
+
+    Args:
+        output: the directory that the run wrote to, or `RunPlaces`.
+        ids: of the documents, as text.
+        id_field: the column with ids; the first of ``id``, ``doc_id``, ``url`` and the like if None.
+
+    Raises:
+        PipelineError: no id.
+        DataError: files cannot be read, or there is nothing at the address.
+    """
+    if not ids:
+        raise PipelineError("no id to look for; give at least one")
+    places = output if isinstance(output, RunPlaces) else RunPlaces(output)
+    search = _Search(places, _recorded(places), id_field, dict.fromkeys(map(str, ids)))
+    return search.result()
+
+
+def _recorded(places: RunPlaces) -> RecordedRun | None:
+    """The records of the run; None where there are files but no report, as while it goes on."""
+    try:
+        return read_run(places.output, places.storage_options)
+    except DataError:
+        if not places.at(places.root).files(own=True):
+            raise
+        return None
+
+
+@dataclass
+class _Search:
+    """A search for the fates of documents."""
+
+    places: RunPlaces
+    run: RecordedRun | None
+    id_field: str | None
+    ids: Mapping[str, None]
+    fates: dict[str, Fate] = field(default_factory=dict)
+    looked: list[str] = field(default_factory=list)
+
+    def result(self) -> Traced:
+        """All of it."""
+        root = self.places.root
+        self._look(f"{root}/{OWN}/quarantine", self._quarantined)
+        rejected = self.places.rejected or (self.run.report.rejected_path if self.run else None)
+        if rejected is not None:
+            self._look(rejected, self._dropped)
+        else:
+            self.looked.append("no rejected documents, which the run did not keep (run with rejected=)")
+        for groups in self._groups():
+            self._look(groups, self._duplicate, everyone=True)
+        self._look(root, self._kept)
+        self._look_at_examples()
+        fates = tuple(self.fates.get(one) or Fate(one, "not found") for one in self.ids)
+        return Traced(fates, tuple(self.looked))
+
+    def _look(self, url: str, take: Callable[[Directory, Row], None], everyone: bool = False) -> None:
+        """Have all rows with an id that is still looked for taken."""
+        directory = self.places.at(url)
+        names = [name for name in directory.files() if is_readable(name)]
+        wanted = self.ids if everyone else {one: None for one in self.ids if one not in self.fates}
+        if not wanted:
+            return
+        self.looked.append(f"{len(names):,} files of {url}")
+        for name in names:
+            for row in rows_with(directory, name, self.id_field, wanted):
+                take(directory, row)
+            if not everyone:
+                wanted = {one: None for one in wanted if one not in self.fates}
+            if not wanted:
+                return
+
+    def _groups(self) -> Iterator[str]:
+        """Folders with groups of duplicates: those that are named, and those that stages wrote."""
+        yield from self.places.groups
+        for stage in self.run.about.get("stages", ()) if self.run else ():
+            if stage.get("groups"):
+                yield str(stage["groups"])
+
+    def _id_of(self, row: Row) -> str:
+        found = (str(row.values[name]) for name in self._columns(row) if name in row.values)
+        return next((value for value in found if value in self.ids), "")
+
+    def _columns(self, row: Row) -> Sequence[str]:
+        return [self.id_field] if self.id_field is not None else list(row.values)
+
+    def _taken_out(self, directory: Directory, row: Row, outcome: str) -> Fate:
+        values = row.values
+        stage = str(values.get(STAGE, ""))
+        return Fate(
+            id=self._id_of(row),
+            outcome=outcome,
+            place=_place(directory, row),
+            stage=stage,
+            reason=str(values.get(REASON, "")),
+            passed=self._before(stage),
+            score=values.get(SCORE),
+            keeps=keeps_of(self.run, stage) if self.run else (),
+            error=next((str(values[name]) for name in _ERROR if values.get(name)), ""),
+            excerpt=_excerpt(values),
+        )
+
+    def _dropped(self, directory: Directory, row: Row) -> None:
+        fate = self._taken_out(directory, row, "dropped")
+        self.fates.setdefault(fate.id, fate)
+
+    def _quarantined(self, directory: Directory, row: Row) -> None:
+        fate = self._taken_out(directory, row, "quarantined")
+        self.fates.setdefault(fate.id, fate)
+
+    def _kept(self, directory: Directory, row: Row) -> None:
+        if STAGE in row.values:
+            return  # rejected rows may be kept in a folder of the output
+        own = self._id_of(row)
+        passed = tuple(stage.name for stage in self.run.report.stages) if self.run else ()
+        self.fates.setdefault(
+            own, Fate(own, "kept", _place(directory, row), passed=passed, excerpt=_excerpt(row.values))
+        )
+
+    def _duplicate(self, directory: Directory, row: Row) -> None:
+        """A member of a group of duplicates: the one that stays is known by itself."""
+        values, own = row.values, self._id_of(row)
+        kept = values.get(_KEPT_ID)
+        if kept is None or values.get(_KEPT) or str(kept) == own:
+            return
+        before = self.fates.get(own) or Fate(own, "duplicate", _place(directory, row))
+        similarity = values.get(_SIMILARITY)
+        known = similarity is not None and not math.isnan(similarity)
+        self.fates[own] = replace(before, duplicate_of=str(kept), similarity=similarity if known else None)
+
+    def _look_at_examples(self) -> None:
+        """Where the run kept no documents that it dropped, its report may have shown some."""
+        if self.run is None:
+            return
+        for stage in self.run.report.stages:
+            for reason, examples in stage.examples.items():
+                for one in examples:
+                    own = str(one.get("id", ""))
+                    if own in self.ids and own not in self.fates:
+                        self.fates[own] = Fate(
+                            id=own,
+                            outcome="dropped" if reason in stage.dropped else "quarantined",
+                            place=f"the report in {self.run.address}",
+                            stage=stage.name,
+                            reason=reason,
+                            passed=self._before(stage.name),
+                            score=one.get("score"),
+                            keeps=keeps_of(self.run, stage.name),
+                            excerpt=str(one.get("excerpt", "")),
+                        )
+
+    def _before(self, stage: str) -> tuple[str, ...]:
+        """The stages that a document passed before one took it out."""
+        names = [one.name for one in self.run.report.stages] if self.run else []
+        return tuple(names[: names.index(stage)]) if stage in names else ()
+
+
+def _place(directory: Directory, row: Row) -> str:
+    return f"{directory.path(row.file)}, row {row.number} (counted from 0)"
+
+
+def _excerpt(values: Mapping[str, Any]) -> str:
+    text = values.get("text")
+    return excerpt(text) if isinstance(text, str) else ""

@@ -1,0 +1,177 @@
+"""How a run stands at one moment: what every display, page and metric of it is made from."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from dcurate.core.events import HostSample, StageStats
+
+#: Upper bounds, in seconds, of the buckets that calls are counted in by how long they took; longer ones have one more.
+LATENCY_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0)
+
+
+def bucket(seconds: float) -> int:
+    """The bucket of `LATENCY_S` that a duration falls into.
+
+    Examples:
+        >>> bucket(0.01), bucket(0.02), bucket(10_000)
+        (0, 1, 15)
+    """
+    return bisect_left(LATENCY_S, seconds)
+
+
+@dataclass(frozen=True)
+class OperatorFigures:
+    """One operator: what it has, what waits for it, what it has done since the run began.
+
+    Attributes:
+        name: of the operator; ``stages`` are the names of the stages that it runs.
+        phase: number of the part of the run that it belongs to: each exchange begins another.
+        slots: copies that are set up now.
+        running: calls under way, in a slot or on the way to one.
+        waiting: batches made for it that no call has taken; ``waiting_bytes`` those of all that it is not done with.
+        calls: finished, in batches.
+        seconds: in its stages' code, over all slots.
+        slot_seconds: that slots stood ready, over all slots, as far as was sampled: the rest of them was idle.
+        setup_seconds: that its latest slot took to be set up.
+        latency: how many batches took how long, by the buckets of `LATENCY_S`.
+    """
+
+    name: str
+    stages: tuple[str, ...]
+    phase: int = 0
+    slots: int = 0
+    running: int = 0
+    waiting: int = 0
+    waiting_bytes: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+    slot_seconds: float = 0.0
+    setup_seconds: float = 0.0
+    latency: tuple[int, ...] = (0,) * (len(LATENCY_S) + 1)
+
+    @property
+    def busy(self) -> float | None:
+        """Share of the slots' time that was spent in the stages' code since the run began; None before there is any."""
+        return min(1.0, self.seconds / self.slot_seconds) if self.slot_seconds else None
+
+    def busy_since(self, earlier: OperatorFigures) -> float | None:
+        """The same, since an earlier moment."""
+        slot_seconds = self.slot_seconds - earlier.slot_seconds
+        return min(1.0, (self.seconds - earlier.seconds) / slot_seconds) if slot_seconds > 0 else None
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that happened and that a person may want to know, in words.
+
+    Attributes:
+        time: seconds since the epoch.
+        kind: ``"decision"``, ``"lost"``, ``"recycled"``, ``"hung"``, ``"copied"`` or ``"error"``.
+        operator: the one that it is about, if it is about one.
+        before: slots before a decision, and ``after`` it.
+    """
+
+    time: float
+    kind: str
+    text: str
+    operator: str = ""
+    before: int = 0
+    after: int = 0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A run at one moment.
+
+    All counts are since the run began (what an earlier run of it had finished is in ``splits_before`` alone), so the
+    rate of anything is the difference of two snapshots over the difference of their times.
+
+    Attributes:
+        run: its id; all phases of a run have one id.
+        phase: how many exchanges are behind it.
+        started: seconds since the epoch, as are ``time``, the moment, and ``ended``, None while the run goes on.
+        error: what ended it early, if something did.
+        splits: source splits of the phase in all, or None until the source is listed.
+        splits_before: those that an earlier run had finished; ``splits_done`` those that this one has.
+        splits_finished: those that this one has finished in all phases.
+        operators: of all phases so far, in order.
+        stages: what each stage did to rows, in the order of the pipeline.
+        held_bytes: of batches between operators now, of at most ``budget_bytes``.
+        hosts: machines that workers stand on, as last heard.
+        workers_lost: worker processes that died.
+        notes: how many there have been; ``latest`` are the last of them.
+
+    Examples:
+        >>> one = Snapshot("7f3a", "demo", "streaming", started=0.0, time=2.0, stages=(StageStats("read", rows_in=8),))
+        >>> Snapshot.from_dict(one.to_dict()) == one, one.rows_in
+        (True, 8)
+    """
+
+    run: str
+    pipeline: str
+    mode: str
+    phase: int = 0
+    started: float = 0.0
+    time: float = 0.0
+    ended: float | None = None
+    error: str = ""
+    splits: int | None = None
+    splits_before: int = 0
+    splits_done: int = 0
+    splits_finished: int = 0
+    operators: tuple[OperatorFigures, ...] = ()
+    stages: tuple[StageStats, ...] = ()
+    held_bytes: int = 0
+    budget_bytes: int = 0
+    hosts: tuple[HostSample, ...] = ()
+    workers_lost: int = 0
+    notes: int = 0
+    latest: tuple[Note, ...] = ()
+
+    @property
+    def rows_in(self) -> int:
+        """Rows read from the source."""
+        return self.stages[0].rows_in if self.stages else 0
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of the input that they came from."""
+        return self.stages[0].bytes_in if self.stages else 0
+
+    @property
+    def rows_out(self) -> int:
+        """Rows that came out of the last stage."""
+        return self.stages[-1].rows_out if self.stages else 0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds that the run has taken, never 0."""
+        return max((self.ended or self.time) - self.started, 1e-6)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON can hold."""
+        values = dict(vars(self))
+        for name in ("operators", "stages", "hosts", "latest"):
+            values[name] = [
+                one.to_dict() if isinstance(one, StageStats | HostSample) else vars(one) for one in values[name]
+            ]
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The opposite of `to_dict`, after JSON too."""
+        operators = tuple(
+            OperatorFigures(**{**one, "stages": tuple(one["stages"]), "latency": tuple(one["latency"])})
+            for one in values["operators"]
+        )
+        more = {
+            "operators": operators,
+            "stages": tuple(map(StageStats.from_dict, values["stages"])),
+            "hosts": tuple(map(HostSample.from_dict, values["hosts"])),
+            "latest": tuple(Note(**one) for one in values["latest"]),
+        }
+        return cls(**{**values, **more})

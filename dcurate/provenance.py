@@ -1,0 +1,157 @@
+"""What a run was, as plain values: its stages and their settings, thresholds, versions, and how to do it again."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from dcurate.core.pipeline import PipelineDefinition
+from dcurate.core.stage import ProcessingStage, SourceStage
+from dcurate.text.thresholds import thresholds
+
+#: Packages whose versions are told; those in the second row only where they are in use.
+PACKAGES = ("dcurate", "dask", "distributed", "numpy", "pandas", "pyarrow", "numba")
+WHERE_USED = ("torch", "transformers", "cudf", "cupy", "fasttext")
+
+_SECRET = re.compile(r"secret|token$|passw|credential|api_?key|access_?key|signature|^key$|^auth", re.IGNORECASE)
+_IN_URL = re.compile(r"(?<=://)[^/@\s]+@")
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_LONGEST, _MOST = 300, 20
+_OBVIOUS = ("name", "resources", "batch_size", "spec")
+
+
+def provenance(pipeline: PipelineDefinition, stages: Sequence[ProcessingStage[Any, Any]]) -> dict[str, Any]:
+    """What a report tells of a run besides what happened in it. Values of settings that are secret are left out.
+
+    Args:
+        pipeline: as a person wrote it.
+        stages: those that it was taken apart into.
+
+    Returns:
+        ``description``, ``stages`` (``name``, ``kind``, ``needs``, ``settings``, and ``groups``: where one wrote groups
+        of duplicates), ``thresholds`` by stage and filter, ``versions``, ``machine``, ``inputs``, ``command`` where
+        there was one, and ``resume``: how to go on.
+
+    Examples:
+        >>> from dcurate import Pipeline, ScoreFilter, WordCountFilter
+        >>> pipeline = Pipeline("demo").add_stage(ScoreFilter(WordCountFilter(min_words=5)))
+        >>> about = provenance(pipeline, pipeline.build())
+        >>> about["stages"][0]["kind"], about["thresholds"]["word_count"]["word_count"][0]
+        ('ScoreFilter', {'keeps': '>= 5', 'value': 5.0})
+    """
+    source = stages[0] if stages and isinstance(stages[0], SourceStage) else None
+    command = _command()
+    return {
+        "description": pipeline.description or "",
+        "stages": [
+            {
+                "name": stage.name,
+                "kind": type(stage).__name__,
+                "needs": str(stage.resources),
+                "settings": _settings(stage),
+                **({"groups": str(groups)} if (groups := vars(stage).get("report_path")) else {}),
+            }
+            for stage in stages
+        ],
+        "thresholds": {
+            stage: {name: [asdict(cut) for cut in cuts] for name, cuts in found.items()}
+            for stage, found in thresholds(stages).items()
+        },
+        "versions": versions(),
+        **_recipe(pipeline.config),
+        "machine": f"{platform.node()}, {os.cpu_count()} CPUs, {platform.system()} {platform.machine()}",
+        "inputs": [] if source is None else _paths(source),
+        "command": command,
+        "resume": _resume(command),
+    }
+
+
+def _recipe(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe that a pipeline was made from, and its params, where the recipe's reader noted them."""
+    params = config.get("params")
+    told: dict[str, Any] = {"recipe": str(config["recipe"])} if "recipe" in config else {}
+    return told | ({"params": {name: shown(value, name) for name, value in params.items()}} if params else {})
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that matter to what a run gives."""
+    used = [name for name in WHERE_USED if name in sys.modules]
+    found = {name: _version(name) for name in (*PACKAGES, *used)}
+    return {"Python": platform.python_version(), **{name: one for name, one in found.items() if one}}
+
+
+@cache
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def _command() -> str:
+    """The command line, where the run was begun by ``dcurate run``."""
+    program = os.path.basename(sys.argv[0]) if sys.argv else ""
+    if program != "dcurate":
+        return ""
+    return _IN_URL.sub("", shlex.join([program, *map(_without_secret, sys.argv[1:])]))
+
+
+def _resume(command: str) -> str:
+    if not command:
+        return "pipeline.run(executor, resume=True)"
+    return command if "--resume" in command else f"{command} --resume"
+
+
+def _without_secret(argument: str) -> str:
+    name, equals, _ = argument.partition("=")
+    return f"{name}=..." if equals and _SECRET.search(name) else argument
+
+
+def _settings(stage: ProcessingStage[Any, Any]) -> dict[str, str]:
+    """Settings that say something, as text."""
+    return {
+        name: shown(value, name)
+        for name, value in vars(stage).items()
+        if not name.startswith("_") and name not in _OBVIOUS and not _says_nothing(value)
+    }
+
+
+def _says_nothing(value: Any) -> bool:
+    return value is None or value is False or (isinstance(value, str | Mapping | Sequence) and not value)
+
+
+def shown(value: Any, name: str = "") -> str:
+    """A setting as text that tells no secret.
+
+    Examples:
+        >>> shown({"key": "AKIA", "client_kwargs": {"endpoint_url": "http://me:pw@host"}})
+        "{key: ..., client_kwargs: {endpoint_url: 'http://host'}}"
+    """
+    if _SECRET.search(name) and value is not None and not isinstance(value, bool | int | float):
+        return "..."
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {shown(one, str(key))}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple | set | frozenset):
+        some = [shown(one) for one in list(value)[:_MOST]]
+        return "[" + ", ".join([*some, f"and {len(value) - _MOST} more"] if len(value) > _MOST else some) + "]"
+    if is_dataclass(value) and not isinstance(value, type):
+        told = [one.name for one in fields(value) if one.repr and not one.name.startswith("_")]
+        inner = ", ".join(f"{one}={shown(getattr(value, one), one)}" for one in told)
+        return f"{type(value).__name__}({inner})"
+    text = _IN_URL.sub("", _ADDRESS.sub("", repr(value)))
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _paths(source: SourceStage[Any, Any]) -> list[str]:
+    """Where a source reads, as it was told."""
+    given = vars(source).get("file_paths", vars(source).get("path", ()))
+    many = given if isinstance(given, list | tuple) else [given]
+    return [_IN_URL.sub("", str(path)) for path in many][:_MOST]

@@ -1,0 +1,37 @@
+"""What a run leaves beside its output for whoever wants to know: the report as JSON, as text and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from dcurate.core.report import RunReport
+from dcurate.io.stores import OWN, Directory
+from dcurate.observe.history import History
+from dcurate.observe.run_page import PAGE, run_page
+from dcurate.observe.table import report_text
+
+
+def record(report: RunReport, history: History, about: Mapping[str, Any], output: Directory) -> None:
+    """Write ``report.json``, ``report.txt``, ``history.json`` and ``report.html``, each whole or not at all.
+
+    Args:
+        about: what is known of the run besides, as `dcurate.provenance.provenance` gives it.
+        output: the files go to the folder ``_dcurate`` in it.
+
+    Raises:
+        DataError: they cannot be written.
+    """
+    files = {
+        "report.json": orjson.dumps({**report.to_dict(), "about": dict(about)}, option=_READABLE) + b"\n",
+        "report.txt": report_text(report).encode(),
+        "history.json": orjson.dumps(history.to_dict()) + b"\n",
+        PAGE: run_page(report, history, about).encode(),
+    }
+    for name, content in files.items():
+        output.write(f"{OWN}/{name}", content)
+
+
+_READABLE = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS

@@ -1,0 +1,96 @@
+"""What a run gave: its output, and tables of how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+from dcurate.core.batch import Batch
+from dcurate.core.report import RunReport
+from dcurate.frames.tables import frame_of, with_seconds
+from dcurate.observe import records
+from dcurate.observe.history import History
+from dcurate.observe.notebook import summary_html
+
+
+@dataclass(frozen=True)
+class RunResult(Sequence[Batch]):
+    """What a run gave: a sequence of what the last stage made, the report, and tables of how it went.
+
+    Of a pipeline that ends with a writer each item is a `FileGroup` that names the files of one source split; of one
+    without, each is a batch of rows, in the order of the source. Tables are pandas frames, made when asked for.
+
+    Attributes:
+        report: what each stage did, and where the output stands.
+        history: how it stood over time, and what happened.
+
+    Examples:
+        >>> from dcurate import DocumentBatch, InlineExecutor, Pipeline, ScoreFilter, WordCountFilter
+        >>> rows = DocumentBatch(data=__import__("pandas").DataFrame({"text": ["one two", "one"]}))
+        >>> pipeline = Pipeline("demo").add_stage(ScoreFilter(WordCountFilter(min_words=2)))
+        >>> result = pipeline.run(InlineExecutor(), initial_tasks=[rows])
+        >>> result.stages[["stage", "rows_in", "rows_out"]].to_dict("records")[-1]
+        {'stage': 'word_count', 'rows_in': 2, 'rows_out': 1}
+        >>> result.dropped.to_dict("records")
+        [{'stage': 'word_count', 'reason': 'word_count', 'rows': 1, 'faulty': False}]
+    """
+
+    outputs: tuple[Batch, ...]
+    report: RunReport
+    history: History = field(default_factory=History, repr=False, compare=False)
+
+    @overload
+    def __getitem__(self, index: int) -> Batch: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Batch, ...]: ...
+    def __getitem__(self, index: int | slice) -> Batch | tuple[Batch, ...]:
+        return self.outputs[index]
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    def __repr__(self) -> str:
+        return f"RunResult({self.report.pipeline!r}, run {self.report.run}, {len(self.outputs)} outputs)"
+
+    @property
+    def stages(self) -> Any:
+        """A row a stage: rows and bytes in and out, rows dropped and faulty, seconds, and its own metrics."""
+        return frame_of(records.stages(self.report), [*records.STAGES, *records.metric_names(self.report)])
+
+    @property
+    def dropped(self) -> Any:
+        """A row a stage and reason for which rows were taken out, most first; ``faulty`` ones went to quarantine."""
+        return frame_of(records.dropped(self.report), records.DROPPED)
+
+    @property
+    def operators(self) -> Any:
+        """A row an operator: batches, seconds in its stages' code, idle seconds of its slots, busy share."""
+        return frame_of(records.operators(self.history), records.OPERATORS)
+
+    @property
+    def decisions(self) -> Any:
+        """A row a change of slots that the balancer decided on, with the reason; ``seconds`` are since the start."""
+        return self._since_start(frame_of(records.decisions(self.history), records.DECISIONS))
+
+    @property
+    def notes(self) -> Any:
+        """A row for everything that happened and that a person may want to know: decisions, lost workers, errors."""
+        return self._since_start(frame_of(records.notes(self.history), records.NOTES))
+
+    @property
+    def rates(self) -> Any:
+        """A row a moment: rows and bytes so far and a second, bytes between operators, CPUs and memory in use."""
+        return self._since_start(frame_of(list(records.rates(self.history.points)), records.RATES))
+
+    @property
+    def timeline(self) -> Any:
+        """A row a moment and operator: slots, calls under way, what waits, batches so far, busy share."""
+        return self._since_start(frame_of(list(records.timeline(self.history.points)), records.TIMELINE))
+
+    def _repr_html_(self) -> str:
+        """What the run came to, for a notebook: its figures, its stages, how it went over time."""
+        return summary_html(self.report, self.history)
+
+    def _since_start(self, frame: Any) -> Any:
+        return with_seconds(frame, self.history.snapshot().started)

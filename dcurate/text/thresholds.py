@@ -1,0 +1,95 @@
+"""Where a filter cuts: found by asking it, so that filters of one's own are known as well as built-in ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.report import Threshold
+from dcurate.text.column_filter import ColumnFilter
+from dcurate.text.filter import DocumentFilter, SignalFilter
+from dcurate.text.rules import Rule, name_of, one_each, one_or_many
+from dcurate.text.score import AnyStage, Filter, ScoreFilter
+
+#: Says of scores which are kept.
+Keeps: TypeAlias = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.bool_]]
+
+_SCALES = [sign * digit * 10.0**power for sign in (-1, 1) for power in range(-4, 10) for digit in (1, 2.5, 5)]
+#: Scores at which every filter is asked.
+_PROBES = np.unique([0.0, *_SCALES, *np.linspace(0, 1, 81), *range(101)])
+_STEPS, _NARROW = 65, 9
+
+
+def thresholds(stages: Iterable[AnyStage]) -> dict[str, dict[str, list[Threshold]]]:
+    """Where the filters of a pipeline cut, by stage and filter.
+
+    A filter whose scores are no numbers, or that keeps all or nothing, has none.
+
+    Examples:
+        >>> from dcurate.text.filters.words import WordCountFilter
+        >>> found = thresholds([ScoreFilter(WordCountFilter(min_words=50, max_words=1000))])
+        >>> [one.keeps for one in found["word_count"]["word_count"]]
+        ['>= 50', '<= 1000']
+    """
+    found: dict[str, dict[str, list[Threshold]]] = {}
+    for stage in stages:
+        for rule, invert in _rules(stage):
+            cuts = _cuts(rule, invert)
+            if cuts:
+                found.setdefault(stage.name, {})[name_of(rule)] = cuts
+    return found
+
+
+def _rules(stage: AnyStage) -> list[tuple[Rule, bool]]:
+    if not isinstance(stage, ScoreFilter | Filter):
+        return []
+    rules = stage.filters if isinstance(stage, ScoreFilter) else one_or_many(stage.filter_fn)
+    return list(zip(rules, one_each(stage.invert, len(rules), "invert"), strict=True))
+
+
+def _cuts(rule: Rule, invert: bool) -> list[Threshold]:
+    def keeps(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+        return _kept(rule, scores) ^ invert
+
+    try:
+        with np.errstate(all="ignore"):
+            kept = keeps(_PROBES)
+            turns = np.flatnonzero(kept[1:] != kept[:-1]).tolist()
+            return [_threshold(keeps, _PROBES[at], _PROBES[at + 1], bool(kept[at])) for at in turns]
+    except Exception:  # a person's own filter may raise whatever it likes when it is asked about scores of no text
+        return []
+
+
+def _kept(rule: Rule, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    if isinstance(rule, SignalFilter):
+        return np.asarray(rule.keep(scores), np.bool_)
+    if isinstance(rule, ColumnFilter):
+        return rule.kept(scores)
+    keep: Callable[[Any], Any] = rule.keep_document if isinstance(rule, DocumentFilter) else rule
+    return np.array([bool(keep(score)) for score in scores.tolist()], np.bool_)
+
+
+def _threshold(keeps: Keeps, low: float, high: float, below: bool) -> Threshold:
+    """The one place between two scores where what is kept ends (``below``) or begins."""
+    for _ in range(_NARROW):
+        grid = np.linspace(low, high, _STEPS)
+        turn = int(np.argmax(keeps(grid) != below))
+        low, high = float(grid[turn - 1]), float(grid[turn])
+    value = _shortest(low, high)
+    same = bool(keeps(np.array([value]))[0])
+    return Threshold(f"{'<' if below else '>'}{'=' if same else ''} {value:.12g}", value)
+
+
+def _shortest(low: float, high: float) -> float:
+    """The number of fewest digits from one to another that lie very near.
+
+    Examples:
+        >>> _shortest(0.24999999999, 0.25000000001)
+        0.25
+    """
+    middle = (low + high) / 2
+    told = (float(f"{middle:.{digits}g}") for digits in range(1, 17))
+    return next((value for value in told if low <= value <= high), high)
