@@ -8,7 +8,6 @@ import nbformat
 from nbclient import NotebookClient
 
 
-
 def execute(path: Path) -> None:
     """Run a notebook from top to bottom in a folder of its own, and write it with its output."""
     book = nbformat.read(path, as_version=4)

@@ -165,7 +165,18 @@ def _notes(stages: Sequence[StageStats]) -> list[str]:
     notes = ["slot s: seconds in the stage's own code, summed over slots"]
     if any(map(_in_one_pass, stages)):
         notes.append(f"{_IN_ONE_PASS} computed in one pass with the stage above")
-    return notes
+    return [*notes, *(f"{stage.name}: {_measured(stage.metrics)}" for stage in stages if stage.metrics)]
+
+
+def _measured(metrics: Mapping[str, float]) -> str:
+    """What a stage measured of its own work.
+
+    Examples:
+        >>> _measured({"requests": 1024.0, "cost": 0.1925, "prompt_tokens": 310112.0})
+        '1,024 requests, 0.193 cost, 310,112 prompt tokens'
+    """
+    told = ((name, f"{amount:,.0f}" if amount == int(amount) else f"{amount:,.3g}") for name, amount in metrics.items())
+    return ", ".join(f"{amount} {name.replace('_', ' ')}" for name, amount in told)
 
 
 def _places(report: RunReport) -> Table:

@@ -84,11 +84,13 @@ class Held:
             except queue.Empty:
                 self._surplus += 1
         try:
-            slot = self._leaving.get(timeout=patience_s)
+            slots = [self._leaving.get(timeout=patience_s)]
         except queue.Empty:
-            slot = self._slots[-1]
-        self._slots.remove(slot)
-        return slot.close()
+            slots = self._slots[-1:]
+        slots = [slot for slot in slots if slot in self._slots]  # none where the process closes, and has closed all
+        for slot in slots:
+            self._slots.remove(slot)
+        return [failure for slot in slots for failure in slot.close()]
 
     def close(self) -> list[str]:
         """Tear all down at once, as the process ends."""

@@ -34,8 +34,8 @@ class Told:
 class Measured(ProcessingStage):
     """Logs how many rows it sees, and where it stands."""
 
-    resources: Resources = Resources(cpus=1, gpus=1)
-    spec: StageSpec = StageSpec(gpu_optional=True)
+    resources: Resources = field(default_factory=lambda: Resources(cpus=1, gpus=1))
+    spec: StageSpec = field(default_factory=lambda: StageSpec(gpu_optional=True))
 
     def setup(self, worker_metadata=None):
         self.cards = worker_metadata.allocation

@@ -54,7 +54,7 @@ def test_all_phases_of_a_run_have_one_id_and_one_history():
     history.on_event(RunStarted(1.0, "7f3a", "demo", "inline", (("read",),)))
     history.on_event(RunEnded(2.0, "", last=False))
     hub = Hub()
-    hub.take(history.snapshot().to_dict())
+    hub.take(history.snapshot(2.0).to_dict())
     history.on_event(RunStarted(3.0, "7f3a", "demo", "inline", (("mark",),), phase=1))
     hub.take(history.snapshot(4.0).to_dict())
     assert [(one.name, one.phase) for one in hub.runs["7f3a"].snapshot().operators] == [("read", 0), ("mark", 1)]
