@@ -17,7 +17,9 @@ from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, 
 from dcurate.core.events import Observer
 from dcurate.core.report import RunReport
 from dcurate.errors import PipelineError
+from dcurate.io.stores import OWN
 from dcurate.observe.progress import JsonProgress, Progress
+from dcurate.observe.run_page import PAGE
 from dcurate.observe.table import report_table
 from dcurate.plan.compile import compile_plan
 from dcurate.recipe import Recipe, bundled_recipes, load_recipe, parse_setting
@@ -91,7 +93,8 @@ def run(
         )
     report: RunReport = result.report
     if not quiet:
-        console().print(report_table(report))
+        page = f"{report.output_path}/{OWN}/{PAGE}" if report.output_path else None
+        console().print(report_table(report, page))
 
 
 def _shown(progress: str, recipe: Recipe, stack: ExitStack) -> list[Observer]:

@@ -42,6 +42,7 @@ class ReportTable:
     """What `report_table` gives: print it on a rich console."""
 
     report: RunReport
+    page: str | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = _table(self.report, _COLUMNS)
@@ -50,12 +51,16 @@ class ReportTable:
         yield table
         yield Text("\n".join(_notes(self.report.stages)), style="dim")
         yield Text()
-        yield _places(self.report)
+        yield _places(self.report, self.page)
 
 
-def report_table(report: RunReport) -> ReportTable:
-    """A run as a table for a rich console: a line per stage, a total, and where the output stands."""
-    return ReportTable(report)
+def report_table(report: RunReport, page: str | None = None) -> ReportTable:
+    """A run as a table for a rich console: a line per stage, a total, and where the output stands.
+
+    Args:
+        page: where the report stands as a page, to be told too.
+    """
+    return ReportTable(report, page)
 
 
 def report_text(report: RunReport) -> str:
@@ -179,7 +184,7 @@ def _measured(metrics: Mapping[str, float]) -> str:
     return ", ".join(f"{amount} {name.replace('_', ' ')}" for name, amount in told)
 
 
-def _places(report: RunReport) -> Table:
+def _places(report: RunReport, page: str | None) -> Table:
     """How long it took, how fast that was, and where everything stands."""
     seconds = max(report.seconds, 1e-6)
     # What an earlier run did is in the counts, but not in the time.
@@ -192,6 +197,7 @@ def _places(report: RunReport) -> Table:
         ("time", f"{seconds_text(report.seconds)}{workers}{'' if report.splits_before else speed}"),
         ("splits", f"{report.splits:,}{before}" if report.splits else ""),
         ("output", f"{report.output_path} ({many(report.files, 'file')})" if report.output_path else ""),
+        ("report", page or ""),
         ("rejected", report.rejected_path or ""),
         (
             "quarantine",
