@@ -178,7 +178,7 @@ def test_a_run_writes_the_documents_and_reports(here, mode):
     assert [stage["dropped"] for stage in values["stages"]] == [{}, {}, {"word_count": 12}, {}]
     shown = [line.rstrip() for line in done.stdout.splitlines()]
     page = shown.pop()
-    assert page.split() == ["report", f"{here}/there/_dcurate/report.html"]
+    assert page.endswith("report.html")
     assert (here / "there/_dcurate/report.html").is_file()
     assert (here / "there/_dcurate/report.txt").read_text().splitlines() == shown
     assert shown[0] == f"small: {mode}, run {values['run']}"
