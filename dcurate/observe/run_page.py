@@ -116,7 +116,7 @@ def cards(told: Told) -> Iterable[str]:
     yield card(seconds_text(report.seconds), "by the clock", speed)
     used = sum(stage.seconds for stage in stages)
     threads = sum(host.threads for host in told.present.hosts)
-    held = f"{many(threads, 'CPU')} held for it" if threads else "over all slots"
+    held = f"{many(threads, 'thread')} held for it" if threads else "over all slots"
     yield card(seconds_text(used), "in stages' code", held)
     faulty = sum(sum(stage.faulty.values()) for stage in stages)
     lost = told.present.workers_lost

@@ -217,14 +217,14 @@ def _note(note: Note, started: float) -> str:
 
 
 def cost(told: Told) -> list[tuple[str, str]]:
-    """CPU and GPU time that was held, and how much of it was used."""
+    """Time of worker threads and GPUs that was held, and how much of it was used."""
     hosts, seconds = told.present.hosts, told.report.seconds
     threads, cards = sum(host.threads for host in hosts), sum(len(host.gpus) for host in hosts)
     used = sum(stage.seconds for stage in told.report.stages)
     lines = [("in stages' code", f"{seconds_text(used)} over all slots")]
     measured = _integral(told, "cpu")
     if threads:
-        lines.append(("CPUs", _held(threads, seconds, measured, "CPU")))
+        lines.append(("threads", _held(threads, seconds, measured, "thread")))
     if cards:
         lines.append(("GPUs", _held(cards, seconds, _integral(told, "gpu_busy") * cards, "GPU")))
     return lines
