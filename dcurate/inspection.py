@@ -74,7 +74,10 @@ def _loaded(data: bytes, folder: Directory, name: str) -> dict[str, Any]:
     try:
         return dict(orjson.loads(data))
     except ValueError as error:
-        raise DataError(f"{folder.path(name)!r} is damaged ({error}); run again to have it written afresh") from error
+        without = "delete it to see the report without what went on over time, or " if name == "history.json" else ""
+        raise DataError(
+            f"{folder.path(name)!r} is damaged ({error}); {without}run again to have it written afresh"
+        ) from error
 
 
 @dataclass(frozen=True)

@@ -143,11 +143,10 @@ def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = 
         raise PipelineError(f"{place}: 'executor' must be a mapping of settings, such as execution_mode: streaming")
     rejected = _filled(content.get("rejected"), params, f"{place}, rejected")
     built = [_stages(entry, params, f"{place}, stage {number}") for number, entry in enumerate(stages, 1)]
+    about = {"recipe": source.name, "params": params}
     return Recipe(
         source=source,
-        pipeline=dcurate.Pipeline(
-            name, description or None, list(chain.from_iterable(built)), {"recipe": source.name, "params": params}
-        ),
+        pipeline=dcurate.Pipeline(name, description or None, list(chain.from_iterable(built)), about),
         executor=executor,
         rejected=None if rejected is None else _text(rejected, f"{place}: rejected"),
         params={name: params[name] for name in content.get("params") or {}},

@@ -283,6 +283,15 @@ def test_a_damaged_report_is_told_of(own: str) -> None:
         read_run(own)
 
 
+def test_a_report_outlives_its_damaged_history_as_the_error_says(own: str) -> None:
+    history = Path(own, "_dcurate", "history.json")
+    history.write_text("{")
+    with pytest.raises(DataError, match=r"history.json' is damaged .*; delete it to see the report without"):
+        read_run(own)
+    history.unlink()
+    assert read_run(own).report.stages
+
+
 def command(*arguments: str, code: int = 0) -> str:
     done = CliRunner().invoke(cli, arguments, env={"COLUMNS": "140"})
     assert done.exit_code == code, done.output

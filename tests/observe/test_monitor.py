@@ -269,6 +269,11 @@ def test_what_a_person_changed_is_left_and_what_is_not_ours_is_not_touched(tmp_p
     (foreign / ALERTS).write_text("mine: always\n")
     with pytest.raises(ResourceError, match="alerts.yml is there already and is not dcurate's; move it away"):
         write_config(Watched(), foreign)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        ResourceError, match=r"cannot be written to .*file/below \(Not a directory\); give another folder"
+    ):
+        write_config(Watched(), tmp_path / "file" / "below")
     assert [path.name for path in foreign.iterdir()] == [ALERTS]
 
 

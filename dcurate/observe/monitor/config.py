@@ -101,7 +101,8 @@ def write_config(watched: Watched, folder: Path) -> list[Path]:
         Files that were written before and that a person has changed since; they are left as they are.
 
     Raises:
-        ResourceError: a file of that name is there that was never written by this; nothing was written.
+        ResourceError: a file of that name is there that was never written by this, and nothing was written; or the
+            folder cannot be written to.
     """
     wanted, before = contents(watched, folder), _written(folder)
     there = {name: _hash((folder / name).read_text("utf-8")) for name in wanted if (folder / name).exists()}
@@ -112,12 +113,16 @@ def write_config(watched: Watched, folder: Path) -> list[Path]:
             "with --dir"
         )
     kept = [name for name in there if name in before and there[name] != before[name]]
-    for name in wanted.keys() - set(kept):
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(wanted[name], encoding="utf-8")
     hashes = {name: before[name] if name in kept else _hash(text) for name, text in wanted.items()}
-    (folder / WRITTEN).write_text(json.dumps(hashes, indent=1) + "\n", encoding="utf-8")
+    fresh = {name: text for name, text in wanted.items() if name not in kept}
+    try:
+        for name, text in (fresh | {WRITTEN: json.dumps(hashes, indent=1) + "\n"}).items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ResourceError(
+            f"the configuration cannot be written to {folder} ({error.strerror}); give another folder with --dir"
+        ) from error
     return [folder / name for name in sorted(kept)]
 
 
