@@ -239,6 +239,7 @@ def test_what_is_poisoned_is_dropped_and_counted(published: Published, asked: An
     poisoned = columns(run(guard(published), *TEXTS))["is_poisoned"]
     result = run(guard(published, filter_by=asked), *TEXTS)
     assert columns(result)["is_poisoned"] == [False] * poisoned.count(False)
+    assert poisoned.count(True) > 0
     assert result.report.stages[-1].dropped == {"is_poisoned: True": poisoned.count(True)}
     with pytest.raises(PipelineError, match="filter_by has 'maybe', which the model never says"):
         guard(published, filter_by="maybe")
