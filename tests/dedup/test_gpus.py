@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 
 from tests.dedup.curate_on_gpus import curate
-from tests.kernels.simulated import SIMULATED
+from tests.kernels.cuda_process import SIMULATED
 
 WORDS = ("so", "it", "goes", "and", "then", "the", "king", "said", "unto", "them", "nothing", "was", "had", "been")
 FEW, REPEATED = "too few words", "again\n" * 9

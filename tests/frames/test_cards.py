@@ -26,7 +26,7 @@ from dcurate import (
 )
 from dcurate.errors import PipelineError, ResourceError
 from dcurate.kernels import cuda
-from tests.kernels.simulated import SIMULATED
+from tests.kernels.cuda_process import SIMULATED
 
 TEXTS = ["so it goes", None, "é", "again\nagain\nagain\nagain", "中文 ab", "one two"]
 

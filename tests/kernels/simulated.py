@@ -1,14 +1,8 @@
-"""A process in which numba simulates CUDA: it reads texts, a JSON list a line, and writes what each kernel finds."""
+"""What each kernel of signals and signatures finds in texts, on the CPU and on a simulated card."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,12 +16,8 @@ from dcurate.kernels.ngrams import ngram_signals
 from dcurate.kernels.permutations import Permutations, Window, as_cudf, permuted
 from dcurate.kernels.shingles import Rule
 from dcurate.kernels.words import word_signals
+from tests.kernels.cuda_process import serve
 from tests.kernels.shingle_oracle import layout
-
-#: numba's simulator runs kernels as Python; so must everything that they call.
-SIMULATED = {"NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
-#: Bytes of scratch: few, so that texts go to the simulated card in several launches.
-SCRATCH = 2**19
 
 HASHES, BANDS = 6, (3, 2)
 RULES = [Rule(3, words, np.uint64(42)) for words in (True, False)]
@@ -78,33 +68,5 @@ def _plain(signals: Any) -> list[Any]:
     return [values for kind in signals for _, values in sorted(kind.items())]
 
 
-class Simulated:
-    """A process that was started by `simulated_cuda`."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
-
-    def __call__(self, texts: Sequence[str]) -> dict[str, Any]:
-        """What `by_cuda` finds there."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(list(texts)) + "\n")
-        self._process.stdin.flush()
-        return dict(json.loads(self._process.stdout.readline()))
-
-
-@contextmanager
-def simulated_cuda() -> Iterator[Simulated]:
-    """Start such a process, and end it."""
-    command = [sys.executable, "-m", "tests.kernels.simulated"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, env={**os.environ, **SIMULATED}, **pipes) as process:
-        yield Simulated(process)
-
-
 if __name__ == "__main__":
-    warnings.simplefilter("ignore", RuntimeWarning)  # numbers that wrap around
-    cuda.SCRATCH = SCRATCH
-    for line in sys.stdin:
-        sys.stdout.write(json.dumps(by_cuda(json.loads(line))) + "\n")
-        sys.stdout.flush()
+    serve(by_cuda)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.simulated import Simulated, by_cpu, simulated_cuda
+from tests.kernels.cuda_process import Simulated, simulated_cuda
+from tests.kernels.simulated import by_cpu
 
 SAMPLE = Path(__file__).parents[2] / "dcurate/bundled/sample/part-00.jsonl"
 TEXTS = [
@@ -40,7 +41,7 @@ WORDS = [
 
 @pytest.fixture(scope="module")
 def cuda() -> Iterator[Simulated]:
-    with simulated_cuda() as simulated:
+    with simulated_cuda("tests.kernels.simulated") as simulated:
         yield simulated
 
 

@@ -1,0 +1,56 @@
+"""Processes in which numba simulates CUDA: they read texts, a JSON list a line, and write what each kernel finds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from dcurate.kernels import cuda
+
+#: numba's simulator runs kernels as Python; so must everything that they call.
+SIMULATED = {"NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
+#: Bytes of scratch: few, so that texts go to the simulated card in several launches.
+SCRATCH = 2**19
+
+
+class Simulated:
+    """A process that was started by `simulated_cuda`."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def __call__(self, texts: Sequence[str]) -> dict[str, Any]:
+        """What the module's kernels find there."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(list(texts)) + "\n")
+        self._process.stdin.flush()
+        return dict(json.loads(self._process.stdout.readline()))
+
+
+@contextmanager
+def simulated_cuda(module: str) -> Iterator[Simulated]:
+    """Start such a process, and end it.
+
+    Args:
+        module: what it runs; that calls `serve`.
+    """
+    command = [sys.executable, "-m", module]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, env={**os.environ, **SIMULATED}, **pipes) as process:
+        yield Simulated(process)
+
+
+def serve(by_cuda: Callable[[Sequence[str]], dict[str, Any]]) -> None:
+    """Answer every line of the standard input with what the function finds in its texts."""
+    warnings.simplefilter("ignore", RuntimeWarning)  # numbers that wrap around
+    cuda.SCRATCH = SCRATCH
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(by_cuda(json.loads(line))) + "\n")
+        sys.stdout.flush()
