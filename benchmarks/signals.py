@@ -116,7 +116,7 @@ def kernel_speeds(column: TextColumn, times: int) -> dict[str, float]:
         "lines": lambda: line_signals(*column, rows),
         "paragraphs": lambda: paragraph_signals(*column, rows),
         "addresses": lambda: url_signals(*column, rows),
-        "phrases of boilerplate": lambda: boilerplate_signals(column, rows),
+        "phrases of boilerplate": lambda: boilerplate_signals(*column, rows),
         "n-grams, top 2": lambda: ngram_signals(*column, rows, [2]),
         "n-grams, duplicate 5": lambda: ngram_signals(*column, rows, (), [5]),
         "n-grams, top 2-4 and duplicate 5-10": lambda: ngram_signals(*column, rows, [2, 3, 4], [5, 6, 7, 8, 9, 10]),

@@ -1,7 +1,7 @@
 """Whether every kernel compiles for a GPU, on a machine that has none.
 
     make check-cuda                                                # or, with numba-cuda and nvidia-nvvm installed:
-    python -m benchmarks.device.compiled [--cc 9.0] [--json FILE]
+    python -m benchmarks.device.compiled [--cc 9.0] [--json FILE] [--ptx FOLDER]
 
 Each kernel is called as `dcurate.kernels` calls it, with stand-ins for the card: in place of a launch it is compiled to
 PTX for the types that it was called with. What it computes is looked at elsewhere: `tests/kernels/test_cuda.py`.
@@ -12,8 +12,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import re
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,10 +24,17 @@ from typing import Any
 import numpy as np
 from numba import typeof
 
-from dcurate.kernels import cuda, cuda_minhash, cuda_signals
+from benchmarks.device import compiled_dedup
+from dcurate.kernels import cuda, cuda_minhash
+from dcurate.kernels.cuda import CudaColumn
+from dcurate.kernels.layout import Rows
 from dcurate.kernels.permutations import Permutations, Window
 from dcurate.kernels.shingles import Rule
+from tests.kernels.cuda_measures import MEASURES, given
 
+#: Bytes of constants that a kernel may have: tables of a module, of which each function that reads one has its own.
+CONSTANTS = 2**16
+_CONSTANTS = re.compile(r"\.const .*\[(\d+)\]")
 TEXTS = ("one two three", "", "so it goes, and so it goes")
 
 
@@ -42,6 +51,7 @@ class Compiler:
 
     numba_cuda: Any
     capability: tuple[int, int]
+    folder: Path | None = None
     done: list[dict[str, Any]] = field(default_factory=list)
 
     def to_device(self, array: Any) -> Any:
@@ -62,6 +72,7 @@ class Launches:
     compiler: Compiler
     function: Any
     name: str
+    compiled: list[Any] = field(default_factory=list)
 
     def __getitem__(self, grid: Any) -> Launches:
         return self
@@ -69,9 +80,18 @@ class Launches:
     def __call__(self, *given: Any) -> None:
         start = time.perf_counter()
         types = tuple(typeof(_plain(value)) for value in given)
+        if types in self.compiled:
+            return
+        self.compiled.append(types)
         ptx, _ = self.compiler.numba_cuda.compile_ptx(self.function, types, cc=self.compiler.capability)
         seconds = round(time.perf_counter() - start, 1)
-        self.compiler.done.append({"kernel": self.name, "ptx_bytes": len(ptx), "seconds": seconds})
+        constants = sum(int(size) for size in _CONSTANTS.findall(ptx))
+        if self.compiler.folder is not None:
+            (self.compiler.folder / f"{len(self.compiler.done):02}-{self.name}.ptx").write_text(ptx)
+        if constants > CONSTANTS:
+            raise SystemExit(f"{self.name}: {constants:,} bytes of constants, and a GPU has room for {CONSTANTS:,}")
+        known = {"kernel": self.name, "ptx_bytes": len(ptx), "constant_bytes": constants, "seconds": seconds}
+        self.compiler.done.append(known)
 
 
 def _plain(value: Any) -> Any:
@@ -82,34 +102,52 @@ def _plain(value: Any) -> Any:
     return np.array(value) if isinstance(value, np.ndarray) else value
 
 
-def compile_all(capability: tuple[int, int]) -> list[dict[str, Any]]:
-    """Compile every kernel; the name, the size and the seconds of each."""
+def compile_all(capability: tuple[int, int], folder: Path | None = None) -> list[dict[str, Any]]:
+    """Compile every kernel; the name, the size and the seconds of each.
+
+    Args:
+        capability: that of the GPU.
+        folder: where to write the PTX.
+    """
     numba_cuda = importlib.import_module("numba.cuda")
     dispatcher = importlib.import_module("numba.cuda.dispatcher")
     # Functions that a kernel calls are compiled for the card of the process; there is none.
     vars(dispatcher)["get_current_device"] = lambda: SimpleNamespace(compute_capability=capability)
-    compiler = Compiler(numba_cuda, capability)
+    compiler = Compiler(numba_cuda, capability, folder)
     vars(cuda).update(_cuda=lambda: compiler, cuda=numba_cuda)
     offsets = np.cumsum([0, *(len(text) for text in TEXTS)])
     column, rows = cuda.on_card(offsets, np.frombuffer("".join(TEXTS).encode(), np.uint8)), np.arange(1)
+    for call_all in CALLS:
+        call_all(column, rows)
+    return compiler.done
+
+
+def measures(column: CudaColumn, rows: Rows) -> None:
+    """Call every kernel that measures texts."""
+    layout = column.offsets, column.data.copy_to_host(), rows
+    for _, kernel, options in MEASURES:
+        cuda.BUILDS[kernel](column, rows, *given(options, layout))
+
+
+def signatures(column: CudaColumn, rows: Rows) -> None:
+    """Call every kernel of MinHash."""
     rule, drawn = Rule(2, True, np.uint64(1)), Permutations.seeded(8, 1)
-    cuda_signals.character_signals(column, rows)
-    cuda_signals.word_signals(column, rows)
-    cuda_signals.line_signals(column, rows)
-    cuda_signals.paragraph_signals(column, rows)
-    cuda_signals.ngram_signals(column, rows, [2], [3])
     cuda_minhash.one_permutation(column, rows, rule, 8)
     cuda_minhash.permuted(column, rows, rule, drawn)
     cuda_minhash.as_cudf(column, rows, Window(5, np.uint32(1)), drawn)
     cuda_minhash.band_keys(np.zeros((1, 8), np.uint32), 4, 2)
     cuda_minhash.text_hashes(column, rows)
-    return compiler.done
+
+
+#: What calls kernels, each once or more, with texts on a card and numbers of some of them.
+CALLS: tuple[Callable[[CudaColumn, Rows], None], ...] = (measures, signatures, compiled_dedup.call_all)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cc", default="9.0", help="compute capability")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--ptx", type=Path, help="folder for the PTX, such as ptxas reads")
     options = parser.parse_args()
     major, minor = map(int, options.cc.split("."))
     try:
@@ -117,7 +155,9 @@ def main() -> int:
     except ImportError:
         print("numba-cuda is not installed: make check-cuda")
         return 2
-    done = compile_all((major, minor))
+    if options.ptx:
+        options.ptx.mkdir(parents=True, exist_ok=True)
+    done = compile_all((major, minor), options.ptx)
     print(f"numba-cuda {version}, compute capability {options.cc}")
     for kernel in done:
         print(f"{kernel['kernel']:32} {kernel['ptx_bytes'] / 1000:7.0f} kB of PTX {kernel['seconds']:6.1f} s")

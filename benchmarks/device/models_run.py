@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ import torch
 from benchmarks.measure import ROOT, machine, save, table, versions
 from benchmarks.models_made import classifier, embedder, flops
 from benchmarks.models_peers import LONGEST, pipeline_of_transformers, sentence_transformer
-from dcurate import DaskExecutor, DocumentBatch, JsonlReader, LocalCluster, ParquetWriter, Pipeline
+from dcurate import DaskExecutor, DocumentBatch, JsonlReader, LocalCluster, ParquetWriter, Pipeline, Resources
 from dcurate.core.events import Event, TaskDone
 from dcurate.frames.columns import table_of
 from dcurate.frames.vectors import vectors_in
@@ -31,6 +31,20 @@ KINDS = ("classify", "embed")
 #: Files that the texts are written to, and rows of a call where a stage is called by itself.
 _FILES, _ROWS = 64, 4096
 _LEAST = {"classify": 0.95, "embed": 0.99}
+#: Operations a second of dense products in bfloat16 that NVIDIA's data sheets give for a card with such a name.
+_DATA_SHEETS = {"H100 PCIe": 756e12, "H100 NVL": 835e12, "H200 NVL": 835e12, "H100": 989e12, "H200": 989e12}
+_DATA_SHEETS |= {"A100": 312e12}
+
+
+class Peaks(NamedTuple):
+    """Operations a second: of a product of matrices that was measured here, and what the data sheet says, if known."""
+
+    measured: float
+    promised: float | None
+
+    def __str__(self) -> str:
+        said = "" if self.promised is None else f" of {self.promised / 1e12:.0f} by its data sheet"
+        return f"{self.measured / 1e12:.1f} TFLOP/s{said} in a product of matrices in bfloat16"
 
 
 class Busy:
@@ -131,6 +145,11 @@ def ceiling(device: str, wide: int, repeats: int = 20) -> float:
     return 2 * wide**3 / float(np.median(seconds[3:]))
 
 
+def data_sheet(card: str) -> float | None:
+    """What the data sheet of a card promises; None for one that is not among `_DATA_SHEETS`."""
+    return next((speed for name, speed in _DATA_SHEETS.items() if name in card), None)
+
+
 def stage_of(kind: str, model: str, device: str) -> Any:
     """Ours."""
     if kind == "classify":
@@ -138,7 +157,7 @@ def stage_of(kind: str, model: str, device: str) -> Any:
     return EmbeddingCreatorStage(model_identifier=model, device=device, autocast="bf16")
 
 
-def alone(kind: str, model: str, texts: Sequence[str], device: str, peak: float) -> tuple[dict[str, Any], Any]:
+def alone(kind: str, model: str, texts: Sequence[str], device: str, peaks: Peaks) -> tuple[dict[str, Any], Any]:
     """The stage of the model by itself, and what it says of the texts."""
     tokenizer, stage = stage_of(kind, model, device).decompose()[:2]
     tokenizer.setup()
@@ -149,20 +168,25 @@ def alone(kind: str, model: str, texts: Sequence[str], device: str, peak: float)
     tokenizer.teardown()
     lengths = [len(ids) for batch in batches for ids in batch.to_arrow()["input_ids"]]
     stage.setup()
-    stage.process(batches[0].rows(0, 64))
+    stage.process(batches[0].rows(0, min(512, batches[0].num_items)))
     stage.take_metrics()
-    begin = time.perf_counter()
-    found = [stage.process(batch).to_arrow() for batch in batches]
-    seconds = time.perf_counter() - begin
+    with Busy() as busy:
+        begin = time.perf_counter()
+        found = [stage.process(batch).to_arrow() for batch in batches]
+        seconds = time.perf_counter() - begin
     counted = stage.take_metrics()
     stage.teardown()
+    speed = flops(Path(model), lengths) / seconds
     tokens, padding = counted["tokens"], counted["padding"]
     figures = {
         "documents_per_s": len(texts) / seconds,
         "tokens_per_s": tokens / seconds,
         "padding": padding / (tokens + padding),
         "batches": int(counted["model_batches"]),
-        "mfu": flops(Path(model), lengths) / seconds / peak,
+        "mfu": None if peaks.promised is None else speed / peaks.promised,
+        "of_product": speed / peaks.measured,
+        "card_busy": busy.share,
+        "card_gb": torch.cuda.max_memory_allocated() / 1e9 if device == "cuda" else None,
         "seconds": seconds,
     }
     return figures, said(kind, found)
@@ -192,10 +216,13 @@ def by_peer(kind: str, model: str, source: str, texts: int, device: str, folder:
     return figures, json.loads(output.read_text()) if kind == "classify" else np.load(output)
 
 
-def whole(kind: str, model: str, source: str, device: str, folder: Path) -> dict[str, Any]:
+def whole(kind: str, model: str, source: str, options: Any, folder: Path) -> dict[str, Any]:
     """Read, tokenise, run the model, write, on workers."""
+    device = options.device
     stage = stage_of(kind, model, device)
     inner = stage.decompose()[1].name
+    if options.slots > 1 and device == "cuda":
+        stage = stage.with_({inner: {"resources": Resources(cpus=1, gpus=1 / options.slots)}})
     stages = [JsonlReader(source, files_per_partition=1), stage, ParquetWriter(str(folder / f"{kind}-out"))]
     beats = Beats(inner)
     with LocalCluster(n_workers=2) if device == "cpu" else LocalCluster() as cluster, Busy() as busy:
@@ -223,25 +250,25 @@ def agreement(found: Any, wanted: Any) -> float:
     return float(((found * wanted).sum(axis=1) / scale).min())
 
 
-def compare(kind: str, model: str, texts: Sequence[str], options: Any, peak: float, folder: Path) -> dict[str, Any]:
+def compare(kind: str, model: str, texts: Sequence[str], options: Any, peaks: Peaks, folder: Path) -> dict[str, Any]:
     """All that is measured of a model."""
     folder.mkdir()
     source, file = written(folder, texts)
     few = texts[: max(1, round(len(texts) * options.peer_share))]
     Path(file).write_text("".join(json.dumps({"text": text}) + "\n" for text in few))
-    figures, ours = alone(kind, model, texts, options.device, peak)
+    figures, ours = alone(kind, model, texts, options.device, peaks)
     peer, theirs = by_peer(kind, model, file, len(few), options.device, folder)
     return {
         "model": figures,
         "peer": peer,
-        "pipeline": whole(kind, model, source, options.device, folder),
+        "pipeline": whole(kind, model, source, options, folder),
         "agreement": agreement(ours[: len(few)], theirs),
     }
 
 
 def shown(kind: str, found: dict[str, Any]) -> str:
     """What was measured of a model, as a table."""
-    header = [kind, "docs/s", "tokens/s", "padding", "batches", "s", "MFU", "card busy"]
+    header = [kind, "docs/s", "tokens/s", "padding", "batches", "s", "MFU", "of a product", "card busy"]
     rows = [
         [
             name,
@@ -250,7 +277,7 @@ def shown(kind: str, found: dict[str, Any]) -> str:
             f"{one['padding']:.1%}",
             one["batches"],
             one["seconds"],
-            *(None if one.get(share) is None else f"{one[share]:.1%}" for share in ("mfu", "card_busy")),
+            *(None if one.get(share) is None else f"{one[share]:.1%}" for share in ("mfu", "of_product", "card_busy")),
         ]
         for name, one in ((name, found[name]) for name in ("model", "peer", "pipeline"))
     ]
@@ -266,6 +293,7 @@ def main(what: str) -> int:
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--classifier", default="deberta-v3-base")
     parser.add_argument("--embedder", default="minilm-l6")
+    parser.add_argument("--slots", type=int, default=1, help="of the model on the card, in the pipeline")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
@@ -273,10 +301,12 @@ def main(what: str) -> int:
         return 2
     read = texts_in(options.docs)
     texts = list(itertools.islice(itertools.cycle(read), options.documents))
-    peak = ceiling(options.device, 8192 if options.device == "cuda" else 512)
     card = torch.cuda.get_device_name(0) if options.device == "cuda" else "CPU"
-    print(f"{card}: {peak / 1e12:.1f} TFLOP/s in bfloat16; {len(texts):,} documents, {len(read):,} of them different")
-    figures: dict[str, Any] = {"device": card, "peak_flops": peak, "documents": len(texts), "different": len(read)}
+    peaks = Peaks(ceiling(options.device, 8192 if options.device == "cuda" else 512), data_sheet(card))
+    print(f"{card}: {peaks}; {len(texts):,} documents, {len(read):,} of them different", flush=True)
+    figures: dict[str, Any] = {"device": card, "peak_flops": peaks.measured, "data_sheet_flops": peaks.promised}
+    figures |= {"documents": len(texts), "different": len(read), "slots": options.slots, "machine": machine()}
+    figures["versions"] = versions("torch", "transformers", "sentence-transformers", "dask", "distributed", "dask-cuda")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         models = {
@@ -284,9 +314,7 @@ def main(what: str) -> int:
             "embed": embedder(folder / "embedder", options.embedder, read, LONGEST["embed"]),
         }
         for kind in KINDS:
-            figures[kind] = compare(kind, str(models[kind]), texts, options, peak, folder / kind)
-            print(f"\n{shown(kind, figures[kind])}")
-    figures["machine"] = machine()
-    figures["versions"] = versions("torch", "transformers", "sentence-transformers", "dask", "distributed", "dask-cuda")
-    save(options.json, figures)
+            figures[kind] = compare(kind, str(models[kind]), texts, options, peaks, folder / kind)
+            print(f"\n{shown(kind, figures[kind])}", flush=True)
+            save(options.json, figures)
     return 0 if all(figures[kind]["agreement"] >= _LEAST[kind] for kind in KINDS) else 1

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.device import dedup_calls
+from benchmarks.device.dedup_calls import Calls
 from benchmarks.measure import ROOT, table
 from dcurate import (
     FuzzyDuplicates,
@@ -41,12 +44,12 @@ from dcurate.frames.convert import cudf
 from dcurate.frames.text import TextColumn, column_of, text_column
 from dcurate.frames.vectors import array_library
 from dcurate.kernels import cuda, cuda_signals
-from dcurate.kernels.characters import character_signals
-from dcurate.kernels.lines import line_signals, paragraph_signals
+from dcurate.kernels.cuda import CudaColumn
+from dcurate.kernels.layout import Rows
 from dcurate.kernels.minhash import Signatures
-from dcurate.kernels.ngrams import ngram_signals
 from dcurate.kernels.permutations import Permutations
 from dcurate.kernels.words import word_signals
+from tests.kernels.cuda_measures import MEASURES, given
 
 SAMPLE = ROOT / "dcurate/bundled/sample"
 CUDF = MinHash(Shingles(24, "characters"), 260, "cudf")
@@ -56,7 +59,7 @@ DOCUMENTED = {
     "favorite book": [32665388, 65330773, 97996158],
 }
 #: MB of text that kernels measure, on a card and in the simulator; and characters of a text for the latter.
-MB, SIMULATED_TEXTS, SIMULATED_CHARACTERS = 256.0, 6, 400
+MB, SIMULATED_TEXTS, SIMULATED_CHARACTERS = 64.0, 6, 400
 
 Section = Callable[[bool], dict[str, Any]]
 
@@ -102,30 +105,32 @@ def same(left: Any, right: Any) -> bool:
     return len(left) == len(right) and all(map(same, left, right))
 
 
+def measured(column: TextColumn, card: CudaColumn, rows: Rows) -> Calls:
+    """The calls of every kernel that measures texts, for the CPU and for a card; words are cut beforehand."""
+    layout = (*column, rows)
+    options = {name: (kernel, given(asked, layout)) for name, kernel, asked in MEASURES}
+    return {
+        name: (partial(kernel, *layout, *asked), partial(cuda.BUILDS[kernel], card, rows, *asked))
+        for name, (kernel, asked) in options.items()
+    }
+
+
+def signed(column: TextColumn, card: CudaColumn) -> Calls:
+    """The calls that make signatures."""
+    plans = (MinHash(), MinHash(method="permutations"), CUDF)
+    return {
+        f"MinHash, {plan.method}": (partial(plan.signatures, column), partial(plan.signatures, card)) for plan in plans
+    }
+
+
 def kernels(cpu: bool) -> dict[str, Any]:
-    """Signals and signatures by CUDA beside one core."""
+    """What is measured, signatures and what else deduplication asks for, by CUDA beside one core."""
     column = column_of([text[:SIMULATED_CHARACTERS] for text in sample()[:SIMULATED_TEXTS]]) if cpu else texts(MB)
     size, rows = int(column.offsets[-1]), np.arange(len(column))
     upload = seconds(lambda: cuda.on_card(*column), 1 if cpu else 3)
     card = cuda.on_card(*column)
-    tops, repeats = [2, 3, 4], range(5, 11)
-    calls: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
-        "characters": (lambda: character_signals(*column, rows), lambda: cuda_signals.character_signals(card, rows)),
-        "words": (lambda: word_signals(*column, rows), lambda: cuda_signals.word_signals(card, rows)),
-        "lines": (lambda: line_signals(*column, rows), lambda: cuda_signals.line_signals(card, rows)),
-        "paragraphs": (lambda: paragraph_signals(*column, rows), lambda: cuda_signals.paragraph_signals(card, rows)),
-        "n-grams": (
-            lambda: ngram_signals(*column, rows, tops, repeats),
-            lambda: cuda_signals.ngram_signals(card, rows, tops, repeats),
-        ),
-        **{
-            f"MinHash, {plan.method}": (
-                lambda plan=plan: plan.signatures(column),  # type: ignore[misc]  # a default argument has no type
-                lambda plan=plan: plan.signatures(card),  # type: ignore[misc]
-            )
-            for plan in (MinHash(), MinHash(method="permutations"), CUDF)
-        },
-    }
+    calls = measured(column, card, rows) | signed(column, card)
+    calls |= dedup_calls.calls(column, card, 20 if cpu else 200_000)
     found = []
     for name, (on_cpu, on_card) in calls.items():
         equal = same(on_cpu(), on_card())

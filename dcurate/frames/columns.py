@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dcurate.errors import DataError, listed
+from dcurate.frames.text import text_array
 
 
 def values(table: pa.Table, name: str) -> list[Any]:
@@ -178,15 +179,7 @@ def column_of(table: pa.Table, name: str, *, text: bool = False) -> pa.Array:
     column = _column(table, name).combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-    if not text:
-        return column
-    if pa.types.is_null(column.type):
-        return column.cast(pa.string())
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        raise DataError(f"column {name!r} holds {column.type}, not text; name the column that holds the text")
-    return column
+    return text_array(column, name) if text else column
 
 
 def _column(table: pa.Table, name: str) -> pa.ChunkedArray:

@@ -29,6 +29,27 @@ class TextColumn(NamedTuple):
         return len(self.offsets) - 1
 
 
+def text_array(column: pa.Array, name: str) -> pa.Array:
+    """A column of text in one of the two layouts that are known here, whatever Arrow's name for it.
+
+    Raises:
+        DataError: it does not hold text.
+
+    Examples:
+        >>> text_array(pa.array(["a"]).dictionary_encode(), "text").type, text_array(pa.nulls(2), "text").type
+        (DataType(string), DataType(string))
+    """
+    if pa.types.is_null(column.type):
+        return column.cast(pa.string())
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        raise DataError(f"column {name!r} holds {column.type}, not text; name the column that holds the text")
+    return column
+
+
 def text_column(table: pa.Table, name: str) -> TextColumn:
     """The layout of one text column, without copying the text.
 
@@ -40,12 +61,7 @@ def text_column(table: pa.Table, name: str) -> TextColumn:
     column = table.column(name).combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks else pa.array([], pa.large_string())
-    if pa.types.is_null(column.type):
-        return TextColumn(np.zeros(len(column) + 1, np.int64), np.zeros(0, np.uint8))
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        raise DataError(f"column {name!r} holds {column.type}, not text; name the column that holds the text")
+    column = text_array(column, name)
     if column.null_count:
         column = pc.fill_null(column, "")
     _, offsets, data = column.buffers()

@@ -13,7 +13,7 @@ from numba import njit
 
 from dcurate.kernels.hashing import stirred
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Scalar, Word, Words, frozen, longest
-from dcurate.kernels.units import Spans, first_spans, hash_two
+from dcurate.kernels.units import Found, Spans, first_spans, hash_two
 
 _BASE = np.uint64(0xF1357AEA2E62A9C5)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -33,7 +33,7 @@ def _smallest(ring: Words, first: int, last: int) -> Scalar:
     return best
 
 
-class _Chosen(NamedTuple):
+class Chosen(NamedTuple):
     """Anchors of one text: the first ``counts[0]`` were chosen by winnowing, ``counts[1]`` by lines.
 
     ``places`` and ``grams``, the hashes of the k-grams there, have a row for each of the two ways.
@@ -45,7 +45,7 @@ class _Chosen(NamedTuple):
 
 
 @njit(**INLINE)
-def _choose(chosen: _Chosen, way: int, place: int, value: Word) -> None:
+def _choose(chosen: Chosen, way: int, place: int, value: Word) -> None:
     count = chosen.counts[way]
     if count == 0 or chosen.places[way, count - 1] < place:
         chosen.places[way, count], chosen.grams[way, count] = place, value
@@ -53,7 +53,7 @@ def _choose(chosen: _Chosen, way: int, place: int, value: Word) -> None:
 
 
 @njit(**INLINE)
-def _choose_anchors(data: Bytes, span: tuple[int, int], sizes: tuple[int, int], rings: Words, chosen: _Chosen) -> None:
+def choose_anchors(data: Bytes, span: tuple[int, int], sizes: tuple[int, int], rings: Words, chosen: Chosen) -> None:
     """Choose the anchors of a text: its first and its last k-gram, those of winnowing, those at the ends of lines.
 
     What winnowing chose stays chosen while a window holds it and nothing smaller: so texts that repeat themselves have
@@ -103,7 +103,7 @@ def _choose_anchors(data: Bytes, span: tuple[int, int], sizes: tuple[int, int], 
 
 
 @njit(**OPTIONS)
-def _merge(chosen: _Chosen, places: Ints, grams: Words) -> Scalar:
+def merge_anchors(chosen: Chosen, places: Ints, grams: Words) -> Scalar:
     """Write all anchors of a text in order, each once; returns how many there are."""
     count = one = two = 0
     while one < chosen.counts[0] or two < chosen.counts[1]:
@@ -119,32 +119,70 @@ def _merge(chosen: _Chosen, places: Ints, grams: Words) -> Scalar:
     return count
 
 
+@njit(**INLINE)
+def write_stretches(data: Bytes, gram: int, anchors: tuple[Ints, Words], out: Found, places: tuple[int, int]) -> None:
+    """Write the stretches between the anchors of a text, from one place up to another."""
+    at, grams = anchors
+    for found in range(places[0], places[1]):
+        anchor = found - places[0]
+        one, two = hash_two(data, at[anchor], at[anchor + 1])
+        tail = stirred(grams[anchor + 1])
+        out.starts[found], out.stops[found] = at[anchor], at[anchor + 1] + gram
+        out.keys[found], out.checks[found] = stirred(one * _BASE + tail), stirred(two * _MIX + tail) >> _HALF
+
+
+class Room(NamedTuple):
+    """Scratch arrays: rings of hashes of k-grams as they are and mixed, anchors of either way, and all of them."""
+
+    rings: Words
+    counts: Ints
+    places: Ints
+    grams: Words
+    merged: Ints
+    grams_merged: Words
+
+
+@njit(**INLINE)
+def new_room(most: int, window: int) -> Room:
+    """Room for a text of so many bytes."""
+    bits = 0
+    while (1 << bits) < window:
+        bits += 1
+    most += 2
+    return Room(
+        np.empty((2, 1 << bits), np.uint64),
+        np.zeros(2, np.int64),
+        np.empty((2, most), np.int64),
+        np.empty((2, most), np.uint64),
+        np.empty(2 * most, np.int64),
+        np.empty(2 * most, np.uint64),
+    )
+
+
+@njit(**INLINE)
+def find_anchors(data: Bytes, span: tuple[int, int], gram: int, window: int, room: Room) -> Scalar:
+    """Put the anchors of a text into ``merged`` and ``grams_merged``; returns how many there are."""
+    if span[1] - span[0] <= gram:
+        return 0
+    chosen = Chosen(room.counts, room.places, room.grams)
+    choose_anchors(data, span, (gram, window), room.rings, chosen)
+    return merge_anchors(chosen, room.merged, room.grams_merged)
+
+
 @njit(**OPTIONS)
 def _segments(layout: tuple[Offsets, Bytes], first: int, gram: int, window: int, out: Spans) -> Scalar:
     """Write the stretches of texts from ``first`` on, as far as there is room; returns the text that comes next."""
     offsets, data = layout
-    bits = 0
-    while (1 << bits) < window:
-        bits += 1
-    rings = np.empty((2, 1 << bits), np.uint64)
-    most = longest(offsets, np.arange(first, offsets.size - 1)) + 2
-    chosen = _Chosen(np.zeros(2, np.int64), np.empty((2, most), np.int64), np.empty((2, most), np.uint64))
-    places, grams = np.empty(2 * most, np.int64), np.empty(2 * most, np.uint64)
+    room = new_room(longest(offsets, np.arange(first, offsets.size - 1)), window)
+    arrays = Found(out.starts, out.stops, out.keys, out.checks)
     found = 0
     for text in range(first, offsets.size - 1):
         span = offsets[text], offsets[text + 1]
         if found + span[1] - span[0] > out.starts.size:
             return text
-        count = 0
-        if span[1] - span[0] > gram:
-            _choose_anchors(data, span, (gram, window), rings, chosen)
-            count = _merge(chosen, places, grams)
-        for anchor in range(count - 1):
-            one, two = hash_two(data, places[anchor], places[anchor + 1])
-            tail = stirred(grams[anchor + 1])
-            out.starts[found], out.stops[found] = places[anchor], places[anchor + 1] + gram
-            out.keys[found], out.checks[found] = stirred(one * _BASE + tail), stirred(two * _MIX + tail) >> _HALF
-            found += 1
+        beyond = found + max(find_anchors(data, span, gram, window, room) - 1, 0)
+        write_stretches(data, gram, (room.merged, room.grams_merged), arrays, (found, beyond))
+        found = beyond
         out.bounds[text + 1 - first] = found
     return offsets.size - 1
 

@@ -194,10 +194,18 @@ def _citation(data: Bytes, at: int, stop: int) -> Scalar:
 
 
 @njit(**INLINE)
+def _copied(data: Bytes, start: int, stop: int, out: Bytes, used: int) -> Scalar:
+    """Write a stretch of bytes from ``used`` on; returns where it ends."""
+    first, free = np.uint64(start), np.uint64(used)
+    for step in range(np.uint64(stop - start)):
+        out[free + np.uint64(step)] = data[first + np.uint64(step)]
+    return used + stop - start
+
+
+@njit(**INLINE)
 def _uncited(data: Bytes, start: int, stop: int, out: Bytes, used: int) -> Scalar:
     """Write a line without its citations from ``used`` on; returns where it ends."""
-    after = used + stop - start
-    out[used:after] = data[start:stop]
+    after = _copied(data, start, stop, out, used)
     at = free = used
     while at < after:
         width = _citation(out, at, after) if out[at] == _BRACKET else 0
@@ -297,8 +305,34 @@ def _line(data: Bytes, span: tuple[int, int], limits: _Limits, out: Bytes, used:
         after = used + last - first
         became = _judged(data, first, last, limits, words)
         if became == STAYS:
-            out[used:after] = data[first:last]
+            _copied(data, first, last, out, used)
     return became, after
+
+
+@njit(**INLINE)
+def clean_text(data: Bytes, span: tuple[int, int], limits: _Limits, new: Bytes, begin: int) -> tuple[Scalar, ...]:
+    """Write one text without the lines that are taken out, from ``begin`` on; it takes no more bytes than it had.
+
+    Returns:
+        Where it ends; its outcome, its lines, and whether it is ragged.
+    """
+    at, stop = span
+    used = np.int64(begin)
+    lines = outcome = np.int64(0)
+    while at < stop and outcome == STAYS:
+        start = at
+        end, at = segment_end(data, at, stop, LINES)
+        became, after = _line(data, (start, end), limits, new, used + (lines > 0))
+        if became == STAYS:
+            if lines:
+                new[used] = _NEWLINE
+            used = after
+            lines += 1
+        elif became != _OUT:
+            outcome = np.int64(became)
+            used = np.int64(begin)
+    inner = first_character(new, begin, used), last_character(new, begin, used)
+    return used, outcome, lines, np.int64(used > begin and inner != (begin, used))
 
 
 @njit(**OPTIONS)
@@ -306,27 +340,28 @@ def _clean(layout: tuple[Offsets, Bytes], rows: Rows, limits: _Limits, new: Clea
     offsets, data = layout
     used = np.int64(0)
     for place in range(rows.size):
-        at, stop = offsets[rows[place]], offsets[rows[place] + 1]
-        begin = used
-        new.offsets[place] = begin
-        lines = outcome = np.int64(0)
-        while at < stop and outcome == STAYS:
-            start = at
-            end, at = segment_end(data, at, stop, LINES)
-            became, after = _line(data, (start, end), limits, new.data, used + (lines > 0))
-            if became == STAYS:
-                if lines:
-                    new.data[used] = _NEWLINE
-                used = after
-                lines += 1
-            elif became != _OUT:
-                outcome = np.int64(became)
-                used = begin
-        new.outcome[place], new.lines[place] = outcome, lines
-        inner = first_character(new.data, begin, used), last_character(new.data, begin, used)
-        new.ragged[place] = used > begin and inner != (begin, used)
+        new.offsets[place] = used
+        span = offsets[rows[place]], offsets[rows[place] + 1]
+        used, new.outcome[place], new.lines[place], new.ragged[place] = clean_text(data, span, limits, new.data, used)
     new.offsets[rows.size] = used
     return used
+
+
+def limits_of(rules: LineRules) -> _Limits:
+    """The rules as the kernel takes them."""
+    marks = np.zeros(256, np.bool_)
+    marks[list(rules.end_marks.encode("ascii"))] = True
+    wanted = _FILLER * rules.filler | _SCRIPT * rules.script | _POLICY * rules.policy
+    return _Limits(
+        rules.min_words,
+        rules.max_word_length,
+        not rules.end_marks,
+        marks,
+        rules.words_before,
+        rules.citations,
+        wanted,
+        rules.curly,
+    )
 
 
 def clean_lines(offsets: Offsets, data: Bytes, rows: Rows, rules: LineRules) -> Cleaned:
@@ -349,18 +384,5 @@ def clean_lines(offsets: Offsets, data: Bytes, rows: Rows, rules: LineRules) -> 
     size = int((layout[0][rows + 1] - layout[0][rows] + 1).sum())
     counts = [np.zeros(len(rows), np.int64) for _ in range(3)]
     new = Cleaned(np.zeros(len(rows) + 1, np.int64), np.empty(size + 1, np.uint8), *counts)
-    marks = np.zeros(256, np.bool_)
-    marks[list(rules.end_marks.encode("ascii"))] = True
-    wanted = _FILLER * rules.filler | _SCRIPT * rules.script | _POLICY * rules.policy
-    limits = _Limits(
-        rules.min_words,
-        rules.max_word_length,
-        not rules.end_marks,
-        marks,
-        rules.words_before,
-        rules.citations,
-        wanted,
-        rules.curly,
-    )
-    used = _clean(layout, rows, limits, new)
+    used = _clean(layout, rows, limits_of(rules), new)
     return new._replace(data=new.data[:used])

@@ -172,18 +172,24 @@ def _marked_up(data: Bytes, start: int, stop: int) -> tuple[Scalar, Scalar, Scal
     return total, characters, np.int64(0)
 
 
+@njit(**INLINE)
+def measure_comments(data: Bytes, span: tuple[int, int], family: int, out: Ints) -> None:
+    """Measure the comments of one text, as in `CommentSignals`."""
+    start, stop = span
+    unended = np.int64(0)
+    if family <= GO:
+        total, characters, unended = _slashed(data, start, stop, family)
+    elif family <= RUBY:
+        total, characters = _hashed(data, start, stop, family)
+    else:
+        total, characters, unended = _marked_up(data, start, stop)
+    out[0], out[1], out[2] = total, characters, unended
+
+
 @njit(**OPTIONS)
 def _comments(family: int, offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
     for place in range(rows.size):
-        start, stop = offsets[rows[place]], offsets[rows[place] + 1]
-        unended = np.int64(0)
-        if family <= GO:
-            total, characters, unended = _slashed(data, start, stop, family)
-        elif family <= RUBY:
-            total, characters = _hashed(data, start, stop, family)
-        else:
-            total, characters, unended = _marked_up(data, start, stop)
-        out[0, place], out[1, place], out[2, place] = total, characters, unended
+        measure_comments(data, (offsets[rows[place]], offsets[rows[place] + 1]), family, out[:, place])
 
 
 def comment_signals(offsets: Offsets, data: Bytes, rows: Rows, family: int) -> CommentSignals:
@@ -195,6 +201,6 @@ def comment_signals(offsets: Offsets, data: Bytes, rows: Rows, family: int) -> C
         >>> [int(count[0]) for count in signals]
         [2, 9, 1]
     """
-    out = np.zeros((3, rows.size), np.int64)
+    out = np.empty((3, rows.size), np.int64)
     _comments(family, frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
     return CommentSignals(*out)

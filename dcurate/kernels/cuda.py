@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,31 @@ from dcurate.kernels.layout import Offsets, Rows, frozen
 _THREADS = 32
 #: Memory of the card that scratch arrays may take at a time, in bytes; texts beyond it wait for the next launch.
 SCRATCH = 2**30
+
+Tuple = TypeVar("Tuple", bound=tuple[Any, ...])
+Build = TypeVar("Build", bound=Callable[..., Any])
+#: Scratch arrays for a text of at most so many bytes.
+Room: TypeAlias = Callable[[int], tuple[npt.NDArray[Any], ...]]
+
+#: What measures texts on a card, by what measures them on the CPU.
+BUILDS: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+
+def build_of(kernel: Callable[..., Any]) -> Callable[[Build], Build]:
+    """Say of a function that it finds on a card what ``kernel`` finds on the CPU.
+
+    Args:
+        kernel: a function of (offsets, data, rows, *options).
+
+    Returns:
+        What takes a function of (`CudaColumn`, rows, *options) and answers it as it is.
+    """
+
+    def registered(build: Build) -> Build:
+        BUILDS[kernel] = build
+        return build
+
+    return registered
 
 
 class CudaColumn(NamedTuple):
@@ -100,14 +125,30 @@ def on_host(view: Any, dtype: Any) -> npt.NDArray[Any]:
 
 
 @cache
-def kept_on_card(make: Callable[[], npt.NDArray[Any]]) -> Any:
+def kept_on_card(make: Callable[..., npt.NDArray[Any]], *options: Hashable) -> Any:
     """A table that kernels look things up in, copied to the card once in a process."""
-    return copied(make())
+    return copied(make(*options))
 
 
 def copied(array: npt.NDArray[Any]) -> Any:
     """An array on the card."""
     return _cuda().to_device(frozen(array, array.dtype))
+
+
+def new_on_card(size: int) -> Any:
+    """So many bytes on the card, for kernels to write to."""
+    return _cuda().device_array(max(size, 1), np.uint8)
+
+
+def carried(known: Tuple) -> Tuple:
+    """A tuple of arrays and numbers, named or not, with the arrays on the card."""
+    made = (copied(value) if isinstance(value, np.ndarray) else value for value in known)
+    return type(known)(made) if type(known) is tuple else type(known)(*made)
+
+
+def no_room(most: int) -> tuple[npt.NDArray[Any], ...]:
+    """The scratch arrays of what needs none."""
+    return (np.empty(1, np.uint8),)
 
 
 @cache
@@ -135,7 +176,7 @@ def launch(
     rows: Rows,
     known: Any,
     *,
-    room: Callable[[int], tuple[npt.NDArray[Any], ...]],
+    room: Room,
     out: npt.NDArray[Any],
 ) -> None:
     """Write into ``out`` what ``body`` finds in each of the texts numbered ``rows``.
@@ -164,7 +205,7 @@ def launch(
 def _portions(
     lengths: npt.NDArray[np.int64],
     order: npt.NDArray[np.int64],
-    room: Callable[[int], tuple[npt.NDArray[Any], ...]],
+    room: Room,
 ) -> Iterator[tuple[npt.NDArray[np.int64], list[tuple[int, Any]]]]:
     """Texts that are launched together, and the sizes of their scratch arrays: those of the longest of them."""
     start = 0

@@ -1,4 +1,4 @@
-"""Signatures, their bands and hashes of texts on a GPU: the functions of `minhash` and `permutations`.
+"""Signatures, their bands and hashes of texts on a GPU: the functions of `minhash`, `permutations` and `xxh3`.
 
 The same bits as on the CPU, as far as numba's simulator of CUDA can tell; untested on a GPU.
 """
@@ -28,6 +28,7 @@ from dcurate.kernels.permutations import (
     sign_permuted,
 )
 from dcurate.kernels.shingles import Reading, Rule, new_reading, word_letters
+from dcurate.kernels.xxh3 import digest_text
 
 Arrays = tuple[npt.NDArray[Any], ...]
 Span = tuple[int, int]
@@ -66,6 +67,11 @@ def _bands(signatures: Signatures, span: Span, task: Task, out: Words) -> None:
 @njit(**INLINE)
 def _hashes(data: Bytes, span: Span, task: Task, out: Words) -> None:
     out[0] = hash_bytes(data, span[0], span[1])
+
+
+@njit(**INLINE)
+def _digest(data: Bytes, span: Span, task: Task, out: Words) -> None:
+    digest_text(data, span, out)
 
 
 def _sign_room(rule: Rule, bins: int, most: int) -> Arrays:
@@ -126,3 +132,10 @@ def text_hashes(column: CudaColumn, rows: Rows) -> Words:
     out = np.empty((len(rows), 1), np.uint64)
     launch(_hashes, column, rows, 0, room=_no_room, out=out)
     return out[:, 0]
+
+
+def text_digests(column: CudaColumn, rows: Rows) -> npt.NDArray[np.uint64]:
+    """What `dcurate.kernels.xxh3.text_digests` gives."""
+    out = np.empty((len(rows), 2), np.uint64)
+    launch(_digest, column, rows, 0, room=_no_room, out=out)
+    return out

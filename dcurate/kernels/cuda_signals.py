@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from dcurate.kernels import characters, lines, ngrams, words
 from dcurate.kernels.characters import CharacterSignals, measure_characters
-from dcurate.kernels.cuda import CudaColumn, copied, kept_on_card, launch
+from dcurate.kernels.cuda import CudaColumn, build_of, carried, kept_on_card, launch, no_room
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Rows
 from dcurate.kernels.lines import (
     LineRoom,
@@ -65,21 +66,19 @@ def _ngrams(data: Bytes, span: Span, task: Task, out: Ints) -> None:
     measure_ngrams(data, span, sought, scratch, out)
 
 
-def _no_room(most: int) -> tuple[npt.NDArray[Any], ...]:
-    return (np.empty(1, np.uint8),)
-
-
 def _word_room(most: int) -> tuple[npt.NDArray[Any], ...]:
     return (new_bounds(most),)
 
 
+@build_of(characters.character_signals)
 def character_signals(column: CudaColumn, rows: Rows) -> CharacterSignals:
     """What `dcurate.kernels.characters.character_signals` gives."""
     out = np.empty((len(rows), 5), np.int64)
-    launch(_characters, column, rows, 0, room=_no_room, out=out)
+    launch(_characters, column, rows, 0, room=no_room, out=out)
     return CharacterSignals(*out.T)
 
 
+@build_of(words.word_signals)
 def word_signals(column: CudaColumn, rows: Rows) -> WordSignals:
     """What `dcurate.kernels.words.word_signals` gives."""
     out = np.empty((len(rows), 6), np.int64)
@@ -87,6 +86,7 @@ def word_signals(column: CudaColumn, rows: Rows) -> WordSignals:
     return WordSignals(*out.T)
 
 
+@build_of(lines.line_signals)
 def line_signals(column: CudaColumn, rows: Rows) -> LineSignals:
     """What `dcurate.kernels.lines.line_signals` gives."""
     out = np.empty((len(rows), 7), np.int64)
@@ -94,6 +94,7 @@ def line_signals(column: CudaColumn, rows: Rows) -> LineSignals:
     return LineSignals(*out.T)
 
 
+@build_of(lines.paragraph_signals)
 def paragraph_signals(column: CudaColumn, rows: Rows) -> ParagraphSignals:
     """What `dcurate.kernels.lines.paragraph_signals` gives."""
     out = np.empty((len(rows), 5), np.int64)
@@ -101,11 +102,12 @@ def paragraph_signals(column: CudaColumn, rows: Rows) -> ParagraphSignals:
     return ParagraphSignals(*out.T)
 
 
+@build_of(ngrams.ngram_signals)
 def ngram_signals(
     column: CudaColumn, rows: Rows, removed: Iterable[int] = (), repeated: Iterable[int] = ()
 ) -> NgramSignals:
     """What `dcurate.kernels.ngrams.ngram_signals` gives."""
     sought = Sought.of(removed, repeated)
     out = np.empty((len(rows), 2, len(sought.sizes)), np.int64)
-    launch(_ngrams, column, rows, Sought(*map(copied, sought)), room=new_gram_room, out=out)
+    launch(_ngrams, column, rows, carried(sought), room=new_gram_room, out=out)
     return sought.signals(np.moveaxis(out, 0, 2))

@@ -32,25 +32,32 @@ def _newline(data: Bytes, at: int, stop: int) -> Scalar:
     return min(at, stop)
 
 
+@njit(**INLINE)
+def measure_longest(data: Bytes, span: tuple[int, int], most: Ints, out: Ints) -> None:
+    """Measure the longest lines of one text: as many as ``most`` has room for, of which the last counts."""
+    at, stop = span
+    number = most.size
+    most[:] = -1
+    while at <= stop:
+        end = _newline(data, at, stop)
+        if end - at > most[number - 1]:
+            length = count_characters(data, at, end)
+            rank = number - 1
+            while rank >= 0 and length > most[rank]:
+                if rank + 1 < number:
+                    most[rank + 1] = most[rank]
+                rank -= 1
+            if rank + 1 < number:
+                most[rank + 1] = length
+        at = end + 1
+    out[0] = max(most[number - 1], 0)
+
+
 @njit(**OPTIONS)
 def _longest_lines(offsets: Offsets, data: Bytes, rows: Rows, number: int, out: Ints) -> None:
     most = np.empty(number, np.int64)
     for place in range(rows.size):
-        at, stop = offsets[rows[place]], offsets[rows[place] + 1]
-        most[:] = -1
-        while at <= stop:
-            end = _newline(data, at, stop)
-            if end - at > most[number - 1]:
-                length = count_characters(data, at, end)
-                rank = number - 1
-                while rank >= 0 and length > most[rank]:
-                    if rank + 1 < number:
-                        most[rank + 1] = most[rank]
-                    rank -= 1
-                if rank + 1 < number:
-                    most[rank + 1] = length
-            at = end + 1
-        out[place] = max(most[number - 1], 0)
+        measure_longest(data, (offsets[rows[place]], offsets[rows[place] + 1]), most, out[:, place])
 
 
 def longest_lines(offsets: Offsets, data: Bytes, rows: Rows, number: int) -> npt.NDArray[np.int64]:
@@ -62,6 +69,6 @@ def longest_lines(offsets: Offsets, data: Bytes, rows: Rows, number: int) -> npt
         >>> [longest_lines(*arrays, number).tolist() for number in (1, 2, 3, 4)]
         [[8], [4], [1], [0]]
     """
-    out = np.zeros(len(rows), np.int64)
+    out = np.empty((1, len(rows)), np.int64)
     _longest_lines(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), number, out)
-    return out
+    return out.ravel()

@@ -29,7 +29,7 @@ def _packed(points: npt.NDArray[np.bool_]) -> Bytes:
 
 
 @cache
-def _letter_bits() -> Bytes:
+def letter_bits() -> Bytes:
     """What ``str.isalpha`` says of every code point, eight to a byte, the lowest bit first."""
     points = np.zeros(_POINTS, np.bool_)
     points[:0x110000] = [chr(point).isalpha() for point in range(0x110000)]
@@ -37,7 +37,8 @@ def _letter_bits() -> Bytes:
 
 
 @cache
-def _bits_of(characters: str) -> Bytes:
+def bits_of(characters: str) -> Bytes:
+    """Which code points are among some characters, in the same way."""
     points = np.zeros(_POINTS, np.bool_)
     points[[ord(character) for character in characters]] = True
     return _packed(points)
@@ -71,19 +72,25 @@ def _trimmed(data: Bytes, start: int, stop: int) -> tuple[Scalar, Scalar]:
     return start, stop
 
 
+@njit(**INLINE)
+def measure_members(data: Bytes, span: tuple[int, int], members: tuple[Bytes, bool], out: Ints) -> None:
+    """Count the characters of one text and its members: a set as bits, and whether to trim the text first."""
+    start, stop = span
+    bits, trim = members
+    out[0] = count_characters(data, start, stop)
+    if trim:
+        start, stop = _trimmed(data, start, stop)
+    out[1] = _count(data, start, stop, bits)
+
+
 @njit(**OPTIONS)
 def _members(members: tuple[Bytes, bool], offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
-    bits, trim = members
     for place in range(rows.size):
-        start, stop = offsets[rows[place]], offsets[rows[place] + 1]
-        out[0, place] = count_characters(data, start, stop)
-        if trim:
-            start, stop = _trimmed(data, start, stop)
-        out[1, place] = _count(data, start, stop, bits)
+        measure_members(data, (offsets[rows[place]], offsets[rows[place] + 1]), members, out[:, place])
 
 
 def _signals(bits: Bytes, trim: bool, offsets: Offsets, data: Bytes, rows: Rows) -> MemberSignals:
-    out = np.zeros((2, rows.size), np.int64)
+    out = np.empty((2, rows.size), np.int64)
     _members((bits, trim), frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
     return MemberSignals(*out)
 
@@ -109,7 +116,7 @@ def letter_signals(offsets: Offsets, data: Bytes, rows: Rows) -> MemberSignals:
         >>> [int(count[0]) for count in signals]
         [5, 3]
     """
-    return _signals(_letter_bits(), False, offsets, data, rows)
+    return _signals(letter_bits(), False, offsets, data, rows)
 
 
 def alphabet_signals(offsets: Offsets, data: Bytes, rows: Rows, alphabet: str) -> MemberSignals:
@@ -121,4 +128,4 @@ def alphabet_signals(offsets: Offsets, data: Bytes, rows: Rows, alphabet: str) -
         >>> [int(count[0]) for count in alphabet_signals(*arrays, "ab ")]
         [5, 3]
     """
-    return _signals(_bits_of(alphabet), True, offsets, data, rows)
+    return _signals(bits_of(alphabet), True, offsets, data, rows)

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen, longest
 
 _NEWLINE = 10
-_KELVIN = "\N{KELVIN SIGN}".encode()
+_KELVIN = np.frombuffer("\N{KELVIN SIGN}".encode(), np.uint8).copy()
+_K = ord("k")
 _LETTERS = range(ord("a"), ord("z") + 1)
 _CLASSES = 64
 
@@ -63,6 +64,11 @@ def phrases(groups: Sequence[Sequence[str]]) -> Phrases:
     )
 
 
+def group_count(sought: Phrases) -> int:
+    """How many groups of phrases there are."""
+    return int(sought.groups[-1]) + 1
+
+
 @njit(**INLINE)
 def _begin(sought: Phrases, data: Bytes, at: int, stop: int) -> Scalar:
     """The bits of the groups of which a phrase begins here."""
@@ -93,50 +99,84 @@ def _ended(data: Bytes, at: int, until: int, stop: int) -> tuple[Scalar, Scalar]
     return ended, at
 
 
-def _has_kelvin(data: Bytes) -> bool:
+@njit(**INLINE)
+def _has_kelvin(data: Bytes, span: tuple[int, int]) -> Scalar:
     """Whether there is a Kelvin sign: the one character beyond ASCII that is a letter of it, k, in lower case."""
-    at = np.flatnonzero(data == _KELVIN[2])
-    at = at[at >= 2]
-    return bool(((data[at - 1] == _KELVIN[1]) & (data[at - 2] == _KELVIN[0])).any())
-
-
-def _without_kelvin(offsets: Offsets, data: Bytes, rows: Rows) -> tuple[Offsets, Bytes, Rows]:
-    """The texts numbered ``rows`` with k for Kelvin signs."""
-    texts = [data[offsets[row] : offsets[row + 1]].tobytes().replace(_KELVIN, b"k") for row in rows]
-    return np.cumsum([0, *map(len, texts)]), np.frombuffer(b"".join(texts), np.uint8), np.arange(len(texts))
+    start, last = span[0], span[1] - 2
+    if last <= start:
+        return False
+    first, second, third = data[start:last], data[start + 1 : last + 1], data[start + 2 : last + 2]
+    found = False
+    for at in range(first.size):
+        found |= (third[at] == _KELVIN[2]) & (second[at] == _KELVIN[1]) & (first[at] == _KELVIN[0])
+    return found
 
 
 @njit(**INLINE)
-def _search(sought: Phrases, data: Bytes, span: tuple[int, int], out: Ints, place: int) -> None:
+def _without_kelvin(data: Bytes, span: tuple[int, int], out: Bytes) -> Scalar:
+    """Write a text with k for Kelvin signs; returns its bytes."""
+    size = np.int64(0)
+    for at in range(span[0], span[1]):
+        out[size] = data[at]
+        size += 1
+        if size > 2 and out[size - 1] == _KELVIN[2] and out[size - 2] == _KELVIN[1] and out[size - 3] == _KELVIN[0]:
+            size -= 2
+            out[size - 1] = _K
+    return size
+
+
+@njit(**INLINE)
+def _search(sought: Phrases, data: Bytes, span: tuple[int, int], out: Ints) -> None:
     at, stop = span
     read = at
     seen = np.int64(0)
-    out[0, place] = 1
+    out[:] = 0
+    paragraphs = np.int64(1)
     while at + sought.width <= stop:
         end = at + sought.width
-        step = sought.skip[sought.kind[data[end - 2]] * _CLASSES + sought.kind[data[end - 1]]]
+        step = sought.skip[np.int64(sought.kind[data[end - 2]]) * _CLASSES + np.int64(sought.kind[data[end - 1]])]
         if step:
             at += step
             continue
         bits = _begin(sought, data, at, stop)
         if bits:
             ended, read = _ended(data, read, at, stop)
-            out[0, place] += ended
+            paragraphs += ended
             seen = seen if ended == 0 else np.int64(0)
-            for group in range(out.shape[0] - 1):
-                out[1 + group, place] += ((bits & ~seen) >> group) & 1
+            for group in range(out.size - 1):
+                out[1 + group] += ((bits & ~seen) >> group) & 1
             seen |= bits
         at += 1
-    out[0, place] += _ended(data, read, stop, stop)[0]
+    out[0] = paragraphs + _ended(data, read, stop, stop)[0]
+
+
+@njit(**INLINE)
+def find_paragraphs(data: Bytes, span: tuple[int, int], sought: Phrases, spare: Bytes, out: Ints) -> None:
+    """Count the paragraphs of one text, and those with a phrase of each group.
+
+    Args:
+        spare: room for the text, which is used if it has a Kelvin sign.
+    """
+    if _has_kelvin(data, span):
+        _search(sought, spare, (np.int64(0), _without_kelvin(data, span, spare)), out)
+    else:
+        _search(sought, data, span, out)
+
+
+@njit(**INLINE)
+def new_spare(most: int) -> Bytes:
+    """Room for a text of at most that many bytes; memory is taken only as it is written."""
+    return np.empty(most + 1, np.uint8)
 
 
 @njit(**OPTIONS)
 def _paragraphs_with(sought: Phrases, offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
+    spare = new_spare(longest(offsets, rows))
     for place in range(rows.size):
-        _search(sought, data, (offsets[rows[place]], offsets[rows[place] + 1]), out, place)
+        find_paragraphs(data, (offsets[rows[place]], offsets[rows[place] + 1]), sought, spare, out[:, place])
 
 
-def paragraphs_with(sought: Phrases, groups: int, offsets: Offsets, data: Bytes, rows: Rows) -> npt.NDArray[np.int64]:
+def paragraphs_with(offsets: Offsets, data: Bytes, rows: Rows, sought: Phrases) -> npt.NDArray[np.int64]:
     r"""Count the paragraphs of the texts numbered ``rows``, and those in which a phrase of each group stands.
 
     A paragraph is what stands between two newlines in a row; no phrase holds a newline.
@@ -146,12 +186,10 @@ def paragraphs_with(sought: Phrases, groups: int, offsets: Offsets, data: Bytes,
 
     Examples:
         >>> text = b"Use Cookies!\n\nuse\n\nwe use cookies"
-        >>> offsets, data = np.array([0, len(text)]), np.frombuffer(text, np.uint8)
-        >>> paragraphs_with(phrases([["use cookies"]]), 1, offsets, data, np.array([0])).tolist()
+        >>> layout = np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0])
+        >>> paragraphs_with(*layout, phrases([["use cookies"]])).tolist()
         [[3], [2]]
     """
-    out = np.zeros((1 + groups, rows.size), np.int64)
-    if _has_kelvin(data):
-        offsets, data, rows = _without_kelvin(offsets, data, rows)
+    out = np.empty((1 + group_count(sought), rows.size), np.int64)
     _paragraphs_with(sought, frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
     return out

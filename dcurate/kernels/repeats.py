@@ -147,52 +147,110 @@ def _skipping(grams: _Grams) -> Scalar:
     return found
 
 
+class RepeatRoom(NamedTuple):
+    """Arrays for one text at a time.
+
+    Of each word its hash, its power and the hash of the n-gram that begins with it; of each n-gram the first that is
+    equal, and how many are; where each word ends; a hash table, and what it counts from (`_Grams`), one number.
+    """
+
+    values: Words
+    factors: Words
+    joined: Words
+    leaders: Places
+    counts: Places
+    ends: Ints
+    table: Places
+    base: Ints
+
+
+@njit(**INLINE)
+def new_repeat_room(most: int) -> RepeatRoom:
+    """Room for texts of at most so many words."""
+    room = most + 1
+    return RepeatRoom(
+        np.empty(room, np.uint64),
+        np.empty(room, np.uint64),
+        np.empty(room, np.uint64),
+        np.empty(room, np.int32),
+        np.empty(room, np.int32),
+        np.empty(room, np.int64),
+        np.zeros(1 << int(table_bits(most)), np.int32),
+        np.zeros(1, np.int64),
+    )
+
+
+@njit(**INLINE)
+def _read(
+    numbers: Places, span: tuple[int, int], known: tuple[Places, Words, Words], how: Counting, room: RepeatRoom
+) -> None:
+    """Read what is known of the words of a text."""
+    characters, hashes, powers = known
+    room.ends[0] = 0
+    for at in range(span[1] - span[0]):
+        number = numbers[span[0] + at]
+        room.values[at] = hashes[number] if how.joined else stirred(np.uint64(number + 1) * _STEP)
+        room.factors[at] = powers[number] if how.joined else _STEP
+        room.ends[at + 1] = room.ends[at] + characters[number]
+        room.joined[at] = room.values[at]
+
+
+@njit(**INLINE)
+def measure_repeats(
+    numbers: Places,
+    span: tuple[int, int],
+    asked: tuple[tuple[Places, Words, Words], tuple[Ints, int, Counting]],
+    room: RepeatRoom,
+    out: Ints,
+) -> None:
+    """Find what n-grams repeat in one text, as in `RepeatSignals` (axis 0), by size (axis 1); ``out`` is 0 before.
+
+    Args:
+        numbers: of words, and ``span`` where those of the text are.
+        asked: what is known of each word, and what is sought.
+    """
+    sizes, tops, how = asked[1]
+    words, base = span[1] - span[0], room.base[0]
+    _read(numbers, span, asked[0], how, room)
+    size = 1
+    for index in range(sizes.size):
+        n = sizes[index]
+        number = words - n + 1
+        if number < 1:
+            break
+        while size < n:
+            for at in range(words - size):
+                room.joined[at] = room.joined[at] * room.factors[at + size] + room.values[at + size]
+            size += 1
+        if base + number > _FULL:
+            room.table[:] = 0
+            base = np.int64(0)
+        grams = _Grams(number, n, room.joined, room.ends, room.table, base)
+        if index < tops:
+            out[0, index] = _top(grams, how, room.counts)
+        elif how.duplicates == SKIPPING:
+            out[1, index] = _skipping(grams)
+        else:
+            out[1, index], out[2, index] = _repeated(grams, how, (room.leaders, room.counts))
+        base += number
+    room.base[0] = base
+
+
 @njit(**OPTIONS)
 def _repeats(
     found: Numbered,
-    known: tuple[Places, Words, Words],
     rows: Rows,
-    sought: tuple[Ints, int, Counting],
+    asked: tuple[tuple[Places, Words, Words], tuple[Ints, int, Counting]],
     out: Ints,
 ) -> None:
-    characters, hashes, powers = known
-    sizes, tops, how = sought
-    room = np.int64(0)
+    most = np.int64(0)
     for row in rows:
-        room = max(room, found.counts[row])
-    values, factors, joined = np.empty(room, np.uint64), np.empty(room, np.uint64), np.empty(room, np.uint64)
-    scratch = np.empty(room, np.int32), np.empty(room, np.int32)
-    ends, table = np.empty(room + 1, np.int64), np.zeros(1 << table_bits(room), np.int32)
-    base = np.int64(0)
+        most = max(most, found.counts[row])
+    room = new_repeat_room(most)
     for place in range(rows.size):
-        begin, words = found.begins[rows[place]], found.counts[rows[place]]
-        ends[0] = 0
-        for at in range(words):
-            number = found.numbers[begin + at]
-            values[at] = hashes[number] if how.joined else stirred(np.uint64(number + 1) * _STEP)
-            factors[at] = powers[number] if how.joined else _STEP
-            ends[at + 1] = ends[at] + characters[number]
-            joined[at] = values[at]
-        size = 1
-        for index in range(sizes.size):
-            n = sizes[index]
-            number = words - n + 1
-            if number < 1:
-                break
-            while size < n:
-                for at in range(words - size):
-                    joined[at] = joined[at] * factors[at + size] + values[at + size]
-                size += 1
-            if base + number > _FULL:
-                table[:], base = 0, np.int64(0)
-            grams = _Grams(number, n, joined, ends, table, base)
-            if index < tops:
-                out[0, index, place] = _top(grams, how, scratch[0])
-            elif how.duplicates == SKIPPING:
-                out[1, index, place] = _skipping(grams)
-            else:
-                out[1, index, place], out[2, index, place] = _repeated(grams, how, scratch)
-            base += number
+        begin = found.begins[rows[place]]
+        span = begin, begin + found.counts[rows[place]]
+        measure_repeats(found.numbers, span, asked, room, out[:, :, place])
 
 
 def repeat_signals(
@@ -219,10 +277,17 @@ def repeat_signals(
         >>> signals.top.tolist(), signals.repeated.tolist(), signals.total.tolist()
         ([[4, 0]], [[0, 8]], [[0, 20]])
     """
-    tops, duplicates = sizes
-    every = np.array((*tops, *duplicates), np.int64)
-    out = np.zeros((3, len(every), len(rows)), np.int64)
+    sought = sought_grams(sizes, how)
+    out = np.zeros((3, len(sought[0]), len(rows)), np.int64)
     parts = (frozen(known[0], np.int32), frozen(known[1], np.uint64), frozen(known[2], np.uint64))
     read = Numbered(frozen(found.numbers, np.int32), frozen(found.begins, np.int64), frozen(found.counts, np.int64))
-    _repeats(read, parts, frozen(rows, np.int64), (frozen(every, np.int64), len(tops), how), out)
+    _repeats(read, frozen(rows, np.int64), (parts, sought), out)
     return RepeatSignals(*(values.T for values in out))
+
+
+def sought_grams(
+    sizes: tuple[tuple[int, ...], tuple[int, ...]], how: Counting
+) -> tuple[npt.NDArray[np.int64], int, Counting]:
+    """What `repeat_signals` seeks, as the kernel takes it: all sizes, how many of them for ``top``, what counts."""
+    tops, duplicates = sizes
+    return frozen(np.array((*tops, *duplicates), np.int64), np.int64), len(tops), how

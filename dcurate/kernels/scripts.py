@@ -111,28 +111,44 @@ def _point(data: Bytes, at: int, width: int) -> Scalar:
     return point
 
 
+@njit(**INLINE)
+def new_script_counts() -> Ints:
+    """Room for a count of each script."""
+    return np.empty(_COUNT, np.int64)
+
+
+@njit(**INLINE)
+def measure_scripts(data: Bytes, span: tuple[int, int], numbers: Bytes, counts: Ints, out: Ints) -> None:
+    """Find the script of one text, as in `ScriptSignals`."""
+    at, stop = span
+    counts[:] = 0
+    latin = np.int64(0)
+    while at < stop:
+        lead = np.int64(data[at])
+        if lead < 0x80:
+            letter = lead | 0x20
+            latin += (letter >= 97) & (letter <= 122)
+            at += 1
+            continue
+        width = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+        if at + width <= stop:
+            counts[numbers[_point(data, at, width)]] += 1
+        at += width
+    counts[0] = 0
+    counts[_LATIN] += latin
+    script = total = np.int64(0)
+    for number in range(_COUNT):
+        total += counts[number]
+        if counts[number] > counts[script]:
+            script = np.int64(number)
+    out[0], out[1], out[2] = script, counts[script], total
+
+
 @njit(**OPTIONS)
 def _scripts(offsets: Offsets, data: Bytes, rows: Rows, numbers: Bytes, out: Ints) -> None:
-    counts = np.empty(_COUNT, np.int64)
+    counts = new_script_counts()
     for place in range(rows.size):
-        counts[:] = 0
-        at, stop = offsets[rows[place]], offsets[rows[place] + 1]
-        latin = np.int64(0)
-        while at < stop:
-            lead = np.int64(data[at])
-            if lead < 0x80:
-                letter = lead | 0x20
-                latin += (letter >= 97) & (letter <= 122)
-                at += 1
-                continue
-            width = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-            if at + width <= stop:
-                counts[numbers[_point(data, at, width)]] += 1
-            at += width
-        counts[0] = 0
-        counts[_LATIN] += latin
-        script = np.argmax(counts)
-        out[0, place], out[1, place], out[2, place] = script, counts[script], counts.sum()
+        measure_scripts(data, (offsets[rows[place]], offsets[rows[place] + 1]), numbers, counts, out[:, place])
 
 
 def script_signals(offsets: Offsets, data: Bytes, rows: Rows) -> ScriptSignals:

@@ -40,12 +40,14 @@ class Cut(NamedTuple):
 class Marks(NamedTuple):
     """What segments are looked at for: strings at their begin and end, as UTF-8 one after the other.
 
-    ``ends`` holds where each string ends in ``data``; the first ``begins`` of them are looked for at the begin.
+    ``ends`` holds where each string ends in ``data``; the first ``begins`` of them are looked for at the begin, and
+    ``lasts`` says of each byte whether one of the others ends with it.
     """
 
     begins: int
     ends: Ints
     data: Bytes
+    lasts: npt.NDArray[np.bool_]
     #: Whether whitespace before and after a segment is left out of the comparison.
     loose: bool
     #: Segments of at most so many characters are short.
@@ -167,8 +169,8 @@ def _begins(data: Bytes, start: int, stop: int, marks: Marks) -> Scalar:
 
 
 @njit(**INLINE)
-def _ends(data: Bytes, start: int, stop: int, marks: Marks, lasts: npt.NDArray[np.bool_]) -> Scalar:
-    if start == stop or not lasts[data[stop - 1]]:
+def _ends(data: Bytes, start: int, stop: int, marks: Marks) -> Scalar:
+    if start == stop or not marks.lasts[data[stop - 1]]:
         return False
     for mark in range(marks.begins, marks.ends.size):
         size = marks.ends[mark] - (0 if mark == 0 else marks.ends[mark - 1])
@@ -177,57 +179,85 @@ def _ends(data: Bytes, start: int, stop: int, marks: Marks, lasts: npt.NDArray[n
     return False
 
 
+class SegmentRoom(NamedTuple):
+    """Arrays for one text at a time: the hash of each segment, its length, how often it occurs, and a hash table."""
+
+    hashes: npt.NDArray[np.uint64]
+    lengths: npt.NDArray[np.int32]
+    counts: npt.NDArray[np.int32]
+    table: npt.NDArray[np.int32]
+
+
+@njit(**INLINE)
+def new_segment_room(most: int) -> SegmentRoom:
+    """Room for texts of at most that many bytes; memory is taken only as it is written."""
+    room = most + 1
+    hashes, table = np.empty(room, np.uint64), np.empty(1 << int(table_bits(room)), np.int32)
+    return SegmentRoom(hashes, np.empty(room, np.int32), np.empty(room, np.int32), table)
+
+
+@njit(**INLINE)
+def _measure_repeats(room: SegmentRoom, total: int, out: Ints) -> None:
+    """Measure what so many segments repeat."""
+    hashes, lengths, counts, table = room
+    bits = table_bits(total)
+    table[: 1 << bits] = 0
+    repeats = repeat_characters = copies = copy_characters = 0
+    for number in range(total):
+        leader = find_leader(table, bits, hashes, number)
+        counts[leader] += 1
+        if leader != number:
+            first_time = 1 if counts[leader] == 2 else 0
+            repeats += 1
+            repeat_characters += lengths[number]
+            copies += 1 + first_time
+            copy_characters += lengths[number] * (1 + first_time)
+    out[2], out[3], out[4], out[5] = repeats, repeat_characters, copies, copy_characters
+
+
+@njit(**INLINE)
+def measure_segments(
+    data: Bytes, span: tuple[int, int], sought: tuple[Cut, Marks], room: SegmentRoom, out: Ints
+) -> None:
+    """Measure the segments of one text, as in `SegmentSignals`."""
+    at, stop = span
+    cut, marks = sought
+    hashes, lengths, counts, _ = room
+    ascii_only = count_characters(data, at, stop) == stop - at
+    if cut.trimmed:
+        at = first_character(data, at, stop)
+        stop = last_character(data, at, stop)
+    if cut.at == LINES and at == stop:
+        at = stop + 1
+    total = characters = beginning = ending = short = 0
+    while at <= stop:
+        start = at
+        end, at = segment_end(data, at, stop, cut.at)
+        first, last = first_character(data, start, end), end
+        if first == end and not cut.blank:
+            continue
+        if cut.stripped or marks.loose:
+            last = last_character(data, first, end)
+        if cut.stripped:
+            start, end = first, last
+        length = end - start if ascii_only else count_characters(data, start, end)
+        hashes[total], lengths[total], counts[total] = hash_bytes(data, start, end), length, 0
+        total += 1
+        characters += length
+        short += length <= marks.short
+        low, high = (first, last) if marks.loose else (start, end)
+        beginning += _begins(data, low, high, marks)
+        ending += _ends(data, low, high, marks)
+    _measure_repeats(room, total, out)
+    out[0], out[1], out[6], out[7], out[8] = total, characters, beginning, ending, short
+
+
 @njit(**OPTIONS)
-def _segments(layout: tuple[Offsets, Bytes], rows: Rows, cut: Cut, marks: Marks, out: Ints) -> None:
+def _segments(layout: tuple[Offsets, Bytes], rows: Rows, sought: tuple[Cut, Marks], out: Ints) -> None:
     offsets, data = layout
-    room = longest(offsets, rows) + 1
-    hashes, lengths, counts = np.empty(room, np.uint64), np.empty(room, np.int32), np.empty(room, np.int32)
-    table = np.empty(1 << table_bits(room), np.int32)
-    lasts = np.zeros(256, np.bool_)
-    for mark in range(marks.begins, marks.ends.size):
-        lasts[marks.data[marks.ends[mark] - 1]] = True
+    room = new_segment_room(longest(offsets, rows))
     for place in range(rows.size):
-        at, stop = offsets[rows[place]], offsets[rows[place] + 1]
-        ascii_only = count_characters(data, at, stop) == stop - at
-        if cut.trimmed:
-            at = first_character(data, at, stop)
-            stop = last_character(data, at, stop)
-        if cut.at == LINES and at == stop:
-            at = stop + 1
-        total = characters = beginning = ending = short = 0
-        while at <= stop:
-            start = at
-            end, at = segment_end(data, at, stop, cut.at)
-            first, last = first_character(data, start, end), end
-            if first == end and not cut.blank:
-                continue
-            if cut.stripped or marks.loose:
-                last = last_character(data, first, end)
-            if cut.stripped:
-                start, end = first, last
-            length = end - start if ascii_only else count_characters(data, start, end)
-            hashes[total], lengths[total], counts[total] = hash_bytes(data, start, end), length, 0
-            total += 1
-            characters += length
-            short += length <= marks.short
-            low, high = (first, last) if marks.loose else (start, end)
-            beginning += _begins(data, low, high, marks)
-            ending += _ends(data, low, high, marks, lasts)
-        bits = table_bits(total)
-        table[: 1 << bits] = 0
-        repeats = repeat_characters = copies = copy_characters = 0
-        for number in range(total):
-            leader = find_leader(table, bits, hashes, number)
-            counts[leader] += 1
-            if leader != number:
-                first_time = counts[leader] == 2
-                repeats += 1
-                repeat_characters += lengths[number]
-                copies += 1 + first_time
-                copy_characters += lengths[number] * (1 + first_time)
-        out[0, place], out[1, place], out[2, place], out[3, place] = total, characters, repeats, repeat_characters
-        out[4, place], out[5, place], out[6, place] = copies, copy_characters, beginning
-        out[7, place], out[8, place] = ending, short
+        measure_segments(data, (offsets[rows[place]], offsets[rows[place] + 1]), sought, room, out[:, place])
 
 
 def marks(begins: tuple[str, ...] = (), ends: tuple[str, ...] = (), loose: bool = False, short: int = -1) -> Marks:
@@ -240,7 +270,9 @@ def marks(begins: tuple[str, ...] = (), ends: tuple[str, ...] = (), loose: bool 
     encoded = [mark.encode() for mark in (*begins, *ends)]
     stops = np.cumsum([len(mark) for mark in encoded], dtype=np.int64)
     data = np.frombuffer(b"".join(encoded), np.uint8)
-    return Marks(len(begins), frozen(stops, np.int64), frozen(data, np.uint8), loose, short)
+    lasts = np.zeros(256, np.bool_)
+    lasts[[mark[-1] for mark in encoded[len(begins) :] if mark]] = True
+    return Marks(len(begins), frozen(stops, np.int64), frozen(data, np.uint8), frozen(lasts, np.bool_), loose, short)
 
 
 def segment_signals(offsets: Offsets, data: Bytes, rows: Rows, cut: Cut, sought: Marks) -> SegmentSignals:
@@ -255,5 +287,5 @@ def segment_signals(offsets: Offsets, data: Bytes, rows: Rows, cut: Cut, sought:
     """
     out = np.empty((9, len(rows)), np.int64)
     layout = frozen(offsets, np.int64), frozen(data, np.uint8)
-    _segments(layout, frozen(rows, np.int64), cut, sought, out)
+    _segments(layout, frozen(rows, np.int64), (cut, sought), out)
     return SegmentSignals(*out)

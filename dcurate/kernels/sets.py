@@ -8,13 +8,15 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
-from dcurate.kernels.shingles import Rule, is_open, new_reading, next_shingles, open_text, word_letters
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
+from dcurate.kernels.shingles import Reading, Rule, is_open, new_reading, next_shingles, open_text, word_letters
 
 _LOW = np.uint64(0xFFFFFFFF)
 _LAST = np.uint32(0xFFFFFFFF)
 #: From so many values on, sorting by bytes is faster than by comparing.
 _MANY = 64
+#: More values than a text can have.
+ALL = 2**62
 
 Values = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float64]
@@ -34,6 +36,31 @@ class Sets(NamedTuple):
         return len(self.whole)
 
 
+class SetPlan(NamedTuple):
+    """How the sets of texts are made: by which rule, what each character is to it, and the most values of a set."""
+
+    rule: Rule
+    table: npt.NDArray[np.int32]
+    most: int
+
+
+class SetRoom(NamedTuple):
+    """Scratch arrays for the set of a text: the text as it is read, values that are held, and what sorts them."""
+
+    reading: Reading
+    held: Values
+    spare: Values
+    counts: Ints
+
+
+@njit(**INLINE)
+def new_set_room(size: int, limit: int) -> SetRoom:
+    """Room for a text in shingles of that size; where more than ``limit`` values come, the least are kept."""
+    reading = new_reading(size)
+    most = limit + reading.hashes.size
+    return SetRoom(reading, np.empty(most, np.uint32), np.empty(most, np.uint32), np.empty(4 * 256, np.int64))
+
+
 @njit(**OPTIONS)
 def _insert(values: Values) -> None:
     """Sort a few values."""
@@ -47,18 +74,18 @@ def _insert(values: Values) -> None:
 
 
 @njit(**OPTIONS)
-def _sort(values: Values, spare: Values) -> None:
+def _sort(values: Values, spare: Values, counts: Ints) -> None:
     """Sort values, byte by byte from the lowest on if they are many; ``spare`` has room for as many."""
     if values.size < _MANY:
         _insert(values)
         return
-    counts = np.zeros((4, 256), np.int64)
+    counts[:] = 0
     for value in values:
         for step in range(4):
-            counts[step, (value >> np.uint32(8 * step)) & np.uint32(0xFF)] += 1
+            counts[256 * step + np.int64((value >> np.uint32(8 * step)) & np.uint32(0xFF))] += 1
     for step in range(4):
         shift = np.uint32(8 * step)
-        places = counts[step]
+        places = counts[256 * step : 256 * (step + 1)]
         before = 0
         for digit in range(256):
             places[digit], before = before, before + places[digit]
@@ -70,9 +97,9 @@ def _sort(values: Values, spare: Values) -> None:
 
 
 @njit(**OPTIONS)
-def _distinct(values: Values, spare: Values) -> Scalar:
+def _distinct(values: Values, spare: Values, counts: Ints) -> Scalar:
     """Sort the values, each once, to the front; returns how many there are."""
-    _sort(values, spare)
+    _sort(values, spare, counts)
     count = 0
     for value in values:
         values[count] = value
@@ -81,45 +108,65 @@ def _distinct(values: Values, spare: Values) -> Scalar:
 
 
 @njit(**OPTIONS)
-def _least(values: Values, spare: Values, most: int) -> tuple[Scalar, Scalar]:
-    """Sort the least values, each once, to the front; returns how many there are, and whether any was cut off."""
-    count = _distinct(values, spare)
+def _least(room: SetRoom, count: int, most: int) -> tuple[Scalar, Scalar]:
+    """Sort the least of so many held values, each once, to the front; how many there are, and if any was cut off."""
+    count = _distinct(room.held[:count], room.spare, room.counts)
     return min(count, most), count > most
+
+
+@njit(**INLINE)
+def set_of_text(data: Bytes, span: tuple[int, int], plan: SetPlan, room: SetRoom) -> tuple[Scalar, Scalar]:
+    """Put the set of a text into ``room.held``; how many values it has, and whether they are all of them."""
+    rule, table, most = plan
+    reading, held = room.reading, room.held
+    limit = held.size - reading.hashes.size
+    open_text(reading, span[0], span[1], rule.size)
+    count, cut, last = 0, False, _LAST
+    while is_open(reading):
+        first, stop = next_shingles(data, reading, rule, table)
+        for number in range(first, stop):
+            value = np.uint32(reading.hashes[np.uint64(number)] & _LOW)
+            held[np.uint64(count)] = value
+            count += int(value <= last)
+        if count > limit:
+            count, more = _least(room, count, most)
+            cut |= more
+            last = held[count - 1] if cut else last
+    count, more = _least(room, count, most)
+    return count, not (cut or more)
 
 
 @njit(**OPTIONS)
 def _sets(
     layout: tuple[Offsets, Bytes],
     rows: Rows,
-    plan: tuple[Rule, int, int],
-    table: npt.NDArray[np.int32],
+    plan: SetPlan,
+    limit: int,
     out: tuple[Ints, Values, npt.NDArray[np.bool_]],
 ) -> None:
     offsets, data = layout
-    rule, most, room = plan
     bounds, values, whole = out
-    reading = new_reading(rule.size)
-    held, spare = np.empty(room + reading.hashes.size, np.uint32), np.empty(room + reading.hashes.size, np.uint32)
+    room = new_set_room(plan.rule.size, limit)
     bounds[0] = 0
     for place in range(rows.size):
-        open_text(reading, offsets[rows[place]], offsets[rows[place] + 1], rule.size)
-        count, cut, last = 0, False, _LAST
-        while is_open(reading):
-            first, stop = next_shingles(data, reading, rule, table)
-            for number in range(first, stop):
-                value = np.uint32(reading.hashes[np.uint64(number)] & _LOW)
-                held[np.uint64(count)] = value
-                count += int(value <= last)
-            if count > room:
-                count, more = _least(held[:count], spare, most)
-                cut |= more
-                last = held[count - 1] if cut else last
-        count, more = _least(held[:count], spare, most)
+        count, all_of_them = set_of_text(data, (offsets[rows[place]], offsets[rows[place] + 1]), plan, room)
         start = bounds[place]
         for number in range(count):
-            values[start + number] = held[number]
+            values[start + number] = room.held[number]
         bounds[place + 1] = start + count
-        whole[place] = not (cut or more)
+        whole[place] = all_of_them
+
+
+def most_values(lengths: Ints, rule: Rule, most: int | None) -> Ints:
+    """How many values the sets of texts of so many bytes can have."""
+    largest = lengths // 2 + 1 if rule.words else lengths
+    return largest if most is None else np.minimum(largest, most)
+
+
+def values_held(length: int, rule: Rule, most: int | None) -> int:
+    """How many values are held while the set of a text of at most so many bytes is made."""
+    largest = int(most_values(np.array([length]), rule, None)[0])
+    return largest if most is None else min(2 * most, largest)
 
 
 def shingle_sets(offsets: Offsets, data: Bytes, rows: Rows, rule: Rule, most: int | None) -> Sets:
@@ -127,36 +174,40 @@ def shingle_sets(offsets: Offsets, data: Bytes, rows: Rows, rule: Rule, most: in
     layout = frozen(offsets, np.int64), frozen(data, np.uint8)
     rows = frozen(rows, np.int64)
     lengths = offsets[rows + 1] - offsets[rows]
-    largest = lengths // 2 + 1 if rule.words else lengths
-    limit = int(largest.max(initial=0)) if most is None else most
-    values = np.empty(int(np.minimum(largest, limit).sum()), np.uint32)
+    values = np.empty(int(most_values(lengths, rule, most).sum()), np.uint32)
     bounds, whole = np.empty(len(rows) + 1, np.int64), np.empty(len(rows), np.bool_)
-    room = min(2 * limit, int(largest.max(initial=0)))
-    _sets(layout, rows, (rule, limit, room), word_letters(), (bounds, values, whole))
+    plan = SetPlan(rule, word_letters(), ALL if most is None else most)
+    limit = values_held(int(lengths.max(initial=0)), rule, most)
+    _sets(layout, rows, plan, limit, (bounds, values, whole))
     return Sets(bounds, values[: bounds[-1]].copy(), whole)
+
+
+@njit(**INLINE)
+def similarity(sets: tuple[Ints, Values, npt.NDArray[np.bool_]], one: int, other: int) -> Scalar:
+    """The Jaccard similarity of two sets: of the hashes up to the least number that a set was cut to, if one was."""
+    bounds, values, whole = sets
+    at, stop = np.uint64(bounds[one]), np.uint64(bounds[one + 1])
+    to, end = np.uint64(bounds[other]), np.uint64(bounds[other + 1])
+    limit = (stop - at) + (end - to)
+    if not whole[one]:
+        limit = min(limit, stop - at)
+    if not whole[other]:
+        limit = min(limit, end - to)
+    union = both = np.uint64(0)
+    while at < stop and to < end and union < limit:
+        first, second = values[at], values[to]
+        at += np.uint64(first <= second)
+        to += np.uint64(second <= first)
+        both += np.uint64(first == second)
+        union += np.uint64(1)
+    union = min(union + (stop - at) + (end - to), limit)
+    return np.float64(both) / np.float64(union) if union else 1.0
 
 
 @njit(**OPTIONS)
 def _jaccard(sets: tuple[Ints, Values, npt.NDArray[np.bool_]], left: Ints, right: Ints, out: Floats) -> None:
-    bounds, values, whole = sets
     for pair in range(left.size):
-        one, other = left[pair], right[pair]
-        at, stop = np.uint64(bounds[one]), np.uint64(bounds[one + 1])
-        to, end = np.uint64(bounds[other]), np.uint64(bounds[other + 1])
-        limit = (stop - at) + (end - to)
-        if not whole[one]:
-            limit = min(limit, stop - at)
-        if not whole[other]:
-            limit = min(limit, end - to)
-        union = both = np.uint64(0)
-        while at < stop and to < end and union < limit:
-            first, second = values[at], values[to]
-            at += np.uint64(first <= second)
-            to += np.uint64(second <= first)
-            both += np.uint64(first == second)
-            union += np.uint64(1)
-        union = min(union + (stop - at) + (end - to), limit)
-        out[pair] = np.float64(both) / np.float64(union) if union else 1.0
+        out[pair] = similarity(sets, left[pair], right[pair])
 
 
 def jaccard_of_sets(sets: Sets, left: Ints, right: Ints) -> Floats:

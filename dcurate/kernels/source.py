@@ -24,13 +24,19 @@ class SourceSignals(NamedTuple):
     characters: npt.NDArray[np.int64]
 
 
+@njit(**INLINE)
+def count_lines(data: Bytes, span: tuple[int, int], out: Ints) -> None:
+    """Count the lines of one text."""
+    lines = 1
+    for byte in data[span[0] : span[1]]:
+        lines += byte == _NEWLINE
+    out[0] = lines
+
+
 @njit(**OPTIONS)
 def _lines(offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
     for place in range(rows.size):
-        lines = 1
-        for byte in data[offsets[rows[place]] : offsets[rows[place] + 1]]:
-            lines += byte == _NEWLINE
-        out[place] = lines
+        count_lines(data, (offsets[rows[place]], offsets[rows[place] + 1]), out[:, place])
 
 
 def line_counts(offsets: Offsets, data: Bytes, rows: Rows) -> npt.NDArray[np.int64]:
@@ -41,27 +47,31 @@ def line_counts(offsets: Offsets, data: Bytes, rows: Rows) -> npt.NDArray[np.int
         >>> line_counts(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0])).tolist()
         [3]
     """
-    out = np.zeros(rows.size, np.int64)
+    out = np.empty((1, rows.size), np.int64)
     _lines(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
-    return out
+    return out.ravel()
+
+
+@njit(**INLINE)
+def measure_source(data: Bytes, span: tuple[int, int], out: Ints) -> None:
+    """Measure the lines of one text, as in `SourceSignals`."""
+    lines, longest, length, characters = 1, 0, 0, 0
+    for at in range(span[0], span[1]):
+        byte = data[at]
+        if byte == _NEWLINE:
+            longest = max(longest, length)
+            characters += length + 1
+            lines += 1
+            length = 0
+        else:
+            length += (byte & 0xC0) != 0x80
+    out[0], out[1], out[2] = lines, max(longest, length), characters + length
 
 
 @njit(**OPTIONS)
 def _source(offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
     for place in range(rows.size):
-        lines, longest, length, characters = 1, 0, 0, 0
-        for at in range(offsets[rows[place]], offsets[rows[place] + 1]):
-            byte = data[at]
-            if byte == _NEWLINE:
-                longest = max(longest, length)
-                characters += length + 1
-                lines += 1
-                length = 0
-            else:
-                length += (byte & 0xC0) != 0x80
-        out[0, place] = lines
-        out[1, place] = max(longest, length)
-        out[2, place] = characters + length
+        measure_source(data, (offsets[rows[place]], offsets[rows[place] + 1]), out[:, place])
 
 
 def source_signals(offsets: Offsets, data: Bytes, rows: Rows) -> SourceSignals:
@@ -73,7 +83,7 @@ def source_signals(offsets: Offsets, data: Bytes, rows: Rows) -> SourceSignals:
         >>> [int(count[0]) for count in signals]
         [3, 7, 9]
     """
-    out = np.zeros((3, rows.size), np.int64)
+    out = np.empty((3, rows.size), np.int64)
     _source(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
     return SourceSignals(*out)
 
@@ -88,18 +98,30 @@ def _stands_at(data: Bytes, at: int, stop: int, phrase: Bytes) -> Scalar:
     return same
 
 
+@njit(**INLINE)
+def find_opening(data: Bytes, span: tuple[int, int], sought: tuple[Bytes, int], out: Ints) -> None:
+    """Whether a phrase stands within the first so many characters of one text."""
+    at, stop = span
+    phrase, characters = sought
+    left = characters - phrase.size
+    out[0] = 0
+    while at < stop and left >= 0:
+        if _stands_at(data, at, stop, phrase):
+            out[0] = 1
+            return
+        at += 1
+        left -= at < stop and (data[at] & 0xC0) != 0x80
+
+
 @njit(**OPTIONS)
 def _opens_with(sought: tuple[Bytes, int], offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
-    phrase, characters = sought
     for place in range(rows.size):
-        at, stop = offsets[rows[place]], offsets[rows[place] + 1]
-        left = characters - phrase.size
-        while at < stop and left >= 0:
-            if _stands_at(data, at, stop, phrase):
-                out[place] = 1
-                break
-            at += 1
-            left -= at < stop and (data[at] & 0xC0) != 0x80
+        find_opening(data, (offsets[rows[place]], offsets[rows[place] + 1]), sought, out[:, place])
+
+
+def opening(phrase: str, characters: int) -> tuple[Bytes, int]:
+    """What `opens_with` looks for, as the kernel takes it."""
+    return frozen(np.frombuffer(phrase.encode("ascii"), np.uint8), np.uint8), characters
 
 
 def opens_with(offsets: Offsets, data: Bytes, rows: Rows, phrase: str, characters: int) -> npt.NDArray[np.int64]:
@@ -111,7 +133,7 @@ def opens_with(offsets: Offsets, data: Bytes, rows: Rows, phrase: str, character
         >>> opens_with(*arrays, "<?xml", 6).tolist(), opens_with(*arrays, "<?xml", 5).tolist()
         ([1], [0])
     """
-    out = np.zeros(rows.size, np.int64)
-    sought = frozen(np.frombuffer(phrase.encode("ascii"), np.uint8), np.uint8), characters
-    _opens_with(sought, frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
-    return out
+    out = np.empty((1, rows.size), np.int64)
+    layout = frozen(offsets, np.int64), frozen(data, np.uint8)
+    _opens_with(opening(phrase, characters), *layout, frozen(rows, np.int64), out)
+    return out.ravel()

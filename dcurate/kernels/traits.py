@@ -9,11 +9,13 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.interning import Numbered
-from dcurate.kernels.layout import OPTIONS, Bytes, Ints, Places, Rows, Scalar, frozen
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Places, Rows, Scalar, frozen
 
 _BITS = 8
 #: Lengths that are told apart when the median is sought; longer words count as this long.
 _LONG = 255
+#: How many numbers `measure_traits` writes for a text.
+TRAIT_NUMBERS = 3 + 2 * _BITS
 
 
 class TraitSignals(NamedTuple):
@@ -31,43 +33,93 @@ class TraitSignals(NamedTuple):
     having_characters: npt.NDArray[np.int64]
 
 
+class TraitRoom(NamedTuple):
+    """Counts for one text at a time: of words of each length, and of those with each mixture of traits and letters."""
+
+    sizes: Ints
+    having: Ints
+    letters: Ints
+
+
+@njit(**INLINE)
+def new_trait_room() -> TraitRoom:
+    """Room for any text."""
+    return TraitRoom(np.empty(_LONG + 1, np.int64), np.empty(256, np.int64), np.empty(256, np.int64))
+
+
+@njit(**INLINE)
+def measure_traits(
+    numbers: Places, span: tuple[int, int], known: tuple[Places, Bytes], room: TraitRoom, out: Ints
+) -> None:
+    """Count the words of one text: all, their characters, twice the median of their lengths, and those by trait.
+
+    Args:
+        numbers: of words, and ``span`` where those of the text are.
+        known: the length and the traits of each different word.
+    """
+    lengths, traits = known
+    sizes, having, letters = room
+    words = span[1] - span[0]
+    sizes[:], having[:], letters[:] = 0, 0, 0
+    for at in range(span[0], span[1]):
+        number = numbers[at]
+        length, kind = lengths[number], traits[number]
+        sizes[length if length < _LONG else _LONG] += 1
+        having[kind] += 1
+        letters[kind] += length
+    out[:] = 0
+    out[0] = words
+    before: Scalar = np.int64(0)
+    for length in range(_LONG + 1):
+        after = before + sizes[length]
+        if words:
+            out[2] += length * (before <= (words - 1) // 2 < after) + length * (before <= words // 2 < after)
+        before = after
+    for kind in range(256):
+        if having[kind]:
+            out[1] += letters[kind]
+            for bit in range(_BITS):
+                if kind >> bit & 1:
+                    out[3 + bit] += having[kind]
+                    out[3 + _BITS + bit] += letters[kind]
+
+
 @njit(**OPTIONS)
-def _traits(found: Numbered, lengths: Places, traits: Bytes, rows: Rows, out: Ints) -> None:
-    sizes, having, letters = np.empty(_LONG + 1, np.int64), np.empty(256, np.int64), np.empty(256, np.int64)
+def _traits(found: Numbered, known: tuple[Places, Bytes], rows: Rows, out: Ints) -> None:
+    room = new_trait_room()
     for place in range(rows.size):
-        begin, words = found.begins[rows[place]], found.counts[rows[place]]
-        sizes[:], having[:], letters[:] = 0, 0, 0
-        for at in range(begin, begin + words):
-            number = found.numbers[at]
-            length, kind = lengths[number], traits[number]
-            sizes[length if length < _LONG else _LONG] += 1
-            having[kind] += 1
-            letters[kind] += length
-        out[0, place], out[1, place] = words, letters.sum()
-        before: Scalar = np.int64(0)
-        for length in range(_LONG + 1):
-            after = before + sizes[length]
-            if words:
-                out[2, place] += length * (before <= (words - 1) // 2 < after) + length * (before <= words // 2 < after)
-            before = after
-        for kind in range(256):
-            if having[kind]:
-                for bit in range(_BITS):
-                    if kind >> bit & 1:
-                        out[3 + bit, place] += having[kind]
-                        out[3 + _BITS + bit, place] += letters[kind]
+        begin = found.begins[rows[place]]
+        measure_traits(found.numbers, (begin, begin + found.counts[rows[place]]), known, room, out[:, place])
+
+
+@njit(**INLINE)
+def measure_sought(
+    numbers: Places, span: tuple[int, int], places: Places, stamps: tuple[Places, int], out: Ints
+) -> None:
+    """Count the words of one text that are sought, and how many different ones there are.
+
+    Args:
+        numbers: of words, and ``span`` where those of the text are.
+        places: for each different word a number from 1 on if it is sought, else 0.
+        stamps: for each of these numbers one not above the second value where the text has not been seen to have it.
+    """
+    seen, stamp = stamps
+    total = different = 0
+    for at in range(span[0], span[1]):
+        which = places[numbers[at]]
+        if which:
+            total += 1
+            different += seen[which] <= stamp
+            seen[which] = stamp + 1
+    out[0], out[1] = total, different
 
 
 @njit(**OPTIONS)
 def _sought(found: Numbered, places: Places, rows: Rows, seen: Places, out: Ints) -> None:
     for place in range(rows.size):
         begin = found.begins[rows[place]]
-        for at in range(begin, begin + found.counts[rows[place]]):
-            which = places[found.numbers[at]]
-            if which:
-                out[0, place] += 1
-                out[1, place] += seen[which] <= place
-                seen[which] = place + 1
+        span = begin, begin + found.counts[rows[place]]
+        measure_sought(found.numbers, span, places, (seen, place), out[:, place])
 
 
 def trait_signals(found: Numbered, lengths: Places, traits: Bytes, rows: Rows) -> TraitSignals:
@@ -85,8 +137,13 @@ def trait_signals(found: Numbered, lengths: Places, traits: Bytes, rows: Rows) -
         >>> signals.total.tolist(), signals.characters.tolist(), signals.median.tolist(), signals.having[:, 1].tolist()
         ([3], [9], [2.0], [2])
     """
-    out = np.zeros((3 + 2 * _BITS, len(rows)), np.int64)
-    _traits(found, frozen(lengths, np.int32), frozen(traits, np.uint8), frozen(rows, np.int64), out)
+    out = np.empty((TRAIT_NUMBERS, len(rows)), np.int64)
+    _traits(found, (frozen(lengths, np.int32), frozen(traits, np.uint8)), frozen(rows, np.int64), out)
+    return as_traits(out)
+
+
+def as_traits(out: npt.NDArray[np.int64]) -> TraitSignals:
+    """What was counted, an array of shape (numbers, texts)."""
     return TraitSignals(out[0], out[1], out[2] / 2, out[3 : 3 + _BITS].T, out[3 + _BITS :].T)
 
 
@@ -110,7 +167,7 @@ def sought_signals(found: Numbered, places: Places, rows: Rows) -> SoughtSignals
         >>> [int(count[0]) for count in sought_signals(found, np.array([0, 1], np.int32), np.array([0]))]
         [2, 1]
     """
-    out = np.zeros((2, len(rows)), np.int64)
+    out = np.empty((2, len(rows)), np.int64)
     seen = np.zeros(int(places.max(initial=0)) + 1, np.int32)
     _sought(found, frozen(places, np.int32), frozen(rows, np.int64), seen, out)
     return SoughtSignals(*out)

@@ -43,6 +43,15 @@ class Spans(NamedTuple):
     checks: npt.NDArray[np.uint32]
 
 
+class Found(NamedTuple):
+    """The arrays of `Spans` that have a place for each span."""
+
+    starts: Ints
+    stops: Ints
+    keys: Words
+    checks: npt.NDArray[np.uint32]
+
+
 class Rule(NamedTuple):
     """What texts are cut into, how characters are compared, and what each is to sentences."""
 
@@ -178,7 +187,7 @@ def _count_words(data: Bytes, start: int, stop: int) -> Scalar:
     return count
 
 
-class _Scratch(NamedTuple):
+class Units(NamedTuple):
     """The units of one text: where each begins, its two hashes, characters and words; and the text of one."""
 
     starts: Ints
@@ -191,7 +200,7 @@ class _Scratch(NamedTuple):
 
 
 @njit(**OPTIONS)
-def _read_units(data: Bytes, span: tuple[int, int], rule: Rule, limits: Limits, units: _Scratch) -> Scalar:
+def read_units(data: Bytes, span: tuple[int, int], rule: Rule, limits: Limits, units: Units) -> Scalar:
     """Find and hash the units of a text; returns how many there are."""
     at, stop = span
     fold = rule.folding
@@ -219,35 +228,55 @@ def _read_units(data: Bytes, span: tuple[int, int], rule: Rule, limits: Limits, 
     return count
 
 
-@njit(**OPTIONS)
-def _spans(layout: tuple[Offsets, Bytes], rule: Rule, limits: Limits, out: Spans) -> None:
-    offsets, data = layout
-    most = longest(offsets, np.arange(offsets.size - 1))
+@njit(**INLINE)
+def new_units(most: int, folding: Folding) -> Units:
+    """Room for a text of so many bytes."""
     room = most // 2 + 2
-    units = _Scratch(
+    return Units(
         np.empty(room, np.int64),
         np.empty(room, np.uint64),
         np.empty(room, np.uint64),
         np.empty(room, np.int64),
         np.empty(room, np.int64),
-        np.empty(rule.folding.most_points * most + 1, np.int32),
-        np.empty(rule.folding.most_bytes * most + 1, np.uint8),
+        np.empty(folding.most_points * most + 1, np.int32),
+        np.empty(folding.most_bytes * most + 1, np.uint8),
     )
-    found = 0
-    for text in range(offsets.size - 1):
-        count = _read_units(data, (offsets[text], offsets[text + 1]), rule, limits, units)
-        for first in range(count - limits.units + 1):
+
+
+@njit(**INLINE)
+def is_long_enough(units: Units, first: int, limits: Limits) -> Scalar:
+    """Whether the span that begins with a unit has the characters and words that it needs."""
+    characters = words = 0
+    for unit in range(first, first + limits.units):
+        characters += units.characters[unit]
+        words += units.words[unit]
+    return characters >= limits.characters and words >= limits.words
+
+
+@njit(**INLINE)
+def write_spans(units: Units, count: int, limits: Limits, out: Found, found: int) -> Scalar:
+    """Write the spans of a text of so many units from place ``found`` on; returns the place after them."""
+    for first in range(count - limits.units + 1):
+        if is_long_enough(units, first, limits):
             one, two = units.keys[first], units.checks[first]
-            characters, words = units.characters[first], units.words[first]
             for unit in range(first + 1, first + limits.units):
                 one = stirred(one * _BASE + units.keys[unit])
                 two = stirred(two * _BASE_TOO + units.checks[unit])
-                characters += units.characters[unit]
-                words += units.words[unit]
-            if characters >= limits.characters and words >= limits.words:
-                out.starts[found], out.stops[found] = units.starts[first], units.starts[first + limits.units]
-                out.keys[found], out.checks[found] = one, two >> _HALF
-                found += 1
+            out.starts[found], out.stops[found] = units.starts[first], units.starts[first + limits.units]
+            out.keys[found], out.checks[found] = one, two >> _HALF
+            found += 1
+    return found
+
+
+@njit(**OPTIONS)
+def _spans(layout: tuple[Offsets, Bytes], rule: Rule, limits: Limits, out: Spans) -> None:
+    offsets, data = layout
+    units = new_units(longest(offsets, np.arange(offsets.size - 1)), rule.folding)
+    places = Found(out.starts, out.stops, out.keys, out.checks)
+    found = 0
+    for text in range(offsets.size - 1):
+        count = read_units(data, (offsets[text], offsets[text + 1]), rule, limits, units)
+        found = write_spans(units, count, limits, places, found)
         out.bounds[text + 1] = found
 
 

@@ -79,24 +79,32 @@ def _is_pornographic(data: Bytes, start: int, stop: int) -> Scalar:
     return False
 
 
+@njit(**INLINE)
+def measure_urls(data: Bytes, span: tuple[int, int], out: Ints) -> None:
+    """Measure the addresses of one text, as in `UrlSignals`."""
+    free, stop = span
+    at = free
+    total = characters = pornographic = 0
+    while at < stop:
+        if data[at] != _COLON:
+            at += 1
+            continue
+        begin = _begin(data, free, at, stop)
+        end = _end(data, at + 3, stop) if begin >= 0 else 0
+        if end <= at + 3:
+            at += 1
+            continue
+        total += 1
+        characters += end - begin
+        pornographic += _is_pornographic(data, begin, end)
+        at = free = end
+    out[0], out[1], out[2] = total, characters, pornographic
+
+
 @njit(**OPTIONS)
 def _urls(offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
     for place in range(rows.size):
-        free, stop = offsets[rows[place]], offsets[rows[place] + 1]
-        at = free
-        while at < stop:
-            if data[at] != _COLON:
-                at += 1
-                continue
-            begin = _begin(data, free, at, stop)
-            end = _end(data, at + 3, stop) if begin >= 0 else 0
-            if end <= at + 3:
-                at += 1
-                continue
-            out[0, place] += 1
-            out[1, place] += end - begin
-            out[2, place] += _is_pornographic(data, begin, end)
-            at = free = end
+        measure_urls(data, (offsets[rows[place]], offsets[rows[place] + 1]), out[:, place])
 
 
 def url_signals(offsets: Offsets, data: Bytes, rows: Rows) -> UrlSignals:
@@ -108,6 +116,6 @@ def url_signals(offsets: Offsets, data: Bytes, rows: Rows) -> UrlSignals:
         >>> [int(count[0]) for count in signals]
         [2, 26, 0]
     """
-    out = np.zeros((3, rows.size), np.int64)
+    out = np.empty((3, rows.size), np.int64)
     _urls(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
     return UrlSignals(*out)

@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.frames.text import TextColumn
+from dcurate.kernels import cuda_measures
+from dcurate.kernels.cuda import CudaColumn, build_of
+from dcurate.kernels.layout import Bytes, Offsets, Rows
 from dcurate.kernels.phrases import Phrases, paragraphs_with, phrases
 
 #: A paragraph with one of these is boilerplate. Longer ones of C4's list that contain one of these are left out.
@@ -43,10 +45,15 @@ class BoilerplateSignals(NamedTuple):
 
 
 @cache
-def _automaton() -> Phrases:
+def _sought() -> Phrases:
     return phrases([POLICY, FILLER])
 
 
-def boilerplate_signals(column: TextColumn, rows: npt.NDArray[np.int64]) -> BoilerplateSignals:
+def boilerplate_signals(offsets: Offsets, data: Bytes, rows: Rows) -> BoilerplateSignals:
     """Look for boilerplate in the texts numbered ``rows``."""
-    return BoilerplateSignals(*paragraphs_with(_automaton(), 2, *column, rows))
+    return BoilerplateSignals(*paragraphs_with(offsets, data, rows, _sought()))
+
+
+@build_of(boilerplate_signals)
+def _on_card(column: CudaColumn, rows: Rows) -> BoilerplateSignals:
+    return BoilerplateSignals(*cuda_measures.paragraphs_with(column, rows, _sought()))

@@ -12,7 +12,9 @@ from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.frames.columns import with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import from_text, text_column
+from dcurate.kernels import cuda_cleaning
 from dcurate.kernels.cleaning import Cleaned, LineRules, clean_lines
+from dcurate.kernels.cuda import CudaColumn, build_of
 from dcurate.kernels.layout import Bytes, Offsets, Rows
 from dcurate.kernels.sentences import Spoken, sentence_signals
 from dcurate.text.lexicon import TRAITS, words_of
@@ -31,8 +33,18 @@ def c4_signals(offsets: Offsets, data: Bytes, rows: Rows, rules: LineRules) -> C
 
     Sentences are what spaCy's sentencizer finds in each line; the original's, NLTK's Punkt, needs a model.
     """
-    left = clean_lines(offsets, data, rows, rules)
-    found = words_of(left.offsets, left.data, np.arange(len(rows), dtype=np.int64), "english").words
+    return _of_cleaned(clean_lines(offsets, data, rows, rules))
+
+
+@build_of(c4_signals)
+def _on_card(column: CudaColumn, rows: Rows, rules: LineRules) -> C4Signals:
+    """The lines are taken out on the card, and sentences are counted on the host: words are numbered there."""
+    return _of_cleaned(cuda_cleaning.clean_lines(column, rows, rules))
+
+
+def _of_cleaned(left: Cleaned) -> C4Signals:
+    rows = np.arange(len(left.outcome), dtype=np.int64)
+    found = words_of(left.offsets, left.data, rows, "english").words
     bits = 1 << TRAITS.index("ending"), 1 << TRAITS.index("punctual")
     breaks = sentence_signals(left.offsets, left.data, Spoken(*found.runs, found.known.traits, *bits))
     return C4Signals(left.outcome, left.lines + breaks)

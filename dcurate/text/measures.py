@@ -7,10 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.kernels import segments
+from dcurate.kernels import cuda_measures, cuda_words, segments
+from dcurate.kernels.cuda import CudaColumn, build_of
 from dcurate.kernels.layout import Bytes, Offsets, Rows
+from dcurate.kernels.occurrences import occurrences as count_in_texts
 from dcurate.kernels.repeats import Counting, RepeatSignals, repeat_signals
-from dcurate.kernels.segments import Cut, SegmentSignals, segment_signals
+from dcurate.kernels.segments import Cut, Marks, SegmentSignals, segment_signals
 from dcurate.kernels.traits import SoughtSignals, TraitSignals, sought_signals, trait_signals
 from dcurate.text.filter import SignalFilter
 from dcurate.text.lexicon import Words, words_of
@@ -66,22 +68,22 @@ def words(signals: Signals, splitter: str) -> Words:
 
 def word_traits(signals: Signals, splitter: str) -> TraitSignals:
     """What the words are like."""
-    return signals.of(_traits, words(signals, splitter))
+    return signals.of(traits_of, words(signals, splitter))
 
 
 def words_sought(signals: Signals, splitter: str, sought: tuple[str, ...], ignore_case: bool) -> SoughtSignals:
     """How many of the words are among those sought."""
-    return signals.of(_sought, words(signals, splitter), (sought, ignore_case))
+    return signals.of(sought_of, words(signals, splitter), (sought, ignore_case))
 
 
 def repeats(signals: Signals, grams: Grams) -> RepeatSignals:
     """What n-grams of words repeat."""
-    return signals.of(_repeats, words(signals, grams.words), grams)
+    return signals.of(repeats_of, words(signals, grams.words), grams)
 
 
 def lines(signals: Signals, how: Lines) -> SegmentSignals:
     """What the lines or paragraphs are like."""
-    return signals.of(_lines, how)
+    return signals.of(lines_of, how)
 
 
 def characters(signals: Signals) -> npt.NDArray[np.int64]:
@@ -91,29 +93,54 @@ def characters(signals: Signals) -> npt.NDArray[np.int64]:
 
 def occurrences(signals: Signals, mark: str) -> npt.NDArray[np.int64]:
     """How often a string occurs, no two overlapping."""
-    return signals.of(_occurrences, mark.encode())
+    return signals.of(count_in_texts, mark)
 
 
-def _traits(offsets: Offsets, data: Bytes, rows: Rows, found: Words) -> TraitSignals:
+def traits_of(offsets: Offsets, data: Bytes, rows: Rows, found: Words) -> TraitSignals:
+    """What the numbered words of the texts numbered ``rows`` are like."""
     return trait_signals(found.found, found.known.characters, found.known.traits, rows)
 
 
-def _sought(
+@build_of(traits_of)
+def _traits_on_card(column: CudaColumn, rows: Rows, found: Words) -> TraitSignals:
+    return cuda_words.trait_signals(found.found, (found.known.characters, found.known.traits), rows)
+
+
+def sought_of(
     offsets: Offsets, data: Bytes, rows: Rows, found: Words, sought: tuple[tuple[str, ...], bool]
 ) -> SoughtSignals:
+    """How many of the numbered words of the texts numbered ``rows`` are among those sought."""
     return sought_signals(found.found, found.numbered(*sought), rows)
 
 
-def _repeats(offsets: Offsets, data: Bytes, rows: Rows, found: Words, grams: Grams) -> RepeatSignals:
+@build_of(sought_of)
+def _sought_on_card(
+    column: CudaColumn, rows: Rows, found: Words, sought: tuple[tuple[str, ...], bool]
+) -> SoughtSignals:
+    return cuda_words.sought_signals(found.found, found.numbered(*sought), rows)
+
+
+def repeats_of(offsets: Offsets, data: Bytes, rows: Rows, found: Words, grams: Grams) -> RepeatSignals:
+    """What n-grams of numbered words repeat in the texts numbered ``rows``."""
     known = found.known.characters, found.known.hashes, found.known.powers
     return repeat_signals(found.found, known, rows, (grams.tops, grams.duplicates), grams.how)
 
 
-def _lines(offsets: Offsets, data: Bytes, rows: Rows, how: Lines) -> SegmentSignals:
-    sought = segments.marks(how.begins, how.ends, how.loose, how.short)
-    return segment_signals(offsets, data, rows, how.cut, sought)
+@build_of(repeats_of)
+def _repeats_on_card(column: CudaColumn, rows: Rows, found: Words, grams: Grams) -> RepeatSignals:
+    known = found.known.characters, found.known.hashes, found.known.powers
+    return cuda_words.repeat_signals(found.found, known, rows, (grams.tops, grams.duplicates), grams.how)
 
 
-def _occurrences(offsets: Offsets, data: Bytes, rows: Rows, mark: bytes) -> npt.NDArray[np.int64]:
-    texts = (data[offsets[row] : offsets[row + 1]].tobytes() for row in rows)
-    return np.array([text.count(mark) for text in texts], np.int64)
+def lines_of(offsets: Offsets, data: Bytes, rows: Rows, how: Lines) -> SegmentSignals:
+    """What the lines or paragraphs of the texts numbered ``rows`` are like."""
+    return segment_signals(offsets, data, rows, how.cut, _marks(how))
+
+
+@build_of(lines_of)
+def _lines_on_card(column: CudaColumn, rows: Rows, how: Lines) -> SegmentSignals:
+    return cuda_measures.segment_signals(column, rows, how.cut, _marks(how))
+
+
+def _marks(how: Lines) -> Marks:
+    return segments.marks(how.begins, how.ends, how.loose, how.short)

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.frames.text import TextColumn, column_of
-from dcurate.kernels import cuda_signals
+from dcurate.kernels import cuda_measures, cuda_pii, cuda_signals  # noqa: F401 - they say what they build for CUDA
 from dcurate.kernels.characters import CharacterSignals, character_signals
-from dcurate.kernels.cuda import CudaColumn
+from dcurate.kernels.cuda import BUILDS, CudaColumn
 from dcurate.kernels.lines import LineSignals, ParagraphSignals, line_signals, paragraph_signals
 from dcurate.kernels.ngrams import NgramSignals, ngram_signals
 from dcurate.kernels.urls import UrlSignals, url_signals
@@ -68,7 +68,7 @@ class Signals:
         column: the texts.
         needs: what will be asked for; n-grams of all the sizes in it are found in one go.
         rows: numbers of the texts that are looked at; all of them by default.
-        card: the same texts on a GPU; characters, words, lines, paragraphs and n-grams are then measured there.
+        card: the same texts on a GPU; what has a build for it (`BUILDS`) is then measured there.
     """
 
     def __init__(
@@ -91,43 +91,43 @@ class Signals:
     @cached_property
     def characters(self) -> CharacterSignals:
         """Counts of characters by class."""
-        return self._measured(character_signals, cuda_signals.character_signals)
+        return self._measured(character_signals)
 
     @cached_property
     def words(self) -> WordSignals:
         """What the words are like."""
-        return self._measured(word_signals, cuda_signals.word_signals)
+        return self._measured(word_signals)
 
     @cached_property
     def lines(self) -> LineSignals:
         """What the lines are like."""
-        return self._measured(line_signals, cuda_signals.line_signals)
+        return self._measured(line_signals)
 
     @cached_property
     def paragraphs(self) -> ParagraphSignals:
         """What the paragraphs are like."""
-        return self._measured(paragraph_signals, cuda_signals.paragraph_signals)
+        return self._measured(paragraph_signals)
 
     @cached_property
     def ngrams(self) -> NgramSignals:
         """What n-grams of words repeat, of the sizes in ``needs``."""
-        sizes = self.needs.removed, self.needs.repeated
-        return self._measured(ngram_signals, cuda_signals.ngram_signals, *sizes)
-
-    def _measured(self, by_cpu: Callable[..., Found], by_cuda: Callable[..., Found], *options: Any) -> Found:
-        if self.card is None:
-            return by_cpu(*self.column, self.rows, *options)
-        return by_cuda(self.card, self.rows, *options)
+        return self._measured(ngram_signals, self.needs.removed, self.needs.repeated)
 
     @cached_property
     def urls(self) -> UrlSignals:
         """What the web addresses are like."""
-        return url_signals(*self.column, self.rows)
+        return self._measured(url_signals)
 
     @cached_property
     def boilerplate(self) -> BoilerplateSignals:
         """How many paragraphs are boilerplate."""
-        return boilerplate_signals(self.column, self.rows)
+        return self._measured(boilerplate_signals)
+
+    def _measured(self, kernel: Callable[..., Found], *options: Any) -> Found:
+        """What a kernel finds: on the card, if the texts are there and it has a build for it."""
+        if self.card is not None and kernel in BUILDS:
+            return cast(Found, BUILDS[kernel](self.card, self.rows, *options))
+        return kernel(*self.column, self.rows, *options)
 
     def of(self, kernel: Callable[..., Found], *options: Hashable) -> Found:
         """What a kernel that is in no group finds, computed once for all filters that ask for it.
@@ -139,7 +139,7 @@ class Signals:
         """
         key = (kernel, options)
         if key not in self._found:
-            self._found[key] = kernel(*self.column, self.rows, *options)
+            self._found[key] = self._measured(kernel, *options)
         return cast(Found, self._found[key])
 
     def in_language(self, lang: str) -> Signals:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,20 +14,55 @@ import numpy as np
 import pyarrow as pa
 
 from dcurate import (
+    AlphaFilter,
+    BoilerPlateStringFilter,
     DocumentBatch,
+    DocumentFilter,
     InlineExecutor,
     JsonlWriter,
     ParquetReader,
+    PiiFilter,
     Pipeline,
     RepeatedLinesFilter,
     Resources,
     ScoreFilter,
+    UrlsFilter,
     WordCountFilter,
 )
 from dcurate.errors import DataError
 from dcurate.frames.cards import texts_on_card
 from dcurate.frames.text import text_column
+from dcurate.kernels.cuda import BUILDS
+from dcurate.text.filters.c4 import C4SentencesFilter
+from dcurate.text.filters.fineweb import FineWebDuplicateLinesFilter
 from tests.frames import stand_in
+
+#: Filters of signals in groups, of kernels in none, and of one that takes lines out on the card.
+FILTERS: list[DocumentFilter] = [
+    WordCountFilter(min_words=1),
+    UrlsFilter(),
+    BoilerPlateStringFilter(),
+    AlphaFilter(min_alpha_ratio=0.0),
+    PiiFilter(max_pii=1),
+    C4SentencesFilter(min_sentences=0),
+    FineWebDuplicateLinesFilter(max_ratio=1.0),
+]
+
+
+def annotated(resources: Resources) -> list[ScoreFilter]:
+    """A stage for each of these filters."""
+    return [ScoreFilter(rule, score_field=rule.name).with_(resources=resources) for rule in FILTERS]
+
+
+def noted(kernel: Callable[..., Any], called: set[str]) -> Callable[..., Any]:
+    """The build of a kernel for CUDA, which tells when it is called."""
+    build = BUILDS[kernel]
+
+    def tells(*given: Any) -> Any:
+        called.add(kernel.__name__)
+        return build(*given)
+
+    return tells
 
 
 def columns(table: pa.Table) -> list[bool]:
@@ -59,6 +95,10 @@ def main(folder: Path) -> None:
     ]
     Pipeline("on_card", stages=stages).run(InlineExecutor())
     called = sorted(set(stand_in.CALLS))
+    measured: set[str] = set()
+    BUILDS.update({kernel: noted(kernel, measured) for kernel in BUILDS})
+    stages = [ParquetReader(source, frames="cudf"), *annotated(on_card), JsonlWriter(str(folder / "gpu_all"))]
+    Pipeline("all_on_card", stages=stages).run(InlineExecutor())
     table = ParquetReader(source).process(next(ParquetReader(source).splits())).to_arrow()
     frame = stand_in.DataFrame(table)
     batch = DocumentBatch(data=frame)
@@ -66,6 +106,7 @@ def main(folder: Path) -> None:
     joined = DocumentBatch.joined([kept, kept])
     said = {
         "called": called,
+        "measured": sorted(measured),
         "columns": columns(table.select(["text"])),
         "missing": refused(frame, "tex"),
         "numbers": refused(frame, "n"),

@@ -46,6 +46,7 @@ CALLED = (
     "cupy.asarray",
     "cupy.take_along_axis",
     "cupy.tri",
+    "cupy.where",
     "cupy.ndarray.argmax",
     "cupy.ndarray.get",
     "cupy.ndarray.sum",

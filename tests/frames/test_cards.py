@@ -21,11 +21,13 @@ from dcurate import (
     ParquetReader,
     Pipeline,
     RepeatedLinesFilter,
+    Resources,
     ScoreFilter,
     WordCountFilter,
 )
 from dcurate.errors import PipelineError, ResourceError
 from dcurate.kernels import cuda
+from tests.frames.on_stand_in import annotated
 from tests.kernels.cuda_process import SIMULATED
 
 TEXTS = ["so it goes", None, "é", "again\nagain\nagain\nagain", "中文 ab", "one two"]
@@ -45,13 +47,29 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     ]
     stages = [ParquetReader(str(folder / "in.parquet")), *filters, JsonlWriter(str(folder / "cpu"))]
     Pipeline("on_host", stages=stages).run(InlineExecutor())
-    lines = [b"".join(path.read_bytes() for path in (folder / kind).glob("*.jsonl")) for kind in ("cpu", "gpu")]
-    return {**json.loads(done.stdout), "cpu": lines[0], "gpu": lines[1]}
+    stages = [ParquetReader(str(folder / "in.parquet")), *annotated(Resources()), JsonlWriter(str(folder / "cpu_all"))]
+    Pipeline("all_on_host", stages=stages).run(InlineExecutor())
+    written = {
+        kind: b"".join(path.read_bytes() for path in (folder / kind).glob("*.jsonl"))
+        for kind in ("cpu", "gpu", "cpu_all", "gpu_all")
+    }
+    return {**json.loads(done.stdout), **written}
 
 
 def test_a_pipeline_whose_rows_stay_with_cudf_writes_what_one_on_the_cpu_writes(said: dict[str, Any]) -> None:
     assert said["cpu"] == said["gpu"]
     assert len(said["gpu"].splitlines()) == 3
+
+
+def test_filters_of_all_kinds_write_on_a_card_what_they_write_on_the_cpu(said: dict[str, Any]) -> None:
+    assert said["cpu_all"] == said["gpu_all"]
+    assert len(said["gpu_all"].splitlines()) == 5
+
+
+def test_what_has_a_build_for_cuda_is_measured_on_the_card(said: dict[str, Any]) -> None:
+    groups = ["boilerplate_signals", "character_signals", "url_signals", "word_signals"]
+    others = ["alphabetic_signals", "c4_signals", "lines_of", "occurrences", "pii_counts"]
+    assert said["measured"] == sorted(groups + others)
 
 
 def test_rows_read_for_a_card_are_decoded_there_and_never_go_there_twice(said: dict[str, Any]) -> None:

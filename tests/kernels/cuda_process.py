@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -10,6 +11,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+import numpy as np
 
 from dcurate.kernels import cuda
 
@@ -47,10 +50,25 @@ def simulated_cuda(module: str) -> Iterator[Simulated]:
         yield Simulated(process)
 
 
+def _fill_scratch() -> None:
+    """Have new arrays hold what no kernel may count on, as memory of a card does."""
+    numba_cuda = vars(importlib.import_module("numba.cuda"))
+    new = numba_cuda["device_array"]
+
+    def filled(*given: Any) -> Any:
+        array = new(*given)
+        if array.size:
+            array.copy_to_device(np.frombuffer(b"\xa5" * array.nbytes, array.dtype).reshape(array.shape))
+        return array
+
+    numba_cuda["device_array"] = filled
+
+
 def serve(by_cuda: Callable[[Sequence[str]], dict[str, Any]]) -> None:
     """Answer every line of the standard input with what the function finds in its texts."""
     warnings.simplefilter("ignore", RuntimeWarning)  # numbers that wrap around
     cuda.SCRATCH = SCRATCH
+    _fill_scratch()
     for line in sys.stdin:
         sys.stdout.write(json.dumps(by_cuda(json.loads(line))) + "\n")
         sys.stdout.flush()

@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from dcurate.kernels import cuda, cuda_minhash, cuda_signals
-from dcurate.kernels.characters import character_signals
+from dcurate.kernels import cuda, cuda_minhash
 from dcurate.kernels.hashing import text_hashes
-from dcurate.kernels.lines import line_signals, paragraph_signals
 from dcurate.kernels.minhash import band_keys, one_permutation
-from dcurate.kernels.ngrams import ngram_signals
 from dcurate.kernels.permutations import Permutations, Window, as_cudf, permuted
 from dcurate.kernels.shingles import Rule
-from dcurate.kernels.words import word_signals
+from tests.kernels.cuda_measures import MEASURES, given
 from tests.kernels.cuda_process import serve
 from tests.kernels.shingle_oracle import layout
 
@@ -30,18 +27,14 @@ def by_cpu(texts: Sequence[str]) -> dict[str, Any]:
     column = offsets, data, rows[::-1]
     signatures = [one_permutation(*column, rule, HASHES) for rule in RULES]
     found = {
-        "characters": character_signals(*column),
-        "words": word_signals(*column),
-        "lines": line_signals(*column),
-        "paragraphs": paragraph_signals(*column),
-        "ngrams": _plain(ngram_signals(*column, [2, 3], [3, 5])),
         "one permutation": signatures,
         "bands": [band_keys(signature, *BANDS) for signature in signatures],
         "permutations": [permuted(*column, rule, PERMUTATIONS) for rule in RULES],
         "as cuDF": [as_cudf(*column, WINDOW, PERMUTATIONS)],
         "hashes": [text_hashes(offsets, data)[rows[::-1]]],
     }
-    return {name: [values.tolist() for values in each] for name, each in found.items()}
+    found |= {name: kernel(*column, *given(options, column)) for name, kernel, options in MEASURES}
+    return {name: _plain(each) for name, each in found.items()}
 
 
 def by_cuda(texts: Sequence[str]) -> dict[str, Any]:
@@ -50,22 +43,24 @@ def by_cuda(texts: Sequence[str]) -> dict[str, Any]:
     column = cuda.on_card(offsets, data), rows[::-1]
     signatures = [cuda_minhash.one_permutation(*column, rule, HASHES) for rule in RULES]
     found = {
-        "characters": cuda_signals.character_signals(*column),
-        "words": cuda_signals.word_signals(*column),
-        "lines": cuda_signals.line_signals(*column),
-        "paragraphs": cuda_signals.paragraph_signals(*column),
-        "ngrams": _plain(cuda_signals.ngram_signals(*column, [2, 3], [3, 5])),
         "one permutation": signatures,
         "bands": [cuda_minhash.band_keys(signature, *BANDS) for signature in signatures],
         "permutations": [cuda_minhash.permuted(*column, rule, PERMUTATIONS) for rule in RULES],
         "as cuDF": [cuda_minhash.as_cudf(*column, WINDOW, PERMUTATIONS)],
         "hashes": [cuda_minhash.text_hashes(*column)],
     }
-    return {name: [values.tolist() for values in each] for name, each in found.items()}
+    for name, kernel, options in MEASURES:
+        found[name] = cuda.BUILDS[kernel](*column, *given(options, (offsets, data, rows[::-1])))
+    return {name: _plain(each) for name, each in found.items()}
 
 
-def _plain(signals: Any) -> list[Any]:
-    return [values for kind in signals for _, values in sorted(kind.items())]
+def _plain(found: Any) -> Any:
+    """What a kernel found as lists; of each size of n-grams, where it is by size."""
+    if isinstance(found, np.ndarray):
+        return found.tolist()
+    if isinstance(found, dict):
+        return [_plain(values) for _, values in sorted(found.items())]
+    return [_plain(each) for each in found]
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dcurate.kernels.cuda import BUILDS
+from tests.kernels.cuda_measures import MEASURES
 from tests.kernels.cuda_process import Simulated, simulated_cuda
 from tests.kernels.simulated import by_cpu
 
@@ -18,24 +20,24 @@ TEXTS = [
     *("", "?!", "one", "Once upon a time, there was a KING", "so it goes " * 60, "中文 ab İx ΟΔΟΣ é", "ü" * 300),
     "• one.\n\n• one.\nand so on...\n  \n> read more...\n{}[]()⟨⟩ ## # … [...]\nthe end\u3000of the end",
 ]
+PAGES = [
+    "see https://a.b/c%20d?porn and http://, or http:// www.c.d https://e",
+    "We use coo\N{KELVIN SIGN}ies.\n\n\nLorem ipsum\n\nuse cookies, use Cookies\n\nCookie Policy",
+    'int i; // é\n/* two */ "a // b" /* three',
+    '# a\n\'#\' "x\\"#" b # c\n<!-- d --> " <!-- e --> \n<!-- f',
+    "é<?xml version\r\n- a…\r\n- a…\r\n\u2028 - a… \x1c\n\n\n\nb...\n\nb...",
+    "Mail jo@example.org, phone +1 (415) 555-2671 or 030 901820, from 8.8.8.8, 10.0.0.1 or 2001:4860:4860::8888.",
+    "Visa 4111 1111 1111 1111, IBAN DE89 3704 0044 0532 0130 00, SSN 536-22-1234, https://a:b@c.de/ ghp_" + "0a1B2" * 8,
+    "A line that ends.[1]\n\u2003One more [edit] line. \nno end\nJavascript is on.\nIs[citation needed] {.\r\nEnd...",
+    'We stay here. And more follows!\nOur privacy policy is here.\nIt said [२] "so".\x85 Lorem ipsum is here.',
+    "Это по-русски, mostly. ΔΟΣ ΔΟΣ 日本 にほん",
+]
 WORDS = [
-    "a",
-    "the",
-    "ab",
-    "é",
-    "中",
-    "...",
-    "#",
-    "•",
-    "\n",
-    "\n\n",
-    " ",
-    "\u2003",
-    "read more",
-    "x" * 9,
-    "📚",
-    "İ",
-    "Σ",
+    *("a", "the", "ab", "é", "中", "...", "#", "•", "\n", "\n\n", " ", "\u2003", "read more", "x" * 9, "📚", "İ", "Σ"),
+    *("http://", "https://a.b/porn", "use cookies", "lorem ipsum", "\N{KELVIN SIGN}", "я", "\r\n", "\x85"),
+    *("//", "/*", "*/", '"', "'", "\\", "`", "<!--", "-->", "<?xml", "-", "…"),
+    *("jo@example.org", "+1 415 555 2671", "8.8.8.8", "4111 1111 1111 1111", "1", "0", ".", ":", "@", "(0)20"),
+    *("[1]", "[", "]", "{", "So it ends.", "Javascript", ".\n"),
 ]
 
 
@@ -45,8 +47,13 @@ def cuda() -> Iterator[Simulated]:
         yield simulated
 
 
+def test_every_kernel_with_a_build_for_cuda_is_held_against_its_cpu_kernel() -> None:
+    assert {kernel for _, kernel, _ in MEASURES} == set(BUILDS)
+
+
 def test_kernels_by_simulated_cuda_give_what_those_of_the_cpu_give_to_the_last_bit(cuda: Simulated) -> None:
-    assert cuda(TEXTS) == by_cpu(TEXTS)
+    for texts in (TEXTS, PAGES):
+        assert cuda(texts) == by_cpu(texts)
 
 
 def test_kernels_by_simulated_cuda_give_what_those_of_the_cpu_give_for_documents(cuda: Simulated) -> None:

@@ -66,7 +66,7 @@ _IBANS = (
     "PT25 QA29 RO24 RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 "
     "YE30"
 )
-_IBAN_LENGTH = np.zeros(26 * 26, np.int64)
+_IBAN_LENGTH = np.zeros(26 * 26, np.uint8)
 for _entry in _IBANS.split():
     _IBAN_LENGTH[(ord(_entry[0]) - 65) * 26 + ord(_entry[1]) - 65] = int(_entry[2:])
 
@@ -172,7 +172,7 @@ def iban_end(data: Bytes, begin: int, at: int, stop: int) -> Scalar:
     country = in_class(data, begin, start, stop, UPPER) and in_class(data, begin, at - 1, stop, UPPER)
     if not country or in_class(data, begin, start - 1, stop, WORD) or not in_class(data, begin, at + 1, stop, DIGIT):
         return at
-    length = _IBAN_LENGTH[(np.int64(data[start]) - 65) * 26 + np.int64(data[start + 1]) - 65]
+    length = np.int64(_IBAN_LENGTH[(np.int64(data[start]) - 65) * 26 + np.int64(data[start + 1]) - 65])
     place, taken = start, 0
     grouped = is_byte(data, begin, at + 2, stop, SPACE) or is_byte(data, begin, at + 2, stop, HYPHEN)
     remainder = head = np.int64(0)

@@ -71,6 +71,7 @@ def announced(data: Bytes, begin: int, at: int) -> Scalar:
 
     Words are looked for in the 40 bytes before; a Chinese character is a word.
     """
+    keys = _KEYS  # once: a kernel of CUDA holds a table for each time that its name stands here
     limit = max(begin, at - _BACK)
     end = at
     words = 0
@@ -95,10 +96,10 @@ def announced(data: Bytes, begin: int, at: int) -> Scalar:
             width = 0 if single else _letters_before(data, limit, end)
         words += 1
         slot = np.int64((packed * _FACTOR) >> _SHIFT)
-        while _KEYS[slot] != 0:
-            if _KEYS[slot] == packed:
+        while keys[slot] != 0:
+            if keys[slot] == packed:
                 return np.int64(_MEANINGS[slot])
-            slot = (slot + 1) & (_KEYS.size - 1)
+            slot = (slot + 1) & (keys.size - 1)
     return 0
 
 

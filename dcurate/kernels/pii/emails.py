@@ -27,7 +27,7 @@ from dcurate.kernels.pii.alphabet import (
 #: RFC 5321: the longest local part and the longest domain.
 _LONGEST_LOCAL, _LONGEST_DOMAIN = 64, 253
 _LONGEST_USERINFO = 256
-_BITS = 12
+_BITS = 11
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(64 - _BITS)
 _STEP = np.uint64(0x100000001B3)
@@ -69,10 +69,11 @@ def _is_top_level(data: Bytes, start: int, stop: int) -> Scalar:
             return False
         value = (value ^ (np.uint64(data[at]) | _LOWER)) * _STEP
     slot = np.int64((value * _FACTOR) >> _SHIFT)
-    while _TOP_LEVEL[slot] != 0:
-        if _TOP_LEVEL[slot] == value:
+    known = _TOP_LEVEL  # once: a kernel of CUDA holds a table for each time that its name stands here
+    while known[slot] != 0:
+        if known[slot] == value:
             return True
-        slot = (slot + 1) & (_TOP_LEVEL.size - 1)
+        slot = (slot + 1) & (known.size - 1)
     return False
 
 

@@ -35,6 +35,11 @@ class Groups(NamedTuple):
     digits: npt.NDArray[np.int64]
 
 
+def group_room(most: int) -> tuple[npt.NDArray[np.int64], ...]:
+    """The arrays of `Groups`, for texts of any length."""
+    return (*(np.zeros(MOST_GROUPS, np.int64) for _ in range(5)), np.zeros(_ROOM, np.int64))
+
+
 @njit(**INNER)
 def new_groups() -> Groups:
     """Room for the groups of one number."""

@@ -36,7 +36,7 @@ _BEFORE = np.array(list(b"-./#%$\\*^"), np.int64)
 
 def _lengths() -> np.ndarray:
     """For each country code the lengths of national numbers, as bits."""
-    table = np.zeros(1000, np.int64)
+    table = np.zeros(1000, np.uint16)
     for entry in _LENGTHS.split():
         code, _, spans = entry.partition(":")
         for span in spans.split(","):
@@ -61,15 +61,16 @@ def _evenly(groups: Groups, count: int) -> Scalar:
 @njit(**INNER)
 def _international(groups: Groups, count: int, skipped: int) -> Scalar:
     """How many groups make an international number: its code comes after ``skipped`` digits; 0 if none do."""
+    lengths = _NATIONAL  # once: a kernel of CUDA holds a table for each time that its name stands here
     code = np.int64(0)
     width = 0
-    while width < 3 and _NATIONAL[code] == 0:
+    while width < 3 and lengths[code] == 0:
         place = skipped + width
         if place >= groups.totals[count - 1] or (width == 0 and groups.digits[place] == 0):
             return 0
         code = code * 10 + groups.digits[place]
         width += 1
-    if _NATIONAL[code] == 0:
+    if lengths[code] == 0:
         return 0
     for used in range(count, 0, -1):
         national = groups.totals[used - 1] - skipped - width
@@ -77,7 +78,7 @@ def _international(groups: Groups, count: int, skipped: int) -> Scalar:
             alone = groups.sizes[number] == 1 and groups.gaps[number - 1] & OPENS and groups.gaps[number] & CLOSES
             if alone and groups.starts[number] < groups.stops[used - 1]:
                 national -= 1  # +44 (0)20: a trunk prefix that is not dialled from abroad
-        fits = 0 < national <= _MOST and (_NATIONAL[code] >> national) & 1 and _evenly(groups, used)
+        fits = 0 < national <= _MOST and (np.int64(lengths[code]) >> national) & 1 and _evenly(groups, used)
         short = national + width < (_FEWEST if used > 1 else 9) or (used > 1 and groups.sizes[used - 1] < 2)
         if fits and not short and national + width <= _MOST:
             return used

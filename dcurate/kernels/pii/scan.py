@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
 from dcurate.kernels.pii.accounts import card_end, iban_end, social_security_end
 from dcurate.kernels.pii.alphabet import (
     AT,
@@ -138,6 +138,39 @@ def _sign_at(
     return -1, at + 1, at + 1
 
 
+@njit(**INLINE)
+def _next_in(
+    data: Bytes, span: tuple[int, int, int], options: tuple[int, bool], groups: Groups
+) -> tuple[Scalar, Scalar, Scalar]:
+    """Kind, begin and end of the next that stands in a text, from where it is free on; kind -1 if nothing is left."""
+    begin, stop, free = span
+    at = free
+    while at < stop:
+        role = _ROLE[data[at]]
+        if role == 0:
+            at += 1
+            continue
+        if role == _NUMBER:
+            kind, start, at = _number_at(data, (begin, stop, free), at, options, groups)
+        else:
+            kind, start, at = _sign_at(data, (begin, stop, free), at, options)
+        if kind >= 0:
+            return kind, start, at
+    return -1, stop, stop
+
+
+@njit(**INLINE)
+def count_pii(data: Bytes, span: tuple[int, int], options: tuple[int, bool], groups: Groups, out: Ints) -> None:
+    """Count the personal data in one text: of which kinds, as bits, and whether only IP addresses that are public."""
+    begin, stop = span
+    free = begin
+    count = 0
+    while free < stop:
+        kind, _, free = _next_in(data, (begin, stop, free), options, groups)
+        count += kind >= 0
+    out[0] = count
+
+
 @njit(**OPTIONS)
 def _scan(
     layout: tuple[Offsets, Bytes], rows: Rows, options: tuple[int, bool], bounds: Ints, out: tuple[Ints, Ints, Bytes]
@@ -148,25 +181,28 @@ def _scan(
     groups = new_groups()
     count = 0
     for place in range(rows.size):
-        at = free = offsets[rows[place]]
-        begin, stop = at, offsets[rows[place] + 1]
-        while at < stop:
-            role = _ROLE[data[at]]
-            if role == 0:
-                at += 1
-                continue
-            if role == _NUMBER:
-                kind, start, at = _number_at(data, (begin, stop, free), at, options, groups)
-            else:
-                kind, start, at = _sign_at(data, (begin, stop, free), at, options)
+        begin, stop = offsets[rows[place]], offsets[rows[place] + 1]
+        free = begin
+        while free < stop:
+            kind, start, free = _next_in(data, (begin, stop, free), options, groups)
             if kind < 0:
-                continue
+                break
             if count < starts.size:
-                starts[count], stops[count], kinds[count] = start, at, kind
+                starts[count], stops[count], kinds[count] = start, free, kind
             count += 1
-            free = at
         bounds[place + 1] = count
     return count
+
+
+def pii_counts(offsets: Offsets, data: Bytes, rows: Rows, kinds: int, public: bool) -> npt.NDArray[np.int64]:
+    """How much personal data `find_pii` finds in each of the texts numbered ``rows``.
+
+    Examples:
+        >>> text = b"jo@example.org, al@example.org"
+        >>> pii_counts(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0]), 1, True).tolist()
+        [2]
+    """
+    return np.diff(find_pii(offsets, data, rows, kinds, public).bounds)
 
 
 def find_pii(

@@ -80,12 +80,24 @@ _IN = np.array(
 )
 
 
+def _classes(bytes_before: bool) -> np.ndarray:
+    """A number for each byte that is looked for, or for each byte before one; 0 for all others."""
+    found = np.zeros(256, np.uint8)
+    known = sorted({ord(prefix[place - 1] if bytes_before else prefix[place]) for prefix, place, *_ in _RULES})
+    found[known] = np.arange(1, len(known) + 1)
+    return found
+
+
+_BEFORE, _LOOKED_FOR = _classes(True), _classes(False)
+_WIDTH = int(_LOOKED_FOR.max()) + 1
+
+
 def _chains() -> tuple[np.ndarray, np.ndarray]:
     """The first rule for each pair of the byte before the one that is looked for and that byte, and the next after."""
-    heads, following = np.zeros(1 << 16, np.uint8), np.zeros(len(_RULES) + 1, np.uint8)
+    heads, following = np.zeros((int(_BEFORE.max()) + 1) * _WIDTH, np.uint8), np.zeros(len(_RULES) + 1, np.uint8)
     for number in range(len(_RULES), 0, -1):
         prefix, place = _RULES[number - 1][:2]
-        pair = ord(prefix[place - 1]) << 8 | ord(prefix[place])
+        pair = int(_BEFORE[ord(prefix[place - 1])]) * _WIDTH + int(_LOOKED_FOR[ord(prefix[place])])
         following[number], heads[pair] = heads[pair], number
     return heads, following
 
@@ -197,7 +209,7 @@ def secret_at(data: Bytes, span: tuple[int, int, int], at: int) -> tuple[Scalar,
         end = _token(data, at, stop)
         if end >= 0:
             return at - 2, end
-    rule = np.int64(_HEADS[before << 8 | np.int64(data[at])])
+    rule = np.int64(_HEADS[np.int64(_BEFORE[before]) * _WIDTH + np.int64(_LOOKED_FOR[data[at]])])
     while rule:
         number = rule - 1
         rule = np.int64(_NEXT[rule])

@@ -1,0 +1,43 @@
+"""Lines that C4's rules take out of texts, taken out on a GPU by the function of `cleaning`: a text to a thread.
+
+Untested on a GPU, as all of `dcurate.kernels.cuda`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from dcurate.kernels.cleaning import Cleaned, LineRules, clean_text, limits_of
+from dcurate.kernels.cuda import CudaColumn, carried, launch, new_on_card, no_room
+from dcurate.kernels.layout import INLINE, Bytes, Ints, Rows
+
+
+@njit(**INLINE)
+def _clean(data: Bytes, span: tuple[int, int], task: tuple[Any, Any, int], out: Ints) -> None:
+    limits, new = task[0]
+    used, out[1], out[2], out[3] = clean_text(data, span, limits, new, span[0])
+    out[0] = used - span[0]
+
+
+def clean_lines(column: CudaColumn, rows: Rows, rules: LineRules) -> Cleaned:
+    """What `dcurate.kernels.cleaning.clean_lines` gives, on the host.
+
+    What is left of a text is written where the text stands in a copy of its column, as it takes no more room.
+
+    Args:
+        column: texts.
+        rows: numbers of texts, none twice.
+        rules: which lines go.
+    """
+    new = new_on_card(column.data.size)
+    out = np.empty((len(rows), 4), np.int64)
+    launch(_clean, column, rows, (carried(limits_of(rules)), new), room=no_room, out=out)
+    data = memoryview(new.copy_to_host())
+    begins = column.offsets[rows].tolist()
+    left = b"".join(data[begin : begin + size] for begin, size in zip(begins, out[:, 0].tolist(), strict=True))
+    offsets = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(out[:, 0], out=offsets[1:])
+    return Cleaned(offsets, np.frombuffer(left, np.uint8), *out[:, 1:].T)
