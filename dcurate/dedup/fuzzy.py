@@ -16,7 +16,7 @@ from dcurate.dedup.index import SeenDocuments
 from dcurate.dedup.keep import Keep, keep_of
 from dcurate.dedup.marks import COLUMNS, FLAGS, Action, check_action
 from dcurate.dedup.minhash import Method, MinHash
-from dcurate.dedup.near import Search, Verification
+from dcurate.dedup.near import Search, Verification, hashes_of, on_card_if
 from dcurate.dedup.pairs import CONTENT, KEY, ROW, FindPairs, PairUp
 from dcurate.dedup.shingles import Shingles
 from dcurate.dedup.staging import ID, Staged, StagedWriter, identified
@@ -28,7 +28,7 @@ from dcurate.frames.text import TextColumn, text_column
 from dcurate.io.merge import with_few_reads
 from dcurate.io.ranges import RangeFiles
 from dcurate.io.stores import Directory
-from dcurate.kernels.hashing import text_hashes
+from dcurate.kernels.cuda import CudaColumn
 
 #: Folder of the bands, below that of the round.
 BANDS = "bands/"
@@ -67,7 +67,8 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
     The result is the same for any number of workers and any cut of the files. A text without a word is nobody's
     duplicate here; `ExactDuplicates` finds these. What passed the stages before this one waits on disk beside the
     output; bands, pairs and sets of shingles are exchanged in ranges, so that memory does not grow with the dataset.
-    With ``with_(resources=Resources(gpus=0.25))`` signatures are made on GPUs, bit for bit the same (untested on one).
+    With ``with_(resources=Resources(gpus=0.25))`` signatures are made on GPUs, and the sets of shingles that
+    ``index_path`` remembers, bit for bit the same (untested on one).
 
     Raises:
         PipelineError: a setting out of range, or one that there is not.
@@ -209,14 +210,14 @@ class BandWriter(StagedWriter):
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         yield self.rows(table if self.staged is None else only(table, self.staged), key, self.source_field)
-        texts = text_column(table, self.text_field)
+        texts = on_card_if(self.resources.requires_gpu, text_column(table, self.text_field))
         if self.index is None:
             yield self.ranges(self._entries(texts), key, KEY, BANDS)
             return
         memory = self._memory(self.index)
-        known = identified(nulls(len(texts)), table, self.id_field, key, np.arange(len(texts)))
-        rows = np.arange(len(texts))
-        memory.rows(with_shingles(as_text(known, ID), table, rows, self.text_field, self.search), key)
+        rows = np.arange(table.num_rows)
+        known = identified(nulls(table.num_rows), table, self.id_field, key, rows)
+        memory.rows(with_shingles(as_text(known, ID), texts, rows, self.search), key)
         memory.ranges(self._entries(texts), key, KEY, BANDS)
 
     def prepare(self, resume: bool) -> None:
@@ -235,8 +236,8 @@ class BandWriter(StagedWriter):
         folder = index.generation(self.directory.address)
         return StagedWriter(folder.address, mode="overwrite", storage_options=dict(folder.options))
 
-    def _entries(self, texts: TextColumn) -> Any:
+    def _entries(self, texts: TextColumn | CudaColumn) -> Any:
         """A row for each band of each text that has shingles: its key, the row of the text, and a hash of the text."""
-        keys, rows = self.search.banded(texts, gpu=self.resources.requires_gpu)
-        hashes = text_hashes(*texts) >> np.uint64(32)
+        keys, rows = self.search.banded(texts)
+        hashes = hashes_of(texts) >> np.uint64(32)
         return table_of({KEY: keys, ROW: rows.astype(np.uint32), CONTENT: hashes[rows].astype(np.uint32)})

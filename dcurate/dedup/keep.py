@@ -21,6 +21,11 @@ class Keep(ABC):
     """Says which of several copies stays: the one of the smallest rank, of equal ranks the first in the source.
 
     So the choice depends on the rows alone, not on the number of workers or the cut of files.
+
+    Examples:
+        >>> from dcurate import ExactDuplicates, Highest
+        >>> ExactDuplicates(keep=Highest("score")).keep
+        Highest(column='score')
     """
 
     @abstractmethod

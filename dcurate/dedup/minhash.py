@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dcurate.dedup.shingles import Shingles
 from dcurate.errors import PipelineError
 from dcurate.frames.text import TextColumn
-from dcurate.kernels import cuda_minhash
+from dcurate.kernels import cuda_minhash, cuda_sets
 from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.minhash import equal_shares, one_permutation
 from dcurate.kernels.permutations import Permutations, Window, as_cudf, permuted
@@ -96,11 +96,11 @@ class MinHash:
         drawn = Permutations.of_nemo(self.num_hashes, seed)
         return cuda_minhash.as_cudf(column, rows, Window(rule.size, drawn.factors[0]), drawn)
 
-    def sets(self, column: TextColumn, rows: npt.NDArray[np.int64], most: int | None = 4096) -> Sets:
+    def sets(self, column: TextColumn | CudaColumn, rows: npt.NDArray[np.int64], most: int | None = 4096) -> Sets:
         """The sets of 32-bit hashes of the shingles of the texts numbered ``rows``, at most so many of each text.
 
         Args:
-            column: texts.
+            column: texts; those of a card have their sets made there, with the same result on the host.
             rows: numbers of texts, in any order.
             most: how many hashes to keep of a text that has more, the least ones; None keeps all.
 
@@ -109,6 +109,8 @@ class MinHash:
         """
         if most is not None and most < 1:
             raise PipelineError(f"most={most!r}: keep at least one hash of a text, or None for all")
+        if isinstance(column, CudaColumn):
+            return cuda_sets.shingle_sets(column, rows, self.shingles.rule, most)
         return shingle_sets(*column, rows, self.shingles.rule, most)
 
 

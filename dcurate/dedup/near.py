@@ -13,7 +13,9 @@ from dcurate.dedup.candidates import candidate_pairs
 from dcurate.dedup.minhash import MinHash, estimated, jaccard
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.text import TextColumn, column_of
-from dcurate.kernels.cuda import on_card, usable
+from dcurate.kernels import cuda_minhash, cuda_sets
+from dcurate.kernels.cuda import CudaColumn, on_card, usable
+from dcurate.kernels.hashing import text_hashes
 from dcurate.kernels.layout import Ints
 
 #: How a pair that shares a band is looked at before it is said to be one of duplicates.
@@ -22,6 +24,18 @@ Verification: TypeAlias = Literal["exact", "estimated", "none"]
 VERIFICATIONS = ("exact", "estimated", "none")
 #: So many texts have signatures at a time.
 _SLICE = 2**14
+
+
+def on_card_if(gpu: bool, column: TextColumn) -> TextColumn | CudaColumn:
+    """The texts on a GPU if one is asked for, and there is one; else as they are."""
+    return on_card(*column) if gpu and usable() else column
+
+
+def hashes_of(column: TextColumn | CudaColumn) -> npt.NDArray[np.uint64]:
+    """64-bit hashes of all texts."""
+    if isinstance(column, CudaColumn):
+        return cuda_minhash.text_hashes(column, np.arange(len(column.offsets) - 1))
+    return text_hashes(*column)
 
 
 class Found(NamedTuple):
@@ -74,11 +88,11 @@ class Search:
         minhash = minhash or MinHash()
         return cls(threshold, minhash, Bands.for_threshold(min(threshold, 0.99), minhash.num_hashes), verification)
 
-    def pairs(self, column: TextColumn, signatures: npt.NDArray[np.uint32] | None = None) -> Found:
+    def pairs(self, column: TextColumn | CudaColumn, signatures: npt.NDArray[np.uint32] | None = None) -> Found:
         """The pairs of texts that are found to be duplicates.
 
         Args:
-            column: the texts.
+            column: the texts; those of a card are signed and compared there, with the same result.
             signatures: theirs, if they are known.
         """
         if signatures is None:
@@ -90,24 +104,24 @@ class Search:
             similarity = estimated(signatures, left, right)
         else:
             rows, places = np.unique(np.concatenate([left, right]), return_inverse=True)
-            similarity = jaccard(self.minhash.sets(column, rows), *np.split(places, 2))
+            compare = cuda_sets.jaccard_of_sets if isinstance(column, CudaColumn) else jaccard
+            similarity = compare(self.minhash.sets(column, rows), *np.split(places, 2))
         chosen = similarity >= self.threshold
         return Found(left[chosen], right[chosen], similarity[chosen], len(left))
 
-    def banded(self, column: TextColumn, *, gpu: bool = False) -> tuple[npt.NDArray[np.uint64], Ints]:
+    def banded(self, column: TextColumn | CudaColumn) -> tuple[npt.NDArray[np.uint64], Ints]:
         """The keys of the bands of all texts that have shingles, and the row of the text of each key.
 
         Signatures are made of some texts at a time, and not kept.
 
         Args:
-            column: the texts.
-            gpu: sign them on a GPU, if there is one: the keys are the same.
+            column: the texts; those of a card are signed there, with the same result.
         """
-        texts = on_card(*column) if gpu and usable() else column
+        number = len(column.offsets) - 1
         of_nothing = self.minhash.signatures(column_of([b""]))
         keys, rows = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
-        for start in range(0, len(column), _SLICE):
-            signatures = self.minhash.signatures(texts, np.arange(start, min(start + _SLICE, len(column))))
+        for start in range(0, number, _SLICE):
+            signatures = self.minhash.signatures(column, np.arange(start, min(start + _SLICE, number)))
             has = np.flatnonzero((signatures != of_nothing).any(axis=1))
             keys.append(self.bands.keys(signatures[has]).ravel())
             rows.append(has + start)

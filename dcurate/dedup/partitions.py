@@ -17,10 +17,10 @@ from dcurate.dedup.exact import ExactDuplicates
 from dcurate.dedup.fuzzy import FuzzyDuplicates
 from dcurate.dedup.keep import keep_of
 from dcurate.dedup.minhash import estimated, jaccard
+from dcurate.dedup.near import hashes_of, on_card_if
 from dcurate.frames.columns import lists_of, numbers, rows_at, table_of, with_column, with_lists
 from dcurate.frames.hashes import content_hashes, row_hashes
 from dcurate.frames.text import text_column
-from dcurate.kernels.hashing import text_hashes
 from dcurate.kernels.layout import Ints
 from dcurate.kernels.sets import Sets
 
@@ -60,9 +60,9 @@ def equal_ones(entries: Any) -> Any:
 
 def banded(fuzzy: FuzzyDuplicates, table: Any, partition: int) -> Any:
     """A row for each band of each document that has shingles: its key, the document, and a hash of its text."""
-    texts = text_column(table, fuzzy.text_field)
+    texts = on_card_if(fuzzy.resources.requires_gpu, text_column(table, fuzzy.text_field))
     keys, rows = fuzzy.search.banded(texts)
-    contents = text_hashes(*texts) >> np.uint64(32)
+    contents = hashes_of(texts) >> np.uint64(32)
     return table_of({KEY: keys, NUMBER: _numbers(partition, rows), CONTENT: contents[rows].astype(np.uint32)})
 
 

@@ -9,6 +9,8 @@ from typing import Literal, get_args
 from dcurate.dedup.spans_exchange import SpanExchange, SpanFinder, at_least, one_of
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.text import TextColumn
+from dcurate.kernels import cuda_dedup_spans
+from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.folding import folding
 from dcurate.kernels.stretches import LINES
 from dcurate.kernels.units import LINE, PARAGRAPH, SENTENCE, Limits, Rule, Spans, marks_of, unit_spans
@@ -54,6 +56,7 @@ class SpanDuplicates(SpanExchange):
         name: of the stage.
 
     Spans are compared by 96-bit hashes, which are exchanged in ranges, so that memory does not grow with the dataset.
+    With ``with_(resources=Resources(gpus=0.25))`` they are first found on GPUs, bit for bit the same (untested on one).
 
     Raises:
         PipelineError: a setting that there is not, or out of range.
@@ -107,6 +110,9 @@ class UnitFinder(SpanFinder):
     def fit(self) -> int:
         return LINES
 
-    def spans(self, column: TextColumn) -> Spans:
+    def spans(self, column: TextColumn | CudaColumn) -> Spans:
         marks = marks_of("".join(sorted(SENTENCE_ENDS)), _ALONE)
-        return unit_spans(*column, Rule(_KINDS[self.unit], folding(frozenset(self.normalize)), marks), self.limits)
+        rule = Rule(_KINDS[self.unit], folding(frozenset(self.normalize)), marks)
+        if isinstance(column, CudaColumn):
+            return cuda_dedup_spans.unit_spans(column, rule, self.limits)
+        return unit_spans(*column, rule, self.limits)

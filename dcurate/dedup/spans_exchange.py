@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart, Rejection
 from dcurate.core.stage import ExchangeStage, NodeInfo, ProcessingStage, Spec, WorkerMetadata
+from dcurate.dedup.near import on_card_if
 from dcurate.dedup.spans_report import SpanReport, write_tops
 from dcurate.dedup.staging import NUMBER, Staged, StagedWriter, bases_of, document_keys
 from dcurate.errors import PipelineError, nearest
@@ -22,6 +23,7 @@ from dcurate.io.parquet import ParquetWriter
 from dcurate.io.ranges import FILE, RangeFiles, RangeTables, RangeWriter
 from dcurate.io.stores import Directory
 from dcurate.kernels.characters import character_signals
+from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.splice import spliced
 from dcurate.kernels.stretches import Copies, Stretches, blank, stretches_of, surplus
 from dcurate.kernels.units import Spans
@@ -49,8 +51,11 @@ class SpanFinder(ABC):
         """How what is cut is fitted to the text, as `dcurate.kernels.stretches.stretches_of` takes it."""
 
     @abstractmethod
-    def spans(self, column: TextColumn) -> Spans:
-        """The spans of all texts of a column; they follow from each text alone."""
+    def spans(self, column: TextColumn | CudaColumn) -> Spans:
+        """The spans of all texts of a column; they follow from each text alone, wherever they are found.
+
+        Places of spans of texts on a card are those in the bytes there.
+        """
 
 
 @dataclass(kw_only=True)
@@ -82,7 +87,8 @@ class SpanExchange(ExchangeStage[DocumentBatch]):
         return {name: value for name, value in super().settings().items() if name != "report_path"}
 
     def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
-        return [SpanWriter(url, mode="overwrite", storage_options=dict(options), **self._found("to_disk"))]
+        writer = SpanWriter(url, mode="overwrite", storage_options=dict(options), **self._found("to_disk"))
+        return [writer.with_(resources=self.resources) if self.resources.requires_gpu else writer]
 
     def exchange(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
@@ -138,7 +144,8 @@ class SpanWriter(StagedWriter):
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         yield self.rows(table, key)
-        spans = self.finder.spans(text_column(table, self.text_field))
+        texts = on_card_if(self.resources.requires_gpu, text_column(table, self.text_field))
+        spans = self.finder.spans(texts)
         yield self.ranges(counted(spans), key, _SPAN, SPANS)
 
 

@@ -8,7 +8,9 @@ from typing import Literal, get_args
 from dcurate.dedup.spans_exchange import SpanExchange, SpanFinder, at_least, one_of
 from dcurate.errors import PipelineError
 from dcurate.frames.text import TextColumn
+from dcurate.kernels import cuda_dedup_spans
 from dcurate.kernels.anchors import anchored_spans
+from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.stretches import CHARACTERS, WORDS
 from dcurate.kernels.units import Spans
 
@@ -38,6 +40,8 @@ class SubstringDuplicates(SpanExchange):
             a quarter of ``min_bytes`` by default.
         whole: ``"words"``: words at the ends of a stretch that are not wholly in it stay; ``"characters"``: characters.
         max_copies, keep, min_document_words, min_document_characters, report_path, name: as of `SpanDuplicates`.
+
+    It uses GPUs as `SpanDuplicates` does.
 
     Raises:
         PipelineError: a setting that there is not, or out of range.
@@ -94,5 +98,7 @@ class AnchorFinder(SpanFinder):
     def fit(self) -> int:
         return WORDS if self.whole == "words" else CHARACTERS
 
-    def spans(self, column: TextColumn) -> Spans:
+    def spans(self, column: TextColumn | CudaColumn) -> Spans:
+        if isinstance(column, CudaColumn):
+            return cuda_dedup_spans.anchored_spans(column, self.gram, self.window)
         return anchored_spans(*column, self.gram, self.window)

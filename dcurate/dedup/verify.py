@@ -34,10 +34,11 @@ from dcurate.frames.columns import (
     with_values,
 )
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.text import text_column
+from dcurate.frames.text import TextColumn, text_column
 from dcurate.io.merge import with_few_reads
 from dcurate.io.ranges import ChunkWriter, RangeFiles, RangeTables, equal_edges, part_of
 from dcurate.io.stores import Directory
+from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.sets import Sets
 
 Ints = npt.NDArray[np.int64]
@@ -193,16 +194,16 @@ class CandidateWriter(ChunkWriter):
         if near.source_field is not None:
             sources = source_names(rows_at(only(table, [near.source_field]), rows), near.source_field)
             made = with_column(made, _SOURCE, np.searchsorted(list(near.staged.sources), sources))
-        return with_shingles(made, table, rows, near.text_field, near.search)
+        return with_shingles(made, text_column(table, near.text_field), rows, near.search)
 
 
-def with_shingles(made: Any, table: Any, rows: Ints, text_field: str, search: Search) -> Any:
-    """What was made of some rows of a table, with what their texts are compared by: sets of shingles, or signatures."""
+def with_shingles(made: Any, texts: TextColumn | CudaColumn, rows: Ints, search: Search) -> Any:
+    """What was made of some rows of texts, with what these are compared by: sets of shingles, or signatures."""
     if search.verification != "exact":
-        signatures = search.minhash.signatures(text_column(rows_at(only(table, [text_field]), rows), text_field))
+        signatures = search.minhash.signatures(texts, rows)
         bounds = np.arange(len(signatures) + 1) * signatures.shape[1]
         return with_lists(made, _SHINGLES, bounds, signatures.ravel())
-    sets = search.minhash.sets(text_column(table, text_field), rows)
+    sets = search.minhash.sets(texts, rows)
     return with_column(with_lists(made, _SHINGLES, sets.bounds, sets.values), _WHOLE, sets.whole)
 
 

@@ -25,13 +25,13 @@ from dcurate.kernels.unicode import alphabetic_bits
 
 
 def curate(source: str, output: str, gpus: float) -> None:
-    """Read documents, drop some by their words and lines, and near-duplicates, and write the rest."""
+    """Read documents, drop some by their words and lines, and near-duplicates, and write the rest; remember them."""
     resources = Resources(cpus=1, gpus=gpus)
     filters = [WordCountFilter(min_words=5), RepeatedLinesFilter(max_repeated_line_fraction=0.7)]
     stages = [
         JsonlReader(source),
         ScoreFilter(filters, score_field=["words", None]).with_(resources=resources),
-        FuzzyDuplicates(num_hashes=16).with_(resources=resources),
+        FuzzyDuplicates(num_hashes=16, index_path=f"{output}-seen").with_(resources=resources),
         JsonlWriter(output),
     ]
     Pipeline(name="curated", stages=stages).run(InlineExecutor())

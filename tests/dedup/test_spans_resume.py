@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import random
+import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 from dcurate import InlineExecutor
 from tests.conftest import ROOT
 from tests.dedup.cut_spans import pipeline
+from tests.dying import dying
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -32,15 +31,10 @@ def test_a_run_killed_in_any_round_goes_on_to_the_same_bytes(tmp_path: Path) -> 
     for file in range(8):
         texts = ["\n".join(draw.choices(lines, k=6)) + f" and {draw.random()}" for _ in range(5)]
         (source / f"{file}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    command = [sys.executable, "-m", "tests.dedup.cut_spans", str(source), str(output)]
-    reached = ["span_duplicates_marks/*", "substring_duplicates/rows/*", "../*.jsonl"]
-    for place in reached:
-        run = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
-        while run.poll() is None and not any((output / "_dcurate").glob(place)):
-            time.sleep(0.005)
-        assert run.poll() is None, place
-        run.kill()
-        run.wait()
+    for place in ("_dcurate/span_duplicates_marks/*", "_dcurate/substring_duplicates/rows/*", "*.jsonl"):
+        command = dying(output, place, "tests.dedup.cut_spans", source, output)
+        assert subprocess.run(command, cwd=ROOT, check=False).returncode == -signal.SIGKILL, place
+        assert any(output.glob(place))
     result = pipeline(str(source), str(output)).run(InlineExecutor(), resume=True)
     assert result.report.splits_before
     pipeline(str(source), str(tmp_path / "whole")).run(InlineExecutor())

@@ -18,7 +18,9 @@ def most_similar(
 ) -> tuple[Matrix, Ints]:
     """The highest cosine similarity of each row with any row before it, and the first row that has it.
 
-    A row that is similar to none before it (a cosine above zero) has the similarity 0 and its own number.
+    A row that is similar to none before it (a cosine above zero) has the similarity 0 and its own number. With CuPy the
+    card holds the rows to compare, a portion of earlier ones, and the products of two blocks; rows go there once, and
+    what is found comes back at the end.
 
     Args:
         read: gives rows, of length one, from a number up to another.
@@ -34,24 +36,25 @@ def most_similar(
         ([0.0, 0.0, 1.0, 0.800000011920929], [0, 1, 0, 1])
     """
     start, stop = rows
-    own = read(start, stop)
-    scores, places = np.zeros(stop - start, np.float32), np.arange(start, stop)
+    own = library.asarray(read(start, stop))
+    scores, places = library.asarray(np.zeros(len(own), np.float32)), library.asarray(np.arange(start, stop))
     for first in [*range(0, start, portion), start]:
-        others = own if first == start else read(first, min(first + portion, start))
+        others = own if first == start else library.asarray(read(first, min(first + portion, start)))
         for at in range(0, stop - start, block):
-            these = library.asarray(own[at : at + block])
+            these, best = own[at : at + block], (scores[at : at + block], places[at : at + block])
             for before in range(0, min(len(others), start + at + 1 - first), block):
-                products = these @ library.asarray(others[before : before + block]).T
+                products = these @ others[before : before + block].T
                 if first + before == start + at:  # a block with itself: only what comes before a row counts
                     products *= library.tri(len(these), k=-1, dtype=np.float32)
-                _take(products, first + before, scores[at : at + block], places[at : at + block], library)
-    return scores, places
+                _take(products, first + before, best, library)
+    return on_host(scores), on_host(places)
 
 
-def _take(products: Any, first: int, scores: Matrix, places: Ints, library: Any) -> None:
+def _take(products: Any, first: int, best: tuple[Any, Any], library: Any) -> None:
     """Remember the highest product of each row where it is above what was found before."""
-    best = products.argmax(axis=1)
-    highest = on_host(library.take_along_axis(products, best[:, None], axis=1)[:, 0])
+    scores, places = best
+    found = products.argmax(axis=1)
+    highest = library.take_along_axis(products, found[:, None], axis=1)[:, 0]
     better = highest > scores
-    scores[better] = highest[better]
-    places[better] = first + on_host(best)[better]
+    scores[:] = library.where(better, highest, scores)
+    places[:] = library.where(better, found + first, places)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -23,6 +22,7 @@ from tests.conftest import ROOT
 from tests.dedup.semantic.curate import pipeline
 from tests.dedup.semantic.data import Row, some, write
 from tests.dedup.semantic.test_compare import by_all_products
+from tests.dying import dying
 
 EPS = 0.01
 ROWS = some(700)
@@ -119,15 +119,12 @@ def test_the_result_depends_on_rows_alone(source: str, cluster: LocalCluster, tm
 
 def test_a_run_that_was_killed_goes_on_to_the_same_bytes(source: str, tmp_path: Path) -> None:
     pipeline(source, str(tmp_path / "whole")).run(InlineExecutor())
-    output, command = tmp_path / "out", [sys.executable, "-m", "tests.dedup.semantic.curate", source]
+    output, program = tmp_path / "out", "tests.dedup.semantic.curate"
     for moment in ("fit_002/rows", "marks/_dcurate/output.json"):
-        with subprocess.Popen([*command, str(output)], cwd=ROOT) as started:
-            while started.poll() is None and not (output / f"_dcurate/semantic_duplicates_{moment}").exists():
-                time.sleep(0.001)
-            started.kill()
-        assert started.returncode == -9, "it had ended before"
+        killed = dying(output / "_dcurate", f"semantic_duplicates_{moment}", program, source, output)
+        assert subprocess.run(killed, cwd=ROOT, check=False).returncode == -9, "it had ended before"
         assert not list(output.glob("*.jsonl"))
-    subprocess.run([*command, str(output)], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-m", program, source, str(output)], cwd=ROOT, check=True)
     whole, again = (
         {path.name: path.read_bytes() for path in out.glob("*.jsonl")} for out in (tmp_path / "whole", output)
     )

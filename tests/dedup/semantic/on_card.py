@@ -1,0 +1,84 @@
+"""NumPy under the signatures of CuPy, and with nothing else; its arrays do not meet those of the host.
+
+An array of CuPy refuses to be one of NumPy, and to be reckoned with one: what is not brought to the card, or back by
+``get``, is an error. So it is here; what comes out is NumPy's.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from tests.frames.stand_in import like
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, OnCard):
+        return value.array
+    if isinstance(value, bool | int | float):
+        return value
+    raise TypeError(f"Unsupported type {type(value)}")
+
+
+def _by(reckon: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, other: OnCard(reckon(self.array, _plain(other)))
+
+
+class OnCard:
+    """An array on a card."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, array: Any) -> None:
+        self.array = np.asarray(array)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+
+    __matmul__, __mul__, __add__, __truediv__, __gt__ = map(
+        _by, (operator.matmul, operator.mul, operator.add, operator.truediv, operator.gt)
+    )
+
+    def __imul__(self, other: Any) -> OnCard:
+        self.array *= _plain(other)
+        return self
+
+    def __isub__(self, other: Any) -> OnCard:
+        self.array -= _plain(other)
+        return self
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, at: Any) -> OnCard:
+        return OnCard(self.array[at])
+
+    def __setitem__(self, at: slice, value: Any) -> None:
+        self.array[at] = _plain(value)
+
+    @property
+    def T(self) -> OnCard:
+        return OnCard(self.array.T)
+
+    def argmax(self, axis: int) -> OnCard:
+        return OnCard(self.array.argmax(axis))
+
+    def sum(self, axis: int) -> OnCard:
+        return OnCard(self.array.sum(axis))
+
+    def get(self) -> Any:
+        return self.array.copy()
+
+
+CUPY: Any = SimpleNamespace(
+    asarray=like("cupy.asarray")(lambda array: OnCard(np.array(array))),
+    take_along_axis=like("cupy.take_along_axis")(
+        lambda array, places, axis: OnCard(np.take_along_axis(_plain(array), _plain(places), axis))
+    ),
+    tri=like("cupy.tri")(lambda *given, **named: OnCard(np.tri(*given, **named))),
+    where=like("cupy.where")(lambda condition, x, y: OnCard(np.where(_plain(condition), _plain(x), _plain(y)))),
+)
