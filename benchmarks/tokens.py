@@ -29,8 +29,8 @@ from transformers import AutoTokenizer
 from benchmarks.measure import job, machine, measure, save, table, versions
 from dcurate import JsonlReader
 from dcurate.frames.document import DocumentBatch
-from dcurate.models.device import limits
-from dcurate.models.packing import packed, padding
+from dcurate.models.device import aligned, limits
+from dcurate.models.packing import Rows, packed, padding
 from dcurate.models.tokenizer import TokenizerStage
 
 ROWS = 1000
@@ -95,44 +95,56 @@ def shares(texts: Sequence[str], longest: int) -> list[dict[str, Any]]:
     rows = []
     for documents in (len(lengths), 1000, 200):
         parts = [lengths[start : start + documents] for start in range(0, len(lengths), documents)]
-        ways: dict[str, Callable[[Any], list[Any]]] = {
-            "dcurate, CPU": lambda part: packed(part, limits(torch.device("cpu"), 256)),
-            "dcurate, GPU": lambda part: packed(part, limits(torch.device("cuda"), 256)),
-            "NeMo Curator": lambda part: np.split(np.argsort(part, kind="stable"), range(256, len(part), 256)),
-            "in their order, by 256": lambda part: np.split(np.arange(len(part)), range(256, len(part), 256)),
+        ways: dict[str, Callable[[Any], tuple[list[Any], Any]]] = {
+            "dcurate, CPU": lambda part: ours_of(part, torch.device("cpu")),
+            "dcurate, GPU": lambda part: ours_of(part, torch.device("cuda")),
+            "NeMo Curator": lambda part: (
+                np.split(np.argsort(part, kind="stable"), range(256, len(part), 256)),
+                part,
+            ),
+            "in their order, by 256": lambda part: (np.split(np.arange(len(part)), range(256, len(part), 256)), part),
         }
         for way, made in ways.items():
             waste, batches = 0, 0
             for part in parts:
-                of_part = made(part)
-                waste, batches = waste + padding(part, of_part), batches + len(of_part)
+                of_part, widths = made(part)
+                waste, batches = waste + padding(part, of_part, widths), batches + len(of_part)
             share = waste / (waste + int(lengths.sum()))
             rows.append({"way": way, "longest": longest, "documents": documents, "padding": share, "batches": batches})
     return rows
 
 
+def ours_of(lengths: Any, device: torch.device) -> tuple[list[Any], Any]:
+    """The batches that a `ModelStage` makes of rows of these lengths, and the columns that each row takes."""
+    rows = Rows(np.zeros(0, np.int32), np.zeros_like(lengths), lengths, lengths).widened(aligned(device))
+    return packed(rows.widths, limits(device, 256)), rows.widths
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", help="JSONL with a column text")
+    parser.add_argument("--parts", default="speed,padding", help="padding alone says the same on any machine")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     os.environ["HF_HUB_OFFLINE"] = "1"
     texts = [text for path in options.files for text in _read(path)]
     figures: dict[str, Any] = {"documents": len(texts), "megabytes": sum(len(text.encode()) for text in texts) / 1e6}
-    with tempfile.TemporaryDirectory() as name:
-        figures["speed"] = [row for longest in (256, 512) for row in speed(texts, longest, Path(name))]
-        prose = " ".join(texts)
-        figures["one_long_text"] = speed([(prose * (LONG // len(prose) + 1))[:LONG]], 512, Path(name))
-    figures["padding"] = [row for longest in (256, 512) for row in shares(texts, longest)]
     print(f"{len(texts)} documents, {figures['megabytes']:.1f} MB, one thread")
-    print(table(["", "longest", "CPU s", "more MB"], [list(row.values()) for row in figures["speed"]]))
-    print(f"\none text of {LONG / 1e6:.0f} MB")
-    print(table(["", "longest", "CPU s", "more MB"], [list(row.values()) for row in figures["one_long_text"]]))
-    rows = [
-        [row["way"], row["longest"], row["documents"], f"{row['padding']:.1%}", row["batches"]]
-        for row in figures["padding"]
-    ]
-    print("\n" + table(["", "longest", "documents", "padding", "batches"], rows))
+    if "speed" in options.parts:
+        with tempfile.TemporaryDirectory() as name:
+            figures["speed"] = [row for longest in (256, 512) for row in speed(texts, longest, Path(name))]
+            prose = " ".join(texts)
+            figures["one_long_text"] = speed([(prose * (LONG // len(prose) + 1))[:LONG]], 512, Path(name))
+        print(table(["", "longest", "CPU s", "more MB"], [list(row.values()) for row in figures["speed"]]))
+        print(f"\none text of {LONG / 1e6:.0f} MB")
+        print(table(["", "longest", "CPU s", "more MB"], [list(row.values()) for row in figures["one_long_text"]]))
+    if "padding" in options.parts:
+        figures["padding"] = [row for longest in (256, 512) for row in shares(texts, longest)]
+        rows = [
+            [row["way"], row["longest"], row["documents"], f"{row['padding']:.1%}", row["batches"]]
+            for row in figures["padding"]
+        ]
+        print("\n" + table(["", "longest", "documents", "padding", "batches"], rows))
     save(options.json, {**figures, "machine": machine(), "versions": versions("transformers", "tokenizers", "dcurate")})
 
 

@@ -18,9 +18,17 @@ from dcurate.text.optional import needed
 #: What ``autocast=`` may be.
 AUTOCASTS = (True, False, "bf16", "fp16", "off")
 
-#: Tokens of a batch, and tokens of padding that are worth a batch more: a GPU wants large batches and takes some
-#: milliseconds to be given one; a CPU is as quick with small ones, which stay in its caches.
-_CUDA, _CPU = (65536, 2048), (1024, 64)
+#: Tokens of a batch on a GPU, which wants large ones, and what one batch more costs it, in tokens of padding.
+_CUDA = (65536, 1024)
+#: On a CPU small ones are as quick, as long as the numbers of their tokens, so many bytes of them, stay in its caches.
+_STATES = 1536 * 1024
+#: Tokens of a batch on a CPU at least, and at most.
+_LEAST, _MOST = 1024, 4096
+#: What one batch more costs a CPU, in tokens of padding, by the bytes of a number: weights are laid out anew for each,
+#: which takes as many tokens more as these are quicker in 16 bits.
+_SPARE = {4: 64, 2: 192}
+#: Columns of a batch on a GPU are a multiple of it, as kernels for 16 bits want it; rows less aligned take slower ones.
+_ALIGNED = 8
 
 
 def torch_for(stage: str) -> Any:
@@ -86,11 +94,12 @@ def device_of(stage: str, device: str, slot: WorkerMetadata | None = None) -> An
     return wanted
 
 
-def precision(autocast: bool | str, device: Any) -> Any:
+def precision(autocast: bool | str, device: Any, half: str = "bf16") -> Any:
     """The dtype of ``torch.autocast``, or None to compute in that of the weights.
 
-    ``True`` means bfloat16 on a GPU that has it and float16 on an older one; on a CPU it means none, as most CPUs are
-    slower with 16 bits. ``"bf16"`` and ``"fp16"`` are taken as they are, on any device.
+    ``True`` means ``half`` on a GPU, and float16 on one that only imitates bfloat16 (before compute capability 8.0). On
+    a CPU it means none, whatever that CPU can do: most are slower with 16 bits, and the same rows should come out on
+    any host. ``"bf16"`` and ``"fp16"`` are taken as they are, on any device.
     """
     torch = needed("torch", "a model", "models")
     named = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -98,7 +107,8 @@ def precision(autocast: bool | str, device: Any) -> Any:
         return named.get(autocast)
     if not autocast or device.type != "cuda":
         return None
-    return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    newer = torch.cuda.get_device_capability(device) >= (8, 0)
+    return named[half] if newer else torch.float16
 
 
 def casting(dtype: Any, device: Any) -> AbstractContextManager[Any]:
@@ -110,10 +120,41 @@ def casting(dtype: Any, device: Any) -> AbstractContextManager[Any]:
     return context
 
 
-def limits(device: Any, rows: int, tokens: int | None = None) -> Limits:
-    """How large batches on a device may be, if memory allows."""
-    most, spare = _CPU if device.type == "cpu" else _CUDA
-    return Limits(tokens or most, rows, spare)
+def without_gradients(dtype: Any) -> AbstractContextManager[Any]:
+    """Within it Torch keeps nothing for gradients.
+
+    Args:
+        dtype: what is cast to, or None. Where there is one it is not inference mode, quicker as that is: in it autocast
+            keeps no weights that it cast, and makes them anew for every batch.
+    """
+    torch = needed("torch", "a model", "models")
+    context: AbstractContextManager[Any] = torch.inference_mode() if dtype is None else torch.no_grad()
+    return context
+
+
+def limits(device: Any, rows: int, tokens: int | None = None, hidden: int = 0, size: int = 4) -> Limits:
+    """How large batches on a device may be, if memory allows.
+
+    Args:
+        rows: at most.
+        tokens: at most; by default as many as is quick on that device.
+        hidden: numbers that the model has of each token; 0 if it does not say.
+        size: bytes of such a number.
+    """
+    if device.type != "cpu":
+        return Limits(tokens or _CUDA[0], rows, _CUDA[1])
+    most = min(_MOST, max(_LEAST, _STATES // (hidden * size))) if hidden else _LEAST
+    return Limits(tokens or most, rows, _SPARE.get(size, _SPARE[4]))
+
+
+def aligned(device: Any) -> int:
+    """What the columns of a batch on a device are best a multiple of."""
+    return _ALIGNED if device.type == "cuda" else 1
+
+
+def current(device: Any) -> AbstractContextManager[Any]:
+    """Within it a GPU is the current one of the thread, so that no other is used for what names none."""
+    return needed("torch", "a model", "models").cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 @contextmanager

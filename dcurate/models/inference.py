@@ -22,7 +22,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.tokens import Tokens, tokens_of, with_results
 from dcurate.models import device as devices
 from dcurate.models.loading import pretrained
-from dcurate.models.packing import Ints, Rows, Side, packed, padding
+from dcurate.models.packing import Ints, Limits, Rows, Side, packed, padding
 from dcurate.models.shared import SHARED
 from dcurate.models.tokenizer import INPUT_ID_FIELD, named_after
 from dcurate.models.transfer import OnDevice, Returns, Sender
@@ -36,7 +36,7 @@ _NO_ROWS |= {"has_seq_order", "compile"}
 _WORDS = ("word_embeddings", "embed_tokens", "tok_embeddings", "embed_in", "shared", "wte")
 _POSITIONS = ("position_embeddings", "wpe")
 #: What `setup` makes, and does not travel.
-_OF_SLOT = ("_loaded", "_key", "_torch_device", "_backoffs")
+_OF_SLOT = ("_loaded", "_key", "_torch_device", "_backoffs", "_sender")
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Loaded:
         filler: the token that padding is made of.
         vocabulary: how many tokens it knows; None if it does not say.
         longest: how many tokens a row may have; None if it has no positions of its own.
+        hidden: numbers that it has of each token; 0 if it does not say.
         positions: whether it must be told where a row begins that is padded on the left.
     """
 
@@ -57,6 +58,7 @@ class Loaded:
     filler: int = 0
     vocabulary: int | None = None
     longest: int | None = None
+    hidden: int = 0
     positions: bool = False
 
 
@@ -85,10 +87,12 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             modules whose ``forward`` takes the dict.
         autocast: whether to compute in 16 bits where it does no harm: True does on a GPU (bfloat16, or float16 where it
             is too old for that) and not on a CPU; ``"bf16"`` and ``"fp16"`` do anywhere; False and ``"off"`` never.
+            ``"bf16"`` also holds a model of transformers in bfloat16 from end to end: the quickest, and least exact.
         revision: of the model at the hub; pin a commit to get the same model for ever.
         trust_remote_code: whether code that comes with the model may be run.
         device: ``"auto"`` is a GPU where there is any, else a CPU; ``"cuda"`` insists on one, ``"cpu"`` wants none.
-        max_batch_tokens: rows times longest of a batch at most; by default 65,536 on a GPU and 1,024 on a CPU.
+        max_batch_tokens: rows times longest of a batch at most; by default 65,536 on a GPU; on a CPU 1,024 to 4,096,
+            fewer for a wider model.
         compile: whether to compile the model with ``torch.compile``, which takes a minute and pays for long runs.
         name: of the stage; after the model if not given.
 
@@ -114,6 +118,8 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     #: Whether the slots of a process share one copy of the model; False for a model that keeps state between calls.
     shares_model: ClassVar[bool] = True
+    #: What ``autocast=True`` computes in on a GPU, where it can: ``"bf16"`` or ``"fp16"``.
+    half: ClassVar[str] = "bf16"
 
     _loaded: Loaded | None = field(default=None, init=False, repr=False, compare=False)
     _key: Hashable | None = field(default=None, init=False, repr=False, compare=False)
@@ -165,6 +171,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         key = key if self.shares_model else (key, id(self))
         self._loaded = SHARED.hold(key, lambda: self._load(folder))
         self._key = key
+        self._sender = Sender(self.torch_device, self._loaded.filler, self.padding_side)
         where = f"{self.torch_device} {hash(key):x}"
         free = self._emptied if self._torch_device.type == "cuda" else None
         self._backoffs = [Backoff(f"{where} {power}", free) for power in range(32)]
@@ -228,9 +235,15 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def _load(self, folder: str) -> Loaded:
         torch = devices.torch_for(self.name)
-        model = self.load_model(folder, self.torch_device).eval().requires_grad_(False).to(self.torch_device)
+        with devices.current(self.torch_device):
+            # Weights go on to ask for gradients, which nobody computes: of others autocast keeps no copy in 16 bits.
+            model = self.load_model(folder, self.torch_device).eval()
+            inner = _inner(model)
+            if self.autocast == "bf16" and inner is not None:
+                _halved(inner, torch)  # what stands upon it stays exact, and autocast has next to nothing to do
+            model = model.to(self.torch_device)
         run = torch.compile(model, dynamic=True) if self.compile else model
-        return Loaded(model, run, _filler(model), **_traits(model, torch, self.padding_side))
+        return Loaded(model, run, _filler(inner), **_traits(model, torch, self.padding_side))
 
     def _emptied(self) -> None:
         devices.emptied(self.torch_device)
@@ -242,39 +255,45 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def _results(self, tokens: Tokens) -> dict[str, npt.NDArray[Any]]:
         """Results for each row, in the order of the rows."""
-        torch, loaded = devices.torch_for(self.name), self._ready()
+        loaded = self._ready()
         begin = time.perf_counter()
         rows = Rows.cut(tokens, self.max_seq_length, self.padding_side)
         _check(self.name, rows, loaded)
-        # A batch of no rows is run as one row without tokens, so that columns have their names and types.
-        lengths = rows.lengths if len(rows) else np.zeros(1, np.int64)
-        rows = rows if len(rows) else Rows(rows.ids, np.zeros(1, np.int64), lengths)
-        limits = devices.limits(self.torch_device, self.model_inference_batch_size, self.max_batch_tokens)
-        batches = packed(lengths, limits, self.has_seq_order)
-        sender = Sender(self.torch_device, loaded.filler, self.padding_side)
+        if not len(rows):  # it is run as one row without tokens, so that columns have their names and types
+            rows = Rows.cut(Tokens(np.zeros(2, np.int64), rows.ids))
+        rows = rows.widened(devices.aligned(self.torch_device), loaded.longest)
+        exact = devices.precision(self.autocast, self.torch_device, self.half)
+        batches = packed(rows.widths, self._limits(loaded, exact), self.has_seq_order)
         returns = Returns(self.name, self.torch_device)
-        exact = devices.precision(self.autocast, self.torch_device)
         with (
+            devices.current(self.torch_device),
             devices.threads(self.resources.cpus),
-            torch.inference_mode(),
+            devices.without_gradients(exact),
             devices.casting(exact, self.torch_device),
         ):
-            for batch in sender.each(rows, batches):
+            for batch in self._sender.each(rows, batches):
                 self._run(batch, returns)
             collected = returns.ordered(batches, len(tokens.lengths))
-        self._log(tokens, lengths, batches, time.perf_counter() - begin)
+        self._log(tokens, rows, batches, time.perf_counter() - begin)
         return collected
+
+    def _limits(self, loaded: Loaded, exact: Any) -> Limits:
+        size = 4 if exact is None else exact.itemsize
+        return devices.limits(
+            self.torch_device, self.model_inference_batch_size, self.max_batch_tokens, loaded.hidden, size
+        )
 
     def _run(self, batch: OnDevice, returns: Returns) -> None:
         """The results of a batch, of as many rows at a time as memory allows for rows of about this length."""
-        backoff = self._backoffs[int(batch.lengths.max()).bit_length()]
+        widest = int(batch.widths.max())
+        backoff = self._backoffs[widest.bit_length()]
         try:
             parts = backoff.run(self._forward, cast(Sequence[Any], batch))
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
             raise ResourceError(
-                f"stage {self.name!r}: a row of {int(batch.lengths.max())} tokens alone is too much for the memory of "
+                f"stage {self.name!r}: a row of {widest} tokens alone is too much for the memory of "
                 f"{self.torch_device}; lower max_seq_length, or give the stage a device to itself"
             ) from error
         for results, rows in parts:
@@ -286,13 +305,13 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         outputs = self.run_model(loaded.run, inputs)
         return dict(self.process_model_output(outputs, inputs)), len(batch)
 
-    def _log(self, tokens: Tokens, lengths: Ints, batches: list[Ints], seconds: float) -> None:
-        documents = len(tokens.lengths)
+    def _log(self, tokens: Tokens, rows: Rows, batches: list[Ints], seconds: float) -> None:
+        documents, lengths = len(tokens.lengths), rows.lengths
         self._log_metrics(
             {
                 "documents": documents,
                 "tokens": int(lengths.sum()),
-                "padding": padding(lengths, batches) if documents else 0,
+                "padding": padding(lengths, batches, rows.widths) if documents else 0,
                 "model_batches": len(batches),
                 "cut_tokens": int(tokens.lengths.sum() - lengths.sum()),
                 "model_seconds": seconds,
@@ -300,10 +319,21 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         )
 
 
-def _filler(model: Any) -> int:
-    """The token that padding is made of: which one changes nothing, but some models refuse to go without."""
+def _inner(model: Any) -> Any:
+    """The model of transformers in a module; None where there is none."""
     known = needed("transformers", "a model", "models").PreTrainedModel
-    inner = next((module for module in model.modules() if isinstance(module, known)), None)
+    return next((module for module in model.modules() if isinstance(module, known)), None)
+
+
+def _halved(inner: Any, torch: Any) -> None:
+    """Hold the weights of a model in bfloat16, but not what it computes of positions, where that is too coarse."""
+    for weight in inner.parameters():
+        if weight.dtype == torch.float32:
+            weight.data = weight.data.to(torch.bfloat16)
+
+
+def _filler(inner: Any) -> int:
+    """The token that padding is made of: which one changes nothing, but some models refuse to go without."""
     if inner is None:
         return 0
     config = inner.config.get_text_config()
@@ -329,7 +359,7 @@ def _traits(model: Any, torch: Any, side: Side) -> dict[str, Any]:
                 module.padding_idx + 1 if module.padding_idx is not None else 0
             )
         elif last in _WORDS:
-            traits["vocabulary"] = module.num_embeddings
+            traits |= {"vocabulary": module.num_embeddings, "hidden": module.embedding_dim}
     takes = "position_ids" in inspect.signature(model.forward).parameters
     return {**traits, "positions": side == "left" and takes and not own}
 
@@ -353,5 +383,5 @@ def _check(stage: str, rows: Rows, loaded: Loaded) -> None:
     if loaded.longest is not None and longest > loaded.longest:
         raise DataError(
             f"stage {stage!r}: a row has {longest} tokens and the model positions for {loaded.longest}; "
-            f"pass max_seq_length={loaded.longest} to TokenizerStage"
+            f"pass max_seq_length={loaded.longest} to the stage that makes the tokens"
         )

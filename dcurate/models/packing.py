@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -14,18 +14,15 @@ from dcurate.frames.tokens import Tokens
 Ints = npt.NDArray[np.int64]
 Side = Literal["left", "right"]
 
-#: Padding that a batch may have, as a share of its tokens, when its rows are packed by length.
-SHARE = 0.03
-
 
 @dataclass(frozen=True)
 class Limits:
     """How large a batch may be.
 
     Args:
-        tokens: rows times the longest of them; a row that is longer has a batch to itself.
+        tokens: rows times the widest of them; a row that is wider has a batch to itself.
         rows: of a batch.
-        spare: tokens of padding that cost no more than one batch more does.
+        spare: what one batch more costs, in tokens of padding that cost as much.
 
     Raises:
         ValueError: a limit below one.
@@ -50,11 +47,13 @@ class Rows:
         ids: of all rows, int32.
         starts: where each row begins in them.
         lengths: tokens of each row.
+        widths: columns that a batch of this row alone has, at least one.
     """
 
     ids: npt.NDArray[np.int32]
     starts: Ints
     lengths: Ints
+    widths: Ints
 
     @classmethod
     def cut(cls, tokens: Tokens, longest: int | None = None, side: Side = "right") -> Rows:
@@ -68,13 +67,24 @@ class Rows:
         lengths = tokens.lengths
         kept = lengths if longest is None else np.minimum(lengths, longest)
         starts = tokens.bounds[:-1] if side == "right" else tokens.bounds[1:] - kept
-        return cls(tokens.ids, starts, kept)
+        return cls(tokens.ids, starts, kept, np.maximum(kept, 1))
+
+    def widened(self, multiple: int, most: int | None = None) -> Rows:
+        """The same rows, whose widths are multiples of a number, as far as they are no wider than ``most``.
+
+        Examples:
+            >>> rows = Rows.cut(Tokens(np.array([0, 3, 12]), np.zeros(12, np.int32)))
+            >>> rows.widened(8).widths.tolist(), rows.widened(8, most=10).widths.tolist()
+            ([8, 16], [8, 10])
+        """
+        widths = -(-self.widths // multiple) * multiple
+        return replace(self, widths=widths if most is None else np.maximum(self.widths, np.minimum(widths, most)))
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def padded(self, rows: Ints, filler: int, side: Side = "right") -> npt.NDArray[np.int32]:
-        """These rows as an array of shape (rows, longest), filled up at that side; of at least one column.
+        """These rows as an array of shape (rows, widest), filled up at that side.
 
         Examples:
             >>> tokens = Tokens(np.array([0, 3, 4]), np.array([7, 8, 9, 5], np.int32))
@@ -82,11 +92,11 @@ class Rows:
             [[0, 0, 5], [7, 8, 9]]
         """
         lengths = self.lengths[rows]
-        longest = max(1, int(lengths.max(initial=0)))
+        widest = int(self.widths[rows].max())
         before = np.cumsum(lengths) - lengths
         places = np.arange(lengths.sum()) + np.repeat(self.starts[rows] - before, lengths)
-        array = np.full((len(rows), longest), filler, np.int32)
-        array[present(lengths, longest, side)] = self.ids[places]
+        array = np.full((len(rows), widest), filler, np.int32)
+        array[present(lengths, widest, side)] = self.ids[places]
         return array
 
 
@@ -104,58 +114,75 @@ def present(lengths: Ints, longest: int, side: Side = "right") -> npt.NDArray[np
     return own
 
 
-def packed(lengths: Ints, limits: Limits, by_length: bool = True) -> list[Ints]:
+def packed(widths: Ints, limits: Limits, by_length: bool = True) -> list[Ints]:
     """Batches of rows, as arrays of row numbers; each row is in one of them.
 
-    Rows are sorted by length, longest first, so that a batch that is too large for a card is met at once. A batch ends
-    where a limit is reached, or where its padding would exceed `SHARE` of it and be worth more than a batch more.
+    Rows are sorted by length, longest first, so that a batch that is too large for a card is met at once. Batches begin
+    and end where all of them together cost least: their rows times their widest, and `Limits.spare` for each.
 
     Args:
-        lengths: tokens of each row; none counts as one.
+        widths: columns that each row takes, at least one.
         by_length: whether rows may change places; else batches are stretches of them, whatever the padding.
 
     Examples:
         >>> [batch.tolist() for batch in packed(np.array([1, 100, 1, 99]), Limits(tokens=200, rows=8))]
         [[1, 3], [0, 2]]
     """
-    lengths = np.maximum(lengths, 1)
     if not by_length:
-        return [np.arange(start, stop) for start, stop in _stretches(lengths, limits)]
-    order = np.argsort(-lengths, kind="stable")
-    return [order[start:stop] for start, stop in _alike(lengths[order], limits)]
+        return [np.arange(start, stop) for start, stop in _stretches(widths, limits)]
+    order = np.argsort(-widths, kind="stable")
+    return [order[start:stop] for start, stop in _cheapest(widths[order], limits)]
 
 
-def padding(lengths: Ints, batches: list[Ints]) -> int:
+def padding(lengths: Ints, batches: list[Ints], widths: Ints | None = None) -> int:
     """Tokens of padding in these batches.
+
+    Args:
+        lengths: tokens of each row; none counts as one.
+        widths: columns that each row takes, by default its tokens.
 
     Examples:
         >>> padding(np.array([1, 3]), [np.array([0, 1])])
         2
     """
     lengths = np.maximum(lengths, 1)
-    return sum(int(len(rows) * lengths[rows].max() - lengths[rows].sum()) for rows in batches)
+    wide = lengths if widths is None else widths
+    return sum(int(len(rows) * wide[rows].max() - lengths[rows].sum()) for rows in batches)
 
 
-def _alike(lengths: Ints, limits: Limits) -> Iterator[tuple[int, int]]:
-    """Where batches begin and end among lengths that do not grow."""
+def _cheapest(widths: Ints, limits: Limits) -> list[tuple[int, int]]:
+    """Where batches begin and end among widths that do not grow, so that they cost least of all ways.
+
+    What the first rows cost at least follows from what fewer of them cost: they end with a batch that begins somewhere.
+    """
+    count = len(widths)
+    most = np.minimum(np.clip(limits.tokens // widths, 1, limits.rows), count - np.arange(count)).tolist()
+    cost = np.full(count + 1, np.iinfo(np.int64).max)
+    cost[0] = 0
+    begin = np.zeros(count + 1, np.int64)
+    rows = np.arange(limits.rows + 1)
+    wide = widths.tolist()
+    for start in range(count):
+        # Where the row before is as wide, a batch that is not full could take that one, too, at no loss.
+        few = most[start] if start and wide[start] == wide[start - 1] else 1
+        found = cost[start] + limits.spare + wide[start] * rows[few : most[start] + 1]
+        stops = slice(start + few, start + most[start] + 1)
+        better = found < cost[stops]
+        cost[stops][better] = found[better]
+        begin[stops][better] = start
+    batches: list[tuple[int, int]] = []
+    while count:
+        batches.append((int(begin[count]), count))
+        count = batches[-1][0]
+    return batches[::-1]
+
+
+def _stretches(widths: Ints, limits: Limits) -> Iterator[tuple[int, int]]:
+    """Where batches begin and end among widths in any order."""
     start = 0
-    while start < len(lengths):
-        longest = int(lengths[start])
-        most = min(limits.rows, max(1, limits.tokens // longest))
-        here = lengths[start : start + most]
-        cells = longest * np.arange(1, len(here) + 1)
-        waste = cells - np.cumsum(here)  # grows row by row, and so does its share
-        stop = start + int(np.count_nonzero(waste <= np.maximum(SHARE * cells, limits.spare)))
-        yield start, stop
-        start = stop
-
-
-def _stretches(lengths: Ints, limits: Limits) -> Iterator[tuple[int, int]]:
-    """Where batches begin and end among lengths in any order."""
-    start = 0
-    while start < len(lengths):
-        longest = np.maximum.accumulate(lengths[start : start + limits.rows])
-        cells = longest * np.arange(1, len(longest) + 1)
+    while start < len(widths):
+        widest = np.maximum.accumulate(widths[start : start + limits.rows])
+        cells = widest * np.arange(1, len(widest) + 1)
         stop = start + max(1, int(np.count_nonzero(cells <= limits.tokens)))
         yield start, stop
         start = stop

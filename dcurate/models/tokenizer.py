@@ -143,9 +143,10 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         revision: of the model at the hub; pin a commit to get the same tokens for ever.
         trust_remote_code: whether code that comes with the tokenizer may be run.
         name: of the stage; after the model if not given.
+        overwrite: make tokens in the place of those that are there already instead of refusing.
 
     Raises:
-        PipelineError: a setting that cannot be.
+        PipelineError: a setting that cannot be; or there is a column ``input_ids`` already.
     """
 
     model_identifier: str
@@ -161,6 +162,7 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     revision: str | None = None
     trust_remote_code: bool = False
     name: str = ""
+    overwrite: bool = False
 
     _loaded: Encoder | None = field(default=None, init=False, repr=False, compare=False)
     _key: Hashable | None = field(default=None, init=False, repr=False, compare=False)
@@ -233,6 +235,11 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         if self._loaded is None:
             raise PipelineError(f"stage {self.name!r} is not set up; run it in a pipeline, or call setup() first")
+        if INPUT_ID_FIELD in task.get_columns() and not self.overwrite:
+            raise PipelineError(
+                f"stage {self.name!r}: column {INPUT_ID_FIELD!r} is there already; to take these tokens leave this "
+                "stage out (of a classifier: use_existing_tokens=True), to lose them pass overwrite=True"
+            )
         begin = time.perf_counter()
         table = task.to_arrow()
         texts = self.texts(table)

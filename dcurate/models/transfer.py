@@ -22,27 +22,27 @@ class OnDevice:
     """A batch of padded rows on a device; slicing gives fewer rows of it, no wider than they must be.
 
     Args:
-        ids: int32, of shape (rows, longest).
+        ids: int32, of shape (rows, widest).
         counts: tokens of each row, on the device.
-        lengths: the same on the host.
+        widths: columns that each row takes, on the host.
         side: where the padding is.
         sent: the event after which it is there; None where it is there already.
     """
 
     ids: Any
     counts: Any
-    lengths: Ints
+    widths: Ints
     side: Side = "right"
     sent: Any = None
 
     def __len__(self) -> int:
-        return len(self.lengths)
+        return len(self.widths)
 
     def __getitem__(self, rows: slice) -> OnDevice:
-        lengths = self.lengths[rows]
-        longest = int(lengths.max())
-        ids = self.ids[rows, :longest] if self.side == "right" else self.ids[rows, self.ids.shape[1] - longest :]
-        return OnDevice(ids, self.counts[rows], lengths, self.side)
+        widths = self.widths[rows]
+        widest = int(widths.max())
+        ids = self.ids[rows, :widest] if self.side == "right" else self.ids[rows, self.ids.shape[1] - widest :]
+        return OnDevice(ids, self.counts[rows], widths, self.side)
 
     def inputs(self, positions: bool = False) -> dict[str, Any]:
         """What models of transformers take: ``input_ids`` and ``attention_mask``, int64.
@@ -62,7 +62,8 @@ class OnDevice:
 class Sender:
     """Sends batches of rows to a device, one ahead of the one that is worked on.
 
-    On a GPU a batch is copied from pinned memory on a stream of its own, which the work waits for when it gets there.
+    On a GPU a batch is copied from pinned memory on a stream of its own, which the work waits for when it gets there. A
+    slot keeps its sender, and with it the stream: Torch keeps memory that was freed for the stream that had it.
 
     Args:
         filler: the token that padding is made of.
@@ -84,15 +85,15 @@ class Sender:
             yield self._arrived(ahead)
 
     def _sent(self, rows: Rows, batch: Ints) -> OnDevice:
-        lengths = np.maximum(rows.lengths[batch], 1)
+        lengths, widths = np.maximum(rows.lengths[batch], 1), rows.widths[batch]
         ids = self.torch.from_numpy(rows.padded(batch, self.filler, self.side))
         counts = self.torch.from_numpy(lengths.astype(np.int32))
         if self._stream is None:
-            return OnDevice(ids.to(self.device), counts.to(self.device), lengths, self.side)
+            return OnDevice(ids.to(self.device), counts.to(self.device), widths, self.side)
         with self.torch.cuda.stream(self._stream):
             ids = ids.pin_memory().to(self.device, non_blocking=True)
             counts = counts.pin_memory().to(self.device, non_blocking=True)
-            return OnDevice(ids, counts, lengths, self.side, self._stream.record_event())
+            return OnDevice(ids, counts, widths, self.side, self._stream.record_event())
 
     def _arrived(self, batch: OnDevice) -> OnDevice:
         if batch.sent is not None:
@@ -145,7 +146,10 @@ class Returns:
     def ordered(self, batches: list[Ints], rows: int) -> dict[str, npt.NDArray[Any]]:
         """All results, awaited: under each name an array with the result of row ``i`` at place ``i``."""
         if self.device.type == "cuda":
-            self.torch.cuda.current_stream(self.device).synchronize()
+            # Not for what other slots of the process have asked for since, and without keeping a CPU busy.
+            done = self.torch.cuda.Event(blocking=True)
+            done.record(self.torch.cuda.current_stream(self.device))
+            done.synchronize()
         order = np.concatenate(batches) if batches else np.zeros(0, np.int64)
         collected = {}
         for name, parts in self._parts.items():

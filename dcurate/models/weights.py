@@ -108,6 +108,9 @@ class Weights:
             return DataError(f"{self} comes with code of its own: read it, then pass trust_remote_code=True to run it")
         if type(error).__name__ in ("SafetensorError", "UnpicklingError", "EOFError") or "PytorchStreamReader" in text:
             return DataError(f"{self}: the weights in {folder} are damaged ({first}); delete them and fetch them again")
+        if "ignore_mismatched_sizes" in text:
+            mend = "copy it from the model, with as many labels as the model has outputs"
+            return DataError(f"{self}: the weights in {folder} do not fit the sizes of its config.json; {mend}")
         if "does not recognize this architecture" in text or "Unrecognized model" in text:
             return DataError(f"{self} is of a kind that this transformers does not know; update transformers ({first})")
         return DataError(f"{self} cannot be loaded from {folder}: {first}")

@@ -53,7 +53,7 @@ def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_autocast_means_16_bits_on_a_gpu_and_none_on_a_cpu_unless_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", {CUDA: (9, 0)}.__getitem__)
     assert [devices.precision(cast, CUDA) for cast in devices.AUTOCASTS] == [
         torch.bfloat16,
         None,
@@ -62,8 +62,10 @@ def test_autocast_means_16_bits_on_a_gpu_and_none_on_a_cpu_unless_it_is_said(mon
         None,
     ]
     assert [devices.precision(cast, CPU) for cast in (True, False, "bf16", "off")] == [None, None, torch.bfloat16, None]
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
+    assert devices.precision(True, CUDA, "fp16") == torch.float16
+    monkeypatch.setattr(torch.cuda, "get_device_capability", {CUDA: (7, 5)}.__getitem__)
     assert devices.precision(True, CUDA) == torch.float16
+    assert devices.precision("bf16", CUDA) == torch.bfloat16
 
 
 def test_autocast_computes_in_that_dtype_within() -> None:
@@ -108,6 +110,20 @@ def test_batches_are_larger_on_a_gpu_and_as_large_as_is_asked_for() -> None:
     assert devices.limits(CUDA, 256).tokens > devices.limits(CPU, 256).tokens
     assert devices.limits(CPU, 7, 100).tokens == 100
     assert devices.limits(CPU, 7, 100).rows == 7
+
+
+@pytest.mark.parametrize(
+    ("hidden", "size", "tokens"), [(0, 4, 1024), (1024, 4, 1024), (384, 4, 1024), (384, 2, 2048), (32, 4, 4096)]
+)
+def test_a_cpu_is_given_as_many_tokens_at_once_as_its_caches_hold_states_of(
+    hidden: int, size: int, tokens: int
+) -> None:
+    assert devices.limits(CPU, 256, None, hidden, size).tokens == tokens
+    assert devices.limits(CPU, 256, 100, hidden, size).tokens == 100
+
+
+def test_columns_are_aligned_on_a_gpu_alone() -> None:
+    assert (devices.aligned(CUDA), devices.aligned(CPU)) == (8, 1)
 
 
 def test_what_is_shared_is_loaded_once_by_many_who_ask_at_once_and_gone_with_the_last() -> None:

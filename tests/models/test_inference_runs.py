@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,8 +49,9 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def workers(classifiers: dict[str, Path]) -> Iterator[tuple[LocalCluster, Hub]]:
-    """Two worker processes of one host, and the hub that they ask."""
-    with served({"org/tiny": classifiers["bert"]}) as hub, pytest.MonkeyPatch.context() as patch:
+    """Two worker processes of one host, and the hub that they ask; spawned, so that they have this environment."""
+    own = dask.config.set({"distributed.worker.multiprocessing-method": "spawn"})
+    with own, served({"org/tiny": classifiers["bert"]}) as hub, pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_ENDPOINT", hub.url)
         with LocalCluster(n_workers=2, gpus=False) as cluster:
             yield cluster, hub

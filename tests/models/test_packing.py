@@ -1,40 +1,68 @@
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dcurate.frames.tokens import Tokens
-from dcurate.models.packing import SHARE, Limits, Rows, packed, padding, present
+from dcurate.models.packing import Ints, Limits, Rows, packed, padding, present
 
-lengths_of = st.lists(st.integers(0, 600), max_size=300).map(lambda found: np.array(found, np.int64))
+widths_of = st.lists(st.integers(1, 600), max_size=300).map(lambda found: np.array(found, np.int64))
 limits_of = st.builds(Limits, tokens=st.integers(1, 5000), rows=st.integers(1, 64), spare=st.integers(0, 200))
 
 
-@given(lengths=lengths_of, limits=limits_of, by_length=st.booleans())
+@given(widths=widths_of, limits=limits_of, by_length=st.booleans())
 def test_each_row_is_in_one_batch_and_each_batch_within_the_limits(
-    lengths: np.ndarray, limits: Limits, by_length: bool
+    widths: Ints, limits: Limits, by_length: bool
 ) -> None:
-    batches = packed(lengths, limits, by_length)
-    assert sorted(np.concatenate(batches).tolist() if batches else []) == list(range(len(lengths)))
+    batches = packed(widths, limits, by_length)
+    assert sorted(np.concatenate(batches).tolist() if batches else []) == list(range(len(widths)))
     for rows in batches:
         assert 0 < len(rows) <= limits.rows
-        assert len(rows) == 1 or len(rows) * max(1, lengths[rows].max()) <= limits.tokens
+        assert len(rows) == 1 or len(rows) * widths[rows].max() <= limits.tokens
 
 
-@given(lengths=lengths_of, limits=limits_of)
-def test_a_batch_packed_by_length_has_no_more_padding_than_is_worth_a_batch(
-    lengths: np.ndarray, limits: Limits
-) -> None:
-    for rows in packed(lengths, limits):
-        cells = len(rows) * max(1, lengths[rows].max())
-        assert padding(lengths, [rows]) <= max(SHARE * cells, limits.spare)
+def cost(batches: list[Any], widths: Ints, limits: Limits) -> int:
+    return sum(len(rows) * int(widths[rows].max()) + limits.spare for rows in batches)
+
+
+@given(
+    widths=st.lists(st.integers(1, 12), min_size=1, max_size=9).map(lambda found: np.array(found, np.int64)),
+    limits=st.builds(Limits, tokens=st.integers(1, 60), rows=st.integers(1, 6), spare=st.integers(0, 12)),
+)
+def test_no_other_way_to_cut_rows_in_the_order_of_their_length_costs_less(widths: Ints, limits: Limits) -> None:
+    order, places = np.argsort(-widths), range(1, len(widths))
+    cuts = itertools.chain.from_iterable(itertools.combinations(places, few) for few in range(len(widths)))
+    ways = [np.split(order, list(cut)) for cut in cuts]
+    allowed = [
+        way
+        for way in ways
+        if all(len(rows) <= limits.rows for rows in way)
+        and all(len(rows) == 1 or len(rows) * widths[rows].max() <= limits.tokens for rows in way)
+    ]
+    assert cost(packed(widths, limits), widths, limits) == min(cost(way, widths, limits) for way in allowed)
+
+
+@given(widths=widths_of, limits=limits_of)
+def test_a_batch_is_nowhere_cut_in_two_at_a_gain(widths: Ints, limits: Limits) -> None:
+    for rows in packed(widths, limits):
+        halves = [[rows[:place], rows[place:]] for place in range(1, len(rows))]
+        assert all(cost([rows], widths, limits) <= cost(two, widths, limits) for two in halves)
 
 
 def test_the_longest_rows_come_first_and_like_lengths_together() -> None:
-    batches = packed(np.array([5, 90, 5, 100, 95]), Limits(tokens=300, rows=8, spare=0))
-    assert [rows.tolist() for rows in batches] == [[3, 4], [1], [0, 2]]
+    batches = packed(np.array([5, 90, 5, 100, 95]), Limits(tokens=300, rows=8, spare=10))
+    assert [rows.tolist() for rows in batches] == [[3, 4, 1], [0, 2]]
+
+
+def test_what_a_batch_costs_decides_how_many_there_are() -> None:
+    widths = np.array([100, 90, 80, 70])
+    ways = [[len(rows) for rows in packed(widths, Limits(1000, 8, spare))] for spare in (5, 15, 50)]
+    assert ways == [[1, 1, 1, 1], [2, 2], [4]]
 
 
 def test_rows_that_keep_their_order_are_cut_into_stretches() -> None:
@@ -48,6 +76,12 @@ def test_a_row_longer_than_the_limit_has_a_batch_to_itself() -> None:
 
 def test_padding_counts_a_row_without_tokens_as_one() -> None:
     assert padding(np.array([0, 3]), [np.array([0, 1])]) == 2
+
+
+def test_padding_counts_the_columns_that_make_a_width_a_multiple() -> None:
+    rows = Rows.cut(Tokens(np.array([0, 0, 3, 12]), np.arange(12, dtype=np.int32))).widened(8)
+    assert rows.padded(np.array([0, 1]), filler=-1).shape == (2, 8)
+    assert padding(rows.lengths, [np.array([0, 1]), np.array([2])], rows.widths) == (8 - 1) + (8 - 3) + (16 - 9)
 
 
 @pytest.mark.parametrize("wrong", [{"tokens": 0}, {"rows": 0}, {"spare": -1}])

@@ -229,9 +229,12 @@ def test_slots_of_a_process_share_one_tokenizer(classifiers: dict[str, Path]) ->
 
 def test_a_slot_tokenises_in_its_own_thread_whatever_cores_there_are(classifiers: dict[str, Path]) -> None:
     stage = ready(classifiers["bert"])
-    process, thread = time.process_time(), time.thread_time()
-    tokenised(stage, *PROSE * 5)
-    assert time.thread_time() - thread > 0.7 * (time.process_time() - process)
+    shares = []
+    for _ in range(5):  # other threads of this process, of a Dask scheduler say, may be busy at one time or another
+        process, thread = time.process_time(), time.thread_time()
+        tokenised(stage, *PROSE)
+        shares.append((time.thread_time() - thread) / (time.process_time() - process))
+    assert max(shares) > 0.7
     stage.teardown()
 
 
@@ -301,6 +304,17 @@ def test_the_name_is_after_the_model_unless_given() -> None:
 def test_settings_that_cannot_be_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(PipelineError, match=message):
         TokenizerStage("org/tiny", **settings)  # type: ignore[arg-type]
+
+
+def test_tokens_that_are_there_are_not_replaced_unless_that_is_said(classifiers: dict[str, Path]) -> None:
+    batch = DocumentBatch(data=pa.table({"text": ["fox"], "input_ids": pa.array([[1, 2]], pa.list_(pa.int32()))}))
+    stage = ready(classifiers["bert"])
+    with pytest.raises(PipelineError, match=r"'bert_tokenizer': column 'input_ids' is there already; to take these"):
+        stage.process(batch)
+    other = ready(classifiers["bert"], overwrite=True)
+    assert other.process(batch).to_arrow()["input_ids"].to_pylist() == tokenised(stage, "fox")
+    stage.teardown()
+    other.teardown()
 
 
 def test_a_column_that_is_no_text_and_a_stage_that_is_not_set_up_are_refused(classifiers: dict[str, Path]) -> None:

@@ -172,6 +172,14 @@ def test_damaged_weights_are_said_to_be_damaged(copied: Path) -> None:
         pretrained("AutoModel", Weights(str(copied)), str(copied), CPU)
 
 
+def test_a_configuration_of_other_sizes_than_the_weights_is_said_to_be_that(copied: Path) -> None:
+    config = json.loads((copied / "config.json").read_text())
+    config |= {"id2label": {"0": "a", "1": "b", "2": "c"}, "label2id": {"a": 0, "b": 1, "c": 2}}
+    (copied / "config.json").write_text(json.dumps(config))
+    with pytest.raises(DataError, match=r"the weights in .* do not fit the sizes of its config.json; copy it from"):
+        pretrained("AutoModelForSequenceClassification", Weights(str(copied)), str(copied), CPU)
+
+
 def test_a_kind_of_model_that_is_unknown_is_named(copied: Path) -> None:
     config = json.loads((copied / "config.json").read_text())
     (copied / "config.json").write_text(json.dumps({**config, "model_type": "berd", "architectures": ["Berd"]}))

@@ -19,7 +19,7 @@ from dcurate.frames.columns import values
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.tokens import Tokens, tokens_of, with_tokens
 from dcurate.models.classifiers.aegis_prompt import AEGIS_LABELS, AFTER, format_aegis, parse_response
-from dcurate.models.classifiers.base import Classifier, OwnTokenizerStage
+from dcurate.models.classifiers.base import Classifier
 from dcurate.models.classifiers.columns import check_free, put, tell
 from dcurate.models.classifiers.labels import Label
 from dcurate.models.classifiers.llama_guard import (
@@ -31,7 +31,7 @@ from dcurate.models.classifiers.llama_guard import (
     InstructionDataGuardModelStage,
 )
 from dcurate.models.loading import tokenizer_of
-from dcurate.models.tokenizer import INPUT_ID_FIELD, named_after
+from dcurate.models.tokenizer import INPUT_ID_FIELD, TokenizerStage, named_after
 from dcurate.models.weights import Weights
 
 #: The column of prompts, where they are made here.
@@ -71,7 +71,7 @@ class FormatAegisPromptStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 @dataclass
-class AegisTokenizerStage(OwnTokenizerStage):
+class AegisTokenizerStage(TokenizerStage):
     """Makes tokens of prompts; one that is too long is cut in the text that it asks about, never in what it asks.
 
     (NeMo Curator cuts its end, the question itself.)
@@ -226,7 +226,7 @@ class AegisClassifier(Classifier):
         settings = {**self.tokenizer_settings(), "model_identifier": self.base_model_identifier, "revision": None}
         settings |= {"max_seq_length": MAX_SEQ_LENGTH, "max_chars": None, "padding_side": "left", "unk_token": True}
         if self.aegis_prompt_field is not None:
-            return [OwnTokenizerStage(**{**settings, "text_field": self.aegis_prompt_field})]
+            return [TokenizerStage(**{**settings, "text_field": self.aegis_prompt_field})]
         prompt = FormatAegisPromptStage(self.text_field, self.max_chars, self.overwrite)
         return [prompt, AegisTokenizerStage(**{**settings, "text_field": HIDDEN_TEXT_FIELD})]
 
@@ -305,7 +305,7 @@ class InstructionDataGuardClassifier(Classifier):
     def before_model(self) -> list[ProcessingStage[Any, Any]]:
         settings = {**self.tokenizer_settings(), "model_identifier": self.base_model_identifier, "revision": None}
         settings |= {"max_seq_length": MAX_SEQ_LENGTH, "padding_side": "left", "unk_token": True}
-        return [OwnTokenizerStage(**settings)]
+        return [TokenizerStage(**settings)]
 
     def model_stage(self) -> ProcessingStage[Any, Any]:
         return InstructionDataGuardModelStage(

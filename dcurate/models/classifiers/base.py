@@ -11,31 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from dcurate.core.stage import CompositeStage, ProcessingStage, Spec, WorkerMetadata
-from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.models.classifiers.columns import check_finite, check_free, distinct, put, tell
 from dcurate.models.classifiers.labels import Label, LabelFilter, check_wanted, known_labels, wanted_labels
 from dcurate.models.inference import ModelStage
 from dcurate.models.tokenizer import INPUT_ID_FIELD, TokenizerStage, named_after
-
-
-@dataclass
-class OwnTokenizerStage(TokenizerStage):
-    """Makes tokens for a classifier, which takes them away again; so it does not put them in the place of others.
-
-    Args:
-        overwrite: do so all the same.
-    """
-
-    overwrite: bool = False
-
-    def process(self, task: DocumentBatch) -> DocumentBatch:
-        if INPUT_ID_FIELD in task.get_columns() and not self.overwrite:
-            raise PipelineError(
-                f"stage {self.name!r}: column {INPUT_ID_FIELD!r} is there already; pass use_existing_tokens=True to "
-                "take these tokens, or overwrite=True to lose them"
-            )
-        return super().process(task)
 
 
 @dataclass
@@ -52,7 +32,7 @@ class LabellingStage(ModelStage):
     overwrite: bool = False
     wanted: tuple[Label, ...] = ()
 
-    #: What ``autocast=True`` computes in on a GPU: as in NeMo Curator float16, whose scores are finer than bfloat16's.
+    #: As in NeMo Curator float16, whose scores are finer than bfloat16's.
     half: ClassVar[str] = "fp16"
     #: Columns that go when the tokens go.
     scratch: ClassVar[tuple[str, ...]] = (INPUT_ID_FIELD,)
@@ -69,8 +49,6 @@ class LabellingStage(ModelStage):
         self._labels = self.labels(self.weights.folder())
         check_wanted(self.name, self.wanted, self._labels)
         super().setup(worker_metadata)
-        if self.autocast is True and self.torch_device.type == "cuda":
-            self.autocast = self.half
 
     def check_columns(self, columns: Sequence[str]) -> None:
         check_free(self.name, self.outputs()[1], columns, self.overwrite)
@@ -181,7 +159,7 @@ class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
 
     def before_model(self) -> list[ProcessingStage[Any, Any]]:
         """The stages that make the tokens."""
-        return [OwnTokenizerStage(**self.tokenizer_settings())]
+        return [TokenizerStage(**self.tokenizer_settings())]
 
     def after_model(self) -> list[ProcessingStage[Any, Any]]:
         """The stages between model and filter."""

@@ -12,9 +12,10 @@ from typing import Any
 
 from dcurate.core.stage import ProcessingStage
 from dcurate.errors import PipelineError
-from dcurate.models.classifiers.base import Classifier, OwnTokenizerStage
+from dcurate.models.classifiers.base import Classifier
 from dcurate.models.classifiers.labels import Label
 from dcurate.models.classifiers.sequence import ScoreModelStage
+from dcurate.models.tokenizer import TokenizerStage
 
 
 def centre(text: str, chars: int) -> str:
@@ -29,7 +30,7 @@ def centre(text: str, chars: int) -> str:
 
 
 @dataclass
-class CentreTokenizerStage(OwnTokenizerStage):
+class CentreTokenizerStage(TokenizerStage):
     """Makes tokens of the middle of each text.
 
     Args:

@@ -28,7 +28,7 @@ def labels_of(config: Mapping[str, Any], what: str) -> list[str] | None:
         what: the model, for the error.
 
     Raises:
-        DataError: the numbers of the labels are not 0, 1, 2 and so on.
+        DataError: they are no table of numbers and labels, or the numbers are not 0, 1, 2 and so on.
 
     Examples:
         >>> labels_of({"id2label": {"1": "High", "0": "Low"}}, "a model")
@@ -36,10 +36,15 @@ def labels_of(config: Mapping[str, Any], what: str) -> list[str] | None:
         >>> labels_of({"label2id": {"Low": 0, "High": 1}}, "a model")
         ['Low', 'High']
     """
-    named = config.get("id2label") or {number: label for label, number in (config.get("label2id") or {}).items()}
-    if not named:
+    try:
+        named = config.get("id2label") or {number: label for label, number in (config.get("label2id") or {}).items()}
+        found = {int(number): str(label) for number, label in named.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise DataError(
+            f'{what}: id2label must be a table of numbers and labels, such as {{"0": "no", "1": "yes"}} ({error})'
+        ) from error
+    if not found:
         return None
-    found = {int(number): str(label) for number, label in named.items()}
     if sorted(found) != list(range(len(found))):
         raise DataError(f"{what}: id2label numbers its labels {sorted(found)}; they must be 0 to {len(found) - 1}")
     return [found[number] for number in range(len(found))]
@@ -54,8 +59,11 @@ def config_in(folder: str) -> dict[str, Any]:
     path = os.path.join(folder, "config.json")
     try:
         with open(path, encoding="utf-8") as file:
-            return dict(json.load(file))
-    except (OSError, ValueError, TypeError) as error:
+            found = json.load(file)
+        if not isinstance(found, dict):
+            raise ValueError("it holds no object")
+        return found
+    except (OSError, ValueError) as error:
         raise DataError(
             f"{path!r} cannot be read as a model's configuration: {error}; copy it from the model"
         ) from error

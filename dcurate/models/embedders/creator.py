@@ -49,6 +49,7 @@ class EmbeddingCreatorStage(CompositeStage[DocumentBatch, DocumentBatch]):
         truncate_dim: only so many of the first numbers are kept, for models trained for it (Matryoshka).
         embedding_output_dtype: ``"float32"`` or ``"float16"``.
         device, max_batch_tokens, compile: as in `ModelStage`.
+        overwrite: replace columns of embeddings or tokens that are there already instead of refusing.
 
     Raises:
         PipelineError: arguments that do not go together.
@@ -82,6 +83,7 @@ class EmbeddingCreatorStage(CompositeStage[DocumentBatch, DocumentBatch]):
     device: str = "auto"
     max_batch_tokens: int | None = None
     compile: bool = False
+    overwrite: bool = False
     name: str = "embedding_creator"
 
     def __post_init__(self) -> None:
@@ -115,6 +117,7 @@ class EmbeddingCreatorStage(CompositeStage[DocumentBatch, DocumentBatch]):
             transformers_init_kwargs=self.transformers_init_kwargs,
             revision=self.revision,
             trust_remote_code=self.trust_remote_code,
+            overwrite=self.overwrite,
             prompt=self.prompt,
         )
         return replace(stage, prompt_name=self.prompt_name) if isinstance(stage, SentenceTokenizerStage) else stage
@@ -139,6 +142,7 @@ class EmbeddingCreatorStage(CompositeStage[DocumentBatch, DocumentBatch]):
             normalize=self.normalize,
             truncate_dim=self.truncate_dim,
             embedding_output_dtype=self.embedding_output_dtype,
+            overwrite=self.overwrite,
             transformers_init_kwargs=self.transformers_init_kwargs,
         )
         if not isinstance(stage, SentenceTransformerEmbeddingModelStage):

@@ -184,11 +184,14 @@ def _generates(folder: Path) -> bool:
 
 
 def _json(folder: Path, name: str) -> Any:
-    """The content of a JSON file, nothing if it is not there."""
+    """The content of a JSON file, nothing if it is not there: of ``modules.json`` a list, of others an object."""
     path = folder / name
     if not path.is_file():
         return {}
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{path} is not JSON: {error}; fetch the model again") from error
+    if isinstance(found, list if name == "modules.json" else dict):
+        return found
+    raise DataError(f"{path} does not hold what belongs there; fetch the model again")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from dcurate.core.stage import Spec
 from dcurate.errors import PipelineError, nearest
+from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import with_vectors
+from dcurate.models.classifiers.columns import check_free
 from dcurate.models.embedders.layout import Layout, encoder_class, read_layout
 from dcurate.models.embedders.network import sentence_network
 from dcurate.models.inference import ModelStage
@@ -36,11 +38,12 @@ class EmbeddingModelStage(ModelStage):
         truncate_dim: only so many of the first numbers are kept, for models that were trained for it.
         embedding_output_dtype: ``"float32"``, or ``"float16"`` for half the size on disk.
         keep_tokens: whether ``input_ids`` stays.
+        overwrite: replace a column of that name that is there already instead of refusing.
         transformers_init_kwargs: for ``from_pretrained`` of the model.
         model_identifier and all others: as in `ModelStage`.
 
     Raises:
-        PipelineError: a pooling or a precision that there is not.
+        PipelineError: a pooling or a precision that there is not; or the column is there already.
 
     Examples:
         >>> EmbeddingModelStage("org/model").outputs()[1]
@@ -55,6 +58,7 @@ class EmbeddingModelStage(ModelStage):
     truncate_dim: int | None = None
     embedding_output_dtype: Precision = "float32"
     keep_tokens: bool = False
+    overwrite: bool = False
     transformers_init_kwargs: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -70,6 +74,13 @@ class EmbeddingModelStage(ModelStage):
 
     def outputs(self) -> Spec:
         return ["data"], [self.embedding_field]
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        check_free(self.name, self.outputs()[1], columns, self.overwrite)
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        self.check_columns(task.get_columns())
+        return super().process(task)
 
     def load_model(self, folder: str, device: Any) -> Any:
         layout = self.layout(folder)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -7,7 +9,7 @@ from dcurate.core.batch import BatchKey
 from dcurate.errors import DataError, PipelineError
 from dcurate.execute.inline import InlineExecutor
 from dcurate.frames.document import DocumentBatch
-from dcurate.models.classifiers.labels import LabelFilter, check_wanted, labels_of, wanted_labels
+from dcurate.models.classifiers.labels import LabelFilter, check_wanted, config_in, labels_of, wanted_labels
 from dcurate.run import Pipeline
 
 
@@ -90,6 +92,19 @@ def test_labels_come_in_the_order_of_the_outputs(config: dict[str, object], labe
 def test_labels_with_a_gap_are_refused() -> None:
     with pytest.raises(DataError, match=r"a model: id2label numbers its labels \[0, 2\]; they must be 0 to 1"):
         labels_of({"id2label": {"0": "a", "2": "b"}}, "a model")
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], {"zero": "no", "one": "yes"}, {"0": "no", "x": "yes"}, 7])
+def test_labels_that_are_no_table_of_numbers_are_refused(labels: object) -> None:
+    with pytest.raises(DataError, match='a model: id2label must be a table of numbers and labels, such as {"0": "no"'):
+        labels_of({"id2label": labels}, "a model")
+
+
+@pytest.mark.parametrize("content", ["{half", "[1, 2]", '[["a", 1]]', "7"])
+def test_a_configuration_that_is_no_object_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(DataError, match=r"config.json' cannot be read as a model's configuration: .*; copy it from"):
+        config_in(str(tmp_path))
 
 
 def test_the_report_says_how_many_rows_each_label_cost() -> None:

@@ -58,7 +58,7 @@ def test_embeddings_are_those_of_sentence_transformers_whatever_the_batches(tiny
 
 def test_the_column_is_of_one_length_and_all_else_stays_as_it_was(tiny: str, tmp_path: Path) -> None:
     table = pa.table({"id": [3, 1, 2], "text": ["a fox", None, ""], "embeddings": ["old", "old", "old"]})
-    found = through(EmbeddingCreatorStage(model_identifier=tiny), table)
+    found = through(EmbeddingCreatorStage(model_identifier=tiny, overwrite=True), table)
     assert found.schema.names == ["id", "text", "embeddings"]
     assert found.schema.field("embeddings").type == pa.list_(pa.float32(), 32)
     assert found.drop_columns(["embeddings"]).equals(table.drop_columns(["embeddings"]))
@@ -212,6 +212,15 @@ def test_the_stages_have_the_names_and_arguments_of_the_original() -> None:
     (_, plain) = EmbeddingCreatorStage(use_sentence_transformer=False, embedding_pooling="last_token").decompose()
     assert type(plain) is EmbeddingModelStage
     assert plain.pooling == "last_token"
+
+
+@pytest.mark.parametrize("column", ["embeddings", "input_ids"])
+def test_a_column_that_is_there_is_not_replaced_unless_that_is_said(tiny: str, column: str) -> None:
+    table = pa.table({"text": ["a fox"], column: pa.array([[7]], pa.list_(pa.int32()))})
+    with pytest.raises(PipelineError, match=f"column '{column}' is there already; .* overwrite=True"):
+        through(EmbeddingCreatorStage(model_identifier=tiny), table)
+    found = through(EmbeddingCreatorStage(model_identifier=tiny, overwrite=True), table)
+    assert found.equals(through(EmbeddingCreatorStage(model_identifier=tiny), table.select(["text"])))
 
 
 def test_embeddings_are_the_same_inline_and_on_a_cluster(tiny: str, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from dcurate.core.pipeline import fingerprint
+from dcurate.core.fingerprint import fingerprint
 from dcurate.errors import PipelineError, ResourceError
 from dcurate.models.llm.cache import AnswerCache
 from dcurate.models.llm.client import AsyncLLMClient, LLMClient
@@ -77,12 +77,11 @@ def test_query_model_answers_as_the_original_does(endpoint: Endpoint) -> None:
 
 
 def test_a_client_that_waits_answers_in_any_thread_and_leaves_none_behind(endpoint: Endpoint) -> None:
-    before = threading.active_count()
     one = OpenAIClient(base_url=endpoint.url)
     one.setup()
     assert one.query_model(messages=HELLO, model="made-up") == ["echo: hello"]
     assert one.query_model(messages=HELLO, model="made-up") == ["echo: hello"]
-    assert threading.active_count() == before
+    assert "dcurate-llm" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_never_more_requests_at_a_time_than_allowed(endpoint: Endpoint) -> None:
@@ -113,7 +112,7 @@ def test_what_may_go_better_is_asked_again(endpoint: Endpoint, fault: dict[str, 
 
 def test_a_request_that_hangs_is_given_up_and_sent_again(endpoint: Endpoint) -> None:
     endpoint.behave(faults=[{"kind": "hang"}])
-    assert ask(client(endpoint, timeout=0.2)).retries == 1
+    assert ask(client(endpoint, timeout=2.0)).retries == 1
 
 
 def test_retries_come_to_an_end(endpoint: Endpoint) -> None:

@@ -98,7 +98,7 @@ def test_no_slot_asks_more_at_a_time_than_it_may(endpoint: Endpoint, cluster: Lo
 
 
 def test_rows_of_several_batches_are_asked_about_together(endpoint: Endpoint) -> None:
-    endpoint.behave(latency=0.05)
+    endpoint.behave(latency=0.5)
     run(said(endpoint).with_(batch_size=4), *(texts(f"{number}") for number in range(4)))
     assert endpoint.seen.busiest == 4
 
@@ -361,7 +361,7 @@ Pipeline("test", stages=stages).run(InlineExecutor(), resume=resume)
 
 
 def test_a_run_that_was_killed_goes_on_without_paying_twice(endpoint: Endpoint, tmp_path: Path) -> None:
-    endpoint.behave(latency=0.02)
+    endpoint.behave(latency=0.2)
     (tmp_path / "in").mkdir()
     for file in range(4):
         rows = "".join(json.dumps({"text": f"{file} {row}"}) + "\n" for row in range(25))
@@ -415,9 +415,8 @@ def test_slots_of_a_limited_stage_share_what_there_is(endpoint: Endpoint) -> Non
 
 
 def test_a_slot_leaves_no_thread_and_no_connection_behind(endpoint: Endpoint) -> None:
-    before = threading.active_count()
     run(said(endpoint), texts("a"))
-    assert threading.active_count() == before
+    assert "dcurate-llm" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_it_runs_where_an_event_loop_runs_already(endpoint: Endpoint) -> None:
