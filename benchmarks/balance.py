@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import machine, save, table, versions
+from benchmarks.measure import called, machine, save, table, versions
 from dcurate.execute.allocation import Card, Host, Place, Places, Solution, Unit, count_slots, throughput
 from dcurate.execute.solve import shortfall, solve, solve_in_place
 
@@ -43,7 +43,12 @@ class Case:
 
 def cases(file: Path) -> list[Case]:
     """The scenarios of a file, each phase of one whose rates change for itself."""
-    return [case for values in json.loads(file.read_text()) for case in _phases(values)]
+    given = json.loads(file.read_text())
+    if not (
+        isinstance(given, list) and all({"name", "nodes", "stages", "feasible"} <= set(values) for values in given)
+    ):
+        raise SystemExit(f"{file}: not a list of scenarios, each with name, nodes, stages and feasible")
+    return [case for values in given for case in _phases(values)]
 
 
 def _phases(values: Mapping[str, Any]) -> Iterator[Case]:
@@ -242,4 +247,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    called(main)

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.filters import compare_sizes, multiplied, plain_copies
-from benchmarks.measure import job, machine, save, table, versions
+from benchmarks.measure import called, job, machine, save, scratch_folder, table, versions, whole_sizes_given
 from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
 from dcurate.datasets.blend import Blend
 from dcurate.datasets.rebatch import Rebatch
@@ -90,16 +89,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.datasets", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--input", required=True, metavar="DIR", help="JSONL with columns text and source")
     parser.add_argument("--only", nargs="*", choices=NAMES, help="only these")
-    parser.add_argument("--sizes", default="1,4", metavar="N,M", help="how often the data are read, small and large")
+    parser.add_argument(
+        "--sizes",
+        type=whole_sizes_given,
+        default="1,4",
+        metavar="N,M",
+        help="how often the data are read, small and large",
+    )
     parser.add_argument("--repeat", type=int, default=3, help="runs of each size, of which the median counts")
     parser.add_argument("--scratch", metavar="DIR", help="where copies and output go for a while")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="dcurate-datasets-", dir=options.scratch) as scratch:
-        figures = run(options, Path(scratch))
+    with scratch_folder("datasets", options.scratch) as scratch:
+        figures = run(options, scratch)
     show(figures)
     save(options.json, figures)
 
 
 if __name__ == "__main__":
-    main()
+    called(main)

@@ -15,8 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from benchmarks.measure import machine, save, table, versions
-from benchmarks.signals import speed, texts
+from benchmarks.measure import called, machine, save, table, versions
+from benchmarks.rows import texts
+from benchmarks.signals import speed
 from dcurate.dedup.benchmarks import NgramIndex
 from dcurate.frames.text import text_column
 from tests.kernels.test_overlap import words
@@ -94,4 +95,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    called(main)

@@ -1,6 +1,7 @@
 """Read JSONL, remove duplicates, write JSONL: CPU-seconds, memory and what is removed, beside other tools.
 
-``python -m benchmarks.dedup --input DIR [--growth] [--peer-python NAME=PATH ...] [--json FILE]``. See README.md here.
+``python -m benchmarks.dedup --input DIR [--growth] [--peer NAME ...] [--peer-python NAME=PATH ...] [--json FILE]``. See
+README.md here.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ import argparse
 import json
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.filters import PACKAGES, Data, compare_sizes, peer_python
-from benchmarks.measure import job, machine, measure, save, table, versions
+from benchmarks.measure import called, job, machine, measure, save, scratch_folder, sizes_given, table, versions
 from benchmarks.near_duplicates_data import COPIES, EDITS, SIMILARITIES, Corpus, corpus_of, write
 from dcurate import DaskExecutor, ExactDuplicates, JsonlReader, JsonlWriter, LocalCluster, Pipeline
 from dcurate.dedup.fuzzy import FuzzyDuplicates
@@ -48,13 +48,14 @@ class Peer:
     versions: dict[str, str]
 
 
-def peers_here(given: Sequence[str]) -> Iterator[Peer]:
+def peers_here(given: Sequence[str], wanted: Sequence[str] = ()) -> Iterator[Peer]:
     """The peers that are installed; of the others it is printed why they cannot run.
 
     Args:
         given: where their environments are, each as ``NAME=PATH``; by default in ``.venv-NAME``.
+        wanted: only these; all if there are none.
     """
-    for name in PEERS:
+    for name in wanted or PEERS:
         python = peer_python(name, given)
         script = Path(__file__).parent / "peers" / f"dedup_{name.replace('-', '')}.py"
         if not python.exists():
@@ -129,9 +130,10 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         figures[kind] = compare_sizes(command, sizes, options.repeat, scratch)
         figures[kind]["growth"] = growth(figures[kind]["sizes"])
     peers: dict[str, Any] = {}
+    here = list(peers_here(options.peer_python, options.peer or ()))
     some = options.peer_mb * times[0] / sizes[0].mb
-    few = made(corpus, [some, some * times[-1] / times[0]], scratch, "for-peers")
-    for peer in peers_here(options.peer_python):
+    few = made(corpus, [some, some * times[-1] / times[0]], scratch, "for-peers") if here else []
+    for peer in here:
         peers[peer.name] = {"rules": peer.rules}
         about["versions"][peer.name] = peer.versions
         for kind in PEERS[peer.name]:
@@ -220,6 +222,7 @@ def main() -> None:
         "--input", required=True, nargs="+", metavar="PATH", help="JSONL, plain or compressed, with a column text"
     )
     parser.add_argument("--only", nargs="*", choices=KINDS, help="only these")
+    parser.add_argument("--peer", action="append", choices=PEERS, help="only these; repeatable; default all")
     parser.add_argument(
         "--peer-python",
         action="append",
@@ -228,7 +231,9 @@ def main() -> None:
         help=f"a peer's environment or its Python; default .venv-PEER; peers are {', '.join(PEERS)}",
     )
     parser.add_argument("--peer-mb", type=float, default=8.0, help="MB that peers are run on at the smaller size")
-    parser.add_argument("--sizes", default="1,4", metavar="N,M,...", help="times the documents of the input")
+    parser.add_argument(
+        "--sizes", type=sizes_given, default="1,4", metavar="N,M,...", help="times the documents of the input"
+    )
     parser.add_argument("--growth", action="store_true", help=f"the same as --sizes {GROWTH}")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each size, of which the median counts")
     parser.add_argument("--workers", type=int, default=2)
@@ -236,11 +241,11 @@ def main() -> None:
     parser.add_argument("--scratch", metavar="DIR", help="where copies and output go for a while")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="dcurate-dedup-", dir=options.scratch) as scratch:
-        figures = run(options, Path(scratch))
+    with scratch_folder("dedup", options.scratch) as scratch:
+        figures = run(options, scratch)
     show(figures)
     save(options.json, figures)
 
 
 if __name__ == "__main__":
-    main()
+    called(main)

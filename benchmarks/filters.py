@@ -12,13 +12,26 @@ import os
 import shutil
 import statistics
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from benchmarks.measure import MB, ROOT, Usage, job, machine, measure, plain, save, table, versions
+from benchmarks.measure import (
+    MB,
+    ROOT,
+    Usage,
+    called,
+    job,
+    machine,
+    measure,
+    plain,
+    save,
+    scratch_folder,
+    table,
+    versions,
+    whole_sizes_given,
+)
 from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
 from dcurate.io.compression import ending_of, unpack
 from dcurate.io.files import JSONL, list_files
@@ -232,6 +245,7 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     """All figures."""
     about = {"machine": machine(), "versions": {"dcurate": versions(*PACKAGES)}}
     times = sorted({int(number) for number in options.sizes.split(",")})
+    pipeline = pipeline_of(options.input, str(scratch / "unused"), options.recipe)
     files = plain_copies(options.input, scratch / "plain")
     sizes = [multiplied(files, number, scratch / f"whole-{number}") for number in times]
     warm = multiplied(sample(files, scratch / "few", 1.0, 1), 1, scratch / "warm")
@@ -243,7 +257,6 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     if options.repeat > 1:
         measure(ours(warm.folder, scratch / "warm-output"))  # compiles the kernels, or finds them compiled
     figures = compare_sizes(ours, sizes, options.repeat, scratch)
-    pipeline = pipeline_of(options.input, str(scratch / "unused"), options.recipe)
     figures["rules"] = [stage.name for stage in pipeline.stages[1:-1]]
     peers: dict[str, Any] = {}
     for name in dict.fromkeys(options.peer):
@@ -326,17 +339,23 @@ def main() -> None:
         help="the peer's environment or its Python; default .venv-PEER",
     )
     parser.add_argument("--peer-mb", type=float, default=4.0, help="MB of documents that peers are run on, once over")
-    parser.add_argument("--sizes", default="1,4", metavar="N,M", help="how often the data are read, small and large")
+    parser.add_argument(
+        "--sizes",
+        type=whole_sizes_given,
+        default="1,4",
+        metavar="N,M",
+        help="how often the data are read, small and large",
+    )
     parser.add_argument("--repeat", type=int, default=3, help="runs of each size, of which the median counts")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--scratch", metavar="DIR", help="where copies and output go for a while")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="dcurate-filters-", dir=options.scratch) as scratch:
-        figures = run(options, Path(scratch))
+    with scratch_folder("filters", options.scratch) as scratch:
+        figures = run(options, scratch)
     show(figures)
     save(options.json, figures)
 
 
 if __name__ == "__main__":
-    main()
+    called(main)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import re
 import statistics
@@ -20,11 +19,12 @@ from typing import Any
 import justext
 import pyarrow as pa
 import trafilatura
+from lxml.etree import LxmlError
 from resiliparse.extract.html2text import extract_plain_text
 
-from benchmarks.measure import MB, machine, save, table, versions
+from benchmarks.measure import MB, called, machine, save, table, versions
+from benchmarks.rows import read_rows
 from dcurate.frames.document import DocumentBatch
-from dcurate.io.compression import ending_of, unpack
 from dcurate.text.extract.algorithms import JusTextExtractor, ResiliparseExtractor, TrafilaturaExtractor
 from dcurate.text.extract.stage import HtmlExtractor
 
@@ -109,9 +109,15 @@ def _shingles(text: str) -> Counter[tuple[str, ...]]:
 
 
 def scores(matches: Sequence[Match]) -> dict[str, float]:
-    precision = statistics.mean(m.both / (m.both + m.extra) for m in matches if m.both + m.extra)
-    recall = statistics.mean(m.both / (m.both + m.lost) for m in matches if m.both + m.lost)
-    return {"f1": 2 * precision * recall / (precision + recall), "precision": precision, "recall": recall}
+    precision = _mean([m.both / (m.both + m.extra) for m in matches if m.both + m.extra])
+    recall = _mean([m.both / (m.both + m.lost) for m in matches if m.both + m.lost])
+    both = precision + recall
+    return {"f1": 2 * precision * recall / both if both else 0.0, "precision": precision, "recall": recall}
+
+
+def _mean(shares: Sequence[float]) -> float:
+    """The mean; 0 of none, where nothing was extracted from any page."""
+    return statistics.mean(shares) if shares else 0.0
 
 
 def spread(matches: Sequence[Match], times: int = 500) -> float:
@@ -136,7 +142,7 @@ def measure_one(subject: Subject, pages: Sequence[dict[str, str]], repeat: int) 
         stage_s.append(time.process_time() - begin)
         if subject.bare:
             begin = time.process_time()
-            bare = [subject.bare(page.decode()) or "" for page in html]
+            bare = [_alone(subject.bare, page.decode()) for page in html]
             bare_s.append(time.process_time() - begin)
     found = dict(zip(*(result.to_pandas()[name] for name in ("id", "text")), strict=True))
     matches = [matched(truth, found.get(number, "")) for number, truth in enumerate(truths)]
@@ -151,14 +157,21 @@ def measure_one(subject: Subject, pages: Sequence[dict[str, str]], repeat: int) 
     return figures
 
 
+def _alone(extract: Callable[[str], str | None], page: str) -> str:
+    """What the library finds in a page; nothing in one that it refuses, such as an empty one."""
+    try:
+        return extract(page) or ""
+    except LxmlError:
+        return ""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--input", type=Path, required=True, help="JSONL with the columns html and truth_text")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each; medians count")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     given = parser.parse_args(arguments)
-    content = unpack(given.input.read_bytes(), ending_of(given.input.name), given.input.name)
-    pages = [json.loads(line) for line in content.splitlines()]
+    pages, left_out = read_rows(given.input, {"html": str, "truth_text": str})
     before = machine()
     results = {subject.name: measure_one(subject, pages, given.repeat) for subject in subjects()}
     header = ["extractor", "F1", "±", "published", "precision", "recall", "pages/s", "MB/s", "bare F1", "stage/bare"]
@@ -181,8 +194,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     print(table(header, rows))
     packages = versions("dcurate", "trafilatura", "resiliparse", "justext", "lxml")
-    save(given.json, {"pages": len(pages), "mb": size, "machine": before, "versions": packages, "results": results})
+    save(
+        given.json,
+        {
+            "pages": len(pages),
+            "rows_left_out": left_out,
+            "mb": size,
+            "machine": before,
+            "versions": packages,
+            "results": results,
+        },
+    )
 
 
 if __name__ == "__main__":
-    main()
+    called(main)

@@ -6,6 +6,7 @@ The CPU-seconds are the kernel's own (user + system): whoever is left without a 
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import json
 import os
@@ -16,13 +17,16 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Self
 
 import psutil
+
+from dcurate.errors import DcurateError
 
 ROOT = Path(__file__).resolve().parents[1]
 MB = 1e6
@@ -68,6 +72,10 @@ class Usage:
     def result(self) -> Any:
         """The JSON in the last line of the output."""
         return json.loads(self.output.strip().rpartition("\n")[2])
+
+
+class CommandError(RuntimeError):
+    """A command that was measured failed; with the end of what it said."""
 
 
 class _Sampler:
@@ -125,7 +133,7 @@ def measure(command: Sequence[str | Path], interval: float = 0.25, env: Mapping[
         env: added to this process's environment.
 
     Raises:
-        RuntimeError: the command failed; with the end of what it said.
+        CommandError: the command failed; with the end of what it said.
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
@@ -145,7 +153,7 @@ def measure(command: Sequence[str | Path], interval: float = 0.25, env: Mapping[
         if code:
             errors.seek(0)
             end = (said + errors.read())[-3000:]
-            raise RuntimeError(f"{' '.join(map(str, command))[:300]} ended with {code}:\n{end}")
+            raise CommandError(f"{' '.join(map(str, command))[:300]} ended with {code}:\n{end}")
     return Usage(wall, cpu, sampler.root, sampler.children, sampler.tree, said)
 
 
@@ -242,3 +250,46 @@ def save(path: Path | None, figures: Mapping[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(figures, indent=2) + "\n")
         print(f"\nfigures: {path}")
+
+
+@contextmanager
+def scratch_folder(name: str, parent: str | None) -> Iterator[Path]:
+    """A folder for a while, below ``parent`` or where the system has such; by its full path, for other processes."""
+    if parent is not None:
+        Path(parent).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"dcurate-{name}-", dir=parent) as folder:
+        yield Path(folder).resolve()
+
+
+def called(main: Callable[[], None]) -> None:
+    """Call a benchmark's ``main``; what the user gave and cannot be read ends it with a sentence.
+
+    Raises:
+        SystemExit: with that sentence.
+    """
+    try:
+        main()
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(f"a run failed: {str(error).strip().rpartition(chr(10))[2]}") from None
+    except (DcurateError, OSError, json.JSONDecodeError) as error:
+        raise SystemExit(f"{type(error).__name__}: {error}") from error
+
+
+def sizes_given(text: str) -> str:
+    """Positive numbers with commas between them, as an option of a command takes them."""
+    return _checked(text, float, "numbers")
+
+
+def whole_sizes_given(text: str) -> str:
+    """The same, of whole numbers."""
+    return _checked(text, int, "whole numbers")
+
+
+def _checked(text: str, kind: Callable[[str], float], kinds: str) -> str:
+    try:
+        if min(map(kind, text.split(","))) > 0:
+            return text
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r} is no list of {kinds} above 0, such as 1,4")

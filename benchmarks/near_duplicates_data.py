@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from benchmarks.measure import MB
-from dcurate.io.compression import ending_of, unpack
+from benchmarks.measure import MB, called
+from benchmarks.rows import all_rows
 from dcurate.io.files import JSONL, list_files
 
 #: Of 100 documents, so many are byte for byte an earlier one, and so many an edit of an earlier one.
@@ -154,11 +154,11 @@ _EDITS: dict[str, Callable[[Words, float, Words, Generator], Words]] = {
 
 def corpus_of(source: str | list[str], seed: int = 0) -> Corpus:
     """The sequence that is made of the documents of JSONL files, plain or compressed."""
-    documents = []
-    for file in list_files(source, JSONL, {}):
-        content = unpack(Path(file.path).read_bytes(), ending_of(file.path), file.name)
-        documents += [orjson.loads(line) for line in content.splitlines() if line.strip()]
-    return Corpus([document for document in documents if document.get("text")], seed)
+    documents = [row for file in list_files(source, JSONL, {}) for row in all_rows(Path(file.path))]
+    with_words = [row for row in documents if isinstance(row.get("text"), str) and row["text"].strip()]
+    if not with_words:
+        raise SystemExit(f"{source}: none of {len(documents):,} rows has a column 'text' with words")
+    return Corpus(with_words, seed)
 
 
 def write(corpus: Corpus, times: float, folder: Path, a_file: int = 4000) -> float:
@@ -191,4 +191,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    called(main)

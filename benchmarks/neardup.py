@@ -8,8 +8,7 @@ from __future__ import annotations
 import argparse
 import random
 import re
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,14 @@ import numpy.typing as npt
 import orjson
 
 from benchmarks.dedup import PEERS, Peer, peers_here
-from benchmarks.measure import MB, machine, save, table, versions
+from benchmarks.measure import MB, called, machine, save, scratch_folder, table, versions
 from benchmarks.parity import answer
+from benchmarks.rows import all_rows, read_rows
 from dcurate.dedup.clusters import Clustering, clustered
 from dcurate.dedup.minhash import MinHash
 from dcurate.dedup.near import Found, Search
 from dcurate.dedup.quality import MARGIN, Pairs, score_groups, score_pairs, similar_pairs
 from dcurate.frames.text import TextColumn, column_of
-from dcurate.io.compression import ending_of, unpack
 from dcurate.kernels.layout import Ints
 
 THRESHOLDS = (0.7, 0.8, 0.9)
@@ -48,17 +47,25 @@ that go; rightly: those with a duplicate among the documents that stay; left ove
 """
 
 
-def rows_of(file: Path) -> list[dict[str, Any]]:
-    """The rows of a JSONL file, plain or compressed."""
-    return [orjson.loads(line) for line in unpack(file.read_bytes(), ending_of(str(file)), file.name).splitlines()]
+def labelled(documents: Sequence[dict[str, Any]], pairs: Iterable[dict[str, Any]]) -> tuple[Pairs, int]:
+    """The labels as pairs of numbers of documents, and how many are left out: not whole, or of documents not there.
 
-
-def labelled(documents: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]]) -> Pairs:
-    """The labels as pairs of numbers of documents."""
+    Raises:
+        SystemExit: two documents have one id.
+    """
     numbers = {document["id"]: number for number, document in enumerate(documents)}
-    ends = np.array([[numbers[pair["a"]], numbers[pair["b"]]] for pair in pairs], np.int64).reshape(-1, 2)
-    similarity = np.array([pair["jaccard_w5"] for pair in pairs], np.float64)
-    return Pairs(ends.min(axis=1), ends.max(axis=1), similarity)
+    if len(numbers) < len(documents):
+        raise SystemExit(f"{len(documents):,} documents have only {len(numbers):,} ids; give each an id of its own")
+    ends, similarity, left_out = [], [], 0
+    for pair in pairs:
+        one, other, label = (pair.get(name) for name in ("a", "b", "jaccard_w5"))
+        if one in numbers and other in numbers and isinstance(label, int | float):
+            ends.append(sorted((numbers[one], numbers[other])))
+            similarity.append(float(label))
+        else:
+            left_out += 1
+    whole = np.array(ends, np.int64).reshape(-1, 2)
+    return Pairs(whole[:, 0], whole[:, 1], np.array(similarity, np.float64)), left_out
 
 
 def plain_similarity(one: str, other: str) -> float:
@@ -183,10 +190,10 @@ def of_peer(peer: Peer, source: Path, target: Path, truth: Pairs) -> dict[str, A
 def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     """All figures."""
     about = {"machine": machine(), "versions": {"dcurate": versions("dcurate", "numba", "numpy")}}
-    documents = rows_of(options.docs)
+    documents, without = read_rows(options.docs, {"id": (str, int), "text": str})
     texts = [document["text"] for document in documents]
     column = column_of([text.encode(errors="replace") for text in texts])
-    truth = labelled(documents, rows_of(options.pairs))
+    truth, strange = labelled(documents, all_rows(options.pairs))
     figures: dict[str, Any] = {}
     ways = Ways(column)
     for threshold in THRESHOLDS:
@@ -202,12 +209,13 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     source = scratch / "documents"
     source.mkdir()
     (source / "0.jsonl").write_bytes(b"".join(orjson.dumps({"text": text}) + b"\n" for text in texts))
-    for peer in peers_here(options.peer_python):
+    for peer in peers_here(options.peer_python, options.peer or ()):
         print(f"{peer.name}: {', '.join(peer.rules)}", flush=True)
         figures[peer.name] = of_peer(peer, source, scratch / peer.name, truth)
         about["versions"][peer.name] = peer.versions
     size = sum(len(text.encode(errors="replace")) for text in texts) / MB
     given = {"docs": options.docs.name, "documents": len(texts), "mb": size, "pairs": len(truth.left)}
+    given |= {"documents_left_out": without, "pairs_left_out": strange}
     return {**figures, "input": given, "labels": checked(texts, column, truth), **about}
 
 
@@ -257,6 +265,7 @@ def main() -> None:
     parser.add_argument(
         "--pairs", required=True, type=Path, metavar="FILE", help="JSONL with columns a, b (ids) and jaccard_w5"
     )
+    parser.add_argument("--peer", action="append", choices=PEERS, help="only these; repeatable; default all")
     parser.add_argument(
         "--peer-python",
         action="append",
@@ -267,11 +276,11 @@ def main() -> None:
     parser.add_argument("--scratch", metavar="DIR", help="where documents and results of peers go for a while")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="dcurate-neardup-", dir=options.scratch) as scratch:
-        figures = run(options, Path(scratch))
+    with scratch_folder("neardup", options.scratch) as scratch:
+        figures = run(options, scratch)
     show(figures)
     save(options.json, figures)
 
 
 if __name__ == "__main__":
-    main()
+    called(main)

@@ -9,7 +9,6 @@ import argparse
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -19,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.measure import job, machine, measure, save, table, versions
+from benchmarks.measure import called, job, machine, measure, save, scratch_folder, table, versions
 from benchmarks.overhead_jobs import made_up
 
 #: Where the jobs are.
@@ -202,10 +201,10 @@ def main() -> None:
     parser.add_argument("--scratch", metavar="DIR", help="where input and output go for a while")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="dcurate-overhead-", dir=options.scratch) as scratch:
-        figures = run(options, Path(scratch))
+    with scratch_folder("overhead", options.scratch) as scratch:
+        figures = run(options, scratch)
     save(options.json, figures)
 
 
 if __name__ == "__main__":
-    main()
+    called(main)

@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from benchmarks.measure import ROOT, machine, save, table, versions
-from benchmarks.signals import speed, texts
+from benchmarks.measure import ROOT, called, machine, save, table, versions
+from benchmarks.rows import texts
+from benchmarks.signals import speed
 from dcurate import BatchKey, DocumentBatch, DocumentFilter, ScoreFilter
 
 PAGE = ROOT / "docs" / "howto" / "own-filter.md"
@@ -52,4 +53,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    called(main)

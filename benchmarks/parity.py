@@ -14,7 +14,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -25,11 +24,11 @@ import orjson
 import pyarrow as pa
 
 from benchmarks.filters import peer_python
-from benchmarks.measure import MB, ROOT, job, machine, save, table
+from benchmarks.measure import MB, ROOT, called, job, machine, save, scratch_folder, table
+from benchmarks.rows import all_rows
 from dcurate.core.batch import BatchKey, Rejection
 from dcurate.core.stage import ProcessingStage
 from dcurate.frames.document import DocumentBatch
-from dcurate.io.compression import ending_of, unpack
 from dcurate.text.filters.bad_words import C4BadWordsFilter
 from dcurate.text.presets import c4, c4_paragraphs, fineweb, fineweb_quality, gopher
 from dcurate.text.score import ScoreFilter
@@ -65,14 +64,25 @@ PRESETS = {
 
 
 def texts(files: Sequence[Path], fields: Sequence[str], every: int) -> Iterator[str]:
-    """Every so many-th text of JSONL files, compressed or not: what the first of the fields holds that is there."""
-    number = 0
-    for file in files:
-        for line in unpack(file.read_bytes(), ending_of(str(file)), file.name).splitlines():
-            if number % every == 0 and line.strip():
-                row = orjson.loads(line)
-                yield next(row[field] for field in fields if field in row)
-            number += 1
+    """Every so many-th text of JSONL files, compressed or not: what the first of the fields holds that is text.
+
+    Raises:
+        SystemExit: no row has any of the fields.
+    """
+    number = -1
+    for number, text in enumerate(_each_text(files, fields)):
+        if number % every == 0:
+            yield text
+    if number < 0:
+        names, where = " or ".join(map(repr, fields)), ", ".join(map(str, files))
+        raise SystemExit(f"{where}: no row has text in {names}; name the column with --field")
+
+
+def _each_text(files: Sequence[Path], fields: Sequence[str]) -> Iterator[str]:
+    for row in (row for file in files for row in all_rows(file)):
+        found = next((row[field] for field in fields if isinstance(row.get(field), str)), None)
+        if found is not None:
+            yield found
 
 
 #: The rule on bad words, of which the list is given.
@@ -253,11 +263,11 @@ def main() -> None:
     parser.add_argument("--scratch", metavar="DIR", help="where texts and verdicts go for a while")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="dcurate-parity-", dir=options.scratch) as scratch:
-        figures = run(options, Path(scratch))
+    with scratch_folder("parity", options.scratch) as scratch:
+        figures = run(options, scratch)
     show(figures)
     save(options.json, figures)
 
 
 if __name__ == "__main__":
-    main()
+    called(main)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from benchmarks.filters import peer_python
-from benchmarks.measure import ROOT, job, machine, save, table
+from benchmarks.measure import ROOT, called, job, machine, save, scratch_folder, table
 from benchmarks.parity import answer, compare, judged, show_one, written
 from dcurate.io.compression import ending_of, unpack
 from dcurate.text.presets import fineweb2
@@ -117,9 +116,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args()
     found = {}
-    with tempfile.TemporaryDirectory(prefix="dcurate-parity-", dir=options.scratch) as scratch:
+    with scratch_folder("parity", options.scratch) as scratch:
         for language in options.language or LANGUAGES:
-            found[language] = run_one(language, options, Path(scratch))
+            found[language] = run_one(language, options, scratch)
             show_one(f"fineweb2 {language}", found[language])
     versions = next(iter(found.values()))["versions"]
     files = [path.name for path in options.input]
@@ -129,4 +128,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    called(main)

@@ -23,9 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.measure import ROOT, machine, save, table, versions
+from benchmarks.measure import ROOT, called, machine, save, table, versions
 from benchmarks.pii_cases import Case, negatives, positives
-from benchmarks.signals import speed, texts
+from benchmarks.rows import texts
+from benchmarks.signals import speed
 from dcurate.core.batch import BatchKey
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import character_places, text_column
@@ -75,6 +76,14 @@ def documents(cases: Sequence[Case], prose: Sequence[str], draw: random.Random) 
         stop = value[1] + len(case.after)
         made.append(Document(before + case.before + case.value + case.after + after, case, start, stop, value))
     return made
+
+
+def prose_of(source: Path | None, megabytes: float) -> list[str]:
+    """Long texts of the input; all of it as one where none is, and a text of our own where there is no input."""
+    if source is None:
+        return [_PROSE * 50]
+    given = list(texts(source, megabytes))
+    return [text for text in given if len(text) > 700] or [" ".join(given)]
 
 
 def ours(given: Sequence[str]) -> list[Spans]:
@@ -274,11 +283,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     draw = random.Random(options.seed)
-    prose = (
-        [text for text in texts(options.input, options.megabytes) if len(text) > 700]
-        if options.input
-        else [_PROSE * 50]
-    )
+    prose = prose_of(options.input, options.megabytes)
     cases = [*positives(draw, options.each), *negatives(draw, options.each)]
     given = documents(cases, prose, draw)
     start = time.process_time()
@@ -306,4 +311,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    called(main)

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.measure import MB, machine, save, table, versions
+from benchmarks.measure import MB, called, machine, save, table, versions
 from benchmarks.simulated import Job, Stage, job_of
 from benchmarks.simulation import Outcome, Simulation
 from dcurate.execute.allocation import Card, Host, Unit
@@ -198,4 +198,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    called(main)

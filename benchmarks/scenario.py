@@ -204,7 +204,12 @@ def least_scale(scenario: Scenario) -> tuple[float, str]:
 
 def load(path: Path) -> list[Scenario]:
     """The scenarios of a file."""
-    return [Scenario.from_dict(values) for values in json.loads(path.read_text())]
+    given = json.loads(path.read_text())
+    if not (
+        isinstance(given, list) and all({"name", "nodes", "stages", "feasible"} <= set(values) for values in given)
+    ):
+        raise SystemExit(f"{path}: not a list of scenarios, each with name, nodes, stages and feasible")
+    return [Scenario.from_dict(values) for values in given]
 
 
 #: The example of NeMo Curator's documentation: 4, 1 and 2 tasks a second, 7 GPUs.

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import resource
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +22,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.measure import ROOT, job, machine, measure, plain, save, table, versions
+from benchmarks.measure import (
+    ROOT,
+    called,
+    job,
+    machine,
+    measure,
+    plain,
+    save,
+    scratch_folder,
+    table,
+    versions,
+    whole_sizes_given,
+)
 from dcurate import InlineExecutor, ParquetReader, ParquetWriter, Pipeline
 from dcurate.core.events import Event, RunEnded, RunStarted
 from dcurate.dedup.semantic.stage import SemanticDuplicates
@@ -181,7 +192,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=16_000, help="of the smallest size")
     parser.add_argument("--dim", type=int, default=384, help="numbers of an embedding")
     parser.add_argument("--clusters", type=int, default=100, help="of the smallest size")
-    parser.add_argument("--sizes", default="1,4,16", metavar="N,M", help="how many times as many rows")
+    parser.add_argument(
+        "--sizes", type=whole_sizes_given, default="1,4,16", metavar="N,M", help="how many times as many rows"
+    )
     parser.add_argument(
         "--blocksize", type=int, default=16, metavar="MIB", help="of embeddings that are held at a time"
     )
@@ -191,12 +204,12 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args()
     about = {"machine": machine(), "versions": versions("dcurate", "numpy", "pyarrow")}
-    with tempfile.TemporaryDirectory(prefix="dcurate-semantic-", dir=options.scratch) as scratch:
-        figures = run(options, Path(scratch))
+    with scratch_folder("semantic", options.scratch) as scratch:
+        figures = run(options, scratch)
     show(figures)
     asked = {name: getattr(options, name) for name in ("rows", "dim", "clusters", "sizes", "blocksize")}
     save(options.json, {**figures, "asked": asked, **about})
 
 
 if __name__ == "__main__":
-    main()
+    called(main)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,18 @@ import orjson
 
 from benchmarks.exact_substrings import repeated
 from benchmarks.filters import Data, compare_sizes, plain_copies, sample
-from benchmarks.measure import ROOT, job, machine, measure, save, table, versions
+from benchmarks.measure import (
+    ROOT,
+    called,
+    job,
+    machine,
+    measure,
+    save,
+    scratch_folder,
+    table,
+    versions,
+    whole_sizes_given,
+)
 from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
 from dcurate.dedup.spans import SpanDuplicates
 from dcurate.dedup.spans_exchange import SpanExchange
@@ -193,7 +203,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.spans", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--input", required=True, metavar="DIR", help="JSONL files with a column text")
     parser.add_argument("--only", nargs="*", choices=list(STAGES), help="only these")
-    parser.add_argument("--sizes", default="1,4", metavar="N,M", help="how many of the files are read, small and large")
+    parser.add_argument(
+        "--sizes",
+        type=whole_sizes_given,
+        default="1,4",
+        metavar="N,M",
+        help="how many of the files are read, small and large",
+    )
     parser.add_argument("--repeat", type=int, default=3, help="runs of each size, of which the median counts")
     parser.add_argument("--exact-mb", type=float, default=4.0, help="MB to compare with a suffix array; 0 for none")
     parser.add_argument("--peer", action="store_true", help=f"run datatrove too, in {PEER}")
@@ -201,11 +217,11 @@ def main() -> None:
     parser.add_argument("--scratch", metavar="DIR", help="where copies and output go for a while")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="dcurate-spans-", dir=options.scratch) as scratch:
-        figures = run(options, Path(scratch))
+    with scratch_folder("spans", options.scratch) as scratch:
+        figures = run(options, scratch)
     show(figures)
     save(options.json, figures)
 
 
 if __name__ == "__main__":
-    main()
+    called(main)

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any
 
 from benchmarks.hosts import Hosts, busy_cpu, nothing_remembered
-from benchmarks.measure import machine, save, versions
+from benchmarks.measure import called, machine, save, versions
 from benchmarks.scenario import EXAMPLE, Scenario, least_scale, load
 from benchmarks.streaming_peers import compare_peers, speeds
 from benchmarks.streaming_small import small
@@ -326,7 +326,10 @@ def main() -> None:
     options = parser.parse_args()
     figures: dict[str, Any] = {"machine": machine(), "versions": versions("dcurate", "dask", "distributed")}
     if options.scenarios:
-        listed = [one for one in load(options.scenarios) if not options.only or one.name in options.only]
+        there = load(options.scenarios)
+        if strange := sorted(set(options.only or ()) - {one.name for one in there}):
+            raise SystemExit(f"{options.scenarios}: holds no scenario {strange[0]!r}; leave out --only for all")
+        listed = [one for one in there if not options.only or one.name in options.only]
         figures |= scenarios(listed, options.time_scale, options.seconds)
     if options.example:
         figures["example"] = example(options.seconds)
@@ -341,4 +344,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    called(main)

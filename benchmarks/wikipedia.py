@@ -18,7 +18,7 @@ from typing import Any
 
 import mwparserfromhell
 
-from benchmarks.measure import machine, save, table, versions
+from benchmarks.measure import called, machine, save, table, versions
 from dcurate.download.extract import Skipped
 from dcurate.download.wikipedia.pages import Article, WikipediaIterator
 from dcurate.download.wikipedia.text import WikipediaExtractor
@@ -91,4 +91,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    called(main)

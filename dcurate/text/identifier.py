@@ -1,4 +1,4 @@
-"""Which language a text is in, by two models that come inside their packages: the ``lang`` extra."""
+"""Which language a text is in: by two models inside packages (the ``lang`` extra) and by profiles of our own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from dcurate.frames.text import column_of, encodable
 from dcurate.kernels.scripts import SCRIPTS, script_of
+from dcurate.text.declaration import Closest, Declaration
 from dcurate.text.fasttext import FastTextModel
 from dcurate.text.optional import lacking, needed
 
@@ -25,13 +26,21 @@ class Identified(NamedTuple):
 
 UNKNOWN = Identified("und", 0.0)
 
-#: Characters at the beginning of a text that are enough where both models agree on them.
-_GLANCE = 250
+#: Characters at the beginning of a text that are enough where both models agree on them, and for the profiles.
+_GLANCE, _LOOK = 250, 500
 #: Probabilities from which fastText is believed: against CLD2, where that is not sure, and where it cannot be.
 _SURE, _ENOUGH, _LIKELY = 0.6, 0.5, 0.3
+#: How like its profile a text is in most languages, in many, and in some that a model names too; and a clear lead.
+_CLOSE, _LIKE, _SOMEWHAT, _LEAD = 0.75, 0.6, 0.5, 0.1
+#: Characters from which profiles are asked: shorter words are like some profile by chance.
+_FEW = 20
+
+#: What stands among text and is in no language: addresses of pages and of people, and tags.
+_MARKS = ("://", "www.", "@", "<")
+_MARKED = re.compile(r"(?:[a-z]{2,9}://|www\.)[^\s<>]+|[^\s<>@]+@[^\s<>@]+\.[^\s<>@]+|</?[a-zA-Z][^<>]{0,300}>")
 
 #: Labels of the models that are not ISO codes, or stand for another language there.
-_CODES = {"als": "gsw", "bh": "bho", "sh": "hbs", "iw": "he", "jw": "jv", "zh-Hant": "zh", "sr-ME": "cnr", "zzp": "und"}
+LABELS = {"als": "gsw", "bh": "bho", "sh": "hbs", "iw": "he", "jw": "jv", "zh-Hant": "zh", "sr-ME": "cnr", "zzp": "und"}
 #: Languages that neither model knows, or not so written, by a script that no other is written in today.
 _BY_SCRIPT = {
     "Adlm": "ff", "Bali": "ban", "Bamu": "bax", "Bugi": "bug", "Cakm": "ccp", "Copt": "cop", "Gong": "gon",
@@ -45,13 +54,15 @@ _CODE = re.compile("[a-z]{2,3}")
 
 
 class Identifier:
-    """fastText's lid.176 (Joulin et al., 2016) and CLD2 together: each knows languages that the other does not.
+    """fastText's lid.176 (Joulin et al., 2016), CLD2 and profiles together: each knows languages that others do not.
 
-    A script that only one language is written in tells it. Else, where the models agree, that is the language. Where
-    CLD2 is sure of another one, it is believed if fastText does not know that language or its probability is below
-    0.6. Where CLD2 is not sure, fastText is believed from 0.5, and from 0.3 in a language that CLD2 does not know. The
-    score is fastText's probability, or the share of the text that CLD2 finds to be in that language if that is more
-    or if only CLD2 found it.
+    Addresses and tags are not looked at. A script that only one language is written in tells it. Else, where fastText
+    and CLD2 agree, that is the language. Where they do not, the profiles of `Declaration` decide between them, and for
+    a third language if the text is close to its profile and clearly less so to others. Otherwise, where CLD2 is sure,
+    it is believed if fastText does not know that language or its probability is below 0.6; where CLD2 is not sure,
+    fastText is believed from 0.5, and from 0.3 in a language that CLD2 does not know; and where neither is believed,
+    a profile that is close. The score is fastText's probability, or the share of the text that CLD2 finds to be in
+    that language if that is more or if only CLD2 found it; or how like its profile the text is.
 
     Args:
         max_chars: how much of the beginning of each text is looked at.
@@ -74,11 +85,12 @@ class Identifier:
         names = dict(self._cld2.LANGUAGES)
         self._known_to_fasttext = frozenset(self._codes)
         self._known_to_cld2 = frozenset(_code(names[name]) for name in self._cld2.DETECTED_LANGUAGES if name in names)
+        self._declaration = Declaration()
 
     @property
     def languages(self) -> frozenset[str]:
         """Codes of all languages that can be identified."""
-        by_models = self._known_to_fasttext | self._known_to_cld2
+        by_models = self._known_to_fasttext | self._known_to_cld2 | self._declaration.languages
         return by_models.union(_BY_SCRIPT.values()) - {UNKNOWN.language}
 
     def identify(self, text: str) -> Identified:
@@ -87,7 +99,7 @@ class Identifier:
 
     def identify_all(self, texts: Iterable[str]) -> list[Identified]:
         """The languages of many texts, each as it is by itself."""
-        shown = [encodable(text[: self._max_chars]) for text in texts]
+        shown = [_unmarked(encodable(text[: self._max_chars])) for text in texts]
         found = [_by_script(text) for text in shown]
         left = [place for place, language in enumerate(found) if language is None]
         beginnings = [shown[place] for place in left]
@@ -106,7 +118,19 @@ class Identifier:
         ]
         for place, found in zip(again, self._by_fasttext([texts[place] for place in again]), strict=True):
             seen[place] = found
-        return list(map(self._decided, seen, others))
+        return [self._of_three(*three) for three in zip(texts, seen, others, strict=True)]
+
+    def _of_three(self, text: str, one: Identified, other: tuple[str, float]) -> Identified:
+        """What fastText and CLD2 say, where they disagree with a look at the profiles."""
+        found = self._decided(one, other)
+        asked = one.language != other[0] and len(text) >= _FEW
+        third = self._declaration.closest(text[:_LOOK]) if asked else None
+        if third is None or third.language == found.language:
+            return found
+        if third.language in (one.language, other[0]):
+            score = one.score if third.language == one.language else other[1]
+            return Identified(third.language, score) if third.likeness >= _SOMEWHAT else found
+        return Identified(third.language, min(third.likeness, 1.0)) if _believed(third, found) else found
 
     def _decided(self, one: Identified, other: tuple[str, float]) -> Identified:
         language, share = other
@@ -155,8 +179,20 @@ def _by_script(text: str) -> Identified | None:
     return Identified(_BY_SCRIPT[script], share) if share > 0.5 else None
 
 
+def _believed(third: Closest, instead: Identified) -> bool:
+    """Whether a text is in the language of a profile that it is closest to, and not in the one found till then."""
+    if third.lead >= _LEAD:
+        return third.likeness >= (_LIKE if instead == UNKNOWN else _CLOSE)
+    return instead == UNKNOWN and third.likeness >= _CLOSE
+
+
+def _unmarked(text: str) -> str:
+    """A text without addresses and tags."""
+    return _MARKED.sub(" ", text) if any(mark in text for mark in _MARKS) else text
+
+
 def _code(label: str) -> str:
-    code = _CODES.get(label, label)
+    code = LABELS.get(label, label)
     return code if _CODE.fullmatch(code) and code != "un" else UNKNOWN.language
 
 

@@ -75,6 +75,11 @@ class JusTextExtractor(HTMLExtractorAlgorithm):
         is_boilerplate: whether what is judged boilerplate is left out; None: but for languages written without spaces.
 
     Without stop words (a language that has no list) a paragraph's length and links alone decide.
+
+    Examples:
+        >>> from dcurate import HtmlExtractor
+        >>> HtmlExtractor(JusTextExtractor(length_low=50)).algorithm.length_low
+        50
     """
 
     length_low: int = 70
@@ -118,6 +123,12 @@ class ResiliparseExtractor(HTMLExtractorAlgorithm):
             Curator's; 0 keeps the text as the library gives it.
         main_content: leave out navigation, comments and the like.
         alt_texts: keep texts that stand for pictures.
+
+    Examples:
+        >>> extractor = ResiliparseExtractor(required_stopword_density=0)
+        >>> extractor.load()
+        >>> extractor.extract_text("<article><p>A tale of two cities.</p></article>", frozenset(), "ENGLISH")
+        ['A tale of two cities.']
     """
 
     required_stopword_density: float = 0.32
@@ -156,6 +167,12 @@ class TrafilaturaExtractor(HTMLExtractorAlgorithm):
         max_repetitions: so often may they come.
         extract_kwargs: for `trafilatura.extract`, such as ``include_comments=False``. ``deduplicate`` is True unless
             given. It remembers paragraphs across pages, so with it a text depends on the pages before it.
+
+    Examples:
+        >>> extractor = TrafilaturaExtractor(required_stopword_density=0, include_comments=False)
+        >>> extractor.load()
+        >>> extractor.extract_text("<article><p>A tale of two cities.</p></article>", frozenset(), "ENGLISH")
+        ['A tale of two cities.']
     """
 
     required_stopword_density: float

@@ -18,6 +18,11 @@ _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codec
 #: Encodings whose bytes are all ASCII: that a page is valid UTF-8 says nothing against them.
 _WITH_ESCAPES = ("iso2022_jp", "iso2022_kr", "hz")
 
+#: Escape sequences that begin and end a stretch of Japanese; browsers look for them too where nothing is declared.
+_SHIFT_TO_JAPANESE = re.compile(rb"\x1b\$[@B][!-~]{2,10000}\x1b\([BJ]")
+#: Share of the characters beyond ASCII that are Hangul in Korean; other encodings, read as Korean, make about half.
+_HANGUL = 0.9
+
 #: What browsers take a declaration for: the larger encoding that is meant by it (https://encoding.spec.whatwg.org).
 _MEANT = {
     "ascii": "cp1252",
@@ -48,9 +53,9 @@ def decoded(page: bytes, declared: str | None = None) -> str:
     """The text of a page.
 
     A byte order mark decides. Else the page is UTF-8 if it is valid UTF-8, whatever is declared: other encodings are
-    hardly ever. Else it is the first that fits of what the server declares, what the page declares, and what its
-    bytes look like; where none fits, that of them with the fewest bytes that mean nothing, which become U+FFFD. NULs
-    and an XML declaration, which says how bytes are encoded, are left out.
+    hardly ever; but ASCII with escapes to Japanese is that. Else it is the first that fits of what the server declares,
+    what the page declares, and what its bytes look like; where none fits, that of them with the fewest bytes that mean
+    nothing, which become U+FFFD. NULs and an XML declaration, which says how bytes are encoded, are left out.
 
     Args:
         page: its bytes.
@@ -70,6 +75,8 @@ def decoded(page: bytes, declared: str | None = None) -> str:
             return markup(page[len(mark) :].decode(encoding, "replace"))
     head = page[:_HEAD]
     known = [_codec(name) for name in (declared, _found(_META, head), _found(_XML, head)) if name]
+    if page.isascii() and _SHIFT_TO_JAPANESE.search(page, 0, _SAMPLE):
+        known.insert(0, "iso2022_jp")
     if not any(encoding in _WITH_ESCAPES for encoding in known):
         try:
             return markup(page.decode())
@@ -92,7 +99,15 @@ def _candidates(page: bytes, known: list[str | None]) -> Iterator[str]:
     guessed = _codec(str(guess(page, max_len=_SAMPLE)))
     if guessed:
         yield guessed
+    if _mostly_hangul(page[:_SAMPLE]):
+        yield "cp949"
     yield "cp1252"
+
+
+def _mostly_hangul(page: bytes) -> bool:
+    """Whether a page is Korean in the encoding of that language, for which the guess has no name."""
+    beyond = [character for character in page.decode("cp949", "ignore") if character > "\x7f"]
+    return sum("\uac00" <= character <= "\ud7a3" for character in beyond) > _HANGUL * len(beyond)
 
 
 def _found(pattern: re.Pattern[bytes], head: bytes) -> str | None:
