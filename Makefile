@@ -18,8 +18,9 @@ PEERS  := .venv-datatrove/.ready .venv-text-dedup/.ready .venv-datasketch/.ready
 demo: $(READY)
 	.venv/bin/dcurate run demo --output out/demo --set mode=overwrite
 
+# It starts hundreds of processes; those need not compile what one has compiled, whatever the environment says.
 test: $(DEV) tools
-	.venv/bin/python -m pytest -n 2
+	PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n 2
 
 # Programs of Debian's that some tests need. Where they cannot be installed those tests are skipped and say so; in CI they fail.
 tools:
@@ -59,15 +60,19 @@ clean:
 	find dcurate tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. A stamp is newer than what it was made from, so that setting up again costs nothing.
+# pip would compile 26,000 modules on one core; what cannot be compiled it passes over, too.
+COMPILE := .venv/bin/python -m compileall -qq -j 0 .venv/lib || true
 
 $(READY): pyproject.toml constraints.txt | .venv/bin/pip
 	@echo "Installing dcurate and what it needs into .venv; this is done once."
-	.venv/bin/pip install --quiet -c constraints.txt -e .
+	.venv/bin/pip install --quiet --no-compile -c constraints.txt -e .
+	@$(COMPILE)
 	@touch $@
 
 $(DEV): pyproject.toml constraints.txt | .venv/bin/pip
 	@echo "Installing dcurate and its development tools into .venv; this is done once."
-	.venv/bin/pip install --quiet -c constraints.txt -e '.[dev]'
+	.venv/bin/pip install --quiet --no-compile -c constraints.txt -e '.[dev]'
+	@$(COMPILE)
 	@touch $(READY) $@
 
 $(LOWEST): pyproject.toml constraints-lowest.txt | .venv-lowest/bin/pip

@@ -5,26 +5,39 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import random
 import re
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
+import dask
 import pytest
+from distributed import Client
+from hypothesis import settings
 
 from dcurate import LocalCluster
+from dcurate.cluster import nannies
 from dcurate.cluster.cuda import gpus_here
 
 ROOT = Path(__file__).parents[1]
 
 
-#: Test modules that say one of these start Dask processes, and some of them measure time.
+#: Test modules that say one of these start Dask processes.
 STARTS = re.compile(r"\b((Attached|Elastic|Local)Cluster|DaskExecutor|scheduler_and_workers|cluster:|tests.run.curate)")
+
+#: Those that say one of these start other programs.
+PROGRAMS = re.compile(r"\b(subprocess|NotebookClient|figures_of)\b")
+
+#: What the laws that say no number of their own are tried on; more of them find more: DCURATE_EXAMPLES=1000.
+settings.register_profile("suite", settings(), max_examples=int(os.environ.get("DCURATE_EXAMPLES", "30")))
+settings.load_profile("suite")
 
 
 @cache
@@ -33,20 +46,55 @@ def turn(path: str) -> str:
     return "processes" if path.startswith("tests") and STARTS.search((ROOT / path).read_text("utf-8")) else path
 
 
+@cache
+def place(path: str) -> int:
+    """When a file's tests begin: what takes long goes first, so that nobody waits for it in the end."""
+    if turn(path) == "processes":
+        return 0
+    return 1 if path.startswith("tests") and PROGRAMS.search((ROOT / path).read_text("utf-8")) else 2
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Run in parallel, tests with Dask processes run one after the other, beside the rest."""
+    config.option.loadscopereorder = False  # it would begin with what has most tests; see `place`
     scheduling = importlib.import_module("xdist.scheduler").LoadScopeScheduling(config, log)
     scheduling._split_scope = lambda test: turn(test.partition("::")[0])
     return scheduling
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a GPU where NVML finds none; ``-ra`` says so of each test."""
+    """Put what takes long first; skip what needs a GPU where NVML finds none, ``-ra`` says so of each test."""
+    items.sort(key=lambda item: place(item.nodeid.partition("::")[0]))
     if not gpus_here():
         for item in items:
             if item.get_closest_marker("gpu"):
                 item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU, and NVML finds none on this machine"))
+
+
+def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport, told: str) -> None:
+    """In CI nothing may be skipped, whatever skips it: a test that does not run shows nothing."""
+    if os.environ.get("CI") and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome, report.longrepr = "failed", f"{told} was skipped; in CI it must run: {report.longrepr}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail what is skipped in CI, but for what needs a GPU."""
+    report = yield
+    if not item.get_closest_marker("gpu"):
+        fail_if_skipped(report, item.nodeid)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Fail a module that is skipped as a whole in CI."""
+    report = yield
+    fail_if_skipped(report, collector.nodeid)
+    return report
 
 
 def skip_outside_ci(reason: str) -> NoReturn:
@@ -54,6 +102,19 @@ def skip_outside_ci(reason: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(f"{reason}; in CI this must run")
     pytest.skip(reason)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def workers_start_soon() -> Iterator[None]:
+    """Clusters of the tests' own process fork their workers from one that has loaded Dask, which is much faster.
+
+    Programs that tests start spawn theirs, as those of a user do. Workers may take minutes to start: what else runs on
+    the machine is no fault of theirs.
+    """
+    forks = dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
+    with forks, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nannies, "START_S", 180)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -71,6 +132,10 @@ def cluster() -> Iterator[LocalCluster]:
         yield cluster
 
 
+#: What has a program of a test fork its Dask workers, where it is not they that are tested; see `workers_start_soon`.
+FORKS = {"DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "forkserver"}
+
+
 @contextmanager
 def process(*command: str, log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     """A process of a test's own, ended with it."""
@@ -86,12 +151,22 @@ def process(*command: str, log: Path, **environment: str) -> Iterator[subprocess
                 started.kill()
 
 
-def wait_for(path: Path, seconds: float = 30.0) -> None:
+def wait_for(path: Path, seconds: float = 120.0) -> None:
     """Wait until a file is there and not empty."""
     end = time.monotonic() + seconds
     while not (path.exists() and path.stat().st_size):
         assert time.monotonic() < end, f"{path} did not come within {seconds} s"
         time.sleep(0.05)
+
+
+def free_port() -> int:
+    """A port for a server that cannot choose one: below those that the system gives to whoever asks for any."""
+    draw = random.SystemRandom()  # tests that run beside each other draw others
+    while True:
+        port = draw.randrange(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager
@@ -115,4 +190,22 @@ def scheduler_and_workers(folder: Path, *worker_options: str) -> Iterator[str]:
         wait_for(info)
         address = json.loads(info.read_text())["address"]
         with process(*worker, "--local-directory", str(folder), log=folder / "worker.log"):
+            number = int(worker[worker.index("--nworkers") + 1]) if "--nworkers" in worker else 1
+            wait_for_workers(address, number)
             yield address
+
+
+def workers_of(client: Client) -> dict[str, dict[str, Any]]:
+    """What the scheduler knows of its workers now, by their addresses.
+
+    ``Client.scheduler_info`` answers from a note that the client also renews by itself, without workers: one time in
+    thousands it is that which comes.
+    """
+    known: dict[str, dict[str, Any]] = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
+    return known
+
+
+def wait_for_workers(address: str, number: int) -> None:
+    """Wait until a scheduler has so many workers: whoever connects then finds them, on a busy machine too."""
+    with Client(address, timeout=120, set_as_default=False) as client:
+        client.wait_for_workers(number, timeout=120)

@@ -109,7 +109,7 @@ class Leak(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass
 class StuckOnce(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Stands still for a minute on a batch with a marked text, but only the first time that it sees it."""
+    """Stands still for ten minutes on a batch with a marked text, but only the first time that it sees it."""
 
     folder: str = ""
     seconds: float = 0.05
@@ -118,5 +118,6 @@ class StuckOnce(ProcessingStage[DocumentBatch, DocumentBatch]):
         time.sleep(self.seconds)
         if any("!" in text for text in texts(task)) and not Path(self.folder, "stuck").exists():
             Path(self.folder, "stuck").touch()
-            time.sleep(60)
+            time.sleep(600)
+            Path(self.folder, "came-back").touch()
         return task

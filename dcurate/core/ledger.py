@@ -28,6 +28,13 @@ class SplitRecord:
 class Ledger(Protocol):
     """Knows which splits are finished, across runs."""
 
+    @property
+    def skipped(self) -> int:
+        """How many of its parts could not be read; the splits in them count as not finished."""
+
+    def __len__(self) -> int:
+        """How many splits are finished, those of earlier runs included."""
+
     def finished(self, split: str, version: str) -> SplitRecord | None:
         """The record of a split that an earlier run finished from the same version of its files, if there is one."""
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-import inspect
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from dcurate.core.batch import Batch, BatchKey
 from dcurate.core.stage import CompositeStage, ProcessingStage, SinkStage, SourceStage
 from dcurate.errors import PipelineError, listed
 
@@ -144,49 +143,62 @@ def _with_unique_names(stages: list[AnyStage]) -> tuple[AnyStage, ...]:
     return tuple(named)
 
 
-def fingerprint(stages: Iterable[AnyStage]) -> dict[str, str]:
-    """What decides the rows that stages make, by stage name: it tells an old output from a new pipeline.
+@dataclass
+class BatchSource(SourceStage[Batch, Batch]):
+    """Begins a pipeline with batches that are there already."""
 
-    Covers each stage's class, its public settings, and for classes and functions outside dcurate their source.
+    batches: Sequence[Batch] = ()
+    name: str = "initial_tasks"
+
+    def splits(self) -> Iterator[Batch]:
+        for number, batch in enumerate(self.batches):
+            yield replace(batch, key=batch.key or BatchKey(f"batch-{number:05}"))
+
+    def columns(self) -> list[str] | None:
+        return self.batches[0].get_columns() if self.batches else None
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def process(self, task: Batch) -> Batch:
+        return task
+
+
+def with_source(pipeline: PipelineDefinition, initial_tasks: Sequence[Batch] | None) -> tuple[AnyStage, ...]:
+    """The stages of a pipeline, which begin with a source: its own, or one that gives the batches to begin with.
+
+    Raises:
+        PipelineError: it has neither, or both; or it cannot be built.
     """
-    return {stage.name: _fingerprint(stage) for stage in stages}
+    stages = pipeline.build()
+    begins = isinstance(stages[0], SourceStage)
+    if initial_tasks is None and not begins:
+        raise PipelineError(
+            f"pipeline {pipeline.name!r} begins with {stages[0].name!r}, which reads nothing; "
+            "begin with a reader such as JsonlReader, or give run() initial_tasks"
+        )
+    if initial_tasks is None:
+        return stages
+    if begins:
+        raise PipelineError(f"pipeline {pipeline.name!r} begins with a reader; it takes no initial_tasks")
+    definition = PipelineDefinition(pipeline.name, stages=[BatchSource(_batches(initial_tasks)), *stages])
+    return definition.build()
 
 
-def _fingerprint(value: Any) -> str:
-    return hashlib.blake2b(_canonical(value).encode(), digest_size=8).hexdigest()
+def _batches(given: Any) -> tuple[Batch, ...]:
+    """The batches to begin with.
 
-
-def _canonical(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{_canonical(k)}:{_canonical(v)}" for k, v in sorted(value.items(), key=repr)) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(map(_canonical, value)) + "]"
-    if isinstance(value, set | frozenset):
-        return "{" + ",".join(sorted(map(_canonical, value))) + "}"
-    if value is None or isinstance(value, bool | int | float | str | bytes):
-        return repr(value)
-    if inspect.isroutine(value) or isinstance(value, type):
-        return f"{value.__module__}.{value.__qualname__}#{_source(value)}"
-    kind = type(value)
-    if isinstance(value, ProcessingStage):
-        settings = {k: v for k, v in value.settings().items() if k not in ("name", "resources", "batch_size")}
-    else:
-        settings = _attributes(value)
-    return f"{kind.__module__}.{kind.__qualname__}#{_source(kind)}({_canonical(settings)})"
-
-
-def _attributes(value: Any) -> dict[str, Any]:
-    """The attributes of an object; of one that has none its text, without the place in memory that it may tell."""
-    try:
-        return dict(vars(value))
-    except TypeError:
-        return {"text": re.sub(r" at 0x[0-9a-f]+", "", repr(value))}
-
-
-def _source(value: Any) -> str:
-    if value.__module__.partition(".")[0] in ("dcurate", "builtins"):
-        return ""
-    try:
-        return hashlib.blake2b(inspect.getsource(value).encode(), digest_size=8).hexdigest()
-    except (OSError, TypeError):
-        return ""
+    Raises:
+        PipelineError: it is no list of batches.
+    """
+    what = "is"
+    if isinstance(given, Sequence | Iterator):
+        items = tuple(given)
+        others = [item for item in items if not isinstance(item, Batch)]
+        if not others:
+            return items
+        what, given = "holds", others[0]
+    raise PipelineError(
+        f"initial_tasks must be a list of batches, and this {what} {type(given).__name__}; "
+        "make batches: [DocumentBatch(data=frame)]"
+    )

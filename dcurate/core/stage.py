@@ -217,7 +217,22 @@ class ProcessingStage(ABC, Generic[X, Y]):
 
 
 class SourceStage(ProcessingStage[X, Y]):
-    """A stage that a pipeline begins with: it lists splits, and makes a batch of each."""
+    """A stage that a pipeline begins with: it lists splits, and makes a batch of each.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from dcurate import BatchKey, DocumentBatch, InlineExecutor, Pipeline
+        >>> class Numbers(SourceStage):
+        ...     def splits(self):
+        ...         yield from (DocumentBatch(key=BatchKey(str(n)), data=pd.DataFrame({"n": [n]})) for n in range(2))
+        ...     def columns(self):
+        ...         return ["n", "square"]
+        ...     def process(self, task):
+        ...         return task.with_data(task.to_pandas().assign(square=lambda rows: rows.n**2))
+        >>> made = Pipeline("squares", stages=[Numbers()]).run(InlineExecutor(), observers=[])
+        >>> [int(batch.to_pandas().square[0]) for batch in made]
+        [0, 1]
+    """
 
     @abstractmethod
     def splits(self) -> Iterator[X]:
@@ -231,6 +246,10 @@ class SourceStage(ProcessingStage[X, Y]):
         """Columns that the source yields, or None if that is not known before the run."""
         return None
 
+    def notices(self) -> list[str]:
+        """What a person should know of the input, in sentences; asked for after `splits`."""
+        return []
+
 
 class SinkStage(ProcessingStage[X, FileGroup]):
     """A stage that writes: what it returns names the files written, under names that follow from the key."""
@@ -241,6 +260,13 @@ class SinkStage(ProcessingStage[X, FileGroup]):
         """The directory that it writes to; run records and quarantine stand in ``_dcurate`` below it."""
 
     storage_options: Mapping[str, Any] | None = None
+
+    def check(self) -> None:
+        """Refuse, before workers are started, a directory that a new run must not touch; nothing is written.
+
+        Raises:
+            DataError: the directory holds what the stage must not touch.
+        """
 
     @abstractmethod
     def prepare(self, resume: bool) -> None:
@@ -294,6 +320,14 @@ class CompositeStage(ProcessingStage[X, Y]):
 
     `decompose` gives them; ``with_`` takes settings for them by name:
     ``composite.with_({"tokenizer": {"resources": Resources(cpus=2)}})``.
+
+    Examples:
+        >>> from dcurate import AddId, Modify
+        >>> class Clean(CompositeStage):
+        ...     def decompose(self):
+        ...         return [Modify(str.strip), AddId("id")]
+        >>> [stage.name for stage in Clean().decompose_and_apply_with()][-1]
+        'add_id'
     """
 
     _with: Mapping[str, Mapping[str, Any]] = {}

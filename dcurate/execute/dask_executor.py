@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from distributed import Client
+from distributed.comm import CommClosedError
+from distributed.deploy import Cluster as DaskCluster
 
-from dcurate.cluster.attach import ClientCluster
+from dcurate.cluster.attach import cluster_of
 from dcurate.cluster.base import Cluster
 from dcurate.cluster.local import LocalCluster
 from dcurate.cluster.offer import offered_to
 from dcurate.core.batch import Batch
-from dcurate.core.pipeline import fingerprint
+from dcurate.core.fingerprint import fingerprint
 from dcurate.core.resources import Resources
-from dcurate.errors import DcurateError, ResourceError, StageError
+from dcurate.errors import DcurateError, ResourceError, RunError, StageError
 from dcurate.execute.carry import Carrier
 from dcurate.execute.config import ExecutorConfig
 from dcurate.execute.demand import Demand, WorkerView, group
@@ -25,7 +27,7 @@ from dcurate.execute.flow import Flow
 from dcurate.execute.hands import ClusterHands
 from dcurate.execute.job import Books, Job
 from dcurate.execute.remember import Memory, Remembered, key_of
-from dcurate.execute.scaler import Orders, Scaler
+from dcurate.execute.scaler import Orders, Scaler, end, let_go
 from dcurate.execute.ship import pickled
 from dcurate.plan.operators import Plan
 from dcurate.worker.announce import Announcement
@@ -37,21 +39,26 @@ class DaskExecutor:
 
     Args:
         config: settings by name, see `ExecutorConfig`: ``execution_mode`` and the others of the original.
-        cluster: where to run: a `LocalCluster` or `AttachedCluster`, or a connected ``distributed.Client``.
-            An embedded cluster of this machine's CPUs (and GPUs) if not given. A cluster that is not
-            open is opened and closed around each run.
+        cluster: where to run: a `LocalCluster` or `AttachedCluster`, the address of a scheduler, a cluster of Dask's
+            own such as ``distributed.LocalCluster``, or a connected ``distributed.Client``. An embedded cluster of this
+            machine's CPUs (and GPUs) if not given. A `LocalCluster` or `AttachedCluster` that is not open is opened and
+            closed around each run; a cluster of Dask's own and a client are left as they are.
 
     Raises:
-        PipelineError: an unknown setting or a value out of range.
+        PipelineError: an unknown setting, a value out of range, or a cluster that is none.
 
     Examples:
         >>> DaskExecutor({"execution_mode": "batch"}).mode
         'batch'
     """
 
-    def __init__(self, config: Mapping[str, Any] | None = None, cluster: Cluster | Client | None = None) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        cluster: Cluster | DaskCluster | Client | str | None = None,
+    ) -> None:
         self.config = ExecutorConfig.of(config)
-        self.cluster = ClientCluster(cluster) if isinstance(cluster, Client) else cluster
+        self.cluster = cluster_of(cluster)
 
     @property
     def mode(self) -> str:
@@ -97,6 +104,11 @@ class DaskSession:
         shapes = offered_to(self.client)
         coming = workers_at(shapes, {kind: shape.maximum for kind, shape in shapes.items()})
         views = [*(view for view in _views(self.client) if view.kind not in shapes), *coming]
+        if not views:
+            raise ResourceError(
+                "the cluster has no workers; start some first. (Dask's own adapt() begins with none unless it is given "
+                "a minimum, and starts none for a run that has not begun.)"
+            )
         group(_demands(plan, self.config, _have_gpus(views)), views, self._in_turn)
 
     def _gpus_for(self, plan: Plan) -> bool:
@@ -120,7 +132,8 @@ class DaskSession:
             },
             interval_s=self.config.autoscale_interval_s,
         )
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        # `scheduler_info` answers from a note that the client also renews by itself, and then without workers.
+        workers = self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"].values()
         books.workers = len(workers)
         remembered, keys = Remembered(), _memory_keys(job.plan, workers)
         orders = replace(orders, priors=_priors(remembered, keys))
@@ -129,11 +142,16 @@ class DaskSession:
         failures: list[str] = []
         with ExitStack() as stack:
             hands = stack.enter_context(ClusterHands(self.client, job, books, flow, orders.priors))
+            stack.callback(_let_go, self.client, job.tag)
             stack.callback(lambda: failures.extend(_dismiss(self.client, job.tag)))
             stack.callback(hands.cancel)
             _register(self.client, Scaler(job.tag, orders, self.client.id), stack)
             try:
                 yield from Carrier(flow, books, hands).run()
+            except CommClosedError as error:  # in the middle of a question to it
+                raise RunError(
+                    "the scheduler does not answer any more; start the run again with resume=True to go on"
+                ) from error
             finally:
                 remembered.store(_memories(hands, keys))
         if failures:
@@ -213,12 +231,21 @@ def _too_old(error: Exception) -> ResourceError:
 
 def _unregister(client: Client, name: str) -> None:
     if client.status == "running":
-        client.unregister_scheduler_plugin(name)
+        with suppress(CommClosedError):
+            client.run_on_scheduler(end, name=name)
+
+
+def _let_go(client: Client, run: str) -> None:
+    if client.status == "running":
+        with suppress(CommClosedError):
+            client.run_on_scheduler(let_go, run=run, client=client.id)
 
 
 def _dismiss(client: Client, run: str) -> list[str]:
     """Tear down the run's slots everywhere; what failed, in words."""
     if client.status != "running":
         return []
-    answers = client.run(dismiss, run=run, on_error="ignore")
+    answers: dict[str, list[str]] = {}
+    with suppress(CommClosedError):
+        answers = client.run(dismiss, run=run, on_error="ignore")
     return [failure for failures in answers.values() if isinstance(failures, list) for failure in failures]

@@ -24,6 +24,14 @@ class InlineExecutor:
 
     The rows are the same as on a cluster, and a debugger can step into any stage. A stage that asks for a GPU
     is run as it is; whether it finds one is its own matter.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from dcurate import DocumentBatch, Pipeline, ScoreFilter, WordCountFilter
+        >>> rows = DocumentBatch(data=pd.DataFrame({"text": ["one", "two words"]}))
+        >>> pipeline = Pipeline("demo", stages=[ScoreFilter(WordCountFilter(min_words=2))])
+        >>> pipeline.run(InlineExecutor(), initial_tasks=[rows], observers=[])[0].num_items
+        1
     """
 
     mode = "inline"

@@ -25,7 +25,7 @@ from dcurate.execute.recycle import Recycler
 from dcurate.execute.seating import Hold, Seating
 from dcurate.execute.steering import Steering
 from dcurate.worker.announce import Announcement
-from dcurate.worker.plugin import group, parts, resource, topic
+from dcurate.worker.plugin import group, is_of, parts, resource, topic
 
 #: How often the scaler looks at what changes by itself (pauses, lifetimes, memory), in milliseconds.
 TICK_MS = 500
@@ -33,6 +33,8 @@ TICK_MS = 500
 LEAST_S = 0.1
 #: A worker that is paused for longer than this, in seconds, is not counted on.
 PAUSE_S = 10.0
+#: A run all of whose workers are paused and idle for so many seconds does not go on by itself.
+STUCK_S = 120.0
 #: For how long an answer to how many workers are wanted holds, in seconds.
 WANTED_S = 2.0
 
@@ -134,8 +136,7 @@ class Scaler(SchedulerPlugin):
         if client == self.client:
             for worker in list(self.asked):
                 self.empty(worker)
-            self._stop()
-            scheduler.plugins.pop(self.name, None)
+            end(scheduler, self.name)
 
     def update_graph(self, scheduler: Scheduler, *, tasks: Sequence[Any], **_: Any) -> None:
         """New tasks: the first death of a worker under one of the run's is told at once, not after three more."""
@@ -149,10 +150,11 @@ class Scaler(SchedulerPlugin):
         self.steering.moved(key, finish)
 
     async def close(self) -> None:
-        """The run is over, or the scheduler closes."""
-        self._stop()
+        """The scheduler closes."""
+        self.stop()
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """The run is over: decide nothing more, and leave nothing of it with the scheduler."""
         self._ticks.stop()
         self._loop.cancel()
         self.scheduler.extensions.get("dcurate", {}).pop(self.run, None)
@@ -300,11 +302,26 @@ class Scaler(SchedulerPlugin):
             for worker in {worker for worker, _ in self.ready} & set(self.scheduler.workers):
                 self._wake(self.scheduler.workers[worker])
         now = time.monotonic()
+        self._look_if_stuck(now)
         self.recycler.look(now)
         if now - self._told_hosts >= TELL_S:
             self._told_hosts = now
             workers = self.scheduler.workers
             self.tell({"hosts": machines((view, workers[one]) for one, view in self.views.items() if one in workers)})
+
+    def _look_if_stuck(self, now: float) -> None:
+        """End a run whose workers hold more than they may and have nothing under way that would make it less."""
+        workers = self.scheduler.workers
+        idle = (state.status == Status.paused and not state.executing for state in workers.values())
+        if workers and all(now - self.paused.get(one, now) >= STUCK_S for one in workers) and all(idle):
+            fullest = max(workers.values(), key=lambda state: int(state.metrics.get("memory", 0)))
+            used, limit = fullest.metrics.get("memory", 0) / 1e9, (fullest.memory_limit or 0) / 1e9
+            error = (
+                f"all workers are paused as their memory is full ({used:.3g} of {limit:.3g} GB), and no call is under "
+                "way that would empty it; use a smaller blocksize or batch_size, or fewer workers with more memory, "
+                "and see that the disk to which they move results is not full"
+            )
+            self.tell({"failed": "", "error": error})
 
     def _wake(self, state: Any) -> None:
         """Have tasks that found no worker look whether this one will do."""
@@ -344,6 +361,26 @@ def _pass_on(runs: Mapping[str, Scaler], news: str, run: str, **what: Any) -> No
     """Give what a worker or driver said to the scaler of its run, if that has not ended."""
     if run in runs:
         getattr(runs[run], news)(**what)
+
+
+def end(dask_scheduler: Scheduler, name: str) -> None:
+    """Take the scaler of a run that is over off the scheduler; for `Client.run_on_scheduler`.
+
+    Dask's own way to unregister a plugin only forgets it: its clock would tick for as long as the scheduler lives.
+    """
+    scaler = dask_scheduler.plugins.pop(name, None)
+    if isinstance(scaler, Scaler):
+        scaler.stop()
+
+
+def let_go(dask_scheduler: Scheduler, run: str, client: str) -> None:
+    """Release what is left of a run that is over, tasks and news; for `Client.run_on_scheduler`.
+
+    The driver has cancelled the tasks, but some may be wanted for as long as an error's traceback holds their futures.
+    """
+    dask_scheduler._broker.truncate(topic(run))
+    keys = [key for key in dask_scheduler.tasks if isinstance(key, tuple) and is_of(run, key[0])]
+    dask_scheduler.client_releases_keys(keys=keys, client=client, stimulus_id=f"dcurate-over-{time.time()}")
 
 
 def wanted_by(scheduler: Scheduler) -> dict[str, int]:

@@ -307,7 +307,7 @@ class _Child:
     def _death(self) -> Died:
         """How the process came to its end."""
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(DUMP_S)
+            self._process.wait(END_S)  # it may be at its exit handlers, and the machine busy
         self._process.kill()
         code = self._process.wait()
         self._traces.seek(0)

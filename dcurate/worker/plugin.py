@@ -65,6 +65,16 @@ def parts(run: str) -> str:
     return f"{run}-parts"
 
 
+def is_of(run: str, name: object) -> bool:
+    """Whether the first part of a key is that of a task of a run.
+
+    Examples:
+        >>> is_of("7f3a-0", group("7f3a-0", "clean")), is_of("7f3a-0", parts("7f3a-0")), is_of("7f3a-0", "clean")
+        (True, True, False)
+    """
+    return isinstance(name, str) and (name == parts(run) or name.endswith(f"-{run}"))
+
+
 def resource(run: str, operator: str) -> str:
     """The Dask resource that a worker offers for each slot of an operator."""
     return f"stage-{group(run, operator)}"
@@ -232,14 +242,16 @@ class SlotHolder(WorkerPlugin):
         return failures
 
     def _withdraw(self, name: str) -> None:
-        """Offer a resource no more; forget it unless a call still has some of it to give back."""
+        """Offer a resource no more; forget it and others of runs that are over, if no call has some to give back."""
         state = self.worker.state
-        if any(name in task.resource_restrictions for task in self._executing()):
+        used = {one for task in self._executing() for one in task.resource_restrictions}
+        if name in used:
             state.available_resources[name] = state.available_resources.get(name, 0) - state.total_resources[name]
             state.total_resources[name] = 0
-        else:
+        over = [one for one in state.total_resources if any(one.endswith(f"-{run}") for run in self.over)]
+        for one in set(over) - used:
             for amounts in (state.total_resources, state.available_resources):
-                amounts.pop(name, None)
+                amounts.pop(one, None)
 
 
 def holder_of(worker: Worker) -> SlotHolder:

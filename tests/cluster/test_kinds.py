@@ -22,13 +22,14 @@ from dcurate.cluster.supply import Kind
 from dcurate.errors import ResourceError, RunError
 from dcurate.worker.announce import announcement
 from tests.cluster.jobs import Job
+from tests.conftest import workers_of
 
 
 class Other(DaskCluster):
     """A cluster that starts its workers in a way of its own."""
 
 
-def until(holds: Callable[[], object], seconds: float = 60.0) -> None:
+def until(holds: Callable[[], object], seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, f"did not come true within {seconds} s"
@@ -53,7 +54,7 @@ def losses(dask_scheduler: Scheduler) -> list[Any]:
 
 def present(client: Client) -> dict[str, str]:
     """Addresses of the workers that are there, by name."""
-    return {str(one["name"]): where for where, one in client.scheduler_info(n_workers=-1)["workers"].items()}
+    return {str(one["name"]): where for where, one in workers_of(client).items()}
 
 
 def kinds_present(client: Client) -> dict[str, int]:
@@ -70,6 +71,14 @@ def take_time(folder: str, seconds: float) -> str:
     Path(folder, f"began-{time.monotonic_ns()}").write_text(str(get_worker().name))
     time.sleep(seconds)
     return str(get_worker().name)
+
+
+def wait_for_leave(folder: str) -> str:
+    """The same, but it ends when it is let."""
+    where = take_time(folder, 0.0)
+    while not Path(folder, "go").exists():
+        time.sleep(0.05)
+    return where
 
 
 def begun(folder: Path) -> list[str]:
@@ -160,10 +169,11 @@ def test_idle_workers_go_before_busy_ones(by_hand: ElasticCluster, tmp_path: Pat
     client = by_hand.client
     by_hand.scale_kind("cpu", 1)
     by_hand.scale_kind("gpu", 2)
-    future = client.submit(take_time, str(tmp_path), 1.0, workers=[present(client)["gpu-0"]])
+    future = client.submit(wait_for_leave, str(tmp_path), workers=[present(client)["gpu-0"]])
     until(lambda: begun(tmp_path))
     by_hand.scale_kind("gpu", 1)
     assert sorted(present(client)) == ["cpu-0", "gpu-0"]
+    (tmp_path / "go").touch()
     assert future.result() == "gpu-0"
 
 
@@ -172,9 +182,10 @@ def test_a_call_that_outlasts_the_patience_is_begun_anew_elsewhere(tmp_path: Pat
         client = cluster.client
         cluster.scale_kind("gpu", 1)
         where = present(client)["gpu-0"]
-        future = client.submit(take_time, str(tmp_path), 3.0, workers=[where], allow_other_workers=True)
+        future = client.submit(wait_for_leave, str(tmp_path), workers=[where], allow_other_workers=True)
         until(lambda: begun(tmp_path))
         cluster.scale_kind("gpu", 0)
+        (tmp_path / "go").touch()
         assert future.result() == "cpu-0"
         assert begun(tmp_path) == ["gpu-0", "cpu-0"]
 

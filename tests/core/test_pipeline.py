@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dcurate import DocumentBatch, FileGroup, ProcessingStage, SinkStage, SourceStage
-from dcurate.core.pipeline import PipelineDefinition, fingerprint
+from dcurate.core.pipeline import PipelineDefinition
 from dcurate.core.stage import Spec
 from dcurate.errors import PipelineError
 
@@ -117,27 +117,3 @@ def test_describe_tells_columns_and_resources() -> None:
         "     reads text\n"
         "     adds score"
     )
-
-
-class Limit:
-    """Keeps its setting in a private attribute, as filters written for the original do."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-
-
-def test_the_fingerprint_sees_settings_however_they_are_kept() -> None:
-    def of(limit: object) -> str:
-        stage = Step()
-        stage.limit = limit  # type: ignore[attr-defined]
-        return fingerprint([stage])["step"]
-
-    assert of(Limit(1)) == of(Limit(1)) != of(Limit(2))
-    assert of(object()) == of(object())
-
-
-def test_the_fingerprint_tells_settings_apart_but_not_names_or_resources() -> None:
-    first, second = fingerprint([Step()]), fingerprint([Step(adds="other")])
-    assert first["step"] != second["step"]
-    assert fingerprint([Step().with_(batch_size=5)]) == first
-    assert fingerprint([Step().with_(name="renamed")])["renamed"] == first["step"]

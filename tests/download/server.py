@@ -38,6 +38,7 @@ class Files:
         retry_after: header sent with a status of `faults`.
         ranges: whether ranges are served.
         tags: whether ETags are sent.
+        together: how many requests must be here at once, one time, before any is answered; a minute is waited for them.
     """
 
     content: dict[str, bytes] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class Files:
     retry_after: str = ""
     ranges: bool = True
     tags: bool = True
+    together: int = 0
     address: str = ""
     busy: int = 0
     busiest: int = 0
@@ -83,6 +85,9 @@ class _Handler(BaseHTTPRequestHandler):
             queue = files.faults.get(self.path)
             fault = queue.popleft() if queue else None
         self.counted = True
+        end = time.monotonic() + 60
+        while files.busiest < files.together and time.monotonic() < end:
+            time.sleep(0.005)
         try:
             self._serve(fault)
         finally:

@@ -21,7 +21,7 @@ from dcurate.errors import DataError
 from tests.download.dumps import manifest, packed, tarred
 from tests.download.server import Files
 
-QUICK = Transfer(backoff_s=0, timeout_s=5, attempts=1)
+QUICK = Transfer(backoff_s=0, timeout_s=60, attempts=1)
 TEX = rb"\section{One} A paper."
 
 

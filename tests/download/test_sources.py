@@ -18,7 +18,7 @@ from tests.download.dumps import dump_site, manifest, multistream, packed, page,
 from tests.download.results import counts, rows, run
 from tests.download.server import Files
 
-QUICK = Transfer(backoff_s=0, timeout_s=5, attempts=3, connections_per_host=2)
+QUICK = Transfer(backoff_s=0, timeout_s=60, attempts=3, connections_per_host=2)
 
 
 @pytest.fixture(params=["inline", "streaming"])

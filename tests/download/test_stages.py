@@ -23,7 +23,7 @@ from tests.download.own import OwnDownloader, OwnExtractor, OwnIterator, OwnUrls
 from tests.download.results import counts, quarantined, rows, run
 from tests.download.server import Files
 
-QUICK = Transfer(backoff_s=0, timeout_s=5, attempts=2)
+QUICK = Transfer(backoff_s=0, timeout_s=60, attempts=2)
 
 
 def lines(*records: Mapping[str, Any] | str) -> bytes:
@@ -176,9 +176,9 @@ def test_what_is_downloaded_counts_with_the_bytes_that_it_has_on_the_disk(web: F
 def test_one_slot_fetches_as_many_files_at_a_time_as_connections_are_allowed(web: Files, tmp_path: Path) -> None:
     web.content = {f"/{n}": b"x" * 10_000 for n in range(6)}
     for path in web.content:
-        web.fail(path, ("slow", 0.05))
+        web.fail(path, ("slow", 0.01))
     for limit, wanted in ((None, 6), (3, 3)):
-        web.busiest = 0
+        web.busiest, web.together = 0, wanted
         stage = DocumentDownloadStage(
             FileDownloader(str(tmp_path / str(limit)), transfer=Transfer(connections_per_host=limit))
         )
@@ -187,7 +187,7 @@ def test_one_slot_fetches_as_many_files_at_a_time_as_connections_are_allowed(web
         assert [files.key for files in done] == [task.key for task in tasks[: stage.batch_size]]
         assert web.busiest == wanted
         for path in web.content:
-            web.fail(path, ("slow", 0.05))
+            web.fail(path, ("slow", 0.01))
 
 
 def test_downloading_has_a_slot_of_its_own_where_connections_are_few_and_cores_are_many(

@@ -24,7 +24,7 @@ from dcurate.errors import DataError, PipelineError
 from tests.download.dumps import HEAD, dump_site, multistream, page
 from tests.download.server import Files
 
-QUICK = Transfer(backoff_s=0, timeout_s=5, attempts=2)
+QUICK = Transfer(backoff_s=0, timeout_s=60, attempts=2)
 PAGES = [page(n, f"Title {n}", f"Text of {n}. " * 40) for n in range(10)]
 
 

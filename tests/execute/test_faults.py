@@ -37,7 +37,7 @@ def test_a_scheduler_that_goes_away_ends_the_run_with_one_sentence(tmp_path: Pat
 
 def python(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240, check=False)
 
 
 SCRIPT = """

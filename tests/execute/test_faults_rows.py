@@ -1,7 +1,6 @@
 """Rows on which a stage raises, dies or hangs: they are found and kept apart, and no other row is lost."""
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -91,11 +90,11 @@ def test_a_row_that_crashes_the_process_ends_the_run_with_one_sentence_unless_ig
 
 
 def test_a_row_on_which_a_stage_hangs_is_found_and_kept_apart(tmp_path: Path) -> None:
-    write_rows(tmp_path / "in", files=4, rows=8, bad=(9,))
+    write_rows(tmp_path / "in", files=4, rows=4, bad=(9,))
     heard = Heard()
     with LocalCluster(n_workers=2, gpus=False) as cluster:
-        run(tmp_path, HangOn().with_(timeout_s=1.0), cluster, (heard,), ignore_failures=True)
-    assert ids(tmp_path / "out") == [number for number in range(32) if number != 9]
+        run(tmp_path, HangOn().with_(timeout_s=2.0), cluster, (heard,), ignore_failures=True)
+    assert ids(tmp_path / "out") == [number for number in range(16) if number != 9]
     assert [row["id"] for row in quarantined(tmp_path / "out")] == [9]
     hung = [event for event in heard if isinstance(event, CallHung)]
     assert hung
@@ -106,11 +105,10 @@ def test_a_row_on_which_a_stage_hangs_is_found_and_kept_apart(tmp_path: Path) ->
 def test_a_call_that_stands_still_in_the_end_is_overtaken_by_a_copy_of_it(tmp_path: Path) -> None:
     write_rows(tmp_path / "in", files=12, rows=10, bad=(95,))
     heard = Heard()
-    begin = time.monotonic()
     with LocalCluster(n_workers=2, gpus=False) as cluster:
         result = run(tmp_path, StuckOnce(str(tmp_path)), cluster, (heard,))
-    assert time.monotonic() - begin < 45
     assert (tmp_path / "stuck").exists()
+    assert not (tmp_path / "came-back").exists()
     assert ids(tmp_path / "out") == list(range(120))
     (copied,) = [event for event in heard if isinstance(event, CallCopied)]
     assert copied.seconds > 5 > copied.usual

@@ -30,8 +30,8 @@ def two_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttachedClus
         on_gpus = [worker_of_host(address, host, folder, "--simulate-gpus", "0") for host in HOSTS]
         for number, command in enumerate(on_cpus + on_gpus):
             stack.enter_context(process(*command, log=folder / f"{number}.log"))
-        cluster = stack.enter_context(AttachedCluster(address))
-        cluster.client.wait_for_workers(8, timeout=60)
+        cluster = stack.enter_context(AttachedCluster(address, timeout_s=180))
+        cluster.client.wait_for_workers(8, timeout=180)
         yield cluster
 
 

@@ -103,7 +103,7 @@ class Many(ProcessingStage[DocumentBatch, DocumentBatch]):
 class Where(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Takes a while, and notes which worker it ran on."""
 
-    seconds: float = 0.15
+    seconds: float = 1.0
     resources: Resources = field(default_factory=Resources)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:

@@ -59,7 +59,7 @@ def test_a_run_says_how_it_stands_and_what_its_machines_are(cluster):
     assert 0 < host.memory < host.memory_limit
     assert result.history.snapshot().hosts == told.of(HostsSampled)[-1].hosts
     busy = result.operators.set_index("operator")["busy"]["sleep"]
-    assert 0.5 < busy <= 1
+    assert 24 * 0.15 / result.report.seconds <= busy <= 1  # its one slot was there no longer than the run
 
 
 @pytest.mark.parametrize("mode", ["inline", "streaming", "batch"])

@@ -30,7 +30,7 @@ def test_a_scheduler_that_somebody_can_look_at_knows_how_a_run_stands_and_how_it
         pipeline.stages[-1] = JsonlWriter(str(tmp_path / "two"))
         second = pipeline.run(DaskExecutor(cluster=cluster))
         hub = hub_of(cluster.client.cluster.scheduler)
-        until = time.monotonic() + 20
+        until = time.monotonic() + 120
         while [run.snapshot().ended is None for run in hub.runs.values()] != [False] * 2 and time.monotonic() < until:
             time.sleep(0.05)
         assert list(hub.runs) == [first.report.run, second.report.run]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -18,7 +17,7 @@ from typing import Any
 
 from dcurate import AttachedCluster, DaskExecutor, DocumentBatch, Pipeline, ProcessingStage
 from dcurate.core.report import RunReport
-from tests.conftest import process, skip_outside_ci, wait_for
+from tests.conftest import free_port, process, skip_outside_ci, wait_for, wait_for_workers
 from tests.stages import FailOn, KeepEvery, Numbers, Sleep
 
 
@@ -27,19 +26,13 @@ def tool(name: str) -> str:
     return shutil.which(name) or skip_outside_ci(f"{name} is not installed: apt-get install prometheus")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def get(url: str) -> str:
     with urllib.request.urlopen(url, timeout=10) as answer:
         text: str = answer.read().decode()
     return text
 
 
-def wait_until(true: Callable[[], object], what: str, seconds: float = 60.0) -> None:
+def wait_until(true: Callable[[], object], what: str, seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, f"after {seconds} s still not: {what}"
@@ -74,6 +67,8 @@ class Watch:
 
     def values(self, query: str) -> dict[tuple[str, ...], float]:
         """What a query gives now: figures by the values of their labels, in the order of the labels' names."""
+        # After a scrape that was too slow, on a busy machine say, there are no figures until the next one.
+        wait_until(lambda: not self.ask("query", query="up == 0")["result"], "whatever is there is scraped")
         return {
             tuple(value for _, value in sorted(one["metric"].items())): float(one["value"][1])
             for one in self.ask("query", query=query)["result"]
@@ -100,7 +95,7 @@ class Watch:
 
 def finished(*command: str, given: str = "") -> subprocess.CompletedProcess[str]:
     """A command that has ended, well or not."""
-    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=90, check=False)
+    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=240, check=False)
 
 
 def monitor(*arguments: str) -> str:
@@ -143,6 +138,7 @@ def scheduler_with_pages(folder: Path, workers: int = 2) -> Iterator[Mapping[str
         wait_for(info)
         told = json.loads(info.read_text())
         with worker_of(told["address"], folder, "--nworkers", str(workers)):
+            wait_for_workers(told["address"], workers)
             dashboard = f"http://127.0.0.1:{told['services']['dashboard']}"
             yield {"scheduler": told["address"], "dashboard": dashboard}
 

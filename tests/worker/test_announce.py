@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from dcurate.errors import ResourceError
 from dcurate.worker.announce import Announcement, Said, VisibleCard, announcement, choose, declare, found
-from tests.conftest import ROOT, process, wait_for
+from tests.conftest import ROOT, process, wait_for, workers_of
 
 #: A library in the place of NVML: four cards, of which one may not be used, one is of unknown memory, one divided.
 NVML = """
@@ -74,8 +74,8 @@ def workers(
             command = (sys.executable, "-m", "dask", "worker", address, *basics, "--local-directory", str(folder))
             stack.enter_context(process(*command, *options, log=folder / "worker.log", **environment))
         client = stack.enter_context(Client(address, set_as_default=False))
-        client.wait_for_workers(len(commands), timeout=60)
-        names = {address: one["name"] for address, one in client.scheduler_info(n_workers=-1)["workers"].items()}
+        client.wait_for_workers(len(commands), timeout=180)
+        names = {address: one["name"] for address, one in workers_of(client).items()}
         yield {names[where]: Announcement.from_dict(said) for where, said in client.run(told).items()}
 
 
@@ -151,7 +151,7 @@ def test_a_worker_announces_the_cards_that_the_driver_of_the_machine_knows(tmp_p
 )
 def test_options_that_cannot_be_end_the_worker_before_it_starts(options: list[str], sentence: str) -> None:
     command = [sys.executable, "-m", "dask", "worker", "tcp://127.0.0.1:1", "--preload", "dcurate.preload", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, cwd=ROOT, check=False)
     assert done.returncode == 2
     assert sentence in done.stderr
 

@@ -27,7 +27,7 @@ def run() -> Iterator[str]:
 
 def code_of(body: str, *arguments: str) -> int:
     command = [sys.executable, "-c", textwrap.dedent(body), *arguments]
-    return subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=120, check=False).returncode
+    return subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=240, check=False).returncode
 
 
 SLOT = """

@@ -74,7 +74,7 @@ class Browser:
         """What a person reads in the first element that matches; nothing where there is none."""
         return str(self.value(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"))
 
-    def wait(self, expression: str, seconds: float = 20.0) -> Any:
+    def wait(self, expression: str, seconds: float = 90.0) -> Any:
         """What a piece of JavaScript gives as soon as that is true."""
         end = time.monotonic() + seconds
         while not (value := self.value(expression)):
@@ -95,7 +95,7 @@ class Browser:
         path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot", format="png", **options)["data"]))
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
-        return self._loop.run(asyncio.wait_for(self._answer(method, params), 60))
+        return self._loop.run(asyncio.wait_for(self._answer(method, params), 120))
 
     async def _answer(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         number = next(self._numbers)
@@ -115,7 +115,9 @@ class Browser:
             case "Runtime.exceptionThrown":
                 self.complaints.append(json.dumps(params["exceptionDetails"]))
             case "Runtime.consoleAPICalled" if params["type"] in ("error", "warning", "assert"):
-                self.complaints.append(f"{params['type']}: {[one.get('value') for one in params['args']]}")
+                said = [one.get("value") for one in params["args"]]
+                if "not connected so cannot send" not in said:  # Bokeh's, of a page that is being left
+                    self.complaints.append(f"{params['type']}: {said}")
             case "Log.entryAdded" if params["entry"]["level"] in ("error", "warning"):
                 self.complaints.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
             case "Network.responseReceived" if params["response"]["status"] >= 400:
@@ -139,15 +141,15 @@ def chromium() -> Iterator[Browser]:
             finally:
                 started.terminate()
                 try:
-                    started.wait(10)
+                    started.wait(30)
                 except subprocess.TimeoutExpired:
                     os.kill(started.pid, 9)
 
 
 async def _connected(port_file: Path) -> WebSocketClientConnection:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while not (port_file.exists() and len(said := port_file.read_text().split()) == 2):
-        assert time.monotonic() < end, "Chromium did not start within 30 s"
+        assert time.monotonic() < end, "Chromium did not start within 120 s"
         await asyncio.sleep(0.05)
     port, path = said
     return await websocket_connect(f"ws://127.0.0.1:{port}{path}", max_message_size=1 << 28)
@@ -155,5 +157,5 @@ async def _connected(port_file: Path) -> WebSocketClientConnection:
 
 async def _closed(socket: WebSocketClientConnection) -> None:
     socket.close()
-    while await asyncio.wait_for(socket.read_message(), 10) is not None:
+    while await asyncio.wait_for(socket.read_message(), 60) is not None:
         pass

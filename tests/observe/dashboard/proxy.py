@@ -38,13 +38,13 @@ def below(path: str, port: int) -> Iterator[str]:
         await asyncio.gather(*others, return_exceptions=True)
         await asyncio.sleep(0.1)
 
-    server = asyncio.run_coroutine_threadsafe(begin(), loop).result(10)
+    server = asyncio.run_coroutine_threadsafe(begin(), loop).result(60)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{path}"
     finally:
-        asyncio.run_coroutine_threadsafe(end(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(end(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(60)
         loop.close()
 
 

@@ -1,0 +1,108 @@
+"""What decides the rows that stages make, as short text: it tells an old output from a new pipeline."""
+
+from __future__ import annotations
+
+import copyreg
+import hashlib
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+from typing import Any
+
+from dcurate.core.stage import ProcessingStage
+
+
+def fingerprint(stages: Iterable[ProcessingStage[Any, Any]]) -> dict[str, str]:
+    """What decides the rows that stages make, by stage name.
+
+    Covers each stage's class, its public settings, and for classes and functions outside dcurate their source; of a
+    function also what it was given beforehand: defaults, variables of the function around it, the object it belongs to.
+    """
+    return {stage.name: _fingerprint(stage) for stage in stages}
+
+
+def _fingerprint(value: Any) -> str:
+    return hashlib.blake2b(_canonical(value, ()).encode(), digest_size=8).hexdigest()
+
+
+def _canonical(value: Any, within: tuple[int, ...]) -> str:
+    """Text that is the same for equal values, in any process.
+
+    Args:
+        value: anything.
+        within: the ids of the objects that it is part of; one that is part of itself is not followed again.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    if isinstance(value, bytes | bytearray):
+        return hashlib.blake2b(value, digest_size=16).hexdigest()
+    if id(value) in within:
+        return "..."
+    within = (*within, id(value))
+    if isinstance(value, dict):
+        pairs = ((_canonical(key, within), _canonical(held, within)) for key, held in value.items())
+        return "{" + ",".join(f"{key}:{held}" for key, held in sorted(pairs)) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(_canonical(one, within) for one in value) + "]"
+    if isinstance(value, set | frozenset):
+        return "{" + ",".join(sorted(_canonical(one, within) for one in value)) + "}"
+    if isinstance(value, ModuleType):
+        return value.__name__
+    if inspect.isroutine(value) or isinstance(value, type):
+        return f"{_module(value)}.{value.__qualname__}#{_source(value)}{_canonical(_given(value), within)}"
+    kind = type(value)
+    return f"{_module(kind)}.{kind.__qualname__}#{_source(kind)}({_canonical(_settings(value), within)})"
+
+
+def _given(routine: Any) -> dict[str, Any]:
+    """What a routine was given before it is called."""
+    given = {
+        "of": getattr(routine, "__self__", None),
+        "defaults": getattr(routine, "__defaults__", None),
+        "named": getattr(routine, "__kwdefaults__", None),
+        "around": tuple(map(_held, getattr(routine, "__closure__", None) or ())),
+    }
+    return {name: value for name, value in given.items() if value}
+
+
+def _held(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return None
+
+
+def _settings(value: Any) -> Any:
+    """What tells an object from others of its class."""
+    if isinstance(value, ProcessingStage):
+        return {k: v for k, v in value.settings().items() if k not in ("name", "resources", "batch_size")}
+    if hasattr(value, "__dict__") and not _says_how_it_is_pickled(type(value)):
+        return vars(value)
+    try:
+        registered = copyreg.dispatch_table.get(type(value))
+        parts = registered(value) if registered else value.__reduce_ex__(4)
+    except Exception:
+        return getattr(value, "__dict__", None) or re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+    return parts if isinstance(parts, str) else [list(part) if isinstance(part, Iterator) else part for part in parts]
+
+
+def _says_how_it_is_pickled(kind: type) -> bool:
+    """Whether a class has a say in what belongs to its objects: a logger is its name, not all that it refers to."""
+    own = ("__reduce__", "__reduce_ex__", "__getstate__")
+    return any(getattr(kind, name) is not getattr(object, name) for name in own)
+
+
+def _module(value: Any) -> str:
+    """Where a routine or class is written; methods of built-in types do not say."""
+    return getattr(value, "__module__", None) or "builtins"
+
+
+def _source(value: Any) -> str:
+    if _module(value).partition(".")[0] in {"dcurate", *sys.stdlib_module_names}:
+        return ""
+    try:
+        return hashlib.blake2b(inspect.getsource(value).encode(), digest_size=8).hexdigest()
+    except (OSError, TypeError):
+        return ""

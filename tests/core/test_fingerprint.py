@@ -1,0 +1,127 @@
+"""What the fingerprint of a pipeline sees, and what it does not."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dcurate import DocumentBatch, ProcessingStage
+from dcurate.core.fingerprint import fingerprint
+from dcurate.core.stage import Spec
+
+
+@dataclass
+class Step(ProcessingStage[DocumentBatch, DocumentBatch]):
+    adds: str = "score"
+
+    def outputs(self) -> Spec:
+        return [], [self.adds]
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task
+
+
+def of(value: object) -> str:
+    """The fingerprint of a stage that holds a value."""
+    stage = Step()
+    stage.held = value  # type: ignore[attr-defined]
+    return fingerprint([stage])["step"]
+
+
+class Limit:
+    """Keeps its setting in a private attribute, as filters written for the original do."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+
+def test_the_fingerprint_sees_settings_however_they_are_kept() -> None:
+    assert of(Limit(1)) == of(Limit(1)) != of(Limit(2))
+    assert of(object()) == of(object())
+
+
+def test_the_fingerprint_tells_settings_apart_but_not_names_or_resources() -> None:
+    first, second = fingerprint([Step()]), fingerprint([Step(adds="other")])
+    assert first["step"] != second["step"]
+    assert fingerprint([Step().with_(batch_size=5)]) == first
+    assert fingerprint([Step().with_(name="renamed")])["renamed"] == first["step"]
+
+
+def longer_than(most: int) -> Callable[[str], bool]:
+    return lambda text: len(text) > most
+
+
+def halved(text: str, times: int = 1) -> str:
+    return text[: len(text) >> times]
+
+
+class Level(Enum):
+    LOW = 1
+    HIGH = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    most: int
+
+
+class Node:
+    """Is part of itself."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.own = name, self
+
+    def called(self, text: str) -> str:
+        return text + self.name
+
+
+ALIKE: dict[str, Callable[[int], Any]] = {
+    "variables of the function around": longer_than,
+    "arguments given beforehand": lambda number: functools.partial(halved, times=number),
+    "methods of objects": lambda number: Limit(number).__init__,  # type: ignore[misc]
+    "methods of built-in types": lambda number: [str.strip, str.lower, str.upper][number],
+    "methods of built-in values": lambda number: ["a", "b", "c"][number].join,
+    "long patterns": lambda number: re.compile("x" * 400 + str(number)),
+    "arrays": lambda number: np.arange(5000) * (np.arange(5000) != 2500 + number),
+    "arrays of Arrow": lambda number: pa.array([*range(5000), number, *range(5000)]),
+    "bytes": lambda number: bytes(1000) + bytes([number]),
+    "enumerations": lambda number: [*Level][number],
+    "objects with slots": Slotted,
+    "what is part of itself": lambda number: Node(str(number)),
+    "methods of what is part of itself": lambda number: Node(str(number)).called,
+    "loggers": lambda number: logging.getLogger(f"somebody.{number}"),
+}
+
+
+@pytest.mark.parametrize("kind", ALIKE)
+def test_the_fingerprint_tells_apart_what_gives_other_rows(kind: str) -> None:
+    make = ALIKE[kind]
+    assert of(make(0)) == of(make(0)) != of(make(1))
+
+
+def test_a_function_that_calls_itself_has_a_fingerprint() -> None:
+    def down(number: int) -> int:
+        return down(number - 1) if number else 0
+
+    assert of(down) == of(down)
+
+
+def test_the_fingerprint_of_values_is_the_same_in_any_process() -> None:
+    program = (
+        "import json; from tests.core.test_fingerprint import ALIKE, of;"
+        "print(json.dumps({name: of(make(0)) for name, make in ALIKE.items()}))"
+    )
+    found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert json.loads(found) == {name: of(make(0)) for name, make in ALIKE.items()}

@@ -1,0 +1,75 @@
+"""What becomes of an output directory that others change, and of records that do not fit the input any more."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
+from dcurate.errors import DataError
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Four files of a row each."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in "bdfh":
+        write(folder, name)
+    return folder
+
+
+def write(folder: Path, name: str) -> None:
+    (folder / f"{name}.jsonl").write_text(json.dumps({"text": f"text of {name}"}) + "\n")
+
+
+def pipeline(source: Path, output: Path, files: int | None = None, mode: str = "error") -> Pipeline:
+    writer = JsonlWriter(str(output), mode=mode)  # type: ignore[arg-type]
+    return Pipeline("test", stages=[JsonlReader(str(source), files_per_partition=files), writer])
+
+
+def test_an_output_that_is_deleted_under_a_run_ends_it_with_one_sentence(source: Path, tmp_path: Path) -> None:
+    stream = pipeline(source, tmp_path / "out").stream(InlineExecutor())
+    next(stream)
+    shutil.rmtree(tmp_path / "out")
+    with pytest.raises(DataError, match="out' was deleted while the run wrote to it; run again"):
+        list(stream)
+
+
+def test_a_run_whose_output_another_run_takes_over_ends_with_one_sentence(source: Path, tmp_path: Path) -> None:
+    stream = pipeline(source, tmp_path / "out").stream(InlineExecutor())
+    next(stream)
+    pipeline(source, tmp_path / "out", mode="overwrite").run(InlineExecutor())
+    with pytest.raises(DataError, match="another run wrote to .*out' at the same time"):
+        list(stream)
+
+
+@pytest.mark.parametrize("change", ["a file comes between others", "a file goes"])
+def test_a_resumed_run_says_what_the_output_holds_of_splits_that_are_no_more(
+    change: str, source: Path, tmp_path: Path
+) -> None:
+    pipeline(source, tmp_path / "out", files=2).run(InlineExecutor())
+    assert not pipeline(source, tmp_path / "out", files=2).run(InlineExecutor(), resume=True).report.notices
+    if change == "a file goes":
+        (source / "h.jsonl").unlink()
+        stale = 1
+    else:
+        write(source, "c")
+        stale = 2
+    report = pipeline(source, tmp_path / "out", files=2).run(InlineExecutor(), resume=True).report
+    (notice,) = report.notices
+    assert f"what earlier runs made of {stale} splits that the input does not have any more" in notice
+    assert notice in " ".join((tmp_path / "out" / "_dcurate" / "report.txt").read_text().split())
+
+
+def test_a_resumed_run_says_that_records_could_not_be_read(source: Path, tmp_path: Path) -> None:
+    pipeline(source, tmp_path / "out").run(InlineExecutor())
+    (segment,) = (tmp_path / "out" / "_dcurate" / "ledger").glob("*.jsonl")
+    segment.write_bytes(segment.read_bytes()[:-20])
+    report = pipeline(source, tmp_path / "out").run(InlineExecutor(), resume=True).report
+    assert (report.splits_before, report.stages[-1].rows_out) == (0, 4)
+    (notice,) = report.notices
+    assert notice.startswith("1 of the files that say what earlier runs had finished could not be read")
