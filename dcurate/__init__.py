@@ -92,6 +92,12 @@ if TYPE_CHECKING:
     from dcurate.download.wikipedia.stage import WikipediaDownloader as WikipediaDownloader
     from dcurate.download.wikipedia.stage import WikipediaDownloadExtractStage as WikipediaDownloadExtractStage
     from dcurate.download.wikipedia.text import WikipediaExtractor as WikipediaExtractor
+    from dcurate.errors import DataError as DataError
+    from dcurate.errors import DcurateError as DcurateError
+    from dcurate.errors import PipelineError as PipelineError
+    from dcurate.errors import ResourceError as ResourceError
+    from dcurate.errors import RunError as RunError
+    from dcurate.errors import StageError as StageError
     from dcurate.execute.dask_executor import DaskExecutor as DaskExecutor
     from dcurate.execute.inline import InlineExecutor as InlineExecutor
     from dcurate.frames.document import DocumentBatch as DocumentBatch
@@ -99,6 +105,8 @@ if TYPE_CHECKING:
     from dcurate.inspection import compare_runs as compare_runs
     from dcurate.inspection import inspect as inspect
     from dcurate.inspection import read_run as read_run
+    from dcurate.io.document_reader import DocumentReader as DocumentReader
+    from dcurate.io.document_writer import DocumentWriter as DocumentWriter
     from dcurate.io.jsonl import JsonlReader as JsonlReader
     from dcurate.io.jsonl import JsonlWriter as JsonlWriter
     from dcurate.io.parquet import ParquetReader as ParquetReader
@@ -292,6 +300,8 @@ _HOME = {
     "CorpusProfile": "dcurate.profiling",
     "CountPii": "dcurate.text.pii.counts",
     "DaskExecutor": "dcurate.execute.dask_executor",
+    "DataError": "dcurate.errors",
+    "DcurateError": "dcurate.errors",
     "Decontaminate": "dcurate.dedup.decontamination",
     "dedup_report": "dcurate.dedup.report",
     "deduplicate": "dcurate.deduplication",
@@ -312,7 +322,9 @@ _HOME = {
     "DocumentIterator": "dcurate.download.iterate",
     "DocumentJoiner": "dcurate.text.documents",
     "DocumentModifier": "dcurate.text.modifier",
+    "DocumentReader": "dcurate.io.document_reader",
     "DocumentSplitter": "dcurate.text.documents",
+    "DocumentWriter": "dcurate.io.document_writer",
     "DomainClassifier": "dcurate.models.classifiers.quality",
     "EasinessFilter": "dcurate.models.llm.retrieval",
     "ElasticCluster": "dcurate.cluster.kinds",
@@ -394,6 +406,7 @@ _HOME = {
     "PiiFilter": "dcurate.text.pii.counts",
     "PiiModifier": "dcurate.text.pii.modifier",
     "Pipeline": "dcurate.run",
+    "PipelineError": "dcurate.errors",
     "PornographicUrlsFilter": "dcurate.text.filters.urls",
     "Preferred": "dcurate.dedup.keep",
     "processing_stage": "dcurate.core.stage",
@@ -420,7 +433,9 @@ _HOME = {
     "report_table": "dcurate.observe.table",
     "RequestError": "dcurate.models.llm.faults",
     "ResiliparseExtractor": "dcurate.text.extract.algorithms",
+    "ResourceError": "dcurate.errors",
     "Resources": "dcurate.core.resources",
+    "RunError": "dcurate.errors",
     "RunPlaces": "dcurate.inspection",
     "RunResult": "dcurate.result",
     "SampleFraction": "dcurate.datasets.shuffle",
@@ -442,6 +457,7 @@ _HOME = {
     "SourceStage": "dcurate.core.stage",
     "SpacyRecognizer": "dcurate.text.pii.recognizers",
     "SpanDuplicates": "dcurate.dedup.spans",
+    "StageError": "dcurate.errors",
     "StageSpec": "dcurate.core.spec",
     "SubstringDuplicates": "dcurate.dedup.substrings",
     "SubstringFilter": "dcurate.text.filters.phrases",

@@ -41,6 +41,18 @@ def read_run(address: str, storage_options: Mapping[str, Any] | None = None) -> 
 
     Raises:
         DataError: no run left a report there, or it cannot be read.
+
+    Examples:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline, ScoreFilter, WordCountFilter
+        >>> rows = DocumentBatch(data=pd.DataFrame({"id": ["a", "b"], "text": ["one", "two words"]}))
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> stages = [ScoreFilter(WordCountFilter(min_words=2)), JsonlWriter(folder.name)]
+        >>> run = Pipeline("demo", stages=stages).run(InlineExecutor(), initial_tasks=[rows], observers=[])
+        >>> read_run(folder.name).report.stages[-2].dropped
+        {'word_count': 1}
+        >>> folder.cleanup()
     """
     root = address.rstrip("/")
     folder = Directory(root if root.endswith(f"/{OWN}") or root == OWN else f"{root}/{OWN}", storage_options or {})
@@ -66,6 +78,18 @@ def compare_runs(first: str, second: str, storage_options: Mapping[str, Any] | N
 
     Raises:
         DataError: one of them left no report, or it cannot be read.
+
+    Examples:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline, ScoreFilter, WordCountFilter
+        >>> rows = DocumentBatch(data=pd.DataFrame({"id": ["a", "b"], "text": ["one", "two words"]}))
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> stages = [ScoreFilter(WordCountFilter(min_words=2)), JsonlWriter(folder.name)]
+        >>> run = Pipeline("demo", stages=stages).run(InlineExecutor(), initial_tasks=[rows], observers=[])
+        >>> compare_runs(folder.name, folder.name).headline
+        'No stage took out more or fewer documents than in the other run.'
+        >>> folder.cleanup()
     """
     return compare(read_run(first, storage_options), read_run(second, storage_options))
 
@@ -89,6 +113,10 @@ class RunPlaces:
         rejected: where it kept what rules dropped; that of its report if None.
         groups: folders with groups of duplicates, besides those that its report names.
         storage_options: for fsspec.
+
+    Examples:
+        >>> RunPlaces("s3://bucket/out", rejected="s3://bucket/dropped", storage_options={"anon": True}).output
+        's3://bucket/out'
     """
 
     output: str
@@ -136,6 +164,18 @@ def inspect(
     Raises:
         PipelineError: the run has no such stage, or it dropped nothing, or not for this reason.
         DataError: there is no report of a run, or files cannot be read.
+
+    Examples:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline, ScoreFilter, WordCountFilter
+        >>> rows = DocumentBatch(data=pd.DataFrame({"id": ["a", "b"], "text": ["one", "two words"]}))
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> stages = [ScoreFilter(WordCountFilter(min_words=2)), JsonlWriter(folder.name)]
+        >>> run = Pipeline("demo", stages=stages).run(InlineExecutor(), initial_tasks=[rows], observers=[])
+        >>> inspect(folder.name, "word_count").rows
+        1
+        >>> folder.cleanup()
     """
     places = output if isinstance(output, RunPlaces) else RunPlaces(output)
     run = read_run(places.output, places.storage_options)

@@ -35,6 +35,18 @@ def trace(output: str | RunPlaces, ids: Sequence[str], *, id_field: str | None =
     Raises:
         PipelineError: no id.
         DataError: files cannot be read, or there is nothing at the address.
+
+    Examples:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline, ScoreFilter, WordCountFilter
+        >>> rows = DocumentBatch(data=pd.DataFrame({"id": ["a", "b"], "text": ["one", "two words"]}))
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> stages = [ScoreFilter(WordCountFilter(min_words=2)), JsonlWriter(folder.name)]
+        >>> run = Pipeline("demo", stages=stages).run(InlineExecutor(), initial_tasks=[rows], observers=[])
+        >>> trace(folder.name, ["b"]).fates[0].outcome
+        'kept'
+        >>> folder.cleanup()
     """
     if not ids:
         raise PipelineError("no id to look for; give at least one")

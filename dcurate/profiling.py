@@ -37,9 +37,19 @@ _EITHER = Format("JSONL or Parquet", (*JSONL.suffixes, *PARQUET.suffixes), compr
 
 @dataclass(frozen=True)
 class CorpusProfile(ProfileSummary):
-    """What `profile` gives: a corpus in numbers, as frames, as a page with plots, and on a terminal.
+    r"""What `profile` gives: a corpus in numbers, as frames, as a page with plots, and on a terminal.
 
     Printing it on a rich console, or ``print(profile)``, shows the most important of it.
+
+    Examples:
+        >>> import tempfile
+        >>> from dcurate import InlineExecutor, WordCountFilter, profile
+        >>> with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+        ...     _ = file.write('{"text": "two words"}\n{"text": "one"}\n')
+        ...     file.flush()
+        ...     found = profile(file.name, filters=[WordCountFilter(min_words=2)], executor=InlineExecutor())
+        >>> found.documents, found.kept
+        (2, 1)
     """
 
     @classmethod

@@ -8,6 +8,8 @@ from typing import Any, overload
 
 from dcurate.core.batch import Batch
 from dcurate.core.report import RunReport
+from dcurate.errors import DataError, RunError
+from dcurate.frames.document import DocumentBatch
 from dcurate.frames.tables import frame_of, with_seconds
 from dcurate.observe import records
 from dcurate.observe.history import History
@@ -22,14 +24,18 @@ class RunResult(Sequence[Batch]):
     without, each is a batch of rows, in the order of the source. Tables are pandas frames, made when asked for.
 
     Attributes:
+        outputs: the items of the sequence.
         report: what each stage did, and where the output stands.
         history: how it stood over time, and what happened.
 
     Examples:
+        >>> import pandas as pd
         >>> from dcurate import DocumentBatch, InlineExecutor, Pipeline, ScoreFilter, WordCountFilter
-        >>> rows = DocumentBatch(data=__import__("pandas").DataFrame({"text": ["one two", "one"]}))
+        >>> rows = DocumentBatch(data=pd.DataFrame({"text": ["one two", "one"]}))
         >>> pipeline = Pipeline("demo").add_stage(ScoreFilter(WordCountFilter(min_words=2)))
         >>> result = pipeline.run(InlineExecutor(), initial_tasks=[rows])
+        >>> result.to_pandas().to_dict("list")
+        {'text': ['one two']}
         >>> result.stages[["stage", "rows_in", "rows_out"]].to_dict("records")[-1]
         {'stage': 'word_count', 'rows_in': 2, 'rows_out': 1}
         >>> result.dropped.to_dict("records")
@@ -52,6 +58,35 @@ class RunResult(Sequence[Batch]):
 
     def __repr__(self) -> str:
         return f"RunResult({self.report.pipeline!r}, run {self.report.run}, {len(self.outputs)} outputs)"
+
+    def to_pandas(self) -> Any:
+        """The rows of a pipeline without a writer as one pandas frame, in the order of the source.
+
+        Raises:
+            RunError: the pipeline wrote its rows, or made something else than rows.
+            DataError: a column holds what no one type can.
+        """
+        return self._rows().to_pandas()
+
+    def to_arrow(self) -> Any:
+        """The same rows as one Arrow table."""
+        return self._rows().to_arrow()
+
+    def _rows(self) -> DocumentBatch:
+        """All rows in one batch; no columns are known of a run that made no batch."""
+        if self.report.output_path is not None:
+            raise RunError(f"the rows of this run were written; read them from {self.report.output_path!r}")
+        made = [DocumentBatch(data=one.to_arrow()) for one in self.outputs if isinstance(one, DocumentBatch)]
+        if len(made) < len(self.outputs):
+            other = next(one for one in self.outputs if not isinstance(one, DocumentBatch))
+            raise RunError(f"the last stage made {type(other).__name__}, which has no rows; take the result's items")
+        rows = DocumentBatch.joined(made or [DocumentBatch(data=frame_of([], []))])
+        if rows is None:
+            raise DataError(
+                "a column holds values of types that do not go together; take batch by batch: "
+                "[batch.to_pandas() for batch in result]"
+            )
+        return rows
 
     @property
     def stages(self) -> Any:

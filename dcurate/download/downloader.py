@@ -44,6 +44,20 @@ class DocumentDownloader(Configured, ABC):
         download_dir: where the files go. Every worker that reads them should see it; where one does not, the file is
             fetched there again.
         verbose: whether each file is logged, to the logger ``dcurate.download``.
+
+    Examples:
+        >>> import shutil, tempfile
+        >>> from pathlib import Path
+        >>> class FromDisk(DocumentDownloader):
+        ...     def _get_output_filename(self, url):
+        ...         return url.rpartition("/")[2]
+        ...     def _download_to_path(self, url, path):
+        ...         shutil.copy(url.removeprefix("file://"), path)
+        ...         return True, None
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "a.txt").write_text("text")
+        ...     Path(FromDisk(f"{folder}/files").download(f"file://{folder}/a.txt")).name
+        'a.txt'
     """
 
     def __init__(self, download_dir: str, verbose: bool = False) -> None:
@@ -228,6 +242,11 @@ class DocumentDownloadStage(ProcessingStage[FileGroup, DownloadedFiles]):
 
     Raises:
         PipelineError: ``on_error`` is neither.
+
+    Examples:
+        >>> from dcurate import FileDownloader
+        >>> DocumentDownloadStage(FileDownloader("files"), on_error="raise").on_error
+        'raise'
     """
 
     downloader: DocumentDownloader

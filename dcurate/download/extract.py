@@ -34,6 +34,10 @@ class Skipped:
         id: which record, by its own name: an address, a title.
         detail: what is wrong with this one.
         trace: where that was found, of an error.
+
+    Examples:
+        >>> Skipped("redirect", id="A page")
+        Skipped(reason='redirect', fault=False, id='A page', detail='', trace='')
     """
 
     reason: str
@@ -44,7 +48,19 @@ class Skipped:
 
 
 class DocumentExtractor(Configured, ABC):
-    """Makes a row of a record."""
+    """Makes a row of a record.
+
+    Examples:
+        >>> class Upper(DocumentExtractor):
+        ...     def extract(self, record):
+        ...         return {"text": record["raw"].upper()} if record["raw"] else Skipped("empty")
+        ...     def input_columns(self):
+        ...         return ["raw"]
+        ...     def output_columns(self):
+        ...         return ["text"]
+        >>> Upper().extract({"raw": "some text"})
+        {'text': 'SOME TEXT'}
+    """
 
     @abstractmethod
     def extract(self, record: dict[str, Any]) -> dict[str, Any] | Skipped | None:
@@ -147,6 +163,20 @@ class DocumentExtractStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     Raises:
         PipelineError: ``on_error`` is neither.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from dcurate import DocumentBatch, DocumentExtractor
+        >>> class Title(DocumentExtractor):
+        ...     def extract(self, record):
+        ...         return {"text": record["title"].strip()} if record["title"] else None
+        ...     def input_columns(self):
+        ...         return ["title"]
+        ...     def output_columns(self):
+        ...         return ["text"]
+        >>> batch = DocumentBatch(data=pd.DataFrame({"title": [" A title ", ""]}))
+        >>> DocumentExtractStage(Title()).process(batch).to_pandas().text.tolist()
+        ['A title']
     """
 
     extractor: DocumentExtractor

@@ -37,7 +37,22 @@ BATCH_BYTES = 2**26
 
 
 class DocumentIterator(Configured, ABC):
-    """Takes the records out of a file."""
+    """Takes the records out of a file.
+
+    Examples:
+        >>> class Lines(DocumentIterator):
+        ...     def iterate(self, file_path):
+        ...         with open(file_path, encoding="utf-8") as lines:
+        ...             yield from ({"text": line} for line in lines)
+        ...     def output_columns(self):
+        ...         return ["text"]
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile("w") as file:
+        ...     _ = file.write("one line")
+        ...     file.flush()
+        ...     list(Lines().iterate(file.name))
+        [{'text': 'one line'}]
+    """
 
     @abstractmethod
     def iterate(self, file_path: str) -> Iterator[dict[str, Any] | Skipped]:
@@ -49,7 +64,25 @@ class DocumentIterator(Configured, ABC):
 
 
 class RangeIterator(DocumentIterator):
-    """Takes the records out of a range of a file, so that a large file is read by several workers."""
+    r"""Takes the records out of a range of a file, so that a large file is read by several workers.
+
+    Examples:
+        >>> class Lines(RangeIterator):
+        ...     def iterate_range(self, file_path, start, stop):
+        ...         with open(file_path, "rb") as lines:
+        ...             lines.seek(max(0, start - 1))
+        ...             _ = lines.readline() if start else b""
+        ...             while (stop is None or lines.tell() < stop) and (line := lines.readline()):
+        ...                 yield {"text": line.decode().strip()}
+        ...     def output_columns(self):
+        ...         return ["text"]
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile("w") as file:
+        ...     _ = file.write("one\ntwo\n")
+        ...     file.flush()
+        ...     [*Lines().iterate_range(file.name, 0, 2)], [*Lines().iterate_range(file.name, 2, None)]
+        ([{'text': 'one'}], [{'text': 'two'}])
+    """
 
     @abstractmethod
     def iterate_range(self, file_path: str, start: int, stop: int | None) -> Iterator[dict[str, Any] | Skipped]:
@@ -107,6 +140,16 @@ class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
 
     Raises:
         PipelineError: a setting out of range.
+
+    Examples:
+        >>> class Lines(DocumentIterator):
+        ...     def iterate(self, file_path):
+        ...         with open(file_path, encoding="utf-8") as lines:
+        ...             yield from ({"text": line} for line in lines)
+        ...     def output_columns(self):
+        ...         return ["text"]
+        >>> DocumentIterateExtractStage(Lines()).outputs()[1]
+        ['text', 'file_name']
     """
 
     iterator: DocumentIterator

@@ -41,6 +41,17 @@ class DocumentDownloadExtractStage(CompositeStage[Batch, DocumentBatch]):
 
     Raises:
         PipelineError: a setting out of range.
+
+    Examples:
+        >>> from dcurate import WikipediaDownloader, WikipediaExtractor, WikipediaIterator, WikipediaUrlGenerator
+        >>> stage = DocumentDownloadExtractStage(
+        ...     WikipediaUrlGenerator("de"),
+        ...     WikipediaDownloader("dumps"),
+        ...     WikipediaIterator("de"),
+        ...     WikipediaExtractor("de"),
+        ... )
+        >>> len(stage.decompose())
+        3
     """
 
     url_generator: URLGenerator

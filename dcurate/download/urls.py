@@ -21,7 +21,15 @@ WAITING = Resources(cpus=0.05)
 
 
 class URLGenerator(ABC):
-    """Lists the addresses of files; subclass it for a source of your own."""
+    """Lists the addresses of files; subclass it for a source of your own.
+
+    Examples:
+        >>> class Years(URLGenerator):
+        ...     def generate_urls(self):
+        ...         return [f"https://example.org/{year}.txt" for year in (2023, 2024)]
+        >>> Years().generate_files()[0].url
+        'https://example.org/2023.txt'
+    """
 
     @abstractmethod
     def generate_urls(self) -> list[str]:
@@ -75,6 +83,13 @@ class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
 
     Raises:
         PipelineError: the limit is below one.
+
+    Examples:
+        >>> class Years(URLGenerator):
+        ...     def generate_urls(self):
+        ...         return [f"https://example.org/{year}.txt" for year in (2023, 2024)]
+        >>> [str(split.key) for split in URLGenerationStage(Years()).splits()]
+        ['2023.txt', '2024.txt']
     """
 
     url_generator: URLGenerator

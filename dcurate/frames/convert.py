@@ -14,6 +14,18 @@ import pyarrow as pa
 from dcurate.errors import DataError, ResourceError
 from dcurate.kernels.cuda import usable
 
+#: Whole numbers some of which are missing, in pandas.
+_WITH_GAPS = {
+    pa.int8(): pd.Int8Dtype(),
+    pa.int16(): pd.Int16Dtype(),
+    pa.int32(): pd.Int32Dtype(),
+    pa.int64(): pd.Int64Dtype(),
+    pa.uint8(): pd.UInt8Dtype(),
+    pa.uint16(): pd.UInt16Dtype(),
+    pa.uint32(): pd.UInt32Dtype(),
+    pa.uint64(): pd.UInt64Dtype(),
+}
+
 
 def is_cudf(frame: Any) -> bool:
     """Whether cuDF holds the frame."""
@@ -31,7 +43,7 @@ def to_arrow(frame: Any) -> pa.Table:
     if isinstance(frame, pd.DataFrame):
         try:
             table = pa.Table.from_pandas(frame, preserve_index=False)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
             raise DataError(f"a column mixes types, which a batch cannot hold: {error.args[0]}") from error
         return table.replace_schema_metadata(None)
     if is_cudf(frame):
@@ -42,6 +54,8 @@ def to_arrow(frame: Any) -> pa.Table:
 def to_pandas(frame: Any) -> pd.DataFrame:
     """A pandas frame of the rows, with pandas' default dtypes (strings are Arrow underneath).
 
+    Whole numbers with gaps are pandas' ``Int64`` and its like: the default is floats, which cannot hold large ids.
+
     Raises:
         DataError: the frame is not an Arrow, pandas or cuDF frame.
     """
@@ -49,7 +63,12 @@ def to_pandas(frame: Any) -> pd.DataFrame:
         return frame.copy(deep=False)
     if is_cudf(frame):
         return cast(pd.DataFrame, frame.to_pandas())
-    return cast(pd.DataFrame, to_arrow(frame).to_pandas())
+    table = to_arrow(frame)
+    rows = cast(pd.DataFrame, table.to_pandas(integer_object_nulls=True))
+    for place, column in enumerate(table.columns):
+        if pa.types.is_integer(column.type) and column.null_count:
+            rows.isetitem(place, column.to_pandas(types_mapper=_WITH_GAPS.get))
+    return rows
 
 
 def to_cudf(frame: Any) -> Any:

@@ -47,7 +47,7 @@ class DocumentBatch(Batch):
         return self.to_arrow()
 
     def to_pandas(self) -> pd.DataFrame:
-        """The rows as ordinary pandas with default dtypes; yours to change."""
+        """The rows as ordinary pandas with default dtypes, whole numbers with gaps as ``Int64``; yours to change."""
         return convert.to_pandas(self.data)
 
     def to_cudf(self) -> Any:

@@ -151,9 +151,6 @@ class Traced:
             yield Text("looked in: " + "; ".join(self.looked), "dim")
 
 
-_OUTCOMES = {"kept": "green", "dropped": "yellow", "duplicate": "yellow", "quarantined": "red", "not found": "red"}
-
-
 def _lines(fate: Fate) -> Iterator[tuple[str, str]]:
     reason = f" ({fate.reason})" if fate.reason not in ("", fate.stage) else ""
     by = f" by {fate.stage}{reason}" if fate.stage else ""

@@ -62,6 +62,14 @@ class Progress:
     Args:
         console: where to show it; standard error if not given, in a notebook the cell's output.
         interval: seconds between lines where there is no live display.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from dcurate import DocumentBatch, InlineExecutor, Pipeline
+        >>> rows = DocumentBatch(data=pd.DataFrame({"text": ["one", "two"]}))
+        >>> from dcurate import AddId
+        >>> with Progress() as progress:
+        ...     result = Pipeline("seen", stages=[AddId("id")]).run(InlineExecutor(), [rows], observers=[progress])
     """
 
     def __init__(self, console: Console | None = None, interval: float = 10.0) -> None:
@@ -142,6 +150,17 @@ class JsonProgress:
     Args:
         file: where to write; standard error if not given.
         interval: seconds between lines.
+
+    Examples:
+        >>> import io, json
+        >>> import pandas as pd
+        >>> from dcurate import DocumentBatch, InlineExecutor, Pipeline
+        >>> rows = DocumentBatch(data=pd.DataFrame({"text": ["one", "two"]}))
+        >>> from dcurate import AddId
+        >>> file = io.StringIO()
+        >>> _ = Pipeline("seen", stages=[AddId("id")]).run(InlineExecutor(), [rows], observers=[JsonProgress(file)])
+        >>> json.loads(file.getvalue().splitlines()[-1])["state"]
+        'done'
     """
 
     def __init__(self, file: TextIO | None = None, interval: float = 10.0) -> None:

@@ -59,6 +59,18 @@ def report_table(report: RunReport, page: str | None = None) -> ReportTable:
 
     Args:
         page: where the report stands as a page, to be told too.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from dcurate import DocumentBatch, InlineExecutor, Pipeline, ScoreFilter, WordCountFilter
+        >>> rows = DocumentBatch(data=pd.DataFrame({"id": ["a", "b"], "text": ["one", "two words"]}))
+        >>> stages = [ScoreFilter(WordCountFilter(min_words=2))]
+        >>> run = Pipeline("demo", stages=stages).run(InlineExecutor(), initial_tasks=[rows], observers=[])
+        >>> from rich.console import Console
+        >>> console = Console(width=100, file=__import__("io").StringIO())
+        >>> console.print(report_table(run.report))
+        >>> "word_count" in console.file.getvalue()
+        True
     """
     return ReportTable(report, page)
 

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
+from dcurate.core.stage import Spec
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import with_constant, with_texts_each
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.filter import DocumentFilter
 from dcurate.text.passes import Pass
-from dcurate.text.rules import checked, is_filter, load_nothing, needs_of, prepare_host, prepare_slot
+from dcurate.text.rules import RuleStage, checked, is_filter, needs_of
 from dcurate.text.score import Filter
 
 
 @dataclass
-class Annotate(ProcessingStage[DocumentBatch, DocumentBatch]):
+class Annotate(RuleStage[DocumentBatch]):
     """Keeps what every rule says of every document, and drops none.
 
     Each rule's score goes into a column of the rule's name. A list of the rules that a document fails, in order, goes
@@ -81,19 +81,9 @@ class Annotate(ProcessingStage[DocumentBatch, DocumentBatch]):
     def outputs(self) -> Spec:
         return ["data"], self._columns()
 
-    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
-        prepare_host(self._rules)
-
-    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
-        prepare_slot(self._rules)
-
-    @property
-    def light(self) -> bool:
-        return load_nothing(self._rules)
-
     def process(self, task: DocumentBatch) -> DocumentBatch:
         rules = self._rules
-        run = Pass(task, needs_of(rules))
+        run = Pass(task, needs_of(rules), gpu=self.resources.requires_gpu)
         failed: list[list[str]] = [[] for _ in range(task.num_items)]
         for rule in rules:
             scores = run.scores(rule, self.text_field)
@@ -133,6 +123,14 @@ def refilter(rules: Sequence[DocumentFilter], prefix: str = "", name: str = "ref
         rules: the filters to apply, in order; fewer than were annotated will do.
         prefix: what comes before the names of the columns.
         name: of the stage.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from dcurate import DocumentBatch, WordCountFilter
+        >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["one", "two words"]}))
+        >>> scored = Annotate([WordCountFilter(min_words=1)]).process(batch)
+        >>> refilter([WordCountFilter(min_words=2)]).process(scored).to_pandas().text.tolist()
+        ['two words']
     """
     given = checked(rules, "filter", is_filter)
     return Filter(list(given), [prefix + rule.name for rule in given], name=name)

@@ -78,6 +78,16 @@ class SignalFilter(DocumentFilter):
 
     Neighbouring stages of such filters share one pass over the text. `score_document` runs the same kernels
     on one text, so both ways give the same score.
+
+    Examples:
+        >>> class FewDigits(SignalFilter):
+        ...     needs = Needs.of("characters")
+        ...     def score(self, signals):
+        ...         return signals.characters.digits
+        ...     def keep(self, scores):
+        ...         return scores <= 3
+        >>> FewDigits().score_document("in 1969"), FewDigits().keep_document(4)
+        (4, False)
     """
 
     @property
@@ -108,6 +118,17 @@ class WordFilter(SignalFilter):
     Chinese (``zh``), Japanese (``ja``), Korean (``ko``) and Thai (``th``) are split by libraries of the ``lang``
     extra, whose dictionaries are loaded before the first text; words of any other language are what ``str.split``
     gives. Score `spaced` texts.
+
+    Examples:
+        >>> class FewWords(WordFilter):
+        ...     needs = Needs.of("words")
+        ...     lang = "en"
+        ...     def score(self, signals):
+        ...         return self.spaced(signals).words.total
+        ...     def keep(self, scores):
+        ...         return scores <= 3
+        >>> FewWords().score_document("three short words")
+        3
     """
 
     lang: str

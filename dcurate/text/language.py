@@ -23,7 +23,7 @@ class LanguageId(ProcessingStage[DocumentBatch, DocumentBatch]):
     r"""Adds the language of each document, how sure that is, and the script; keeps all documents.
 
     Languages are ISO 639-1 codes, ISO 639-3 where there is none, and ``und`` where a text has no letters or no
-    model is sure; about 250 are known, see `Identifier`. Scripts are ISO 15924 codes: that of most characters
+    model is sure; about 420 are known, see `Identifier`. Scripts are ISO 15924 codes: that of most characters
     of the whole text, ``Zyyy`` if none has one, and ``Jpan`` for what is in Japanese. The ``lang`` extra is needed.
 
     Args:

@@ -51,6 +51,13 @@ class ColumnModifier(DocumentModifier):
     """A modifier that makes all the texts of a column anew at once, by a kernel say.
 
     `modify_document` does the same to one text, so both ways give the same.
+
+    Examples:
+        >>> class Blank(ColumnModifier):
+        ...     def modify_column(self, column):
+        ...         return TextColumn(np.zeros_like(column.offsets), np.array([], np.uint8))
+        >>> Blank().modify_document("some text")
+        ''
     """
 
     @abstractmethod

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import Batch, BatchKey
-from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
+from dcurate.core.stage import Spec
 from dcurate.errors import DataError
 from dcurate.frames.columns import values
 from dcurate.frames.document import DocumentBatch
@@ -20,7 +20,7 @@ from dcurate.frames.hashes import content_hashes
 from dcurate.frames.text import text_column
 from dcurate.text.filter import DocumentFilter, SignalFilter
 from dcurate.text.passes import Column, Pass
-from dcurate.text.rules import Rule, load_nothing, needs_of, prepare_host, prepare_slot
+from dcurate.text.rules import Rule, RuleStage, needs_of
 from dcurate.text.signals import Signals
 from dcurate.text.sketch import NumberSketch, TextSketch
 
@@ -124,7 +124,7 @@ class CountsBatch(Batch):
 
 
 @dataclass
-class ProfileDocuments(ProcessingStage[DocumentBatch, CountsBatch]):
+class ProfileDocuments(RuleStage[CountsBatch]):
     """Counts what the documents of each batch are like; every filter scores every document.
 
     Args:
@@ -151,16 +151,6 @@ class ProfileDocuments(ProcessingStage[DocumentBatch, CountsBatch]):
     def inputs(self) -> Spec:
         wanted = [self.text_field, *([] if self.id_field is None else [self.id_field]), *(self.columns or ())]
         return ["data"], list(dict.fromkeys(wanted))
-
-    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
-        prepare_host(self._rules)
-
-    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
-        prepare_slot(self._rules)
-
-    @property
-    def light(self) -> bool:
-        return load_nothing(self._rules)
 
     def process(self, task: DocumentBatch) -> CountsBatch:
         counts = DocumentCounts(documents=task.num_items)

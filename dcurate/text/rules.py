@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+from dcurate.core.stage import NodeInfo, ProcessingStage, WorkerMetadata, Y
 from dcurate.errors import PipelineError
+from dcurate.frames.document import DocumentBatch
 from dcurate.text.filter import DocumentFilter, SignalFilter
 from dcurate.text.signals import Needs, Signals, text_as_column
 
@@ -112,26 +115,29 @@ def needs_of(rules: Iterable[Rule]) -> Needs:
     return needs
 
 
-def prepare_host(rules: Iterable[Rule]) -> None:
-    """Make kernels and models ready on a host, before any slot there needs them."""
-    given = list(rules)
-    needs = needs_of(given)
-    text = Signals(text_as_column("one two\n\none two\nA line that rules on lines keep, and that has an end."), needs)
-    for rule in given:
-        if isinstance(rule, SignalFilter) and rule.light:
-            rule.score(text)  # compiles the kernels, or loads them from numba's cache on disk
-        if isinstance(rule, DocumentFilter):
-            rule.model_check_or_download()
+class RuleStage(ProcessingStage[DocumentBatch, Y]):
+    """A stage that holds rules, and has their kernels and models ready before it is given a batch."""
 
+    @property
+    @abstractmethod
+    def _rules(self) -> Sequence[Rule]:
+        """The rules, in order."""
 
-def prepare_slot(rules: Iterable[Rule]) -> None:
-    """Load the models of the rules that have one."""
-    for rule in rules:
-        if isinstance(rule, DocumentFilter):
-            rule.load_model()
-            rule.load_tokenizer()
+    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
+        text = text_as_column("one two\n\none two\nA line that rules on lines keep, and that has an end.")
+        signals = Signals(text, needs_of(self._rules))
+        for rule in self._rules:
+            if isinstance(rule, SignalFilter) and rule.light:
+                rule.score(signals)  # compiles the kernels, or loads them from numba's cache on disk
+            if isinstance(rule, DocumentFilter):
+                rule.model_check_or_download()
 
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        for rule in self._rules:
+            if isinstance(rule, DocumentFilter):
+                rule.load_model()
+                rule.load_tokenizer()
 
-def load_nothing(rules: Iterable[Rule]) -> bool:
-    """Whether none of the rules has a model to load."""
-    return all(rule.light for rule in rules if isinstance(rule, DocumentFilter))
+    @property
+    def light(self) -> bool:
+        return all(rule.light for rule in self._rules if isinstance(rule, DocumentFilter))

@@ -5,24 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
+from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.filter import DocumentFilter, SignalFilter
 from dcurate.text.passes import Judged, Pass
 from dcurate.text.rules import (
     Rule,
+    RuleStage,
     chain_name,
     checked,
     is_filter,
     is_rule,
-    load_nothing,
     name_of,
     needs_of,
     one_each,
     one_or_many,
     own_each,
-    prepare_host,
-    prepare_slot,
     unique,
 )
 from dcurate.text.signals import Needs
@@ -31,7 +29,7 @@ AnyStage: TypeAlias = ProcessingStage[Any, Any]
 
 
 @dataclass
-class Score(ProcessingStage[DocumentBatch, DocumentBatch]):
+class Score(RuleStage[DocumentBatch]):
     """Adds the score of each document in a column; keeps them all.
 
     Args:
@@ -75,16 +73,6 @@ class Score(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def outputs(self) -> Spec:
         return ["data"], unique(one_or_many(self.score_field))
-
-    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
-        prepare_host(self._rules)
-
-    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
-        prepare_slot(self._rules)
-
-    @property
-    def light(self) -> bool:
-        return load_nothing(self._rules)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         rules = self._rules
@@ -147,7 +135,7 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 @dataclass
-class ScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
+class ScoreFilter(RuleStage[DocumentBatch]):
     """Scores each document and drops it if the score is bad.
 
     Args:
@@ -190,6 +178,10 @@ class ScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
         return checked(self.filter_obj, "filter", is_filter)
 
     @property
+    def _rules(self) -> list[DocumentFilter]:
+        return self.filters
+
+    @property
     def _text_fields(self) -> list[str]:
         return one_each(self.text_field, len(self.filters), "text_field")
 
@@ -202,16 +194,6 @@ class ScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def outputs(self) -> Spec:
         return ["data"], unique(self._score_fields)
-
-    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
-        prepare_host(self.filters)
-
-    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
-        prepare_slot(self.filters)
-
-    @property
-    def light(self) -> bool:
-        return load_nothing(self.filters)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         run = Pass(task, needs_of(self.filters), gpu=self.resources.requires_gpu)
@@ -243,7 +225,7 @@ class ScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 @dataclass
-class MergedScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
+class MergedScoreFilter(RuleStage[DocumentBatch]):
     """What several `ScoreFilter` stages do in turn, in one pass over the text.
 
     Rows, score columns and rejections are those of the stages in turn: a row is dropped by the first filter, in the
@@ -264,6 +246,10 @@ class MergedScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
     def parts(self) -> tuple[AnyStage, ...]:
         return self.stages
 
+    @property
+    def _rules(self) -> list[DocumentFilter]:
+        return [rule for stage in self.stages for rule in stage.filters]
+
     def inputs(self) -> Spec:
         return ["data"], self.stages[0].inputs()[1]
 
@@ -273,20 +259,8 @@ class MergedScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
     def num_workers(self) -> int | None:
         return self.stages[0].num_workers()
 
-    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
-        prepare_host(rule for stage in self.stages for rule in stage.filters)
-
-    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
-        prepare_slot(rule for stage in self.stages for rule in stage.filters)
-
-    @property
-    def light(self) -> bool:
-        return all(stage.light for stage in self.stages)
-
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        run = Pass(
-            task, needs_of(rule for stage in self.stages for rule in stage.filters), gpu=self.resources.requires_gpu
-        )
+        run = Pass(task, needs_of(self._rules), gpu=self.resources.requires_gpu)
         for stage in self.stages:
             stage.apply(run)
         return run.result()

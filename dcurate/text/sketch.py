@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -199,8 +199,3 @@ class TextSketch:
         if len(self.counts) > self.size:
             self.exact = False
             self.counts = Counter({key: self.counts[key] for key in sorted(self.counts)[: self.size]})
-
-
-def levels(sketch: NumberSketch, wanted: Iterable[float]) -> dict[float, float]:
-    """Quantiles by level."""
-    return {level: sketch.quantile(level) for level in wanted} if sketch.ranges else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import dcurate
+from tests.conftest import FORKS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if path.exists()]
@@ -58,14 +60,16 @@ def test_the_examples_of_the_page_run(page: Path, folder: Path) -> None:
         [sys.executable, "-c", RUN, name],
         input=examples(page.read_text(encoding="utf-8")),
         cwd=folder,
+        env={**os.environ, **FORKS},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=280,
         check=False,
     )
     assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
 
 
 def test_the_reference_names_all_that_is_public() -> None:
-    named = re.findall(r"^::: dcurate\.(\w+)$", (ROOT / "docs" / "reference.md").read_text(), re.MULTILINE)
+    pages = "\n".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
+    named = re.findall(r"^::: dcurate\.(\w+)$", pages, re.MULTILINE)
     assert sorted(named) == sorted(set(dcurate.__all__))

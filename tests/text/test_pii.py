@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate.core.batch import BatchKey
-from dcurate.core.pipeline import fingerprint
+from dcurate.core.fingerprint import fingerprint
 from dcurate.errors import PipelineError, ResourceError, StageError
 from dcurate.frames.document import DocumentBatch
 from dcurate.kernels.pii.scan import KINDS

@@ -27,6 +27,10 @@ class ArxivUrlGenerator(URLGenerator):
         arxiv_prefix: address of the bucket ``arxiv`` or of a copy: ``s3://``, ``https://``, a directory.
         transfer: how patient and how polite to be; its ``storage_options`` hold the credentials, since the bucket's
             readers pay.
+
+    Examples:
+        >>> ArxivUrlGenerator("https://mirror.example.org/arxiv").arxiv_prefix
+        'https://mirror.example.org/arxiv'
     """
 
     arxiv_prefix: str = "s3://arxiv"

@@ -53,6 +53,10 @@ class ArxivDownloadExtractStage(DocumentDownloadExtractStage):
 
     Raises:
         PipelineError: a setting out of range.
+
+    Examples:
+        >>> [stage.name for stage in ArxivDownloadExtractStage("archives", url_limit=1).decompose()][:2]
+        ['url_generation_arxivurlgenerator', 'download_arxivdownloader']
     """
 
     def __init__(  # noqa: PLR0917 - the order of NeMo Curator

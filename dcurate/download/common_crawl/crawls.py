@@ -108,6 +108,14 @@ class MainCommonCrawlUrlGenerator(BaseCommonCrawlUrlGenerator):
         limit: only the first so many archives.
         transfer: how patient and how polite to be.
         index_prefix: address at which ``collinfo.json`` tells of the crawls.
+
+    Examples:
+        >>> MainCommonCrawlUrlGenerator("2020-50", "2021-04", limit=10).limit
+        10
+        >>> MainCommonCrawlUrlGenerator("2021-04", "2020-50")
+        Traceback (most recent call last):
+            ...
+        dcurate.errors.PipelineError: start_snapshot='2021-04' is after end_snapshot='2020-50'; exchange them
     """
 
     index_prefix: str = "https://index.commoncrawl.org"
@@ -156,6 +164,10 @@ class NewsCommonCrawlUrlGenerator(BaseCommonCrawlUrlGenerator):
         data_prefix: address of the archives or of a copy.
         limit: only the first so many archives.
         transfer: how patient and how polite to be.
+
+    Examples:
+        >>> NewsCommonCrawlUrlGenerator("2020-08", "2020-09", limit=10).limit
+        10
     """
 
     def generate_path_urls(self) -> list[str]:

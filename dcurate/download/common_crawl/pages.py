@@ -102,6 +102,10 @@ class CommonCrawlHTMLExtractor(DocumentExtractor):
 
     Raises:
         PipelineError: an algorithm or setting that there is not.
+
+    Examples:
+        >>> CommonCrawlHTMLExtractor("resiliparse").output_columns()
+        ['url', 'warc_id', 'source_id', 'language', 'text']
     """
 
     def __init__(

@@ -49,6 +49,10 @@ class CommonCrawlWARCReader(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     Raises:
         PipelineError: ``max_workers`` below one, or a timeout or number of retries out of range.
+
+    Examples:
+        >>> CommonCrawlWARCReader(max_workers=4).inputs()[1]
+        ['warc_filename', 'warc_record_offset', 'warc_record_length']
     """
 
     warc_filename_col: str = "warc_filename"

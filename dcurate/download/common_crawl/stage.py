@@ -36,6 +36,10 @@ class CommonCrawlWARCDownloader(FileDownloader):
             extra and credentials of AWS.
         verbose: whether each file is logged.
         transfer: how patient and how polite to be; its ``storage_options`` hold the credentials.
+
+    Examples:
+        >>> CommonCrawlWARCDownloader("archives", transfer=Transfer(attempts=2)).transfer.attempts
+        2
     """
 
     def __init__(
@@ -88,6 +92,11 @@ class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
 
     Raises:
         PipelineError: a setting out of range.
+
+    Examples:
+        >>> crawl = CommonCrawlDownloadExtractStage("2020-50", "2020-50", "archives", url_limit=2)
+        >>> crawl.decompose()[0].limit
+        2
     """
 
     def __init__(  # noqa: PLR0917 - the order of NeMo Curator

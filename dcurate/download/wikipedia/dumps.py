@@ -34,6 +34,10 @@ class WikipediaUrlGenerator(URLGenerator):
 
     Raises:
         PipelineError: not a language or not a date.
+
+    Examples:
+        >>> WikipediaUrlGenerator("zh-min-nan", dump_date="20260701").dump_date
+        '20260701'
     """
 
     language: str = "en"

@@ -20,6 +20,10 @@ class WikipediaDownloader(FileDownloader):
         download_dir: where the files go.
         verbose: whether each file is logged.
         transfer: how patient and how polite to be.
+
+    Examples:
+        >>> WikipediaDownloader("dumps").transfer.connections_per_host
+        2
     """
 
     def __init__(self, download_dir: str, verbose: bool = False, transfer: Transfer = POLITE) -> None:

@@ -12,6 +12,9 @@ from dcurate.text.signals import Needs, Signals
 class NonAlphaNumericFilter(SignalFilter):
     """Drops texts of which too much is neither ``[a-zA-Z0-9]`` nor one of newline, ``? ! , .``; for English (Gopher).
 
+    Args:
+        max_non_alpha_numeric_to_text_ratio: the greatest share of the characters, 0 to 1, that stays.
+
     Examples:
         >>> NonAlphaNumericFilter().score_document("ab&%")
         0.5
@@ -36,6 +39,9 @@ class NonAlphaNumericFilter(SignalFilter):
 class NumbersFilter(SignalFilter):
     """Drops texts of which too much is digits, ``0`` to ``9``.
 
+    Args:
+        max_number_to_text_ratio: the greatest share of the characters, 0 to 1, that stays.
+
     Examples:
         >>> NumbersFilter().score_document("in 1969")
         0.5714285714285714
@@ -59,6 +65,9 @@ class NumbersFilter(SignalFilter):
 class WhiteSpaceFilter(SignalFilter):
     r"""Drops texts of which too much is space, ``\t``, ``\n``, ``\r`` or ``\b``, at the ends too.
 
+    Args:
+        max_white_space_ratio: the greatest share of the characters, 0 to 1, that stays.
+
     Examples:
         >>> WhiteSpaceFilter().score_document("a b ")
         0.5
@@ -81,6 +90,9 @@ class WhiteSpaceFilter(SignalFilter):
 @dataclass(frozen=True)
 class ParenthesesFilter(SignalFilter):
     """Drops texts of which too much is brackets: ``{ } ⟨ ⟩ [ ] ( )``.
+
+    Args:
+        max_parentheses_ratio: the greatest share of the characters, 0 to 1, that stays.
 
     Examples:
         >>> ParenthesesFilter().score_document("f(x)")

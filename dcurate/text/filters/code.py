@@ -20,6 +20,10 @@ _XML = "<?xml version="
 class NumberOfLinesOfCodeFilter(SignalFilter):
     r"""Drops texts of too few or too many lines, blank ones included: one more than there are newlines.
 
+    Args:
+        min_lines: the fewest lines of a text that stays.
+        max_lines: the most.
+
     Examples:
         >>> NumberOfLinesOfCodeFilter().score_document("a = 1\n\nb = 2")
         3
@@ -80,6 +84,9 @@ class AlphaFilter(SignalFilter):
     """Drops texts of which too little is letters, of any script, such as tables and tensors (StarCoder).
 
     An empty text scores 0.0.
+
+    Args:
+        min_alpha_ratio: the least share of the characters, 0 to 1, that stays.
 
     Examples:
         >>> AlphaFilter().score_document("x = [0, 1]")

@@ -45,6 +45,10 @@ class PythonCommentToCodeFilter(SignalFilter):
     Comments count with their ``#``, docstrings without quotation marks and indentation; those of asynchronous functions
     do not count. What this Python cannot parse scores 0.0, and so does an empty text.
 
+    Args:
+        min_comment_to_code_ratio: the least share of the characters, 0 to 1, that stays.
+        max_comment_to_code_ratio: the greatest.
+
     Examples:
         >>> PythonCommentToCodeFilter().score_document("x = 1  # one")
         0.4166666666666667

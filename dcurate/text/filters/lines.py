@@ -12,6 +12,9 @@ from dcurate.text.signals import Needs, Signals
 class BulletsFilter(SignalFilter):
     r"""Drops texts of which too many lines begin with a bullet, one of ``•‣⁃⁌⁍∙○●◘◦⦾⦿`` (Gopher).
 
+    Args:
+        max_bullet_lines_ratio: the greatest share of the lines, 0 to 1, that stays.
+
     Examples:
         >>> BulletsFilter().score_document("Buy:\n  • milk")
         0.5
@@ -34,6 +37,9 @@ class BulletsFilter(SignalFilter):
 @dataclass(frozen=True)
 class PunctuationFilter(SignalFilter):
     r"""Drops texts of which too many lines do not end with one of ``. ? ! " '`` (C4).
+
+    Args:
+        max_num_sentences_without_endmark_ratio: the greatest share of the lines, 0 to 1, that stays.
 
     Examples:
         >>> PunctuationFilter().score_document("Title\nA sentence.")
@@ -59,6 +65,9 @@ class EllipsisFilter(SignalFilter):
     r"""Drops texts of which too many lines trail off (C4).
 
     They do so with ``...  [...]  …  (...)  […]  -»``, "read more" or "read more..", in any case.
+
+    Args:
+        max_num_lines_ending_with_ellipsis_ratio: the greatest share of the lines, 0 to 1, that stays.
 
     Examples:
         >>> EllipsisFilter().score_document("It was...\nOr was it?")

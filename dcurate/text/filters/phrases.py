@@ -21,6 +21,7 @@ class BoilerPlateStringFilter(SignalFilter):
     A paragraph is what stands between two newlines in a row. A text with "lorem ipsum" scores 1.0.
 
     Args:
+        max_boilerplate_string_ratio: the greatest share of the paragraphs, 0 to 1, that stays.
         remove_if_at_top_or_bottom: has no effect, as in the original; `BoilerPlateStringModifier` removes paragraphs.
 
     Examples:
@@ -49,6 +50,7 @@ class SubstringFilter(SignalFilter):
     """Keeps texts that contain a string, begin with it, or end with it: they score 1.
 
     Args:
+        substring: the string, as it is written.
         position: ``"any"``, ``"prefix"`` or ``"suffix"``.
 
     Raises:

@@ -19,6 +19,9 @@ from dcurate.text.unspaced import needs_splitting, words_in
 class RepeatedLinesFilter(SignalFilter):
     r"""Drops texts of which too few lines are different; the argument is that least share. Without lines: 0.0.
 
+    Args:
+        max_repeated_line_fraction: the least share of different lines, 0 to 1, that stays.
+
     Examples:
         >>> RepeatedLinesFilter().score_document("so\nso")
         0.5
@@ -41,6 +44,9 @@ class RepeatedLinesFilter(SignalFilter):
 @dataclass(frozen=True)
 class RepeatedLinesByCharFilter(SignalFilter):
     r"""Drops texts whose different lines hold too few of the characters of all lines. Without lines: 0.0.
+
+    Args:
+        max_repeated_lines_char_ratio: the least share of characters in different lines, 0 to 1, that stays.
 
     Examples:
         >>> RepeatedLinesByCharFilter().score_document("aaa\nb\nb")
@@ -65,6 +71,9 @@ class RepeatedLinesByCharFilter(SignalFilter):
 class RepeatedParagraphsFilter(SignalFilter):
     r"""Drops texts of which too few paragraphs are different; the argument is that least share. A blank text: 0.0.
 
+    Args:
+        max_repeated_paragraphs_ratio: the least share of different paragraphs, 0 to 1, that stays.
+
     Examples:
         >>> RepeatedParagraphsFilter().score_document("so\n\nso")
         0.5
@@ -88,6 +97,9 @@ class RepeatedParagraphsFilter(SignalFilter):
 @dataclass(frozen=True)
 class RepeatedParagraphsByCharFilter(SignalFilter):
     r"""Drops texts whose different paragraphs hold too few of the characters of all. Without any characters: 0.0.
+
+    Args:
+        max_repeated_paragraphs_char_ratio: the least share of characters in different paragraphs, 0 to 1, that stays.
 
     Examples:
         >>> RepeatedParagraphsByCharFilter().score_document("aaa\n\nb\n\nb")
@@ -116,6 +128,9 @@ class RepeatingTopNGramsFilter(WordFilter):
     equally frequent the one that occurs first counts. A text of fewer than n words scores 1.0. Where a library splits
     the words (see `WordFilter`), what is removed is the n-gram as it stands where it occurs first: there is no space
     between the words, and with one nothing would ever be found.
+
+    Args:
+        max_repeating_ngram_ratio: the greatest share, 0 to 1, that stays.
 
     Examples:
         >>> RepeatingTopNGramsFilter(n=2).score_document("so it goes and so it went")
@@ -156,6 +171,9 @@ class RepeatingDuplicateNGramsFilter(WordFilter):
 
     Characters of repeated n-grams and the spaces in them are counted, none twice. A text of fewer than n words
     scores 1.0.
+
+    Args:
+        max_repeating_duplicate_ngram_ratio: the greatest share, 0 to 1, that stays.
 
     Examples:
         >>> RepeatingDuplicateNGramsFilter(n=2).score_document("so it goes so it went")

@@ -36,6 +36,7 @@ class UrlsFilter(_UrlRule):
     """Drops texts of which too much is web addresses; an empty text scores 1.0.
 
     Args:
+        max_url_to_text_ratio: the greatest share of the characters, 0 to 1, that stays.
         url_regex: what an address is, where the default is too strict or too broad; a pattern is much slower.
 
     Raises:

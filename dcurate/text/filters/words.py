@@ -15,6 +15,10 @@ from dcurate.text.signals import Needs, Signals
 class WordCountFilter(WordFilter):
     """Drops texts of too few or too many words.
 
+    Args:
+        min_words: the fewest words of a text that stays.
+        max_words: the most.
+
     Examples:
         >>> WordCountFilter().score_document("three short words")
         3
@@ -39,6 +43,10 @@ class WordCountFilter(WordFilter):
 @dataclass(frozen=True)
 class MeanWordLengthFilter(WordFilter):
     """Drops texts whose words are too short or too long on average; a text without words scores 0.0 (Gopher).
+
+    Args:
+        min_mean_word_length: the least mean, in characters, of a text that stays.
+        max_mean_word_length: the greatest.
 
     Examples:
         >>> MeanWordLengthFilter().score_document("an apple")
@@ -65,6 +73,9 @@ class MeanWordLengthFilter(WordFilter):
 @dataclass(frozen=True)
 class LongWordFilter(WordFilter):
     """Drops texts with a word that is too long, such as minified code; without words, the score is one too many (C4).
+
+    Args:
+        max_word_length: characters of the longest word of a text that stays, at most.
 
     Examples:
         >>> LongWordFilter().score_document("an apple")
@@ -93,6 +104,9 @@ class SymbolsToWordsFilter(WordFilter):
 
     A symbol is an ellipsis mark (``...  [...]  …  (...)  […]  -»``), or a word with more runs of ``#`` than half
     its characters.
+
+    Args:
+        max_symbol_to_word_ratio: the greatest share, 0 to 1, that stays.
 
     Examples:
         >>> SymbolsToWordsFilter().score_document("and so on ...")
@@ -150,6 +164,9 @@ class CommonEnglishWordsFilter(SignalFilter):
 @dataclass(frozen=True)
 class WordsWithoutAlphabetsFilter(WordFilter):
     """Drops texts of which too few words have a letter, of any script; a text without words scores 0.0 (Gopher).
+
+    Args:
+        min_words_with_alphabets: the least share, 0 to 1, of words with a letter that stays.
 
     Examples:
         >>> WordsWithoutAlphabetsFilter().score_document("route 66")

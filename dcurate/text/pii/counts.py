@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import text_column
-from dcurate.kernels.layout import Bytes, Offsets, Rows
-from dcurate.kernels.pii.scan import KINDS, find_pii
+from dcurate.kernels.pii.scan import KINDS, find_pii, pii_counts
 from dcurate.text.filter import Mask, Scores, SignalFilter
 from dcurate.text.pii.finder import PiiFinder, counted
 from dcurate.text.pii.recognizers import Recognizer
@@ -83,11 +81,6 @@ class CountPii(ProcessingStage[DocumentBatch, DocumentBatch]):
         return replace(task.with_data(table), found=found.totals())
 
 
-def _counts(offsets: Offsets, data: Bytes, rows: Rows, kinds: int, public: bool) -> npt.NDArray[np.int64]:
-    """How much personal data each text holds."""
-    return np.diff(find_pii(offsets, data, rows, kinds, public).bounds)
-
-
 @dataclass(frozen=True)
 class PiiFilter(SignalFilter):
     """Drops texts with more personal data than so many finds, as Dolma did with more than five.
@@ -121,7 +114,7 @@ class PiiFilter(SignalFilter):
 
     def score(self, signals: Signals) -> Scores:
         kinds = PiiFinder(self.supported_entities).kinds
-        return signals.of(_counts, kinds, self.public_ips_only)
+        return signals.of(pii_counts, kinds, self.public_ips_only)
 
     def keep(self, scores: Scores) -> Mask:
         return scores <= self.max_pii

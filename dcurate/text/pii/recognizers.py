@@ -26,6 +26,10 @@ class SpacyRecognizer:
 
     Raises:
         ResourceError: spaCy or the pipeline is not installed; when it is loaded, on the worker.
+
+    Examples:
+        >>> SpacyRecognizer("de_core_news_sm", labels={"PER": "PERSON"}).labels
+        {'PER': 'PERSON'}
     """
 
     model: str = "en_core_web_sm"

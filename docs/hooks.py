@@ -1,0 +1,81 @@
+"""What the site does to pages: commands and options from the code, names that lead to the reference and may break."""
+
+from __future__ import annotations
+
+import html
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dcurate.cli import cli
+
+HERE = "<!-- commands -->"
+#: The page of the reference on which a public name stands.
+PLACES = {
+    name: page.stem
+    for page in Path(__file__).parent.glob("reference/*.md")
+    for name in re.findall(r"^::: dcurate\.(\w+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+}
+SKIPPED_OR_NAME = re.compile(
+    r"<a\b.*?</a>|<h\d\b.*?</h\d>|<pre\b.*?</pre>|<code>(?P<name>\w+)(?:\(\))?</code>", re.DOTALL
+)
+CODE = re.compile(r"(?<=<code>)[^<]+(?=</code>)")
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """The page, with every command in the place of ``<!-- commands -->``."""
+    return markdown.replace(HERE, commands(cli, "dcurate")) if HERE in markdown else markdown
+
+
+def on_page_content(content: str, page: Any, **_: Any) -> str:
+    """The page, in which public names lead to the reference, and long names in tables may go on in the next line."""
+    content = SKIPPED_OR_NAME.sub(linked("../" * page.url.count("/")), content)
+    return re.sub(r"<td[ >].*?</td>", lambda cell: CODE.sub(breakable, cell[0]), content, flags=re.DOTALL)
+
+
+def linked(up: str) -> Callable[[re.Match[str]], str]:
+    """Makes a link of a public name; what stands in a link, a heading or a block of code stays."""
+
+    def link(found: re.Match[str]) -> str:
+        name = found["name"]
+        if name not in PLACES:
+            return found[0]
+        return f'<a href="{up}reference/{PLACES[name]}/#dcurate.{name}">{found[0]}</a>'
+
+    return link
+
+
+def breakable(code: re.Match[str]) -> str:
+    """Code that may break behind a bracket or a dot."""
+    return re.sub(r"(?<=[(.])(?=[A-Za-z_])", "<wbr>", code[0])
+
+
+def commands(group: click.Group, name: str) -> str:
+    """The commands of a group as Markdown, in order of their names, those of groups in it too."""
+    parts = []
+    for called, command in sorted(group.commands.items()):
+        whole = f"{name} {called}"
+        parts.append(commands(command, whole) if isinstance(command, click.Group) else section(command, whole))
+    return "\n".join(parts)
+
+
+def section(command: click.Command, name: str) -> str:
+    """One command: how it is called, what it does, its options."""
+    context = click.Context(command, info_name=name)
+    usage = " ".join([name, *command.collect_usage_pieces(context)])
+    about = inspect.cleandoc(command.help or "").replace("\b\n", "")
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    rows = [row(*found) for option in options if (found := option.get_help_record(context))]
+    return "\n".join(
+        [f"## {name}", "", f"```console\n$ {usage}\n```", "", about, "", "| option | |", "|---|---|", *rows, ""]
+    )
+
+
+def row(option: str, about: str) -> str:
+    """One row of a table of options."""
+    shown = option.replace("|", r"\|")
+    return f"| `{shown}` | {html.escape(about).replace('|', '&#124;').replace('[', '&#91;')} |"

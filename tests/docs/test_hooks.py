@@ -1,0 +1,42 @@
+"""The site says of commands what the code says, and leads from names to the reference."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from dcurate.cli import cli
+from tests.conftest import ROOT
+
+
+@pytest.fixture(scope="module")
+def hooks() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("site_hooks", ROOT / "docs" / "hooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_commands_has_every_command_and_option(hooks: ModuleType) -> None:
+    page = hooks.on_page_markdown((ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8"))
+    for name, command in cli.commands.items():
+        assert f"## dcurate {name}" in page
+        for option in (one for parameter in command.params for one in parameter.opts if one.startswith("--")):
+            assert re.search(rf"\| `[^`]*{option}[ `,]", page), (name, option)
+
+
+def test_a_public_name_leads_to_the_reference_but_not_from_links_headings_and_blocks(hooks: ModuleType) -> None:
+    def shown(content: str) -> str:
+        made: str = hooks.on_page_content(content, page=SimpleNamespace(url="howto/dedup/"))
+        return made
+
+    link = '<a href="../../reference/runs/#dcurate.Pipeline"><code>Pipeline</code></a>'
+    assert shown("<p><code>Pipeline</code></p>") == f"<p>{link}</p>"
+    for kept in ("<code>unknown</code>", "<h2><code>Pipeline</code></h2>", "<a href='x'><code>Pipeline</code></a>"):
+        assert shown(kept) == kept
+    assert shown("<td><code>Filter(most=1)</code></td>") == "<td><code>Filter(<wbr>most=1)</code></td>"
