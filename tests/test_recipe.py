@@ -255,6 +255,14 @@ ERRORS = {
     "stages:\n  - recipe_stages:Keep: {options: 1}": (
         "r.yaml, stage 1 (recipe_stages:Keep): recipe_stages:Keep needs 'size'"
     ),
+    "stages:\n  - recipe_stages:Fussy: {size: few}": (
+        "r.yaml, stage 1 (recipe_stages:Fussy): '<' not supported between instances of 'str' and 'int'; "
+        "is each argument of the right kind in recipe_stages:Fussy(size='few')?"
+    ),
+    "stages:\n  - ScoreFilter: {filter_obj: WordCountFilter}": (
+        "r.yaml, stage 1 (ScoreFilter): 'WordCountFilter' is not a filter; "
+        "for an object of a class write {WordCountFilter: {}}"
+    ),
     "stages:\n  - recipe_stages:Keep: {size: {recipe_stages:Rule: {limt: 1}}}": (
         "r.yaml, stage 1 (recipe_stages:Keep): recipe_stages:Rule has no argument 'limt'; did you mean 'limit'?"
     ),
@@ -351,7 +359,7 @@ def test_a_rule_set_of_stages_stands_for_its_stages_and_one_of_filters_for_its_f
         ("- c4: {variant: tfds}", r"stage 1 \(c4\): there is no variant 'tfds' of C4"),
         ("- fineweb:\n    with: {batch_size: 2}", "'with' is for one stage, and fineweb is 4; write them one by one"),
         ("- gopher:", "gopher is not a stage; put it inside one, as in ScoreFilter"),
-        ("- gofer:", "dcurate has no 'gofer'"),
+        ("- gofer:", r"dcurate has no 'gofer'; did you mean 'gopher'\?"),
     ],
 )
 def test_a_rule_set_that_cannot_stand_where_it_does_is_refused_in_a_sentence(tmp_path, entry, sentence):

@@ -10,7 +10,7 @@ from dcurate.observe.profile_plots import library
 from dcurate.observe.progress import Progress
 
 
-@cli.command()
+@cli.command(short_help="Say what documents are like.")
 @click.argument("paths", nargs=-1, required=True)
 @click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
 @click.option("--id-field", metavar="COLUMN", help="The column with ids, for examples.")
@@ -71,7 +71,7 @@ def profile(
         console().print(found)
 
 
-@cli.command("dedup-report")
+@cli.command("dedup-report", short_help="Say how duplicated a sample is.")
 @click.argument("paths", nargs=-1, required=True)
 @click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
 @click.option(

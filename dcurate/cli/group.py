@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
 import traceback
+from io import TextIOWrapper
+from types import FrameType
 from typing import Any, NoReturn
 
 import click
@@ -14,7 +17,18 @@ from rich.console import Console
 import dcurate
 from dcurate.errors import DcurateError, PipelineError
 
-FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
+FAILED, WRONG_USE = 1, 2
+
+#: What a signal that ends a command is called.
+_ENDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
+#: Arguments in Python, as sentences name them, and what does the same in a shell.
+_IN_A_SHELL = {
+    "execution_mode='batch'": "--mode batch",
+    "resume=True": "--resume",
+    "mode='overwrite'": "--set mode=overwrite",
+    "mode='ignore'": "--set mode=ignore",
+}
 
 #: Seconds between progress lines where there is no terminal.
 LINE_INTERVAL = 10.0
@@ -57,29 +71,60 @@ def _fail(message: str, code: int, debug: bool) -> NoReturn:
     sys.exit(code)
 
 
-def _interrupted(arguments: list[str]) -> str:
-    """What to say after Ctrl-C."""
+def _told(error: Exception, arguments: list[str]) -> str:
+    """What an error says; of a run, with options of the command in place of arguments in Python."""
+    sentence = str(error)
+    for argument, option in _IN_A_SHELL.items() if arguments[:1] == ["run"] else ():
+        sentence = sentence.replace(argument, option)
+    return sentence
+
+
+def _ended(how: str, arguments: list[str]) -> str:
+    """What to say when a signal has ended a command."""
     if arguments[:1] != ["run"]:
-        return "interrupted"
+        return how
     again = arguments if "--resume" in arguments else [*arguments, "--resume"]
-    return f"interrupted; go on with: dcurate {shlex.join(again)}"
+    return f"{how}; go on with: dcurate {shlex.join(again)}"
+
+
+def _mind_signals() -> list[int]:
+    """Have Ctrl-C and SIGTERM end the command, the first in good order and the next at once; gives those that came."""
+    came: list[int] = []
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+        if len(came) > 1:
+            os._exit(128 + number)  # worker processes see that this one is gone, and go too
+        # Not by a stream: the signal may have come while that is written to.
+        os.write(2, b"stopping in good order; a second Ctrl-C ends it at once\n")
+        raise KeyboardInterrupt
+
+    for number in _ENDS:
+        if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
+            signal.signal(number, end)
+    return came
 
 
 def main() -> None:
-    """The ``dcurate`` command. Exit codes: 0 done, 1 failed, 2 wrong use or recipe, 130 interrupted."""
+    """The ``dcurate`` command. Exit codes: 0 done, 1 failed, 2 wrong use or recipe, 130 interrupted, 143 terminated."""
     arguments = sys.argv[1:]
     debug = "--debug" in arguments
+    signals = _mind_signals()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a sign gets "?", not an error after the run
     sys.path.insert(0, os.getcwd())  # a recipe may name classes in modules beside it
     try:
         code = cli.main(arguments, prog_name="dcurate", standalone_mode=False)
     except PipelineError as error:
-        _fail(f"error: {error}", WRONG_USE, debug)
+        _fail(f"error: {_told(error, arguments)}", WRONG_USE, debug)
     except (DcurateError, OSError) as error:
-        _fail(f"error: {error}", FAILED, debug)
+        _fail(f"error: {_told(error, arguments)}", FAILED, debug)
     except click.exceptions.NoArgsIsHelpError as error:
         _fail(error.format_message(), WRONG_USE, debug)
     except click.ClickException as error:
         _fail(f"error: {error.format_message()}", WRONG_USE, debug)
     except (click.Abort, KeyboardInterrupt):
-        _fail(_interrupted(arguments), INTERRUPTED, debug)
+        number = signals[0] if signals else signal.SIGINT
+        _fail(_ended(_ENDS[signal.Signals(number)], arguments), 128 + number, debug)
     sys.exit(code)

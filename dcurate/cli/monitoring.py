@@ -11,7 +11,7 @@ from dcurate.observe.monitor.config import Watched, write_config
 from dcurate.observe.monitor.processes import down, up
 
 
-@cli.group()
+@cli.group(short_help="Watch runs with Prometheus and Grafana.")
 def monitor() -> None:
     """Watch runs on a Dask scheduler with Prometheus and Grafana."""
 
@@ -36,7 +36,7 @@ _GRAFANA_PORT = click.option(
 )
 
 
-@monitor.command("up")
+@monitor.command("up", short_help="Start Prometheus, and Grafana where installed.")
 @_DASHBOARD
 @_FOLDER
 @_PORT

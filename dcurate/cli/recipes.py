@@ -16,7 +16,7 @@ import dcurate
 from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor
 from dcurate.core.events import Observer
 from dcurate.core.report import RunReport
-from dcurate.errors import PipelineError
+from dcurate.errors import PipelineError, nearest
 from dcurate.io.stores import OWN
 from dcurate.observe.progress import JsonProgress, Progress
 from dcurate.observe.run_page import PAGE
@@ -95,6 +95,24 @@ def run(
     if not quiet:
         page = f"{report.output_path}/{OWN}/{PAGE}" if report.output_path else None
         console().print(report_table(report, page))
+        for sentence in _advice(report):
+            click.echo(sentence, err=True)
+
+
+def _advice(report: RunReport) -> list[str]:
+    """What a person should know who has run something that left nothing."""
+    advice = []
+    if not report.output_path:
+        advice.append("nothing was written: end the recipe with a writer, such as JsonlWriter: {path: out}")
+    first, last = report.stages[0], report.stages[-1]
+    if not first.rows_in:
+        advice.append("the input holds no document")
+    elif not last.rows_out:
+        why = "--rejected PATH keeps documents that are dropped, with the reason"
+        if sum(first.faulty.values()) == first.rows_in:
+            why = "all were set aside; quarantine says of each line what is wrong with it"
+        advice.append(f"no document is left: {why}")
+    return advice
 
 
 def _shown(progress: str, recipe: Recipe, stack: ExitStack) -> list[Observer]:
@@ -108,11 +126,12 @@ def _shown(progress: str, recipe: Recipe, stack: ExitStack) -> list[Observer]:
     return [stack.enter_context(Progress(lines, interval))]
 
 
-@cli.command()
+@cli.command(short_help="Show how a recipe would run.")
 @_recipe_options
 def plan(*, recipe: str, settings: tuple[str, ...], source: str | None, output: str | None) -> None:
     """Show how a recipe would run: its operators, what each needs, which columns flow."""
     loaded = load_recipe(recipe, overrides(settings, source, output))
+    _executor(loaded, None, None, None)  # to say here, not at the run, that a setting is wrong
     pipeline = loaded.pipeline
     click.echo(f"{pipeline.name}: {pipeline.description}" if pipeline.description else pipeline.name)
     for name, value in loaded.params.items():
@@ -120,9 +139,17 @@ def plan(*, recipe: str, settings: tuple[str, ...], source: str | None, output: 
     click.echo(compile_plan(pipeline.build()).explain())
 
 
-@cli.command()
-def recipes() -> None:
-    """List the bundled recipes and the params that they take."""
+@cli.command(short_help="List the bundled recipes, or print one.")
+@click.argument("name", required=False)
+@debug_option
+def recipes(*, name: str | None) -> None:
+    """List the bundled recipes and the params that they take.
+
+    With the NAME of one, print it, to begin one of your own with: dcurate recipes c4 > mine.yaml
+    """
+    if name is not None:
+        click.echo(_bundled(name), nl=False)
+        return
     table = Table("recipe", "what it does", "params", box=None, pad_edge=False, padding=(0, 2, 1, 0))
     for recipe in bundled_recipes():
         params = "\n".join(
@@ -130,6 +157,14 @@ def recipes() -> None:
         )
         table.add_row(Text(recipe.name, "bold"), Text(recipe.description), Text(params))
     console().print(table)
+
+
+def _bundled(name: str) -> str:
+    """The text of a bundled recipe."""
+    paths = {recipe.name: recipe.path for recipe in bundled_recipes()}
+    if name not in paths:
+        raise PipelineError(f"there is no bundled recipe {name!r}{nearest(name, paths)}")
+    return paths[name].read_text("utf-8")
 
 
 def overrides(settings: tuple[str, ...], source: str | None, output: str | None) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def report(*, run: str, html: str | None, json_path: str | None) -> None:
     _write_json(json_path, {**found.to_dict(), "history": found.history.to_dict()})
 
 
-@cli.command("compare")
+@cli.command("compare", short_help="Show how two runs differ.")
 @click.argument("first")
 @click.argument("second")
 @_HTML
@@ -64,7 +64,7 @@ def compare_runs(*, first: str, second: str, html: str | None, json_path: str | 
     _write_json(json_path, found.to_dict())
 
 
-@cli.command("inspect")
+@cli.command("inspect", short_help="Show documents that a stage dropped.")
 @click.argument("output")
 @click.option("--dropped-by", required=True, metavar="STAGE", help="The stage that dropped them.")
 @click.option("--reason", help="Only those dropped for this reason.")

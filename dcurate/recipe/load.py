@@ -1,0 +1,192 @@
+"""From a recipe to a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import dcurate
+from dcurate.core.resources import Resources
+from dcurate.core.stage import CompositeStage, ProcessingStage
+from dcurate.errors import PipelineError, listed, nearest
+from dcurate.recipe.objects import called, object_of
+from dcurate.recipe.values import filled, kind, parse, text_of, unmasked
+
+BUNDLED = Path(__file__).parent.parent / "bundled"
+
+_KEYS = ("name", "description", "params", "stages", "executor", "rejected")
+_WITH = ("name", "resources", "batch_size", "num_workers")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe with its params filled in, ready to run.
+
+    Attributes:
+        source: the file it was read from.
+        pipeline: a `dcurate.Pipeline`.
+        executor: settings for `dcurate.DaskExecutor`.
+        rejected: where dropped rows are to be kept, or None.
+        params: the values that were filled in.
+    """
+
+    source: Path
+    pipeline: Any
+    executor: dict[str, Any]
+    rejected: str | None
+    params: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RecipeInfo:
+    """What a person needs to choose a bundled recipe; a param of None must be given."""
+
+    name: str
+    description: str
+    params: dict[str, Any]
+    path: Path
+
+
+def bundled_recipes() -> tuple[RecipeInfo, ...]:
+    """The recipes that come with dcurate, by name."""
+    found = []
+    for path in sorted((BUNDLED / "recipes").glob("*.yaml")):
+        content = parse(path.read_text("utf-8"), path.name)
+        params = {name: unmasked(value) for name, value in (content.get("params") or {}).items()}
+        found.append(RecipeInfo(path.stem, content.get("description", ""), params, path))
+    return tuple(found)
+
+
+def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = None) -> Recipe:
+    """Read a recipe from a file, or a bundled one by its name, and build its pipeline.
+
+    Args:
+        path_or_name: a YAML file, or a name that `bundled_recipes` lists.
+        overrides: values for params of the recipe, taken as they are.
+
+    Raises:
+        PipelineError: there is no such recipe, or it cannot be understood; the sentence says where in it.
+    """
+    source = _find(path_or_name)
+    content = _read(source)
+    place = source.name
+    params = _params(content.get("params"), overrides or {}, place)
+    name = text_of(content.get("name", source.stem), f"{place}: name")
+    description = text_of(content.get("description", ""), f"{place}: description")
+    stages = content.get("stages")
+    if not isinstance(stages, list) or not stages:
+        raise PipelineError(f"{place}: 'stages' must be a list of stages, each a class and its arguments")
+    executor = filled(content.get("executor") or {}, params, f"{place}, executor")
+    if not isinstance(executor, dict):
+        raise PipelineError(f"{place}: 'executor' must be a mapping of settings, such as execution_mode: streaming")
+    rejected = filled(content.get("rejected"), params, f"{place}, rejected")
+    built = [_stages(entry, params, f"{place}, stage {number}") for number, entry in enumerate(stages, 1)]
+    about = {"recipe": source.name, "params": params}
+    return Recipe(
+        source=source,
+        pipeline=dcurate.Pipeline(name, description or None, list(chain.from_iterable(built)), about),
+        executor=executor,
+        rejected=None if rejected is None else text_of(rejected, f"{place}: rejected"),
+        params={name: params[name] for name in content.get("params") or {}},
+    )
+
+
+def _find(path_or_name: str | Path) -> Path:
+    path = Path(path_or_name)
+    if path.is_file():
+        return path
+    bundled = {recipe.stem: recipe for recipe in sorted((BUNDLED / "recipes").glob("*.yaml"))}
+    if str(path_or_name) in bundled:
+        return bundled[str(path_or_name)]
+    if path.is_dir():
+        raise PipelineError(f"{str(path)!r} is a directory; name the recipe file in it")
+    raise PipelineError(
+        f"there is no recipe file {str(path)!r}, and no bundled recipe of that name{nearest(str(path), bundled)}"
+    )
+
+
+def _read(source: Path) -> dict[str, Any]:
+    try:
+        content = parse(source.read_text("utf-8"), source.name)
+    except (OSError, UnicodeDecodeError) as error:
+        raise PipelineError(f"recipe {str(source)!r} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise PipelineError(f"{source.name}: a recipe is a mapping with 'stages', not {kind(content)}")
+    for key in content:
+        if key not in _KEYS:
+            raise PipelineError(f"{source.name}: unknown key {key!r}{nearest(str(key), _KEYS)}")
+    return content
+
+
+def _params(declared: Any, overrides: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """The value of every param; later ones may refer to earlier ones."""
+    if not isinstance(declared or {}, dict):
+        raise PipelineError(f"{place}: 'params' must be a mapping of names to defaults, not {kind(declared)}")
+    defaults: dict[str, Any] = declared or {}
+    for name in overrides:
+        if name not in defaults:
+            raise PipelineError(f"{place}: the recipe has no param {name!r}{nearest(name, map(str, defaults))}")
+    values: dict[str, Any] = {"sample": str(BUNDLED / "sample"), "none": None}
+    for name, default in defaults.items():
+        own = filled(default, values, f"{place}, param {name!r}")
+        values[name] = overrides.get(name, own)
+        if values[name] is None and unmasked(default) != "${none}":
+            raise PipelineError(f"{place}: param {name!r} has no default; give it with --set {name}=VALUE")
+    return values
+
+
+def _stages(entry: Any, params: Mapping[str, Any], place: str) -> list[ProcessingStage[Any, Any]]:
+    """The stage that an entry of ``stages`` describes; several if it is a rule set of stages."""
+    entry = {entry: None} if isinstance(entry, str) else entry
+    if not isinstance(entry, dict):
+        raise PipelineError(f"{place}: a stage is a class and its arguments, not {kind(entry)}")
+    classes = [key for key in entry if key != "with"]
+    if len(classes) != 1:
+        raise PipelineError(
+            f"{place}: a stage is one class, but there are {listed(map(str, classes))}; "
+            "indent arguments under their class"
+        )
+    name = str(classes[0])
+    place = f"{place} ({name})"
+    arguments = filled(entry[classes[0]], params, place)
+    stage = object_of(name, arguments, place)
+    if isinstance(stage, tuple) and all(isinstance(one, ProcessingStage) for one in stage):  # a rule set
+        if "with" not in entry:
+            return list(stage)
+        raise PipelineError(f"{place}: 'with' is for one stage, and {name} is {len(stage)}; write them one by one")
+    if not isinstance(stage, ProcessingStage):
+        raise PipelineError(
+            f"{place}: {name} is not a stage; put it inside one, as in ScoreFilter: {{filter_obj: {{{name}: {{...}}}}}}"
+        )
+    return [_adjusted(stage, filled(entry["with"], params, place), place) if "with" in entry else stage]
+
+
+def _adjusted(stage: ProcessingStage[Any, Any], wanted: Any, place: str) -> ProcessingStage[Any, Any]:
+    """The stage with the settings under ``with``; those of a composite are by inner stage."""
+    if not isinstance(wanted, dict):
+        raise PipelineError(f"{place}: 'with' must be a mapping of settings, not {kind(wanted)}")
+    try:
+        if isinstance(stage, CompositeStage):
+            changed = stage.with_({inner: _settings(values, place) for inner, values in wanted.items()})
+            changed.decompose_and_apply_with()
+            return changed
+        return stage.with_(**_settings(wanted, place))
+    except PipelineError as error:
+        raise error if str(error).startswith(place) else PipelineError(f"{place}: {error}") from error
+
+
+def _settings(wanted: Any, place: str) -> dict[str, Any]:
+    if not isinstance(wanted, dict):
+        raise PipelineError(f"{place}: 'with' must be a mapping of settings, not {kind(wanted)}")
+    for key in wanted:
+        if key not in _WITH:
+            raise PipelineError(f"{place}: 'with' has no setting {key!r}{nearest(str(key), _WITH)}")
+    for key in ("batch_size", "num_workers"):
+        if key in wanted and type(wanted[key]) is not int and wanted[key] is not None:
+            raise PipelineError(f"{place}: {key}={wanted[key]!r} must be a whole number")
+    if "resources" not in wanted:
+        return dict(wanted)
+    return {**wanted, "resources": called(Resources, "Resources", wanted["resources"], place)}

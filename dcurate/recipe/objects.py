@@ -1,0 +1,111 @@
+"""What the names in a recipe stand for: stages, filters, and objects of one's own, made with their arguments."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import re
+from typing import Any
+
+import dcurate
+from dcurate.errors import DcurateError, PipelineError, listed, nearest
+from dcurate.recipe.values import kind
+from dcurate.text import presets
+
+_CLASS = re.compile(r"([A-Za-z_][\w.]*:[A-Za-z_]\w*|[A-Z]\w*)")
+
+
+def object_of(name: str, arguments: Any, place: str) -> Any:
+    """What a name stands for, made with its arguments where it is a class.
+
+    Raises:
+        PipelineError: there is no such thing, or it does not take these arguments; begins with the place.
+    """
+    thing = _lookup(name, place)
+    if arguments is None and not isinstance(thing, type) and name not in presets.__all__:
+        return thing
+    return called(thing, name, {} if arguments is None else arguments, place)
+
+
+def _lookup(name: str, place: str) -> Any:
+    module_name, colon, attribute = name.partition(":")
+    if not colon:
+        for home in (dcurate, presets):
+            if name in home.__all__:
+                return getattr(home, name)
+        names = [*(public for public in dcurate.__all__ if public[0].isupper()), *presets.__all__]
+        close = difflib.get_close_matches(name, names, n=1)
+        mend = f"did you mean {close[0]!r}?" if close else f"write a class of your own as package.module:{name}"
+        raise PipelineError(f"{place}: dcurate has no {name!r}; {mend}")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise PipelineError(f"{place}: module {module_name!r} cannot be imported: {error}") from error
+    try:
+        return getattr(module, attribute)
+    except AttributeError as error:
+        public = [known for known in vars(module) if not known.startswith("_")]
+        raise PipelineError(
+            f"{place}: module {module_name!r} has no {attribute!r}{nearest(attribute, public)}"
+        ) from error
+
+
+def called(thing: Any, name: str, arguments: Any, place: str) -> Any:
+    """What a class or factory gives for its arguments, which are checked by name first.
+
+    Raises:
+        PipelineError: it takes no such arguments, or refuses them; begins with the place.
+    """
+    if not isinstance(arguments, dict):
+        raise PipelineError(f"{place}: {name} takes a mapping of arguments to values, not {kind(arguments)}")
+    if not callable(thing):
+        raise PipelineError(f"{place}: {name} is {kind(thing)}, which takes no arguments")
+    try:
+        parameters = inspect.signature(thing).parameters
+    except ValueError as error:
+        raise PipelineError(
+            f"{place}: {name} does not tell its arguments; wrap it in a function of your own"
+        ) from error
+    named = {
+        key: parameter
+        for key, parameter in parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    for key in arguments:
+        if key not in named and not takes_any:
+            raise PipelineError(f"{place}: {name} has no argument {key!r}{nearest(str(key), named)}")
+    missing = [key for key, parameter in named.items() if parameter.default is parameter.empty and key not in arguments]
+    if missing:
+        raise PipelineError(f"{place}: {name} needs {listed(missing)}")
+    values = {key: _argument(value, place) for key, value in arguments.items()}
+    try:
+        return thing(**values)
+    except (DcurateError, TypeError, ValueError) as error:
+        said = f"{place}: {' '.join(str(error).split())}"
+        bare = next((value for value in values.values() if isinstance(value, str) and _is_class(value)), None)
+        if bare is not None:
+            raise PipelineError(f"{said}; for an object of a class write {{{bare}: {{}}}}") from error
+        if isinstance(error, TypeError):
+            given = ", ".join(f"{key}={value!r}" for key, value in values.items())
+            raise PipelineError(f"{said}; is each argument of the right kind in {name}({given})?") from error
+        raise PipelineError(said) from error
+
+
+def _is_class(text: str) -> bool:
+    return text in presets.__all__ or (text in dcurate.__all__ and text[0].isupper())
+
+
+def _argument(value: Any, place: str) -> Any:
+    """An argument, with the objects described in it made."""
+    if isinstance(value, list):
+        return [_argument(inner, place) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        name, arguments = next(iter(value.items()))
+        describes = isinstance(name, str) and (_CLASS.fullmatch(name) is not None or name in presets.__all__)
+        if describes and (arguments is None or isinstance(arguments, dict) or name in dcurate.__all__):
+            return object_of(name, arguments, place)
+    return {key: _argument(inner, place) for key, inner in value.items()}

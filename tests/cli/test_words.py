@@ -1,0 +1,115 @@
+"""What the command says, to people who write no Python."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
+
+RECIPE = """
+params: {input: in, output: out, mode: error, words: 1}
+stages:
+  - JsonlReader: {file_paths: ${input}, on_bad_line: quarantine}
+  - ScoreFilter: {filter_obj: {WordCountFilter: {min_words: ${words}}}}
+  - JsonlWriter: {path: ${output}, mode: ${mode}}
+executor: {execution_mode: inline}
+"""
+
+
+@pytest.fixture
+def here(tmp_path):
+    """A directory with a recipe and one document."""
+    (tmp_path / "r.yaml").write_text(RECIPE)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text(json.dumps({"text": "some words"}) + "\n")
+    return tmp_path
+
+
+def run(here, *arguments, **variables):
+    command = [sys.executable, "-m", "dcurate.cli", *arguments]
+    return subprocess.run(
+        command, cwd=here, env=ENVIRONMENT | variables, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def refused(here, *arguments):
+    """The sentence with which a command ends that does nothing."""
+    done = run(here, *arguments)
+    assert done.returncode in (1, 2), done.stdout
+    [line] = done.stderr.splitlines()
+    return line.removeprefix("error: ")
+
+
+@pytest.mark.parametrize("name", ["dedup", "fineweb"])
+def test_a_bundled_recipe_is_printed_whole_to_begin_ones_own(here, name):
+    done = run(here, "recipes", name)
+    assert (done.returncode, done.stderr) == (0, "")
+    (here / "mine.yaml").write_text(done.stdout)
+    plan = run(here, "plan", "mine.yaml", "--input", "in")
+    assert (plan.returncode, plan.stderr) == (0, "")
+
+
+def test_an_unknown_bundled_recipe_is_one_sentence(here):
+    assert refused(here, "recipes", "finewab") == "there is no bundled recipe 'finewab'; did you mean 'fineweb'?"
+
+
+def test_the_list_of_commands_is_not_cut(here):
+    assert "..." not in run(here, "--help").stdout.partition("Commands:")[2]
+
+
+def test_an_output_that_is_in_use_is_refused_in_words_of_the_shell(here):
+    assert run(here, "run", "r.yaml", "--quiet").returncode == 0
+    said = refused(here, "run", "r.yaml", "--quiet")
+    assert said.endswith("go on with it with --resume, replace it with --set mode=overwrite, or name another directory")
+    assert run(here, "run", "r.yaml", "--quiet", "--set", "mode=overwrite").returncode == 0
+    assert run(here, "run", "r.yaml", "--quiet", "--resume").returncode == 0
+
+
+def test_plan_refuses_settings_of_the_executor_that_a_run_would_refuse(here):
+    (here / "x.yaml").write_text(RECIPE.replace("execution_mode: inline", "execution_mod: batch"))
+    said = "x.yaml, executor: the executor has no setting 'execution_mod'; did you mean 'execution_mode'?"
+    assert refused(here, "plan", "x.yaml") == said
+    assert refused(here, "run", "x.yaml") == said
+
+
+def test_a_recipe_without_a_writer_says_that_nothing_was_written(here):
+    (here / "x.yaml").write_text("".join(line for line in RECIPE.splitlines(True) if "Writer" not in line))
+    done = run(here, "run", "x.yaml", "--progress", "none")
+    said = "nothing was written: end the recipe with a writer, such as JsonlWriter: {path: out}\n"
+    assert (done.returncode, done.stderr) == (0, said)
+    assert run(here, "run", "x.yaml", "--quiet").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "settings", "sentence"),
+    [
+        ("", (), "the input holds no document"),
+        ('{"text": "few"}\n', ("--set", "words=9"), "no document is left: --rejected PATH keeps documents that are"),
+        ("no json\n", (), "no document is left: all were set aside; quarantine says of each line what is wrong"),
+        ('{"text": "some"}\nno json\n', (), ""),
+    ],
+    ids=["empty", "dropped", "quarantined", "some left"],
+)
+def test_a_run_that_leaves_nothing_says_so_at_its_end(here, content, settings, sentence):
+    (here / "in" / "a.jsonl").write_text(content)
+    done = run(here, "run", "r.yaml", "--progress", "none", *settings)
+    assert done.returncode == 0
+    assert done.stderr.startswith(sentence)
+    assert bool(done.stderr) == bool(sentence)
+
+
+def test_files_that_a_recipe_does_not_read_are_told_of_in_the_table(here):
+    (here / "in" / "b.parquet").write_bytes(b"")
+    done = run(here, "run", "r.yaml", "--progress", "none")
+    assert "notice  left out 'b.parquet', whose name is not that of a JSONL file; DocumentReader reads" in done.stdout
+
+
+def test_a_terminal_without_a_sign_does_not_stop_a_run_at_its_end(here):
+    done = run(here, "run", "r.yaml", "--progress", "none", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "word_count" in done.stdout
