@@ -8,7 +8,9 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+from dask.base import is_dask_collection
 from dask.system import CPU_COUNT
+from dask.utils import is_dataframe_like
 
 from dcurate.core.batch import BatchKey
 from dcurate.core.pipeline import PipelineDefinition, check_columns
@@ -36,7 +38,8 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
         meta: an empty frame like the result; found by running the stages on no rows if not given.
 
     Raises:
-        PipelineError: stages that do not fit together or on these columns, or that read, write, or need all rows.
+        PipelineError: stages that do not fit together or on these columns, or that read, write, or need all rows; or
+            no Dask DataFrame.
 
     Examples:
         >>> import dask.dataframe as dd
@@ -46,6 +49,12 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
         >>> apply([ScoreFilter(WordCountFilter(min_words=3)), AddId("id")], ddf).compute().text.tolist()
         ['just three words']
     """
+    if not (is_dask_collection(ddf) and is_dataframe_like(ddf)):
+        given = f"{type(ddf).__module__.partition('.')[0]}.{type(ddf).__name__}"
+        raise PipelineError(
+            f"apply() takes a Dask DataFrame, and this is {given}; "
+            "make one of it: dask.dataframe.from_pandas(frame, npartitions=1)"
+        )
     wanted = [stages] if isinstance(stages, ProcessingStage) else list(stages)
     built = PipelineDefinition("apply", stages=wanted).build()
     for stage in built:

@@ -17,9 +17,8 @@ from dcurate.core.profile import ProfileSummary
 from dcurate.core.stage import CompositeStage, ProcessingStage, SinkStage, SourceStage
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.convert import from_rows
-from dcurate.io.files import JSONL, PARQUET, Format, as_list, list_files
-from dcurate.io.jsonl import JsonlReader
-from dcurate.io.parquet import ParquetReader
+from dcurate.io.document_reader import DocumentReader
+from dcurate.io.files import as_list
 from dcurate.observe.profile_page import write_page
 from dcurate.observe.profile_table import profile_table
 from dcurate.recipe import Recipe, load_recipe
@@ -31,8 +30,6 @@ from dcurate.text.rules import Rule
 from dcurate.text.score import ScoreFilter
 
 AnyStage = ProcessingStage[Any, Any]
-
-_EITHER = Format("JSONL or Parquet", (*JSONL.suffixes, *PARQUET.suffixes), compressed=True)
 
 
 @dataclass(frozen=True)
@@ -178,12 +175,7 @@ def _stages_of(source: Any) -> tuple[list[AnyStage], str]:
     if isinstance(source, ProcessingStage):
         return [source], source.name
     paths = as_list([str(source)] if isinstance(source, str | Path) else list(source))
-    found = list_files(paths, _EITHER)
-    parquet = [PARQUET.matches(file.path) for file in found]
-    if any(parquet) and not all(parquet):
-        raise PipelineError(f"{listed(paths)} holds JSONL and Parquet files; give a reader for those that are meant")
-    reader = ParquetReader(paths) if any(parquet) else JsonlReader(paths, on_bad_line="quarantine")
-    return [reader], ", ".join(paths)
+    return [DocumentReader(paths, on_bad_line="quarantine")], ", ".join(paths)
 
 
 def _filters_of(filters: Any) -> list[DocumentFilter]:

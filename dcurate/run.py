@@ -9,13 +9,14 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import psutil
 
 from dcurate.core.batch import Batch, BatchKey, FileGroup
 from dcurate.core.events import Observer, StageStats
-from dcurate.core.pipeline import PipelineDefinition, fingerprint
+from dcurate.core.fingerprint import fingerprint
+from dcurate.core.pipeline import PipelineDefinition, with_source
 from dcurate.core.report import RunReport
 from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
 from dcurate.errors import DcurateError, PipelineError, RunError
@@ -23,6 +24,8 @@ from dcurate.execute.dask_executor import DaskExecutor, DaskSession
 from dcurate.execute.job import Books, Job
 from dcurate.io.finished import Finished, find_finished, inputs_of, mark_finished
 from dcurate.io.ledger import DirectoryLedger
+from dcurate.io.origins import Origins
+from dcurate.io.output import check_claim, claim
 from dcurate.io.rejections import DirectoryRejections
 from dcurate.io.stores import Directory
 from dcurate.observe.history import History
@@ -41,6 +44,7 @@ AnyStage = ProcessingStage[Any, Any]
 COLLECT_SHARE = 0.5
 
 
+@runtime_checkable
 class Executor(Protocol):
     """Where and how pipelines are carried out."""
 
@@ -70,7 +74,8 @@ class Pipeline(PipelineDefinition):
         >>> @processing_stage(name="shout")
         ... def shout(batch):
         ...     return batch.with_data(batch.to_pandas().assign(text=lambda rows: rows.text.str.upper()))
-        >>> rows = DocumentBatch(data=__import__("pandas").DataFrame({"text": ["hello"]}))
+        >>> import pandas as pd
+        >>> rows = DocumentBatch(data=pd.DataFrame({"text": ["hello"]}))
         >>> result = Pipeline("demo").add_stage(shout).run(InlineExecutor(), initial_tasks=[rows])
         >>> result[0].to_pandas().text[0], result.report.stages[-1].rows_out
         ('HELLO', 1)
@@ -147,27 +152,6 @@ def observers_of(given: Sequence[Observer] | None) -> tuple[Observer, ...]:
     return tuple(given)
 
 
-@dataclass
-class BatchSource(SourceStage[Batch, Batch]):
-    """Begins a pipeline with batches that are there already."""
-
-    batches: Sequence[Batch] = ()
-    name: str = "initial_tasks"
-
-    def splits(self) -> Iterator[Batch]:
-        for number, batch in enumerate(self.batches):
-            yield replace(batch, key=batch.key or BatchKey(f"batch-{number:05}"))
-
-    def columns(self) -> list[str] | None:
-        return self.batches[0].get_columns() if self.batches else None
-
-    def settings(self) -> dict[str, Any]:
-        return {}
-
-    def process(self, task: Batch) -> Batch:
-        return task
-
-
 @dataclass(frozen=True)
 class _Options:
     """What a run was asked to do besides."""
@@ -206,14 +190,19 @@ class _Run:
     notices: list[str] = field(default_factory=list)
     owners: dict[str, str] = field(default_factory=dict)
     earlier: Finished | None = None
+    ledger: DirectoryLedger | None = None
+    listed: list[Batch] | None = None
     history: History = field(default_factory=History)
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
     def __post_init__(self) -> None:
-        self.stages = _with_source(self.pipeline, self.initial_tasks)
+        self.stages = with_source(self.pipeline, self.initial_tasks)
         self.runner: Executor = self.executor or DaskExecutor()
+        if isinstance(self.runner, type) or not isinstance(self.runner, Executor):
+            raise PipelineError(f"executor={self.runner!r} is none; give DaskExecutor(...) or InlineExecutor()")
         self.sink = compile_plan(self.stages).sink
         self.fingerprint = fingerprint(self.stages)
+        self.origins = Origins(self.fingerprint)
 
     @property
     def sinkless(self) -> bool:
@@ -235,7 +224,7 @@ class _Run:
         """Run phase after phase; yields what the last one delivers."""
         if self.sink is not None and self.options.resume and self._exchanges:
             self.sink.prepare(resume=True)
-            self.earlier = find_finished(self.sink, self._inputs())
+            self.earlier = find_finished(self.sink, inputs_of(self.fingerprint, self._source.splits()))
         if self.earlier is not None:
             return
         try:
@@ -249,6 +238,8 @@ class _Run:
         self._record()
 
     def _run(self) -> Iterator[Batch]:
+        if self.sink is not None and not self.options.resume:
+            self.sink.check()
         with ExitStack() as stack:
             session = stack.enter_context(self.runner.session())
             session.check(compile_plan(self.stages))
@@ -256,16 +247,28 @@ class _Run:
                 stack.enter_context(Relay(session.client, self.history))
             if self.sink is not None:
                 self.sink.prepare(self.options.resume)
+                claim(self._output, self.id)
+                self.ledger = DirectoryLedger.open(self.sink, self.fingerprint, self.options.resume)
+                if self.ledger.begun:
+                    self.listed = list(self.origins.noted(self._source.splits()))
+                    self.ledger.check(self.origins)
             yield from self._phases(session, self._scratch(stack))
+            if self.sink is not None:
+                check_claim(self._output, self.id)
         if self.sink is not None and self._exchanges:
-            mark_finished(self.sink, Finished(self._inputs(), self.report().to_dict(), self.written))
+            mark_finished(self.sink, Finished(self.origins.digest, self.report().to_dict(), self.written))
 
     def _record(self) -> None:
         """Leave the report beside the output, if there is one and anything has run."""
         if self.sink is None or not self.books:
             return
         about = provenance(self.pipeline, self.stages)
-        record(self.report(), self.history, about, Directory(self.sink.output_path, self._storage))
+        record(self.report(), self.history, about, self._output)
+
+    @property
+    def _output(self) -> Directory:
+        assert self.sink is not None
+        return Directory(self.sink.output_path, self._storage)
 
     def _phases(self, session: Session, scratch: str) -> Iterator[Batch]:
         folders: list[str] = []
@@ -294,10 +297,11 @@ class _Run:
     def _exchanges(self) -> bool:
         return any(isinstance(stage, ExchangeStage) for stage in self.stages)
 
-    def _inputs(self) -> str:
+    @property
+    def _source(self) -> SourceStage[Any, Any]:
         source = self.stages[0]
         assert isinstance(source, SourceStage)
-        return inputs_of(self.fingerprint, source.splits())
+        return source
 
     @property
     def _storage(self) -> Mapping[str, Any]:
@@ -317,11 +321,20 @@ class _Run:
         if sink is not None and not last:
             sink.prepare(self.options.resume)
         quarantine = f"{self.sink.output_path}/_dcurate/quarantine" if self.sink else None
-        ledger = DirectoryLedger.open(sink, self.fingerprint, self.options.resume) if sink else None
+        ledger = self.ledger if last else None
+        if sink is not None and not last:
+            ledger = DirectoryLedger.open(sink, self.fingerprint, self.options.resume)
+        splits = source.splits() if self.books else self._listed(source)
+        if ledger is not None:
+            ledger.follow(self.origins, whole=bool(self.books))
+            if last and ledger.begun:
+                listed = list(splits)
+                self.notices += ledger.fit({str(split.key) for split in listed}, self.origins)
+                splits = iter(listed)
         job = Job(
             pipeline=self.pipeline.name,
             plan=plan,
-            splits=source.splits(),
+            splits=splits,
             delivers=last and (self.streams or sink is None),
             ledger=ledger,
             rejections=DirectoryRejections(self.rejected, quarantine, self._storage),
@@ -341,6 +354,14 @@ class _Run:
         books.close()
         if ledger is not None:
             ledger.close()
+            if last and self.options.resume:
+                self.notices += ledger.put_aside()
+
+    def _listed(self, source: SourceStage[Any, Any]) -> Iterator[Batch]:
+        """The splits of the input, each noted."""
+        splits = iter(self.listed) if self.listed is not None else self.origins.noted(source.splits())
+        self.notices += source.notices()
+        return splits
 
     def report(self) -> RunReport:
         """One report over all phases."""
@@ -365,26 +386,10 @@ class _Run:
             splits_before=reports[0].splits_before,
             inputs_digest=reports[0].inputs_digest,
             workers=max(report.workers for report in reports),
-            notices=tuple(self.notices),
+            notices=(*self.notices, *reports[-1].notices),
             rejected_path=self.rejected,
             quarantine_path=f"{self.sink.output_path}/_dcurate/quarantine" if faulty and self.sink else None,
         )
 
 
-def _with_source(pipeline: PipelineDefinition, initial_tasks: Sequence[Batch] | None) -> tuple[AnyStage, ...]:
-    stages = pipeline.build()
-    begins = isinstance(stages[0], SourceStage)
-    if initial_tasks is None and not begins:
-        raise PipelineError(
-            f"pipeline {pipeline.name!r} begins with {stages[0].name!r}, which reads nothing; "
-            "begin with a reader such as JsonlReader, or give run() initial_tasks"
-        )
-    if initial_tasks is None:
-        return stages
-    if begins:
-        raise PipelineError(f"pipeline {pipeline.name!r} begins with a reader; it takes no initial_tasks")
-    definition = PipelineDefinition(pipeline.name, stages=[BatchSource(tuple(initial_tasks)), *stages])
-    return definition.build()
-
-
-__all__ = ["BatchSource", "Executor", "Pipeline", "RunResult", "Session", "observers_of"]
+__all__ = ["Executor", "Pipeline", "RunResult", "Session", "observers_of"]

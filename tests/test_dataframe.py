@@ -85,3 +85,10 @@ def test_stages_that_need_more_than_a_partition_are_refused(
 def test_a_missing_column_is_refused_at_once(ddf: dd.DataFrame) -> None:
     with pytest.raises(PipelineError, match="stage 'append' reads column 'text', but the input yields only 'n'"):
         apply(Append(), ddf[["n"]])
+
+
+def test_what_is_no_dask_dataframe_says_how_to_make_one_of_it() -> None:
+    frame = pd.DataFrame({"text": ["a"]})
+    for given, said in ((frame, "pandas.DataFrame"), ([frame], "builtins.list"), (dd.from_pandas(frame).text, "dask")):
+        with pytest.raises(PipelineError, match=f"takes a Dask DataFrame, and this is {said}.*from_pandas"):
+            apply(lengths, given)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dcurate
 from dcurate.errors import PipelineError
-from dcurate.recipe import bundled_recipes, load_recipe, parse_setting
+from dcurate.recipe import BUNDLED, bundled_recipes, load_recipe, parse_setting
 from dcurate.text import presets
 
 STAGES = """
@@ -213,7 +213,7 @@ ERRORS = {
     "executor: [a]\nstages: [a]": "r.yaml: 'executor' must be a mapping of settings, such as execution_mode: streaming",
     # params
     "params: {a: }\nstages: [a]": "r.yaml: param 'a' has no default; give it with --set a=VALUE",
-    "params: {a: x, b: '${c}'}": "r.yaml, param 'b': there is no param 'c'; there are 'sample', 'a'",
+    "params: {a: x, b: '${c}'}": "r.yaml, param 'b': there is no param 'c'; there are 'sample', 'none', 'a'",
     "params: {words: 1}\nstages:\n  - recipe_stages:Keep: {size: ${word}}": (
         "r.yaml, stage 1 (recipe_stages:Keep): there is no param 'word'; did you mean 'words'?"
     ),
@@ -328,6 +328,29 @@ def test_a_setting_that_is_none_is_refused(text):
 
 def test_an_empty_setting_is_the_empty_text():
     assert parse_setting("key=") == ("key", "")
+
+
+def test_a_param_of_no_value_may_be_left_out_or_given(tmp_path):
+    path = tmp_path / "r.yaml"
+    path.write_text(
+        'params: {size: "${none}"}\nstages:\n  - JsonlReader: {file_paths: in, blocksize: ${size}, limit: ${none}}\n'
+    )
+    for overrides, size in (({}, None), ({"size": "64MiB"}, "64MiB"), ({"size": None}, None)):
+        loaded = load_recipe(path, overrides)
+        assert loaded.params == {"size": size}
+        assert loaded.pipeline.stages == [dcurate.JsonlReader("in", blocksize=size)]
+        assert "none" not in loaded.pipeline.config["params"]
+
+
+def test_every_bundled_recipe_packs_small_files_and_chooses_the_format_of_its_output():
+    for recipe in bundled_recipes():
+        needed = {name: "in" for name, default in recipe.params.items() if default is None}
+        given = load_recipe(recipe.name, {**needed, "blocksize": "64MiB", "output_format": "parquet"}).pipeline.stages
+        source = str(BUNDLED / "sample") if recipe.name == "demo" else "in"
+        assert given[0] == dcurate.DocumentReader(source, blocksize="64MiB", on_bad_line="quarantine")
+        assert given[-1] == dcurate.DocumentWriter(recipe.params["output"], filetype="parquet")
+        plain = load_recipe(recipe.name, needed).pipeline.stages
+        assert (plain[0].blocksize, plain[-1].filetype) == (None, "jsonl")
 
 
 def test_bundled_recipes_are_listed_and_build():

@@ -1,4 +1,4 @@
-"""Everything that only a machine with a GPU can tell, in a quarter of an hour at most: what is right, and how fast it is.
+"""Everything that only a machine with a GPU can tell, within a quarter of an hour: what is right, and how fast it is.
 
     python -m benchmarks.device [--only kernels,...] [--json FILE]      on the machine with the GPU
     python -m benchmarks.device --cpu                                   elsewhere: numba's simulator, what needs no card

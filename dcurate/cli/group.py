@@ -113,7 +113,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a sign gets "?", not an error after the run
-    sys.path.insert(0, os.getcwd())  # a recipe may name classes in modules beside it
+    sys.path.append(os.getcwd())  # a recipe may name classes in modules beside it; a folder hides no package
     try:
         code = cli.main(arguments, prog_name="dcurate", standalone_mode=False)
     except PipelineError as error:

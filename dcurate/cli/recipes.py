@@ -135,7 +135,7 @@ def plan(*, recipe: str, settings: tuple[str, ...], source: str | None, output: 
     pipeline = loaded.pipeline
     click.echo(f"{pipeline.name}: {pipeline.description}" if pipeline.description else pipeline.name)
     for name, value in loaded.params.items():
-        click.echo(f"  {name}: {value}")
+        click.echo(f"  {name}: {'(none)' if value is None else value}")
     click.echo(compile_plan(pipeline.build()).explain())
 
 
@@ -153,7 +153,8 @@ def recipes(*, name: str | None) -> None:
     table = Table("recipe", "what it does", "params", box=None, pad_edge=False, padding=(0, 2, 1, 0))
     for recipe in bundled_recipes():
         params = "\n".join(
-            f"{name}: {'(required)' if value is None else value}" for name, value in recipe.params.items()
+            f"{name}: {'(required)' if value is None else '(optional)' if value == '${none}' else value}"
+            for name, value in recipe.params.items()
         )
         table.add_row(Text(recipe.name, "bold"), Text(recipe.description), Text(params))
     console().print(table)

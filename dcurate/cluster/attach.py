@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import Any
 
 from distributed import Client
+from distributed.deploy import Cluster as DaskCluster
 
 from dcurate.cluster.base import Cluster
-from dcurate.errors import RunError
+from dcurate.errors import PipelineError, RunError
 
 
 class AttachedCluster(Cluster):
@@ -22,6 +24,10 @@ class AttachedCluster(Cluster):
 
     Raises:
         RunError: when opened: nothing answers at the address, or it has no workers.
+
+    Examples:
+        >>> AttachedCluster("tcp://10.0.0.1:8786").is_open
+        False
     """
 
     def __init__(self, address: str, timeout_s: float = 10.0) -> None:
@@ -32,6 +38,11 @@ class AttachedCluster(Cluster):
     def _connect(self, stack: ExitStack) -> Client:
         try:
             client = Client(self.address, timeout=self.timeout_s, direct_to_workers=True, set_as_default=False)
+        except TypeError as error:  # what Dask raises where a certificate is missing
+            raise RunError(
+                f"cannot connect to {self.address!r} ({error}); if it needs certificates, connect a client with "
+                "them and give that: DaskExecutor(cluster=Client(address, security=...))"
+            ) from error
         except (OSError, TimeoutError, ValueError) as error:
             raise RunError(
                 f"no Dask scheduler answers at {self.address!r} ({error}); start one with 'dask scheduler', "
@@ -56,3 +67,40 @@ class ClientCluster(Cluster):
 
     def _connect(self, stack: ExitStack) -> Client:
         return self._given
+
+
+class DaskManagedCluster(Cluster):
+    """A cluster that a person started with Dask or one of its packages; it is connected to, and left running."""
+
+    def __init__(self, cluster: DaskCluster) -> None:
+        super().__init__()
+        self._given = cluster
+
+    def _connect(self, stack: ExitStack) -> Client:
+        if self._given.status.name != "running":
+            raise RunError(f"the cluster {self._given.name!r} is {self._given.status.name}; start one anew")
+        return stack.enter_context(Client(self._given, direct_to_workers=True, set_as_default=False))
+
+
+def cluster_of(given: Any) -> Cluster | None:
+    """What runs where a person said: a cluster, one of Dask's own, a connected client or an address.
+
+    Raises:
+        PipelineError: it is none of these.
+
+    Examples:
+        >>> cluster_of("tcp://10.0.0.1:8786").address
+        'tcp://10.0.0.1:8786'
+    """
+    if given is None or isinstance(given, Cluster):
+        return given
+    if isinstance(given, Client):
+        return ClientCluster(given)
+    if isinstance(given, DaskCluster):
+        return DaskManagedCluster(given)
+    if isinstance(given, str):
+        return AttachedCluster(given)
+    raise PipelineError(
+        f"cluster={given!r} is none; give LocalCluster(), the address of a scheduler such as 'tcp://10.0.0.1:8786', "
+        "a cluster of Dask's own or a connected Client"
+    )

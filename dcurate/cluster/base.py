@@ -1,4 +1,4 @@
-"""What every cluster offers: a connected client, for as long as a ``with`` statement lasts."""
+"""What every cluster offers: a connected client, for as long as it is open."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class Cluster(ABC):
     """A Dask cluster to run pipelines on.
 
     Use it in a ``with`` statement and give it to as many executors as you like; or give it to one executor
-    unopened, which then opens and closes it around each run.
+    unopened, which then opens and closes it around each run. In a notebook `open` it in one cell and `close` it in
+    another.
     """
 
     def __init__(self) -> None:
@@ -35,7 +36,10 @@ class Cluster(ABC):
             RunError: the cluster is not open.
         """
         if self._client is None:
-            raise RunError("the cluster is not open; use it in a with statement: with LocalCluster() as cluster: ...")
+            raise RunError(
+                "the cluster is not open; use it in a with statement: with LocalCluster() as cluster: ..., "
+                "or open() it and close() it at the end"
+            )
         return self._client
 
     @property
@@ -55,15 +59,28 @@ class Cluster(ABC):
         """Whether the cluster is open."""
         return self._client is not None
 
-    def __enter__(self) -> Self:
+    def open(self) -> Self:
+        """Start or find the cluster and connect, unless it is open already; returns the cluster.
+
+        Raises:
+            RunError: it cannot be started or reached.
+            ResourceError: this machine lacks what it asks for.
+        """
         if self._client is None:
             with ExitStack() as stack:
                 self._client = self._connect(stack)
                 self._stack = stack.pop_all()
         return self
 
+    def close(self) -> None:
+        """End what `open` started; nothing, where it is not open. It can be opened again."""
+        self._client = None
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self.open()
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._client = None
-        self._stack.close()
+        self.close()

@@ -15,7 +15,7 @@ from distributed.deploy import Cluster as DaskCluster
 from distributed.protocol.pickle import dumps
 
 from dcurate.cluster.base import Cluster
-from dcurate.cluster.nannies import DASK_SETTINGS, NO_GUARD, local_scheduler, refuse_inside_a_worker
+from dcurate.cluster.nannies import DASK_SETTINGS, NO_GUARD, local_scheduler, refuse_inside_a_worker, said_why
 from dcurate.cluster.offer import OFFER, Offer
 from dcurate.cluster.shape import Shape
 from dcurate.cluster.supply import Kind, SpecSupply, Supply
@@ -269,7 +269,8 @@ class ElasticCluster(Cluster):
     def _running(self) -> KindsAdaptive:
         if self._adaptive is None:
             raise RunError(
-                "the cluster is not open; use it in a with statement: with ElasticCluster(...) as cluster: ..."
+                "the cluster is not open; use it in a with statement: with ElasticCluster(...) as cluster: ..., "
+                "or open() it and close() it at the end"
             )
         return self._adaptive
 
@@ -285,7 +286,8 @@ class ElasticCluster(Cluster):
         try:
             cluster = stack.enter_context(SpecCluster(workers, self.scheduler, silence_logs=logging.CRITICAL))
         except RuntimeError as error:
-            raise RunError(f"the worker processes did not start ({error}); {NO_GUARD}") from error
+            why = said_why(error)
+            raise RunError(f"the worker processes did not start; {NO_GUARD if why is None else repr(why)}") from why
         interval_s = self.interval_s if self.follow else None
         adaptive = adapt_kinds(cluster, self.kinds, interval_s, self.wait_count, self.patience_s)
         stack.callback(cluster.sync, adaptive.finish)

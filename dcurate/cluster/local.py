@@ -24,6 +24,7 @@ from dcurate.cluster.nannies import (
     local_scheduler,
     memory_share,
     refuse_inside_a_worker,
+    said_why,
     simulated_gpu_worker,
 )
 from dcurate.errors import ResourceError, RunError
@@ -55,6 +56,10 @@ class LocalCluster(Cluster):
     Raises:
         ResourceError: less than one worker, GPUs both real and simulated, no amount of memory; or when opened:
             ``gpus=True`` and there is no GPU, or not the packages to use it.
+
+    Examples:
+        >>> LocalCluster(n_workers=2, memory_limit=2**30).n_workers
+        2
     """
 
     def __init__(
@@ -115,7 +120,8 @@ class LocalCluster(Cluster):
         try:
             cluster = stack.enter_context(self._started(found))
         except RuntimeError as error:
-            raise RunError(f"the worker processes did not start ({error}); {NO_GUARD}") from error
+            why = said_why(error)
+            raise RunError(f"the worker processes did not start; {NO_GUARD if why is None else repr(why)}") from why
         return stack.enter_context(Client(cluster, direct_to_workers=True, set_as_default=False))
 
     def _started(self, gpus: int) -> AbstractContextManager[SpecCluster]:

@@ -13,7 +13,7 @@ from distributed.system import MEMORY_LIMIT
 from dcurate.errors import RunError
 
 #: How long a worker may take to start, in seconds.
-START_S = 45
+START_S = 120
 #: Share of the memory that workers may use together.
 MEMORY_SHARE = 0.9
 #: Worker processes on each GPU, so that each can hold one operator, and their threads: so many slots can each run.
@@ -21,6 +21,9 @@ GPU_PROCESSES, GPU_THREADS = 4, 4
 
 #: What a script must do whose workers could not start because they began to run it, too.
 NO_GUARD = 'in a script, put the lines that run the pipeline under: if __name__ == "__main__":'
+
+#: How the process of a worker is named by its nanny.
+WORKER_PROCESS = "Dask Worker process"
 
 #: What each worker process does first. (Not a worker within a process of something else, such as a test.)
 WORKER_PRELOAD = [
@@ -55,13 +58,27 @@ Spec = dict[str, Any]
 
 
 def refuse_inside_a_worker() -> None:
-    """Refuse to start workers in a worker that imports its parent's script anew.
+    """Refuse to start workers in a process that imports its parent's script anew.
 
     Raises:
-        RunError: this is such a process; says what the script lacks.
+        SystemExit: this is a worker of Dask; the process that started it says what the script lacks.
+        RunError: this is a process of something else; says what the script lacks.
     """
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise RunError(NO_GUARD)
+    process = multiprocessing.current_process()
+    if not getattr(process, "_inheriting", False):
+        return
+    if process.name.startswith(WORKER_PROCESS):
+        raise SystemExit(1)  # an error would be shown once for each worker, above the sentence
+    raise RunError(NO_GUARD)
+
+
+def said_why(error: BaseException) -> BaseException | None:
+    """Why workers did not start, where one of them said so; None where the processes ended without a word."""
+    first = error
+    while first.__cause__ or first.__context__:
+        first = first.__cause__ or first.__context__ or first
+    silent = isinstance(first, AssertionError) or str(first).startswith("Nanny failed to start")
+    return None if silent else first
 
 
 def memory_share(processes: int) -> int:

@@ -159,6 +159,9 @@ class FilePart:
 class FileGroup(Batch):
     """A group of files: a source split that a reader reads, or what a writer has written.
 
+    Args:
+        parts: the files or byte ranges of files, in order.
+
     Examples:
         >>> FileGroup.of(["a.jsonl", "b.jsonl"]).data
         ['a.jsonl', 'b.jsonl']

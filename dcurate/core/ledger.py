@@ -17,12 +17,14 @@ class SplitRecord:
         version: the version of its files when they were read.
         files: the files written for it, relative to the output directory; may be none.
         stats: what each stage did to it, as `StageStats.counts` gives it.
+        inputs: the files of the input that it holds rows of, as their paths; none if that is not known.
     """
 
     split: str
     version: str
     files: tuple[str, ...]
     stats: tuple[dict[str, Any], ...]
+    inputs: tuple[str, ...] = ()
 
 
 class Ledger(Protocol):

@@ -27,14 +27,31 @@ _NO_SETTINGS = ("_with", "_num_workers", "_metrics", "spec")
 
 @dataclass(frozen=True)
 class NodeInfo:
-    """The host that ``setup_on_node`` runs on."""
+    """The host that ``setup_on_node`` runs on.
+
+    Args:
+        node_id: its name.
+
+    Examples:
+        >>> NodeInfo("node-7").node_id
+        'node-7'
+    """
 
     node_id: str = ""
 
 
 @dataclass(frozen=True)
 class WorkerMetadata:
-    """The slot that ``setup`` prepares: its name, and the GPUs (as CUDA indices) it may use."""
+    """The slot that ``setup`` prepares.
+
+    Args:
+        worker_id: its name: the worker's, and its number there.
+        allocation: the GPUs that it may use, as CUDA indices; none on a CPU.
+
+    Examples:
+        >>> WorkerMetadata("cpu-0/3", (1,)).allocation
+        (1,)
+    """
 
     worker_id: str = ""
     allocation: tuple[int, ...] = ()
@@ -392,6 +409,11 @@ def processing_stage(
     *, name: str, resources: Resources | Mapping[str, float] | None = None, batch_size: int | None = None
 ) -> Callable[[Callable[[X], Y | list[Y] | None]], FunctionStage[X, Y]]:
     """Make a stage of a function of one batch.
+
+    Args:
+        name: of the stage, in plans, reports and errors.
+        resources: what one slot needs, as `Resources` or as a mapping such as ``{"cpus": 2}``; one CPU if not given.
+        batch_size: how many batches a slot is given at a time; the function is called with each of them.
 
     Examples:
         >>> @processing_stage(name="keep_all", resources=Resources(cpus=2))

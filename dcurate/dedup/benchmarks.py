@@ -18,8 +18,7 @@ from dcurate.frames.columns import values
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn, text_column
 from dcurate.io.compression import ending_of, unpack
-from dcurate.io.jsonl import JsonlReader
-from dcurate.io.parquet import ParquetReader
+from dcurate.io.document_reader import DocumentReader
 from dcurate.io.stores import Directory
 from dcurate.kernels.normal_words import Normal, normalised
 from dcurate.kernels.overlap import Grams, Matches, gram_hashes, gram_table, overlaps
@@ -86,24 +85,19 @@ class Benchmark:
         if plain.endswith(".txt"):
             yield [], [_column(self._lines(options))]
             return
-        for batch in self._batches(plain, options):
+        for batch in self._batches(options):
             table = batch.to_arrow()
             ids = [] if self.id_field is None else [str(value) for value in values(table, self.id_field)]
             yield ids, [text_column(table, field) for field in self.fields]
 
-    def _batches(self, plain: str, options: dict[str, Any] | None) -> Iterator[DocumentBatch]:
+    def _batches(self, options: dict[str, Any] | None) -> Iterator[DocumentBatch]:
         wanted = list(dict.fromkeys([*self.fields, *([self.id_field] if self.id_field else [])]))
-        kind = ParquetReader if plain.endswith((".parquet", ".pq")) or self._is_parquet(options) else JsonlReader
-        reader = kind(self.path, fields=wanted, storage_options=options)
+        reader = DocumentReader(self.path, fields=wanted, storage_options=options)
         for group in reader.splits():
             assert isinstance(group, FileGroup)
             batch = reader.process(group)
             if batch is not None:
                 yield batch
-
-    def _is_parquet(self, options: dict[str, Any] | None) -> bool:
-        folder = Directory(self.path, options or {})
-        return not folder.is_file() and any(name.lower().endswith((".parquet", ".pq")) for name in folder.files())
 
     def _lines(self, options: dict[str, Any] | None) -> list[str]:
         folder, _, name = self.path.rpartition("/")
@@ -121,9 +115,15 @@ class Benchmark:
 class NgramIndex:
     """The n-grams of benchmarks, and the examples that they are of.
 
+    Make one with `build` or `of_texts`.
+
     Attributes:
+        grams: the n-grams, by hash.
+        bounds: n-gram ``i`` is of the examples that stand in ``holders`` from ``bounds[i]`` to ``bounds[i + 1]``.
+        holders: numbers of examples.
+        owners: for each example the number of its benchmark.
+        ids: for each example its id.
         benchmarks: names of the benchmarks.
-        examples: for each example the number of its benchmark, and its id.
         short: for each benchmark, how many examples have too few words to be known by.
 
     Examples:

@@ -20,7 +20,11 @@ _SIZES = (2, 3, 5, 10, 100)
 
 @dataclass(frozen=True)
 class DedupReportTable:
-    """What `dedup_report_table` gives: print it on a rich console."""
+    """What `dedup_report_table` gives: print it on a rich console.
+
+    Args:
+        report: what is shown.
+    """
 
     report: DedupReport
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -12,15 +12,12 @@ from dcurate.dedup.clusters import Clustering, clustered
 from dcurate.dedup.minhash import MinHash
 from dcurate.dedup.quality import BANDS, GroupScores, Pairs, score_groups, similar_pairs
 from dcurate.dedup.shingles import Shingles
-from dcurate.errors import DataError, PipelineError, listed
+from dcurate.errors import DataError, listed
 from dcurate.frames.text import TextColumn, column_of, text_column
-from dcurate.io.files import JSONL, PARQUET, Format, list_files
-from dcurate.io.jsonl import JsonlReader
-from dcurate.io.parquet import ParquetReader
+from dcurate.io.document_reader import DocumentReader
 from dcurate.kernels.all_pairs import arranged, hashes_of_sets
 from dcurate.kernels.layout import Ints, frozen
 
-_EITHER = Format("JSONL or Parquet", (*JSONL.suffixes, *PARQUET.suffixes), compressed=True)
 _BLOCK = "32MiB"
 
 
@@ -120,15 +117,9 @@ def read_texts(paths: Sequence[str], text_field: str, most: int) -> Texts:
     """The texts of the first documents of JSONL or Parquet files, at most so many.
 
     Raises:
-        PipelineError: files of both kinds.
         DataError: files that cannot be read, or no documents.
     """
-    files = list_files(list(paths), _EITHER)
-    parquet = {PARQUET.matches(file.path) for file in files}
-    if len(parquet) > 1:
-        raise PipelineError(f"{listed(paths)} holds JSONL and Parquet files; name those that are meant")
-    given: dict[str, Any] = {"file_paths": list(paths), "blocksize": _BLOCK, "fields": [text_field]}
-    reader = ParquetReader(**given) if parquet.pop() else JsonlReader(**given, on_bad_line="quarantine")
+    reader = DocumentReader(list(paths), blocksize=_BLOCK, fields=[text_field], on_bad_line="quarantine")
     columns: list[TextColumn] = []
     count = unreadable = 0
     for split in reader.splits():

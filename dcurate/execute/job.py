@@ -109,7 +109,6 @@ class Books:
         self.workers = 0
         self.splits = 0
         self.splits_before = 0
-        self._listed = False
         self._written: dict[str, tuple[str, ...]] = {}
         self._inputs = self._outputs = 0
         self.error = ""
@@ -151,7 +150,6 @@ class Books:
         while len(taken) < count:
             split = next(self.job.splits, None)
             if split is None:
-                self._listed = True
                 self.tell(SourceListed(time.time(), self.splits, self.splits_before))
                 return taken, True
             self._take(split, taken)
@@ -220,7 +218,7 @@ class Books:
         return [(split, self._written[split]) for split in self._names if split in self._written]
 
     def _notices(self) -> Iterator[str]:
-        """What the output holds besides what the input gives now, and what had to be done again."""
+        """What had to be done again."""
         ledger = self.job.ledger
         if ledger is None:
             return
@@ -228,13 +226,6 @@ class Books:
             yield (
                 f"{ledger.skipped:,} of the files that say what earlier runs had finished could not be read; "
                 "the splits in them were done again"
-            )
-        left = len(ledger) - self.splits if self._listed else 0
-        if left > 0:
-            yield (
-                f"the output also holds what earlier runs made of {left:,} splits that the input does not have any "
-                "more: files were removed, or others came and they are grouped or cut in another way now, which puts "
-                "their rows there twice; start afresh with mode='overwrite' if that is not wanted"
             )
 
     def report(self) -> RunReport:

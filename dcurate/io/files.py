@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 from fsspec import get_filesystem_class
 from fsspec.core import has_magic
@@ -17,6 +18,9 @@ from fsspec.utils import get_protocol
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.io import stores
 from dcurate.io.compression import ENDINGS
+
+#: Names of files that tell of data and hold none.
+_ABOUT = re.compile(r"(readme|licen[sc]e|notice|citation|changelog)\b|.*\.md$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,32 @@ class Format:
 
 JSONL = Format("JSONL", (".jsonl", ".json", ".ndjson"), compressed=True)
 PARQUET = Format("Parquet", (".parquet", ".pq"), compressed=False)
+
+
+@dataclass(frozen=True)
+class Formats(Format):
+    """Several kinds of file as one.
+
+    Examples:
+        >>> both = Formats.of(JSONL, PARQUET)
+        >>> both.name, both.matches("a.jsonl.zst"), both.matches("a.parquet"), both.matches("a.parquet.zst")
+        ('JSONL or Parquet', True, True, False)
+    """
+
+    kinds: tuple[Format, ...]
+
+    @classmethod
+    def of(cls, *kinds: Format) -> Self:
+        """The kinds as one."""
+        suffixes = tuple(suffix for kind in kinds for suffix in kind.suffixes)
+        return cls(" or ".join(kind.name for kind in kinds), suffixes, compressed=False, kinds=kinds)
+
+    def matches(self, path: str) -> bool:
+        return any(kind.matches(path) for kind in self.kinds)
+
+    @property
+    def wanted(self) -> str:
+        return "; ".join(kind.wanted for kind in self.kinds)
 
 
 @dataclass(frozen=True)
@@ -86,8 +116,21 @@ def as_list(file_paths: str | list[str]) -> list[str]:
     return [os.fspath(path) for path in paths]
 
 
-def list_files(file_paths: str | list[str], kind: Format, options: Mapping[str, Any] | None = None) -> list[SourceFile]:
-    """All files of a kind at the given paths, sorted by name, each once.
+@dataclass(frozen=True)
+class Listing:
+    """What stands at the given paths.
+
+    Args:
+        files: those of the kind that was asked for, sorted by name, each once.
+        others: the names of files in the same directories that are of another kind, but for those about the data.
+    """
+
+    files: list[SourceFile]
+    others: list[str]
+
+
+def listing(file_paths: str | list[str], kind: Format, options: Mapping[str, Any] | None = None) -> Listing:
+    """All files of a kind at the given paths, and what else stands there.
 
     Args:
         file_paths: each a file (taken whatever it is called), a directory (searched to the bottom) or a glob.
@@ -98,10 +141,18 @@ def list_files(file_paths: str | list[str], kind: Format, options: Mapping[str, 
         DataError: there is nothing at a path, or no file of the kind.
     """
     found: dict[str, SourceFile] = {}
+    others: dict[str, None] = {}
     for path in as_list(file_paths):
-        for file in _at(path, kind, options):
+        here = _at(path, kind, options)
+        for file in here.files:
             found.setdefault(file.path, file)
-    return sorted(_distinct(list(found.values())), key=lambda file: file.name)
+        others.update(dict.fromkeys(here.others))
+    return Listing(sorted(_distinct(list(found.values())), key=lambda file: file.name), list(others))
+
+
+def list_files(file_paths: str | list[str], kind: Format, options: Mapping[str, Any] | None = None) -> list[SourceFile]:
+    """The files of a kind at the given paths, as `listing` finds them."""
+    return listing(file_paths, kind, options).files
 
 
 def shown_name(path: str, file_paths: str | list[str]) -> str:
@@ -124,7 +175,7 @@ def _prefixes(file_paths: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(prefixes))
 
 
-def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Iterator[SourceFile]:
+def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
     store, root = stores.opened(path, options)
     with stores.told("list", path):
         store.invalidate_cache()
@@ -134,18 +185,30 @@ def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Iterator[
         elif store.isfile(root):
             file = stores.entry(store, root)
             name = root.rpartition("/")[2]
-            yield SourceFile(stores.full_address(store, root), name, file.size, file.version)
-            return
+            return Listing([SourceFile(stores.full_address(store, root), name, file.size, file.version)], [])
         else:
+            if path == "-" or (isinstance(store, LocalFileSystem) and _is_special(root)):
+                raise DataError(f"{path!r} is a pipe, which cannot be read twice; write it into a file and name that")
             prefix = root.rstrip("/")
             entries = list(stores.walk(store, prefix, hidden))
         exists = bool(entries) or (not has_magic(root) and store.exists(root))
     matching = [entry for entry in entries if kind.matches(entry.path)]
+    others = [entry.path for entry in entries if not kind.matches(entry.path)]
+    data = [other for other in others if not _ABOUT.match(other.rpartition("/")[2])]
     if not matching:
-        raise DataError(_nothing(path, kind, [entry.path for entry in entries], exists, has_magic(root)))
-    for entry in matching:
-        name = entry.path[len(prefix) :].lstrip("/")
-        yield SourceFile(stores.full_address(store, entry.path), name, entry.size, entry.version)
+        raise DataError(_nothing(path, kind, others, exists, has_magic(root)))
+    files = [
+        SourceFile(
+            stores.full_address(store, entry.path), entry.path[len(prefix) :].lstrip("/"), entry.size, entry.version
+        )
+        for entry in matching
+    ]
+    return Listing(files, [other[len(prefix) :].lstrip("/") for other in data])
+
+
+def _is_special(path: str) -> bool:
+    """Whether a local path is neither a file nor a directory."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _globbed(store: Any, pattern: str, prefix: str) -> Iterator[stores.Entry]:
@@ -176,12 +239,31 @@ def _nothing(path: str, kind: Format, others: list[str], exists: bool, glob: boo
         return f"{what} {path!r}; check the path (names that begin with '_' or '.' are left out)"
     if not others:
         return f"the directory {path!r} is empty (names that begin with '_' or '.' are left out); name another"
-    endings = Counter(os.path.splitext(other)[1] or os.path.basename(other) for other in others)
-    there = listed(ending for ending, _ in endings.most_common(3))
     return (
-        f"no {kind.name} file at {path!r} (looked for {kind.wanted}), only {len(others)} of {there}; "
+        f"no {kind.name} file at {path!r} (looked for {kind.wanted}), only {len(others)} of {_endings(others)}; "
         f"name the files themselves or use the reader for their format"
     )
+
+
+def _endings(names: list[str]) -> str:
+    counts = Counter(os.path.splitext(name)[1] or os.path.basename(name) for name in names)
+    return listed(ending for ending, _ in counts.most_common(3))
+
+
+def left_out(others: list[str], kind: Format) -> str:
+    """A sentence on files of another kind that stand among the input.
+
+    Examples:
+        >>> left_out(["a.csv", "b.csv", "c.txt"], JSONL)
+        "left out 3 files whose names are not those of JSONL files, of '.csv', '.txt'"
+        >>> left_out(["a.parquet"], JSONL)
+        "left out 'a.parquet', whose name is not that of a JSONL file; DocumentReader reads JSONL and Parquet together"
+    """
+    known = kind in (JSONL, PARQUET) and any(JSONL.matches(other) or PARQUET.matches(other) for other in others)
+    mend = "; DocumentReader reads JSONL and Parquet together" if known else ""
+    if len(others) == 1:
+        return f"left out {others[0]!r}, whose name is not that of a {kind.name} file{mend}"
+    return f"left out {len(others):,} files whose names are not those of {kind.name} files, of {_endings(others)}{mend}"
 
 
 def _distinct(files: list[SourceFile]) -> list[SourceFile]:

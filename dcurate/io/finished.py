@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from dcurate.core.batch import Batch, FileGroup
+from dcurate.core.batch import Batch
 from dcurate.core.stage import SinkStage
+from dcurate.io.origins import Origins
 from dcurate.io.sink import FileWriter
 from dcurate.io.stores import OWN, Directory
 
@@ -34,11 +35,9 @@ class Finished:
 
 def inputs_of(fingerprint: Mapping[str, str], splits: Iterable[Batch]) -> str:
     """What decides the output of a run: the pipeline, and every split with the version of its files."""
-    digest = hashlib.blake2b(orjson.dumps(dict(fingerprint), option=orjson.OPT_SORT_KEYS), digest_size=16)
-    for split in splits:
-        version = split.version if isinstance(split, FileGroup) else ""
-        digest.update(f"{split.key}\t{version}\n".encode())
-    return digest.hexdigest()
+    origins = Origins(fingerprint)
+    deque(origins.noted(splits), maxlen=0)
+    return origins.digest
 
 
 def mark_finished(sink: SinkStage[Any], run: Finished) -> None:

@@ -20,6 +20,9 @@ _BEYOND_INT64 = float(2**63)
 _SCALARS: dict[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), float: pa.float64(), type(None): pa.null()}
 _NOT_FINITE = (b"NaN", b"Infinity")
 _UNSEEN: Any = object()
+#: Lines with which JSON begins that is spread over several, and what to do about it.
+_OPENED = (b"{", b"[", b"[{")
+_ONE_A_LINE = "a document goes on a line of its own, as jq -c '.[]' writes those of a list"
 _JSON_NAMES = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
 
 
@@ -165,11 +168,14 @@ def _row(line: bytes) -> dict[str, Any]:
     try:
         value = _loads(line)
     except json.JSONDecodeError as error:
+        if line.strip() in _OPENED:
+            raise _BadRowError(f"a JSON value over several lines; {_ONE_A_LINE}") from error
         raise _BadRowError(f"not valid JSON ({error.msg} at character {error.colno})") from error
     except TypeError as error:
         raise _BadRowError(f"not valid JSON ({error})") from error
     if not isinstance(value, dict):
-        raise _BadRowError(f"a JSON object was expected, not {_JSON_NAMES.get(type(value), 'a number')}")
+        also = f"; {_ONE_A_LINE}" if isinstance(value, list) else ""
+        raise _BadRowError(f"a JSON object was expected, not {_JSON_NAMES.get(type(value), 'a number')}{also}")
     return value
 
 

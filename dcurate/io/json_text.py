@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dcurate.errors import DataError
 
@@ -41,6 +42,34 @@ def _has_form(type_: pa.DataType) -> bool:
     plain = is_.is_null(type_) or is_.is_boolean(type_) or is_.is_integer(type_) or is_.is_floating(type_)
     moment = is_.is_timestamp(type_) or is_.is_date(type_) or is_.is_time(type_)
     return bool(text or plain or moment)
+
+
+def infinite(table: pa.Table) -> int:
+    """How many numbers are infinite, which JSON has no form for: they are written as null.
+
+    Examples:
+        >>> infinite(pa.table({"score": [1.0, float("inf"), float("nan")], "pairs": [[1.0], [float("-inf")], None]}))
+        2
+    """
+    return sum(_infinite(chunk) for column in table.columns for chunk in column.chunks)
+
+
+def _infinite(values: pa.Array) -> int:
+    if pa.types.is_floating(values.type):
+        return int(pc.sum(pc.is_inf(values)).as_py() or 0)
+    if not _has_floats(values.type):
+        return 0
+    if pa.types.is_dictionary(values.type):
+        return _infinite(values.dictionary_decode())
+    children = values.flatten()
+    return sum(map(_infinite, children)) if pa.types.is_struct(values.type) else _infinite(children)
+
+
+def _has_floats(type_: pa.DataType) -> bool:
+    if pa.types.is_struct(type_):
+        return any(_has_floats(child.type) for child in type_)
+    nested = pa.types.is_nested(type_) or pa.types.is_dictionary(type_)
+    return _has_floats(type_.value_type) if nested else pa.types.is_floating(type_)
 
 
 def lines(table: pa.Table, default: Callable[[Any], Any] | None = None) -> Iterator[list[bytes]]:

@@ -16,6 +16,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk, unified
 from dcurate.io import files, json_text, stores
 from dcurate.io.compression import ending_for, ending_of, head, packing, unpack
+from dcurate.io.contents import check_lines
 from dcurate.io.json_parse import BadLine, Wanted, parse_clean, parse_lines
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
@@ -25,8 +26,10 @@ _LONGEST_HEAD = 2**26
 _PIECE = 2**29
 _READ_AHEAD = 2**16
 _COUNTED = 2**30
+#: What pandas needs to be told and is so here at any rate.
+_PANDAS = {"lines": True, "orient": "records"}
+READ_KWARGS = tuple(_PANDAS)
 _BOM = b"\xef\xbb\xbf"
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _FAULTS = pa.schema(
     [("file", pa.string()), ("line", pa.int64()), ("byte", pa.int64()), ("error", pa.string()), ("raw", pa.string())]
 )
@@ -65,6 +68,16 @@ class JsonlReader(FileReader):
 
     Raises:
         PipelineError: settings that do not go together.
+
+    Examples:
+        >>> import tempfile
+        >>> from dcurate import InlineExecutor, Pipeline
+        >>> with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+        ...     _ = file.write('{"text": "one", "n": 1}')
+        ...     file.flush()
+        ...     [batch] = Pipeline("read", stages=[JsonlReader(file.name)]).run(InlineExecutor(), observers=[])
+        >>> batch.to_pandas().to_dict("records")
+        [{'text': 'one', 'n': 1}]
     """
 
     on_bad_line: Literal["raise", "quarantine"] = "raise"
@@ -85,14 +98,15 @@ class JsonlReader(FileReader):
         """
         shape = self._known()
         tables: list[pa.Table] = []
-        faults: list[dict[str, Any]] = []
+        faults: dict[str, list[dict[str, Any]]] = {}
         for part in task.parts:
             name = self._named(part)
             for piece in self._pieces(part, name):
                 table, bad = self._rows(piece, shape, name)
                 shape = self._joined(shape, table.schema, name)
                 tables.append(table)
-                faults.extend(self._faults(name, piece, bad))
+                for line, fault in zip(bad, self._faults(name, piece, bad), strict=True):
+                    faults.setdefault(_reason(line), []).append(fault)
         schema = shape.schema(self.fields)
         try:
             rows = one_chunk([fitted(table, schema) for table in tables or [schema.empty_table()]])
@@ -101,9 +115,10 @@ class JsonlReader(FileReader):
         if not rows.num_rows and not faults:
             return None
         batch = DocumentBatch(data=self._held(rows), key=task.key)
-        if faults:
-            data = pa.Table.from_pylist(faults, _FAULTS)
-            batch.rejections = (Rejection(self.name, "malformed line", len(faults), data.nbytes, data, fault=True),)
+        batch.rejections = tuple(
+            Rejection(self.name, reason, data.num_rows, data.nbytes, data, fault=True)
+            for reason, data in ((reason, pa.Table.from_pylist(rows, _FAULTS)) for reason, rows in faults.items())
+        )
         return batch
 
     def _rows(self, piece: _Piece, shape: Shape, name: str) -> tuple[pa.Table, list[BadLine]]:
@@ -127,12 +142,12 @@ class JsonlReader(FileReader):
         store, path = self._store(part.path)
         with stores.told("read", part.path):
             if part.start or part.stop is not None:
-                data, start = _lines_of_range(store, path, part)
+                with stores.unchanged(store, path, part.version, name):
+                    data, start = _lines_of_range(store, path, part)
             else:
-                data, start = unpack(store.cat_file(path), ending_of(path), name), 0
-        if data.startswith(_UTF16):
-            raise DataError(f"{name} is UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8) and try again")
+                data, start = unpack(_whole(store, path, part, name), ending_of(path), name), 0
         if not start:
+            check_lines(data, name)
             data = data.removeprefix(_BOM)
         for piece in _cut_at_lines(data):
             yield _Piece(piece, part, start)
@@ -184,6 +199,7 @@ class JsonlReader(FileReader):
             size *= 16
         if len(data) == size:
             data = data[: data.rfind(b"\n") + 1]
+        check_lines(data, file.name)
         wanted = Wanted(Shape(), self._declared())
         data = data.removeprefix(_BOM)
         table = parse_clean(data, wanted)
@@ -200,8 +216,22 @@ class JsonlReader(FileReader):
             return shape.joined(same, name)
 
     def _check_read_kwargs(self, kwargs: dict[str, Any]) -> None:
-        taken = {"lines": True, "orient": "records"}
-        _refuse_others(self.name, "read_kwargs", kwargs, taken, "fields= for columns and schema= for types")
+        _refuse_others(self.name, "read_kwargs", kwargs, _PANDAS, "fields= for columns and schema= for types")
+
+
+def _reason(bad: BadLine) -> str:
+    """Why a line is set aside, as a report counts it."""
+    return f"column {bad.column!r} of another type" if bad.column else "malformed line"
+
+
+def _whole(store: Any, path: str, part: FilePart, name: str) -> bytes:
+    """The bytes of a file as it was listed."""
+    data: bytes = store.cat_file(path)
+    # One request gives one version of a remote file, and asking for it would be another request for each small file:
+    # of a file that was replaced by one of equal size in between, a resumed run does the split again.
+    if isinstance(store, LocalFileSystem) or len(data) != part.size:
+        stores.check_unchanged(store, path, part.version, name)
+    return data
 
 
 def _lines_of_range(store: Any, path: str, part: FilePart) -> tuple[bytes, int]:
@@ -244,6 +274,8 @@ def _cut_at_lines(data: bytes) -> Iterator[bytes]:
 class JsonlWriter(FileWriter):
     """Write JSON Lines: UTF-8, a row a line, null for null.
 
+    Null is also what NaN and infinite numbers become, as JSON has neither; the report says how many were infinite.
+
     Args:
         path: the directory to write to, local or a URL; file names follow from the keys of the batches.
         write_kwargs: for pipelines written for pandas: ``lines=True``, ``orient="records"``,
@@ -261,13 +293,25 @@ class JsonlWriter(FileWriter):
 
     Raises:
         PipelineError: settings that mean nothing here.
+
+    Examples:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> from dcurate import DocumentBatch, InlineExecutor, Pipeline
+        >>> rows = DocumentBatch(data=pd.DataFrame({"text": ["one", "two"]}))
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> pipeline = Pipeline("write", stages=[JsonlWriter(folder.name)])
+        >>> [files] = pipeline.run(InlineExecutor(), initial_tasks=[rows], observers=[])
+        >>> pd.read_json(files.data[0], lines=True).text.tolist()
+        ['one', 'two']
+        >>> folder.cleanup()
     """
 
     name: str = "jsonl_writer"
 
     def __post_init__(self) -> None:
         ending_for(self.compression)
-        taken = {"lines": True, "orient": "records", "force_ascii": False}
+        taken = {**_PANDAS, "force_ascii": False}
         _refuse_others(self.name, "write_kwargs", self._writing(), taken, "fields= for columns and compression=")
         super().__post_init__()
 
@@ -281,6 +325,9 @@ class JsonlWriter(FileWriter):
                         packed.write(piece)
                 size = file.tell()
             yield FilePart(self.directory.path(name), size=size)
+
+    def _lost(self, table: pa.Table) -> dict[str, int]:
+        return {"infinite numbers, written as null": json_text.infinite(table)}
 
     def _contents(self, table: pa.Table) -> Iterator[Iterable[bytes]]:
         """The content of each file, in pieces."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Self, cast
@@ -14,6 +14,8 @@ import orjson
 from dcurate.core.ledger import SplitRecord
 from dcurate.core.stage import SinkStage
 from dcurate.errors import PipelineError, listed
+from dcurate.io import output
+from dcurate.io.origins import Origins, Vanished
 from dcurate.io.sink import FileWriter
 from dcurate.io.stores import OWN, Directory
 
@@ -56,8 +58,12 @@ class DirectoryLedger:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.skipped = 0
+        self._forgotten = False
         self._directory, self._clock = directory, clock
         self._records: dict[str, bytes] = {}
+        self._broken: set[str] = set()  # splits of which files are lost, so that what is left of them can be removed
+        self._origins: Origins | None = None
+        self._of = ""
         self._shapes: dict[_Shape, int] = {}
         self._pending: list[bytes] = []
         self._begun = self._flushed = clock()
@@ -79,16 +85,50 @@ class DirectoryLedger:
         directory = sink.directory if isinstance(sink, FileWriter) else Directory(sink.output_path)
         return cls(directory, fingerprint, resume)
 
+    def follow(self, origins: Origins, whole: bool = False) -> None:
+        """From here on, note for each split of which files of the input it holds rows.
+
+        Args:
+            whole: what becomes of a split follows from all of the input, so it is finished from this very input only.
+        """
+        self._origins, self._of = origins, f"-{origins.digest[:16]}" if whole else ""
+
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self._records) - len(self._broken)
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything is remembered."""
+        return bool(self._records)
+
+    def check(self, origins: Origins) -> None:
+        """Refuse an input that what is finished cannot be fitted to.
+
+        Raises:
+            DataError: rows would be lost or doubled whatever was done.
+        """
+        Vanished.of(self._all(), origins.files, origins).check(self._directory.url)
+
+    def fit(self, splits: Container[str], origins: Origins) -> list[str]:
+        """Remove the output of splits that are no more where others hold their rows now; what a report says of it.
+
+        It may be killed at any time: the records are on disk as long as a file may be left.
+        """
+        vanished = Vanished.of(self._all(), splits, origins)
+        self._directory.remove(sorted({file for record in vanished.regrouped for file in record.files}))
+        for record in vanished.regrouped:
+            del self._records[record.split]
+            self._broken.discard(record.split)
+        self._forgotten = bool(vanished.regrouped)
+        return list(vanished.notices())
 
     def finished(self, split: str, version: str) -> SplitRecord | None:
         """The record of a split, if it was finished from this version of its files and its own files are there."""
         packed = self._records.get(split)
-        if packed is None:
+        if packed is None or split in self._broken:
             return None
         record = self._unpacked(split, packed)
-        return record if record.version == version else None
+        return record if record.version == version + self._of else None
 
     def record(self, record: SplitRecord) -> None:
         """Remember a finished split. Files of it that an earlier version left behind are deleted."""
@@ -96,8 +136,10 @@ class DirectoryLedger:
         earlier = self._records.get(record.split)
         if earlier is not None:
             self._directory.remove(sorted(set(self._unpacked(record.split, earlier).files) - set(files)))
-        record = replace(record, files=tuple(files))
+        inputs = self._origins.of(record.split) if self._origins else record.inputs
+        record = replace(record, version=record.version + self._of, files=tuple(files), inputs=inputs)
         self._records[record.split] = self._packed(record)
+        self._broken.discard(record.split)
         self._pending.append(_line(record))
         now = self._clock()
         waited = now - self._flushed
@@ -115,9 +157,26 @@ class DirectoryLedger:
         """Make all durable, in one segment instead of many: for the end of a run."""
         self.flush()
         segments = self._segments()
-        if len(segments) > 1 or self.skipped:
-            self._write([_line(self._unpacked(split, packed)) for split, packed in self._records.items()])
+        if len(segments) > 1 or self.skipped or self._forgotten:
+            self._write([_line(record) for record in self._all()])
             self._directory.remove(segments)
+
+    def put_aside(self) -> list[str]:
+        """Take files out of the output that are of no finished split, when all are; what a report says of it.
+
+        A run that is killed leaves some of splits that it had not recorded yet, and the input may not have these now.
+        """
+        known = {file for record in self._all() for file in record.files}
+        found = [] if self.skipped else output.put_aside(self._directory, known)
+        if not found:
+            return []
+        return [
+            f"{len(found):,} files in the output were of no finished split (first: {min(found)!r}), as a run leaves "
+            f"them that is killed; they are in {output.STRAYS} now"
+        ]
+
+    def _all(self) -> Iterator[SplitRecord]:
+        return (self._unpacked(split, packed) for split, packed in self._records.items())
 
     def _segments(self) -> list[str]:
         return sorted(name for name in self._directory.files(_FOLDER) if name.endswith(".jsonl"))
@@ -136,22 +195,24 @@ class DirectoryLedger:
             for line in lines:
                 record = _record(line)
                 self._records.pop(record.split, None)
-                if all(file in there for file in record.files):
-                    self._records[record.split] = self._packed(record)
+                self._records[record.split] = self._packed(record)
+                self._broken.discard(record.split)
+                if not all(file in there for file in record.files):
+                    self._broken.add(record.split)
 
     def _packed(self, record: SplitRecord) -> bytes:
         """A record without its split and the names of its figures, which are the same for all splits."""
         shape = tuple(tuple((key, each[key] if key == "name" else None) for key in each) for each in record.stats)
         number = self._shapes.setdefault(shape, len(self._shapes))
         figures = [value for each in record.stats for key, value in each.items() if key != "name"]
-        return zlib.compress(orjson.dumps([number, record.version, record.files, figures]), wbits=-15)
+        return zlib.compress(orjson.dumps([number, record.version, record.files, figures, record.inputs]), wbits=-15)
 
     def _unpacked(self, split: str, packed: bytes) -> SplitRecord:
-        number, version, files, figures = orjson.loads(zlib.decompress(packed, wbits=-15))
+        number, version, files, figures, inputs = orjson.loads(zlib.decompress(packed, wbits=-15))
         values = iter(figures)
         shape = next(islice(self._shapes, number, None))
         stats = tuple({key: next(values) if name is None else name for key, name in each} for each in shape)
-        return SplitRecord(split, version, tuple(files), stats)
+        return SplitRecord(split, version, tuple(files), stats, tuple(inputs))
 
     def _relative(self, path: str) -> str:
         return path.removeprefix(self._directory.address.rstrip("/") + "/")
@@ -176,12 +237,12 @@ def _lines(data: bytes) -> list[bytes] | None:
 
 
 def _line(record: SplitRecord) -> bytes:
-    return orjson.dumps([record.split, record.version, record.files, record.stats])
+    return orjson.dumps([record.split, record.version, record.files, record.stats, record.inputs])
 
 
 def _record(line: bytes) -> SplitRecord:
-    split, version, files, stats = orjson.loads(line)
-    return SplitRecord(split, version, tuple(files), tuple(stats))
+    split, version, files, stats, *inputs = orjson.loads(line)  # records of earlier versions do not name their inputs
+    return SplitRecord(split, version, tuple(files), tuple(stats), tuple(*inputs))
 
 
 def _parsed(known: bytes) -> dict[str, str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 from urllib.parse import quote
 
 import orjson
@@ -20,6 +20,11 @@ MODES = ("error", "overwrite", "ignore", "append")
 
 _RECORD = f"{OWN}/output.json"
 _LEDGER = f"{OWN}/ledger/"
+_RUNNING = f"{OWN}/running"
+
+#: Where files are put that are of no finished split.
+STRAYS = f"{OWN}/strays"
+
 _OURS = re.compile(r".+-[0-9a-f]{12}(-g\d+)?(-\d{4,})?\.(jsonl(\.(gz|bz2|zst|xz))?|parquet|chunks|vectors)")
 _PART = re.compile(r"(@\d{5,}|\+\d+-[0-9a-f]{8})$")
 _LONGEST_STEM = 48
@@ -78,16 +83,13 @@ def prepare(directory: Directory, mode: Mode, resume: bool) -> None:
     Raises:
         DataError: the directory holds what may not be touched, or cannot be written.
     """
-    if directory.is_file():
-        raise DataError(f"{directory.url!r} is a file, and output goes to a directory; name another path")
-    files = directory.files(own=True)
-    records = [name for name in files if name.startswith(f"{OWN}/")]
-    outputs = [name for name in files if not name.startswith((f"{OWN}/", "."))]
-    ours = [name for name in outputs if records and _OURS.fullmatch(os.path.basename(name))]
+    there = _look(directory)
+    records, outputs, ours = there
     going_on = resume and bool(records)
     if not going_on:
-        _refuse(directory, mode, outputs, ours, any(name.startswith(_LEDGER) for name in records))
+        _refuse(directory, mode, there)
     generation = _generation(directory)
+    alone = _look_up(directory, "alone", False) if going_on else mode in ("error", "overwrite")
     if going_on:
         stale = [name for name in records if name.startswith(f"{TMP}/")]
     elif mode == "overwrite":
@@ -96,11 +98,59 @@ def prepare(directory: Directory, mode: Mode, resume: bool) -> None:
         stale = [name for name in records if name != _RECORD]
         generation += mode == "append" and bool(outputs)
     directory.remove(list(dict.fromkeys(stale)))
-    directory.write(_RECORD, orjson.dumps({"generation": generation}))
+    directory.write(_RECORD, orjson.dumps({"generation": generation, "alone": alone}))
 
 
-def _refuse(directory: Directory, mode: Mode, outputs: list[str], ours: list[str], ledger: bool) -> None:
+def check(directory: Directory, mode: Mode) -> None:
+    """Refuse what `prepare` would refuse to begin in; nothing is written.
+
+    Raises:
+        DataError: the directory holds what may not be touched.
+    """
+    _refuse(directory, mode, _look(directory))
+
+
+def claim(directory: Directory, run: str) -> None:
+    """Note in an output directory which run writes to it."""
+    directory.write(_RUNNING, run.encode())
+
+
+def check_claim(directory: Directory, run: str) -> None:
+    """Whether a directory is still what a run has written.
+
+    Raises:
+        DataError: it was deleted, or another run wrote to it.
+    """
+    there = directory.read(_RUNNING)
+    if there is None:
+        raise DataError(f"{directory.url!r} was deleted while the run wrote to it; run again")
+    if there != run.encode():
+        raise DataError(
+            f"another run wrote to {directory.url!r} at the same time, so what is there may be of either; "
+            "let one of them write to it, afresh with mode='overwrite'"
+        )
+
+
+class _There(NamedTuple):
+    """Names of files in an output directory: our records, all else, and what of that we wrote."""
+
+    records: list[str]
+    outputs: list[str]
+    ours: list[str]
+
+
+def _look(directory: Directory) -> _There:
+    if directory.is_file():
+        raise DataError(f"{directory.url!r} is a file, and output goes to a directory; name another path")
+    files = directory.files(own=True)
+    records = [name for name in files if name.startswith(f"{OWN}/")]
+    outputs = [name for name in files if not name.startswith((f"{OWN}/", "."))]
+    return _There(records, outputs, [name for name in outputs if records and _OURS.fullmatch(os.path.basename(name))])
+
+
+def _refuse(directory: Directory, mode: Mode, there: _There) -> None:
     """Raise if the mode does not allow to begin in a directory with these files."""
+    outputs, ours = there.outputs, there.ours
     foreign = sorted(set(outputs) - set(ours))
     if mode in ("error", "overwrite") and foreign:
         more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
@@ -110,6 +160,7 @@ def _refuse(directory: Directory, mode: Mode, outputs: list[str], ours: list[str
             f"name an empty directory{also}"
         )
     if mode == "error" and ours:
+        ledger = any(name.startswith(_LEDGER) for name in there.records)
         begun = "finished or unfinished run" if ledger else "run"
         raise DataError(
             f"{directory.url!r} holds the output of a {begun}; go on with it with resume=True, "
@@ -128,9 +179,30 @@ def generation(directory: Directory) -> int:
     return _generation(directory)
 
 
+def put_aside(directory: Directory, known: set[str]) -> list[str]:
+    """Move files to `STRAYS` that look like ours and stand beside those that are known; their names.
+
+    Only where the run began in an empty directory: else they may be of another one.
+    """
+    if not _look_up(directory, "alone", False):
+        return []
+    folders = {os.path.dirname(name) for name in known}
+    names = [name for name in directory.files() if name not in known and os.path.dirname(name) in folders]
+    strays = [name for name in names if _OURS.fullmatch(os.path.basename(name))]
+    for name in strays:
+        directory.write(f"{STRAYS}/{name}", directory.read(name) or b"")
+        directory.remove([name])
+    return strays
+
+
 def _generation(directory: Directory) -> int:
+    return _look_up(directory, "generation", 0)
+
+
+def _look_up(directory: Directory, key: str, default: int) -> int:
     record = directory.read(_RECORD)
     try:
-        return cast(int, orjson.loads(record)["generation"]) if record is not None else 0
+        known = orjson.loads(record) if record is not None else {"generation": 0}
+        return cast(int, known.get(key, default) if key == "alone" else known[key])
     except (ValueError, KeyError) as error:
         raise DataError(f"{directory.path(_RECORD)!r} is damaged; name another directory") from error

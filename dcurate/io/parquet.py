@@ -37,6 +37,7 @@ _READ_KWARGS = (
     "thrift_string_size_limit",
     "thrift_container_size_limit",
 )
+READ_KWARGS = (*_READ_KWARGS, *_PANDAS)
 
 
 @dataclass
@@ -60,6 +61,17 @@ class ParquetReader(FileReader):
 
     Raises:
         PipelineError: settings that do not go together.
+
+    Examples:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> from dcurate import InlineExecutor, Pipeline
+        >>> with tempfile.NamedTemporaryFile(suffix=".parquet") as file:
+        ...     pd.DataFrame({"text": ["one"], "n": [1]}).to_parquet(file.name)
+        ...     reader = ParquetReader(file.name, fields=["n"])
+        ...     [batch] = Pipeline("read", stages=[reader]).run(InlineExecutor(), observers=[])
+        >>> batch.to_pandas().to_dict("records")
+        [{'n': 1}]
     """
 
     name: str = "parquet_reader"
@@ -96,7 +108,7 @@ class ParquetReader(FileReader):
         parts = []
         for part in task.parts:
             name, (store, path) = self._named(part), self._store(part.path)
-            with self._opened(part.path, name) as file:
+            with self._opened(part.path, name, part.version) as file:
                 groups = range(part.start, file.num_row_groups if part.stop is None else part.stop)
                 schema = file.schema_arrow.remove_metadata()
             if (
@@ -106,10 +118,13 @@ class ParquetReader(FileReader):
             ):
                 return None
             parts.append((path, self.fields or schema.names, list(groups)))
-        return decode(parts)
+        decoded = decode(parts)
+        for part in task.parts:
+            stores.check_unchanged(*self._store(part.path), part.version, self._named(part))
+        return decoded
 
     def _table(self, part: FilePart, name: str) -> pa.Table:
-        with self._opened(part.path, name) as file:
+        with self._opened(part.path, name, part.version) as file:
             groups = range(part.start, file.num_row_groups if part.stop is None else part.stop)
             stored = file.schema_arrow.names
             wanted = stored if self.fields is None else [name for name in self.fields if name in stored]
@@ -124,12 +139,15 @@ class ParquetReader(FileReader):
         return table
 
     @contextmanager
-    def _opened(self, address: str, name: str) -> Iterator[pq.ParquetFile]:
+    def _opened(self, address: str, name: str, version: str = "") -> Iterator[pq.ParquetFile]:
         store, path = self._store(address)
         kwargs = {key: value for key, value in self._reading().items() if key not in _PANDAS}
         with stores.told("read", address), ExitStack() as stack:
-            local = isinstance(store, LocalFileSystem)
-            source = path if local else stack.enter_context(store.open(path, "rb", cache_type="readahead"))
+            source: str | BinaryIO = path
+            if isinstance(store, LocalFileSystem):
+                stack.enter_context(stores.unchanged(store, path, version, name))
+            else:
+                source = stack.enter_context(stores.reading(store, path, version, name, cache_type="readahead"))
             try:
                 yield stack.enter_context(pq.ParquetFile(source, **kwargs))
             except (FileNotFoundError, PermissionError):
@@ -208,6 +226,18 @@ class ParquetWriter(FileWriter):
 
     Raises:
         PipelineError: settings that pyarrow does not know.
+
+    Examples:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> from dcurate import DocumentBatch, InlineExecutor, Pipeline
+        >>> rows = DocumentBatch(data=pd.DataFrame({"text": ["one", "two"]}))
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> pipeline = Pipeline("write", stages=[ParquetWriter(folder.name)])
+        >>> [files] = pipeline.run(InlineExecutor(), initial_tasks=[rows], observers=[])
+        >>> pd.read_parquet(files.data[0]).text.tolist()
+        ['one', 'two']
+        >>> folder.cleanup()
     """
 
     compression: str | None = "zstd"

@@ -15,6 +15,10 @@ from dcurate.io.files import SourceFile
 #: A file larger than this is cut when nothing else is asked for.
 LARGE = 128 * 2**20
 
+#: A file counts as this many bytes at least when small ones are packed: opening one takes as long as reading so much,
+#: on a disk; in a store it takes longer still. By bytes alone the smallest files would all be one split.
+LEAST = 2**16
+
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt]i?)b?|b)?", re.IGNORECASE)
 
@@ -46,7 +50,8 @@ class Partitioning:
 
     Args:
         files_per_partition: so many files in path order are one split.
-        blocksize: larger files are cut to about this size, smaller ones packed up to it in path order.
+        blocksize: larger files are cut to about this size, smaller ones packed up to it in path order, each as 64 KiB
+            at least.
         large: with neither, each file is a split, but a file above so many bytes that can be cut is cut.
 
     Raises:
@@ -81,23 +86,27 @@ class Partitioning:
     def _splits(self, files: Iterable[SourceFile], cut: Cutter) -> Iterator[FileGroup]:
         target = self.nbytes or self.large
         group: list[SourceFile] = []
+        held = 0
         for file in files:
             bounds = [] if self.files_per_partition else cut(file, target) if file.size > target else []
             if len(bounds) > 2:
                 yield from _group(group)
-                group = []
+                group, held = [], 0
                 yield from _parts(file, bounds)
                 continue
-            if group and not self._fits(group, file):
+            counted = max(file.size, LEAST)
+            if group and not self._fits(len(group), held + counted):
                 yield from _group(group)
-                group = []
+                group, held = [], 0
             group.append(file)
+            held += counted
         yield from _group(group)
 
-    def _fits(self, group: list[SourceFile], file: SourceFile) -> bool:
+    def _fits(self, files: int, nbytes: int) -> bool:
+        """Whether one more goes to so many files, which makes so many bytes."""
         if self.nbytes is not None:
-            return sum(other.size for other in group) + file.size <= self.nbytes
-        return len(group) < (self.files_per_partition or 1)
+            return nbytes <= self.nbytes
+        return files < (self.files_per_partition or 1)
 
 
 def _parts(file: SourceFile, bounds: list[int]) -> Iterator[FileGroup]:

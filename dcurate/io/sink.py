@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,6 +61,14 @@ class FileWriter(SinkStage[DocumentBatch]):
         """The directory that it writes to."""
         return Directory(str(self.path), self.storage_options or {})
 
+    def check(self) -> None:
+        """Refuse a directory that holds what must not be touched; see the modes.
+
+        Raises:
+            DataError: it does, or it is a file.
+        """
+        output.check(self.directory, self.mode)
+
     def prepare(self, resume: bool) -> None:
         """Check and make ready the directory; see the modes.
 
@@ -90,10 +99,16 @@ class FileWriter(SinkStage[DocumentBatch]):
         if task.key is None:
             raise PipelineError(f"{self.name}: the batch has no key; give it one: DocumentBatch(key=BatchKey('name'))")
         parts: list[FilePart] = []
+        lost = Counter[str]()
         for folder, table in self._separated(task.to_arrow()):
             chosen = self._chosen(table)
             parts += self._write(chosen, task.key, folder) if chosen.num_rows else []
-        return FileGroup(key=task.key, parts=tuple(parts))
+            lost.update(self._lost(chosen))
+        return FileGroup(key=task.key, parts=tuple(parts), found=+lost)
+
+    def _lost(self, table: pa.Table) -> dict[str, int]:
+        """What of the values the format cannot hold, in words for the report, and how often."""
+        return {}
 
     @abstractmethod
     def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:

@@ -17,8 +17,8 @@ from dcurate.frames.convert import to_cudf
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, TypeConflict, declared
 from dcurate.io import stores
-from dcurate.io.files import Format, SourceFile, as_list, is_names, list_files, shown_name
-from dcurate.io.partition import LARGE, Partitioning
+from dcurate.io.files import Format, SourceFile, as_list, is_names, left_out, listing, shown_name
+from dcurate.io.partition import LARGE, LEAST, Partitioning
 
 #: What holds the rows that are read.
 Frames: TypeAlias = Literal["arrow", "cudf"]
@@ -42,6 +42,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     limit: int | None = None
     frames: Frames = field(default="arrow", kw_only=True)
     _sniffed: Shape | None = field(default=None, init=False, repr=False, compare=False)
+    _left_out: str = field(default="", init=False, repr=False, compare=False)
 
     kind: ClassVar[Format]
     large: ClassVar[int] = LARGE
@@ -70,6 +71,10 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         self._shape(files)
         return self._partitioning().splits(files, self._cut, self.limit)
 
+    def notices(self) -> list[str]:
+        """Whether files of another format stand among those that are read."""
+        return [self._left_out] if self._left_out else []
+
     def columns(self) -> list[str] | None:
         """Columns of the input, from the heads of a few of its files; None if they hold no rows.
 
@@ -84,7 +89,13 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         settings = {name: value for name, value in super().settings().items() if not name.startswith("_")}
         for name in ("file_paths", "storage_options", "limit", "frames", "resources"):
             settings.pop(name, None)
-        return {**settings, "blocksize": self._partitioning().nbytes, "read_kwargs": self._reading()}
+        nbytes = self._partitioning().nbytes
+        packing = {"packed_from": LEAST} if nbytes else {}  # splits by another rule would be done beside the old ones
+        return {**settings, "blocksize": nbytes, "read_kwargs": self._reading(), **packing}
+
+    @abstractmethod
+    def process(self, task: FileGroup) -> DocumentBatch | None:
+        """The rows of a split; None if it holds none."""
 
     @abstractmethod
     def _cut(self, file: SourceFile, target: int) -> list[int]:
@@ -99,7 +110,9 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         """Refuse what has no meaning for the format."""
 
     def _files(self) -> list[SourceFile]:
-        return list_files(self.file_paths, self.kind, self._options())
+        found = listing(self.file_paths, self.kind, self._options())
+        self._left_out = left_out(found.others, self.kind) if found.others else ""
+        return found.files
 
     def _partitioning(self) -> Partitioning:
         return Partitioning(self.files_per_partition, self.blocksize, self.large)
@@ -136,6 +149,18 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
 
     def _sniff(self, files: Sequence[SourceFile]) -> Shape:
         fixed = self._declared()
+        shape = self._heads(files)
+        missing = [name for name in self.fields or () if name not in shape.types and name not in fixed]
+        if shape.types and missing:
+            raise DataError(
+                f"{self.name}: no column {listed(missing)} in the first rows of the files; they have "
+                f"{listed(shape.types)}: name one of these, or declare it with schema={{{missing[0]!r}: 'string'}}"
+            )
+        return Shape({**shape.types, **fixed}, {**shape.origins, **dict.fromkeys(fixed, "the schema given")})
+
+    def _heads(self, files: Sequence[SourceFile]) -> Shape:
+        """The types of columns that are not declared, from the heads of a few of the files."""
+        fixed = self._declared()
         shape, unreadable = Shape(), []
         for file in _spread(files):
             try:
@@ -147,13 +172,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
                 shape = self._joined(shape, [column for column in schema if column.name not in fixed], file.name)
         if unreadable and not shape.types:
             raise unreadable[0]
-        missing = [name for name in self.fields or () if name not in shape.types and name not in fixed]
-        if shape.types and missing:
-            raise DataError(
-                f"{self.name}: no column {listed(missing)} in the first rows of the files; they have "
-                f"{listed(shape.types)}: name one of these, or declare it with schema={{{missing[0]!r}: 'string'}}"
-            )
-        return Shape({**shape.types, **fixed}, {**shape.origins, **dict.fromkeys(fixed, "the schema given")})
+        return shape
 
     def _joined(self, shape: Shape, schema: Sequence[pa.Field], name: str) -> Shape:
         try:

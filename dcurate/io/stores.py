@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from io import BytesIO
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -16,6 +17,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import psutil
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.spec import AbstractBufferedFile
 
 from dcurate.errors import DataError, ResourceError
 
@@ -231,13 +233,84 @@ def entry(store: Any, path: str) -> Entry:
 
 
 def _version(info: Mapping[str, Any]) -> str:
+    return next(_versions(info), "")
+
+
+def _versions(info: Mapping[str, Any]) -> Iterator[str]:
+    """What may stand for the content of a file, best first; a listing may know less of it than a look at the file."""
     for etag in ("ETag", "etag", "md5Hash", "content_md5"):
         if info.get(etag):
-            return str(info[etag]).strip('"')
+            yield str(info[etag]).strip('"')
     for time in ("mtime", "LastModified", "last_modified", "updated", "created"):
         if info.get(time):
-            return f"{info['size']}-{info[time]}"
-    return str(info["size"])
+            yield f"{info['size']}-{info[time]}"
+            if isinstance(info[time], datetime):  # fsspec's store in memory lists the one, and tells the other
+                yield f"{info['size']}-{info[time].timestamp()}"
+    if info.get("size") is not None:
+        yield str(info["size"])
+
+
+def check_unchanged(store: Any, path: str, version: str, name: str) -> None:
+    """Refuse a file that is not what it was when it was listed.
+
+    Args:
+        version: what it was; where none is known nothing is looked at.
+        name: what the file is called in the message.
+
+    Raises:
+        DataError: it changed.
+    """
+    if version:
+        store.invalidate_cache(path)  # what is kept of a listing says what was
+        _compare(store.info(path), version, name)
+
+
+@contextmanager
+def unchanged(store: Any, path: str, version: str, name: str) -> Iterator[None]:
+    """What is read inside is of the file as it was listed.
+
+    Raises:
+        DataError: it changed before it was read, or meanwhile: half of what was read may be of the one, half of the
+            other.
+    """
+    try:
+        yield
+    except (OSError, DataError):  # what follows from a change, such as a file that ends too soon, does not say so
+        check_unchanged(store, path, version, name)
+        raise
+    check_unchanged(store, path, version, name)
+
+
+@contextmanager
+def reading(store: Any, path: str, version: str, name: str, **how: Any) -> Iterator[BinaryIO]:
+    """A file to read from as it was listed.
+
+    A remote store is asked once, by fsspec, when the file is opened; S3 then gives no byte of another version.
+
+    Args:
+        how: for fsspec's ``open``.
+
+    Raises:
+        DataError: it changed.
+    """
+    if version:
+        store.invalidate_cache(path)
+    with store.open(path, "rb", **how) as file:
+        remote = isinstance(file, AbstractBufferedFile)
+        if remote and version:
+            _compare(file.details, version, name)
+        try:
+            yield file
+        except (OSError, DataError):
+            check_unchanged(store, path, version, name)
+            raise
+        if not remote:
+            check_unchanged(store, path, version, name)
+
+
+def _compare(info: Mapping[str, Any], version: str, name: str) -> None:
+    if version not in _versions(info):
+        raise DataError(f"{name} changed since it was listed; run again with resume=True")
 
 
 def _walk_local(path: str, skip: Callable[[str], bool], above: frozenset[str]) -> Iterator[Entry]:

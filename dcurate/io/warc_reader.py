@@ -78,7 +78,8 @@ class ArchiveReader(FileReader):
 
     def _records(self, part: FilePart) -> Iterator[Record | Damage]:
         store, path = self._store(part.path)
-        with store.open(path, "rb", block_size=_BLOCK, cache_type="readahead") as file:
+        how = {"block_size": _BLOCK, "cache_type": "readahead"}
+        with stores.reading(store, path, part.version, self._named(part), **how) as file:
             yield from iterate_records(file, part.start, part.stop)
 
     def _refuse(self, damage: Damage, name: str) -> None:
@@ -132,6 +133,10 @@ class WarcReader(ArchiveReader):
 
     Raises:
         PipelineError: settings that do not go together.
+
+    Examples:
+        >>> WarcReader("crawl/", mime_types=["text/html"], fields=["url", "content"]).fields
+        ['url', 'content']
     """
 
     record_types: list[str] = field(default_factory=lambda: ["response"])

@@ -84,7 +84,7 @@ def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = 
         raise PipelineError(f"{place}: 'executor' must be a mapping of settings, such as execution_mode: streaming")
     rejected = filled(content.get("rejected"), params, f"{place}, rejected")
     built = [_stages(entry, params, f"{place}, stage {number}") for number, entry in enumerate(stages, 1)]
-    about = {"recipe": source.name, "params": params}
+    about = {"recipe": source.name, "params": {name: value for name, value in params.items() if name != "none"}}
     return Recipe(
         source=source,
         pipeline=dcurate.Pipeline(name, description or None, list(chain.from_iterable(built)), about),

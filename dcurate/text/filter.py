@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from copy import copy
+from dataclasses import fields, is_dataclass
+from numbers import Real
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
+from dcurate.errors import PipelineError
 from dcurate.text.signals import Needs, Signals, text_as_column
 from dcurate.text.unspaced import check_installed, needs_splitting, splitter
 
@@ -23,6 +26,12 @@ class DocumentFilter(ABC):
     The name is the class name in snake case unless you set ``self._name``. A document whose text is null is
     scored as an empty one. Where a rule needs a model, load it in the hooks below, never in the constructor.
 
+    The fields of a dataclass that are said to be numbers, such as ``least: int = 3``, are held to that when it is made;
+    in a ``__post_init__`` of your own begin with that of the parent.
+
+    Raises:
+        PipelineError: a field of a dataclass is said to be a number, and is none.
+
     Examples:
         >>> class TooShort(DocumentFilter):
         ...     def score_document(self, text):
@@ -34,6 +43,13 @@ class DocumentFilter(ABC):
     """
 
     _name: str = ""
+
+    def __post_init__(self) -> None:
+        rule: Any = self
+        for one in fields(rule) if is_dataclass(rule) else ():
+            kind = one.type.__name__ if isinstance(one.type, type) else str(one.type)
+            if one.init and kind.removesuffix(" | None") in ("int", "float"):
+                _check_number(type(self).__name__, one.name, getattr(rule, one.name), kind)
 
     @property
     def name(self) -> str:
@@ -151,6 +167,13 @@ class WordFilter(SignalFilter):
     def spaced(self, signals: Signals) -> Signals:
         """The texts with spaces between their words."""
         return signals.in_language(self.lang)
+
+
+def _check_number(rule: str, name: str, value: Any, kind: str) -> None:
+    missing = value is None and kind.endswith("None")
+    other = isinstance(value, bool) or not isinstance(value, Real)
+    if not missing and (other or np.isnan(float(value))):
+        raise PipelineError(f"{rule}: {name}={value!r} is {type(value).__name__}, not a number; give one")
 
 
 def ratio(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64], otherwise: float) -> npt.NDArray[np.float64]:

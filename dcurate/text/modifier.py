@@ -47,6 +47,18 @@ class DocumentModifier(ABC):
         return type(self).load_model is not DocumentModifier.load_model
 
 
+class TextModifier(DocumentModifier):
+    """A modifier of text and nothing else: `Modify` refuses a column that holds something else.
+
+    Examples:
+        >>> class Shout(TextModifier):
+        ...     def modify_document(self, text):
+        ...         return text.upper()
+        >>> Shout().modify_document("hey")
+        'HEY'
+    """
+
+
 class ColumnModifier(DocumentModifier):
     """A modifier that makes all the texts of a column anew at once, by a kernel say.
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from dcurate.text.boilerplate import FILLER, POLICY
-from dcurate.text.modifier import DocumentModifier
+from dcurate.text.modifier import TextModifier
 
 _NEWLINES = re.compile(r"\n{3,}")
 _WINDOWS_NEWLINES = re.compile(r"(?:\r\n){3,}")
@@ -20,7 +20,7 @@ _MARKED_LINE = re.compile(r"^[^\n*_\[]*+[*_\[].*", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class NewlineNormalizer(DocumentModifier):
+class NewlineNormalizer(TextModifier):
     r"""Leaves two of three or more newlines in a row, of either kind.
 
     Examples:
@@ -34,7 +34,7 @@ class NewlineNormalizer(DocumentModifier):
 
 
 @dataclass(frozen=True)
-class UrlRemover(DocumentModifier):
+class UrlRemover(TextModifier):
     """Removes what begins with ``http://``, ``https://`` or ``www.``, up to the next whitespace.
 
     Examples:
@@ -47,7 +47,7 @@ class UrlRemover(DocumentModifier):
 
 
 @dataclass(frozen=True)
-class MarkdownRemover(DocumentModifier):
+class MarkdownRemover(TextModifier):
     """Removes the marks of bold, italic and underlined text, and leaves the address of a link.
 
     Examples:
@@ -60,7 +60,7 @@ class MarkdownRemover(DocumentModifier):
 
 
 @dataclass(frozen=True)
-class QuotationRemover(DocumentModifier):
+class QuotationRemover(TextModifier):
     r"""Removes the quotation marks around a whole document.
 
     They stay if there are several lines and the first of them ends with a quotation mark: then it is the first line
@@ -81,7 +81,7 @@ class QuotationRemover(DocumentModifier):
 
 
 @dataclass(frozen=True)
-class Slicer(DocumentModifier):
+class Slicer(TextModifier):
     """Leaves a stretch of each document.
 
     Args:
@@ -121,7 +121,7 @@ class Slicer(DocumentModifier):
 
 
 @dataclass(frozen=True)
-class LineRemover(DocumentModifier):
+class LineRemover(TextModifier):
     r"""Removes the lines that equal one of the patterns.
 
     Examples:
@@ -137,7 +137,7 @@ class LineRemover(DocumentModifier):
 
 
 @dataclass(frozen=True)
-class BoilerPlateStringModifier(DocumentModifier):
+class BoilerPlateStringModifier(TextModifier):
     r"""Removes paragraphs about cookies, privacy or terms of use from the top or the bottom of a document (C4).
 
     They go if they stand together and begin or end the document, but are not all of it; otherwise the document stays as
@@ -171,7 +171,7 @@ class BoilerPlateStringModifier(DocumentModifier):
 
 
 @dataclass(frozen=True)
-class FastTextLabelModifier(DocumentModifier):
+class FastTextLabelModifier(TextModifier):
     r"""Makes a line of fastText's training format of each document: a label, a space, the text on one line.
 
     Examples:

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import PipelineError
-from dcurate.frames.columns import values, with_column, with_text
+from dcurate.frames.columns import column_of, values, with_column, with_text
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import text_column, with_layout
-from dcurate.text.modifier import ColumnModifier, DocumentModifier
+from dcurate.text.modifier import ColumnModifier, DocumentModifier, TextModifier
 from dcurate.text.rules import checked, one_or_many, unique
 
 Modification: TypeAlias = Callable[..., Any] | DocumentModifier
@@ -34,6 +34,7 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     Raises:
         PipelineError: lists of different lengths, or several columns read and none named to write.
+        DataError: when it works: a built-in modifier is given a column that does not hold text.
 
     Examples:
         >>> import pandas as pd
@@ -104,6 +105,9 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
                 counts.update(found)
                 table = with_layout(table, target, new_texts, fields[0])
                 continue
+            if isinstance(modifier, TextModifier):
+                for name in fields:
+                    column_of(table, name, text=True)
             new = _modified(modifier, {field: values(table, field) for field in fields})
             is_text = all(value is None or isinstance(value, str) for value in new)
             table = with_text(table, target, new) if is_text else with_column(table, target, new)

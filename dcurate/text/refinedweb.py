@@ -9,7 +9,7 @@ import numpy as np
 
 from dcurate.text.filter import Mask, Scores
 from dcurate.text.measures import MeasureFilter
-from dcurate.text.modifier import DocumentModifier
+from dcurate.text.modifier import TextModifier
 from dcurate.text.signals import Signals
 
 _COUNTED = "likes|shares|comments|retweets|reposts|quotes|bookmarks|upvotes|downvotes|downloads|views|followers"
@@ -67,7 +67,7 @@ def lines_left(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class RefinedWebLines(DocumentModifier):
+class RefinedWebLines(TextModifier):
     r"""Takes out lines of capitals, of digits, of counters ("3 likes") and of one word, and calls to click.
 
     Examples:

@@ -72,9 +72,17 @@ def checked(rules: Any, kinds: str, accepts: Callable[[Any], bool]) -> list[Any]
         raise PipelineError(f"an empty list of functions; give at least one {kinds}")
     for rule in given:
         if isinstance(rule, type) or not accepts(rule):
-            hint = f"; make one of it: {rule.__name__}()" if isinstance(rule, type) else ""
-            raise PipelineError(f"{rule!r} is not a {kinds}{hint}")
+            raise PipelineError(f"{rule!r} is not a {kinds}{_mend(rule, kinds)}")
     return given
+
+
+def _mend(rule: Any, kinds: str) -> str:
+    """What would make a rule acceptable, where that is known."""
+    if isinstance(rule, type):
+        return f"; make one of it: {rule.__name__}()"
+    if callable(rule) and kinds == "filter":
+        return "; subclass DocumentFilter and call the function in its score_document, or use Score and then Filter"
+    return ""
 
 
 def chain_name(rules: list[Any], kind: str, given: str, default: str) -> str:

@@ -10,7 +10,7 @@ import ftfy
 from ftfy import TextFixerConfig, fix_text
 
 from dcurate.errors import PipelineError
-from dcurate.text.modifier import DocumentModifier
+from dcurate.text.modifier import TextModifier
 
 #: A line without any of these has nothing that ftfy looks at, whatever its settings.
 _SUSPECT = re.compile(r"[^\t\n -%'-~]")
@@ -29,7 +29,7 @@ _MINDED_IF_EXPLAINED = tuple(
 
 
 @dataclass(frozen=True)
-class UnicodeReformatter(DocumentModifier):
+class UnicodeReformatter(TextModifier):
     """Repairs text that was decoded wrongly, HTML entities, control characters and more, line by line, with ftfy.
 
     Args:

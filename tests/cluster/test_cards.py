@@ -89,4 +89,4 @@ def test_without_dask_cuda_gpus_that_are_there_are_said_to_need_it(monkeypatch: 
     monkeypatch.setitem(sys.modules, "dask_cuda", None)
     monkeypatch.setattr(cuda, "gpus_here", lambda: 1)
     with pytest.raises(ResourceError, match=r"NVML finds GPUs, but dask-cuda cannot be imported .*; install dcurate"):
-        LocalCluster(n_workers=1).__enter__()
+        LocalCluster(n_workers=1).open()

@@ -7,12 +7,15 @@ from typing import Any
 import psutil
 import pytest
 from dask.system import CPU_COUNT
-from distributed import Worker
+from distributed import Nanny, Worker
 from distributed.system import MEMORY_LIMIT
 
 from dcurate import AttachedCluster, LocalCluster
 from dcurate.cluster import cuda
+from dcurate.cluster.kinds import ElasticCluster
 from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS
+from dcurate.cluster.shape import Shape
+from dcurate.cluster.supply import Kind
 from dcurate.errors import ResourceError, RunError
 from dcurate.worker.announce import announcement
 from tests.cluster.test_kinds import until
@@ -62,6 +65,22 @@ def test_a_cluster_that_is_not_open_says_how_to_open_it() -> None:
         _ = LocalCluster().client
 
 
+def test_a_cluster_is_opened_in_one_cell_and_closed_in_another() -> None:
+    cluster = LocalCluster(n_workers=1, gpus=False)
+    assert cluster.open() is cluster.open() is cluster
+    assert cluster.client.submit(abs, -1).result() == 1
+    cluster.close()
+    cluster.close()
+    assert not cluster.is_open
+
+
+def test_a_worker_that_does_not_start_says_why() -> None:
+    options = {"nthreads": 1, "host": "127.0.0.1", "preload": ["raise ImportError('no such library')"]}
+    cluster = ElasticCluster({"cpu": Kind(Shape(minimum=1), {"cls": Nanny, "options": options})})
+    with pytest.raises(RunError, match=r"the worker processes did not start; ImportError\('no such library'\)"):
+        cluster.open()
+
+
 def test_less_than_one_worker_is_refused() -> None:
     with pytest.raises(ResourceError, match="n_workers=0 must be at least 1"):
         LocalCluster(n_workers=0)
@@ -74,7 +93,7 @@ def test_where_nvml_finds_no_gpu_none_is_started_and_none_can_be_asked_for() -> 
         assert kinds == ["cpu"] + ["gpu"] * cuda.gpus_here()
         return
     with pytest.raises(ResourceError, match="gpus=True, but NVML finds no GPU on this machine"):
-        LocalCluster(gpus=True).__enter__()
+        LocalCluster(gpus=True).open()
 
 
 def told(dask_worker: Worker) -> dict[str, Any]:
@@ -117,4 +136,4 @@ def test_an_address_without_workers_says_how_to_start_some(tmp_path: Path) -> No
         with pytest.raises(
             RunError, match=f"the scheduler at '{address}' has no workers; start some with 'dask worker"
         ):
-            AttachedCluster(address, timeout_s=5).__enter__()
+            AttachedCluster(address, timeout_s=5).open()

@@ -101,14 +101,19 @@ def test_the_shingles_can_be_chosen(tmp_path: Path) -> None:
     assert report.stage == "FuzzyDuplicates(shingles=Shingles(20, 'characters'))"
 
 
+def test_jsonl_and_parquet_are_one_sample(tmp_path: Path) -> None:
+    written(tmp_path)
+    alone = dedup_report(str(tmp_path))
+    more = pa.table({"text": ["a text that stands in no other file", "and one more of these"]})
+    parquet.write_table(more, tmp_path / "other.parquet")
+    assert dedup_report(str(tmp_path)).to_dict()["documents"] == alone.to_dict()["documents"] + 2
+
+
 def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path: Path) -> None:
     source = written(tmp_path)
     (tmp_path / "empty.jsonl").write_text("")
-    parquet.write_table(pa.table({"text": ["a"]}), tmp_path / "other.parquet")
     with pytest.raises(DataError, match="holds no documents"):
         dedup_report(str(tmp_path / "empty.jsonl"))
-    with pytest.raises(PipelineError, match="holds JSONL and Parquet files"):
-        dedup_report(str(tmp_path))
     with pytest.raises(DataError, match="no column 'content'"):
         dedup_report(source, text_field="content")
     for wrong in ({"threshold": 0.4}, {"threshold": 1.0}, {"documents": 0}):

@@ -20,17 +20,14 @@ SHOWN = {
 
 #: Names that have no example yet; the list may only become shorter.
 WITHOUT_EXAMPLE = {
-    *("AttachedCluster", "Batch", "BloomState", "CompositeStage", "ConversationFormatter", "DedupReport"),
-    *("DedupReportTable", "InlineExecutor", "JsonProgress", "JsonlReader", "JsonlWriter", "Keep", "LocalCluster"),
-    *("ModelStage", "NodeInfo", "Observer", "ParquetReader", "ParquetWriter", "Progress", "RequestError"),
-    *("SentenceTransformerEmbeddingModelStage", "Signals", "SinkStage", "SourceStage", "TokenizerStage"),
-    *("TextSemanticDeduplicationWorkflow", "WarcReader", "WetReader", "WorkerMetadata", "adapt_kinds"),
+    *("Batch", "BloomState", "ConversationFormatter", "DedupReport", "DedupReportTable", "ModelStage", "Observer"),
+    *("SentenceTransformerEmbeddingModelStage", "Signals", "SinkStage", "TextSemanticDeduplicationWorkflow"),
+    *("TokenizerStage", "WetReader", "adapt_kinds"),
 }
 #: Names with arguments that no docstring names yet; the same.
 WITHOUT_ARGUMENTS = {
-    *("DedupReportTable", "DiverseQAStage", "FileGroup", "LLMCleanupStage", "NgramIndex", "NodeInfo", "OpenAIClient"),
-    *("RequestError", "SegmentTranslationStage", "TextSemanticDeduplicationWorkflow", "WarcReader", "WetReader"),
-    *("WorkerMetadata", "processing_stage"),
+    *("DiverseQAStage", "LLMCleanupStage", "OpenAIClient", "SegmentTranslationStage"),
+    *("TextSemanticDeduplicationWorkflow", "WarcReader", "WetReader"),
 }
 
 

@@ -31,7 +31,7 @@ DERIVED = {
     },
     "docs/howto/classifiers.md": {"9,000": "characters of the policy"},
     "docs/howto/semantic-dedup.md": {"160": "rows over clusters", "640": "rows over clusters"},
-    "docs/howto/pii.md": {"28": "how many issuers there are"},
+    "docs/howto/pii.md": {"32": "how many issuers there are"},
     "docs/near-duplicates.md": {"39": "2,317 minutes", "2017": "a year"},
     "docs/rule-sets.md": {
         "181": "pages that were read",

@@ -49,7 +49,8 @@ def squeezed(text: str) -> str:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_works_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
-    here = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    here = {**os.environ, "PATH": path, "COLUMNS": "160"}  # cells of tables are not broken
     printed = ""
     for block in blocks(page.read_text(encoding="utf-8")):
         if block.title:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from distributed import Client
+from distributed import LocalCluster as DaskCluster
 
 from dcurate import (
     AttachedCluster,
@@ -21,12 +22,13 @@ from dcurate import (
     processing_stage,
 )
 from dcurate.core.events import Event, RunEnded, RunStarted, SlotsChanged, SourceListed, SplitDone, TaskDone
-from dcurate.errors import ResourceError, RunError, StageError
+from dcurate.errors import PipelineError, ResourceError, RunError, StageError
 from dcurate.run import Executor
 from tests.conftest import scheduler_and_workers
 from tests.stages import Append, Diary, DieOnce, FailOn, KeepEvery, Numbers, OneByOne, Sleep
 
 MODES = ["inline", "streaming", "batch"]
+INLINE = InlineExecutor()
 
 
 @pytest.fixture(params=MODES)
@@ -219,6 +221,22 @@ def test_workers_may_stand_in_for_gpus_that_are_not_there(tmp_path: Path) -> Non
     with scheduler_and_workers(tmp_path, "--nworkers", "2", "--resources", "GPU=1") as address:
         result = pipeline(*stages).run(DaskExecutor(cluster=AttachedCluster(address)))
     assert rows(result)[0] == ("split-0000", ["0gc", "1gc"])
+
+
+def test_a_cluster_of_dask_s_own_serves_and_is_left_running() -> None:
+    with DaskCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as started:
+        for cluster in (started, started.scheduler_address):
+            assert rows(pipeline(*CHAIN).run(DaskExecutor(cluster=cluster))) == rows(pipeline(*CHAIN).run(INLINE))
+        with Client(started, set_as_default=False) as client:
+            assert client.submit(abs, -1).result() == 1
+    with pytest.raises(RunError, match="the cluster '.*' is closed; start one anew"):
+        pipeline(Numbers(1, 1)).run(DaskExecutor(cluster=started))
+
+
+@pytest.mark.parametrize("given", [LocalCluster, 8786])
+def test_what_is_no_cluster_is_refused_when_given(given: Any) -> None:
+    with pytest.raises(PipelineError, match=r"cluster=.* is none; give LocalCluster\(\), the address of a scheduler"):
+        DaskExecutor(cluster=given)
 
 
 def test_an_address_that_does_not_answer_is_one_sentence() -> None:

@@ -73,14 +73,16 @@ def test_stages_of_a_script_s_own_travel_to_workers(tmp_path: Path) -> None:
     assert next((tmp_path / "out").glob("*.jsonl")).read_text() == '{"text":"HELLO!!?"}\n'
 
 
-def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
+def test_a_script_without_a_main_guard_is_told_so_and_nothing_besides(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.jsonl").write_text('{"text": "hello"}\n')
     body = SCRIPT.replace('if __name__ == "__main__":\n', "if True:\n")
     (tmp_path / "script.py").write_text(textwrap.dedent(body))
     done = python("script.py", cwd=tmp_path)
     assert done.returncode == 1
-    assert 'put the lines that run the pipeline under: if __name__ == "__main__":' in done.stderr
+    *frames, sentence = done.stderr.splitlines()
+    assert 'put the lines that run the pipeline under: if __name__ == "__main__":' in sentence
+    assert [line for line in frames if not line.startswith(" ")] == ["Traceback (most recent call last):"]
 
 
 def test_importing_dcurate_is_light() -> None:

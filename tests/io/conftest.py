@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import time
@@ -12,7 +11,7 @@ import uuid
 import fsspec
 import pytest
 
-from tests.conftest import skip_outside_ci
+from tests.conftest import free_port, skip_outside_ci
 
 
 @pytest.fixture
@@ -37,15 +36,13 @@ def read_only(small_disk):
 @pytest.fixture(scope="session")
 def s3_server():
     """The address of an S3 server in a process of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-c", "from moto.server import main; main()", "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     address = f"http://127.0.0.1:{port}"
-    for _ in range(200):
+    for _ in range(1200):
         try:
-            urllib.request.urlopen(f"{address}/moto-api/", timeout=1).close()
+            urllib.request.urlopen(f"{address}/moto-api/", timeout=10).close()
             break
         except OSError:
             time.sleep(0.1)

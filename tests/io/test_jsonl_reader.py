@@ -12,6 +12,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dcurate.core.batch import FileGroup
 from dcurate.errors import DataError
 from dcurate.io.jsonl import JsonlReader
 
@@ -32,6 +33,10 @@ def read(path, **settings):
 
 def table(path, **settings):
     return pa.concat_tables([batch.to_arrow() for batch in read(path, **settings)], promote_options="permissive")
+
+
+def bad_lines(batches):
+    return sum(rejection.rows for batch in batches for rejection in batch.rejections)
 
 
 def put(path, data):
@@ -261,10 +266,10 @@ def test_a_link_to_a_file_that_is_gone_is_told(tmp_path):
 def test_a_later_file_of_another_type_is_refused_when_it_is_read(tmp_path):
     put(tmp_path / "a.jsonl", b'{"id": 1}\n')
     reader = JsonlReader(str(tmp_path))
-    (split,) = reader.splits()
-    put(tmp_path / "a.jsonl", b'{"id": "x"}\n')
-    with pytest.raises(DataError, match="column 'id' is string in a.jsonl but int64 in a.jsonl; say which"):
-        reader.process(split)
+    list(reader.splits())
+    put(tmp_path / "b.jsonl", b'{"id": "x"}\n')
+    with pytest.raises(DataError, match="column 'id' is string in b.jsonl but int64 in a.jsonl; say which"):
+        reader.process(FileGroup.of([str(tmp_path / "b.jsonl")]))
 
 
 def test_types_drift_together_across_files(tmp_path):
@@ -283,9 +288,10 @@ def test_types_drift_together_across_files(tmp_path):
 def test_a_column_that_only_a_later_file_has_is_kept(tmp_path):
     put(tmp_path / "a.jsonl", b'{"a": 1}\n')
     reader = JsonlReader(str(tmp_path))
-    (split,) = reader.splits()
-    put(tmp_path / "a.jsonl", b'{"b": "2020-01-01", "a": 1}\n')
-    assert reader.process(split).data.to_pylist() == [{"a": 1, "b": "2020-01-01"}]
+    list(reader.splits())
+    put(tmp_path / "b.jsonl", b'{"b": "2020-01-01", "a": 1}\n')
+    later = reader.process(FileGroup.of([str(tmp_path / "b.jsonl")]))
+    assert later.data.to_pylist() == [{"a": 1, "b": "2020-01-01"}]
 
 
 @pytest.mark.parametrize("bad", [b"", b"x\n"])
@@ -377,6 +383,5 @@ def test_the_quick_and_the_exact_way_give_the_same_rows(tmp_path, rows):
     data = b"".join(orjson.dumps(row) + b"\n" for row in rows)
     quick = read(put(tmp_path / "a.jsonl", data), on_bad_line="quarantine")
     exact = read(put(tmp_path / "a.jsonl", data + b"bad\n"), on_bad_line="quarantine")
-    bad = [batch.rejections[0].rows for batch in quick if batch.rejections]
-    assert exact[0].rejections[0].rows == sum(bad) + 1
+    assert bad_lines(exact) == bad_lines(quick) + 1
     assert [row for batch in quick for row in batch.data.to_pylist()] == exact[0].data.to_pylist()

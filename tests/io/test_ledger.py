@@ -75,6 +75,19 @@ def test_files_of_an_earlier_version_are_deleted_when_the_split_is_done_again(tm
     assert later.finished("a", "new").files == ("a-0.out",)
 
 
+def test_what_is_left_of_a_split_whose_files_are_half_gone_is_deleted_when_it_is_done_again(tmp_path):
+    (tmp_path / "a-1.out").touch()
+    ledger = opened(tmp_path)
+    ledger.record(record("a", files=["a-0.out", "a-1.out"]))
+    ledger.flush()
+    later = opened(tmp_path)
+    assert len(later) == 0
+    (tmp_path / "a-2.out").touch()
+    later.record(record("a", files=["a-2.out"]))
+    assert [path.name for path in tmp_path.glob("*.out")] == ["a-2.out"]
+    assert len(later) == 1
+
+
 def test_without_resume_the_earlier_run_is_forgotten(tmp_path):
     ledger = opened(tmp_path)
     ledger.record(record("a"))

@@ -5,6 +5,7 @@ import os
 import pyarrow as pa
 import pytest
 
+from dcurate import InlineExecutor, JsonlReader, Pipeline
 from dcurate.core.batch import BatchKey
 from dcurate.core.ledger import SplitRecord
 from dcurate.errors import DataError, PipelineError
@@ -177,3 +178,35 @@ def test_outputs_are_named_relative_to_where_the_process_stands(tmp_path, monkey
     write("out", "a")
     assert JsonlWriter("out").output_path == os.path.join(tmp_path, "out")
     assert outputs(tmp_path / "out") == [name("a")]
+
+
+def test_a_check_refuses_what_prepare_would_and_writes_nothing(tmp_path):
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "notes.txt").write_text("mine")
+    with pytest.raises(DataError, match="holds files that dcurate did not write: 'notes.txt'"):
+        JsonlWriter(str(full)).check()
+    JsonlWriter(str(full), mode="ignore").check()
+    JsonlWriter(str(tmp_path / "new")).check()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["full", "notes.txt"]
+
+
+def test_an_output_that_is_in_use_is_refused_before_an_executor_is_opened(tmp_path):
+    class Unopened(InlineExecutor):
+        def session(self):
+            raise AssertionError("opened")
+
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    stages = [JsonlReader(str(tmp_path / "in.jsonl")), JsonlWriter(str(tmp_path / "out"))]
+    with pytest.raises(DataError, match="name an empty directory"):
+        Pipeline("p", stages=stages).run(Unopened())
+
+
+@pytest.mark.parametrize("executor", ["streaming", {"execution_mode": "batch"}, InlineExecutor])
+def test_what_is_no_executor_is_refused_in_a_sentence(tmp_path, executor):
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
+    stages = [JsonlReader(str(tmp_path / "in.jsonl")), JsonlWriter(str(tmp_path / "out"))]
+    with pytest.raises(PipelineError, match=r"is none; give DaskExecutor\(\.\.\.\) or InlineExecutor\(\)"):
+        Pipeline("p", stages=stages).run(executor)

@@ -18,6 +18,7 @@ from dcurate import (
     SpanDuplicates,
 )
 from dcurate.run import Executor
+from tests.run.regroup import pipeline
 from tests.stages import KeepEvery
 
 pytestmark = pytest.mark.s3
@@ -106,3 +107,27 @@ def test_repeated_paragraphs_are_cut_from_s3_to_s3(bucket) -> None:
     assert [len(json.loads(line)["text"].split("\n\n")) for line in lines] == [2, 1, 1]
     assert store.find(f"{url}/spans")
     assert not store.glob(f"{url}/cut/_dcurate/span*")
+
+
+@pytest.mark.parametrize("dedup", [False, True])
+def test_rows_are_there_once_when_another_file_came_before_a_resume(bucket, dedup: bool) -> None:
+    url, options = bucket
+    store = fsspec.filesystem("s3", **options, skip_instance_cache=True)
+
+    def put(name: str) -> None:
+        store.pipe_file(f"{url}/in/{name}.jsonl", b'{"text": "everywhere"}\n{"text": "own %s"}\n' % name.encode())
+
+    def run(output: str) -> list[str]:
+        pipeline(f"{url}/in", f"{url}/{output}", dedup, **options).run(InlineExecutor(), resume=True)
+        store.invalidate_cache()
+        found = [path for path in store.find(f"{url}/{output}") if "_dcurate" not in path]
+        return sorted(store.cat_file(path).decode() for path in found)
+
+    for name in "bdf":
+        put(name)
+    run("out")
+    put("c")
+    store.copy(next(path for path in store.find(f"{url}/out") if "_dcurate" not in path), f"{url}/out/x-{0:012x}.jsonl")
+    assert run("out") == run("new")
+    assert len(run("out")) == (5 if dedup else 8)
+    assert [path.rpartition("/")[2] for path in store.find(f"{url}/out/_dcurate/strays")] == [f"x-{0:012x}.jsonl"]

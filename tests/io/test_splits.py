@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -107,7 +109,7 @@ def test_the_name_of_a_group_follows_from_all_of_its_files(tmp_path):
 
 
 def test_blocksize_packs_small_files_and_cuts_large_ones(tmp_path):
-    line = '{"a": 1}\n'
+    line = f'{{"a": "{"x" * 65526}"}}\n'
     for name, lines in {"a": 3, "b": 3, "c": 3, "d": 25, "e": 1}.items():
         (tmp_path / f"{name}.jsonl").write_text(line * lines)
     reader = JsonlReader(str(tmp_path), blocksize=len(line) * 7)
@@ -116,13 +118,20 @@ def test_blocksize_packs_small_files_and_cuts_large_ones(tmp_path):
     assert found == [
         ("a.jsonl+1", [(0, None), (0, None)]),
         ("c.jsonl", [(0, None)]),
-        ("d.jsonl@00000", [(0, 56)]),
-        ("d.jsonl@00001", [(56, 112)]),
-        ("d.jsonl@00002", [(112, 168)]),
-        ("d.jsonl@00003", [(168, 225)]),
+        ("d.jsonl@00000", [(0, 409600)]),
+        ("d.jsonl@00001", [(409600, 819200)]),
+        ("d.jsonl@00002", [(819200, 1228800)]),
+        ("d.jsonl@00003", [(1228800, 1638400)]),
         ("e.jsonl", [(0, None)]),
     ]
     assert sum(reader.process(s).num_items for s in splits) == 35
+
+
+def test_the_smallest_files_count_as_64_kib_when_they_are_packed(tmp_path):
+    put(tmp_path, *(f"{n:02}.jsonl" for n in range(10)))
+    packed = JsonlReader(str(tmp_path), blocksize="256KiB")
+    assert [len(split.parts) for split in packed.splits()] == [4, 4, 2]
+    assert [len(split.parts) for split in JsonlReader(str(tmp_path), blocksize=100).splits()] == [1] * 10
 
 
 def test_a_large_plain_file_is_cut_without_being_asked_but_not_a_compressed_one(tmp_path):
@@ -214,19 +223,25 @@ def test_an_unknown_protocol_is_refused():
         JsonlReader("nowhere://x").columns()
 
 
-def test_a_file_that_may_not_be_read_is_refused(tmp_path):
+@pytest.fixture
+def open_folder():
+    """A folder that other users may look into, outside of those of pytest, which are its user's alone."""
+    with tempfile.TemporaryDirectory(prefix="dcurate-tests-") as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
+def test_a_file_that_may_not_be_read_is_refused(open_folder):
     if os.geteuid() == 0 and not os.path.exists("/usr/bin/setpriv"):
         skip_outside_ci("root may read anything; install util-linux for setpriv, or run as another user")
-    put(tmp_path, "a.jsonl")
-    os.chmod(tmp_path / "a.jsonl", 0)
-    for parent in [tmp_path, *tmp_path.parents][:4]:
-        os.chmod(parent, 0o755)
-    code = f"from dcurate.io.jsonl import JsonlReader; JsonlReader({str(tmp_path)!r}).columns()"
+    put(open_folder, "a.jsonl")
+    os.chmod(open_folder / "a.jsonl", 0)
+    code = f"from dcurate.io.jsonl import JsonlReader; JsonlReader({str(open_folder)!r}).columns()"
     drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
     ran = subprocess.run([*drop, sys.executable, "-c", code], check=False, capture_output=True, text=True)
     if "No module named" in ran.stderr or "Permission denied: '/work" in ran.stderr:
         skip_outside_ci("the interpreter may not be read by another user; use one outside of root's home")
-    assert f"cannot read '{tmp_path}/a.jsonl': permission denied; give this user the right to it" in ran.stderr
+    assert f"cannot read '{open_folder}/a.jsonl': permission denied; give this user the right to it" in ran.stderr
 
 
 def test_settings_leave_out_where_the_files_are():

@@ -16,6 +16,7 @@ from dcurate.kernels.splice import spliced
 from tests.text.strategies import texts
 
 EMAIL, PHONE, IP, CARD, IBAN, SSN, SECRET = KINDS
+VARIED = "aB3dE5gH7j" * 14
 PIECES = st.sampled_from(
     [
         *(
@@ -77,6 +78,7 @@ def found(text: str, *, public: bool = True) -> list[tuple[str, str]]:
         ("030/1234567", PHONE, "030/1234567"),
         ("07700 900123", PHONE, "07700 900123"),
         ("0049 30 1234567", PHONE, "0049 30 1234567"),
+        ("(212)5550142", PHONE, "(212)5550142"),
         ("8.8.8.8:53", IP, "8.8.8.8"),
         ("8.8.8.8.", IP, "8.8.8.8"),
         ("8.8.4.0-8.8.4.9", IP, "8.8.4.0"),
@@ -85,12 +87,23 @@ def found(text: str, *, public: bool = True) -> list[tuple[str, str]]:
         ("::ffff:8.8.8.8", IP, "::ffff:8.8.8.8"),
         ("3782 822463 10005", CARD, "3782 822463 10005"),
         ("4111-1111-1111-1111 12/27", CARD, "4111-1111-1111-1111"),
+        ("4217.4888.5159.0453", CARD, "4217.4888.5159.0453"),
+        ("5000000000000611", CARD, "5000000000000611"),
+        ("gb82west12345698765432", IBAN, "gb82west12345698765432"),
+        ("de89 3704 0044 0532 0130 00", IBAN, "de89 3704 0044 0532 0130 00"),
         ("DE89 3704 0044 0532 0130 00, so", IBAN, "DE89 3704 0044 0532 0130 00"),
         ("GB82WEST12345698765432", IBAN, "GB82WEST12345698765432"),
         ("SSN 123 45 6789", SSN, "123 45 6789"),
         ("social security number 123456789", SSN, "123456789"),
         ("https://jo:hunter2@example.org/", SECRET, "hunter2"),
         ("key AKIAIOSFODNN7EXAMPLE", SECRET, "AKIAIOSFODNN7EXAMPLE"),
+        ("gsk_" + VARIED[:52], SECRET, None),
+        ("hvs." + VARIED[:90], SECRET, None),
+        ("hvb." + VARIED[:138], SECRET, None),
+        ("HRKU-" + VARIED[:60], SECRET, None),
+        ("EAAA" + VARIED[:60], SECRET, None),
+        ("123456789:AA" + VARIED[:33], SECRET, None),
+        ("https://api.telegram.org/bot123456789:AA" + VARIED[:33] + "/getMe", SECRET, "123456789:AA" + VARIED[:33]),
         ("-----BEGIN RSA PRIVATE KEY-----\n" + "Ab1+" * 12 + "\n-----END RSA PRIVATE KEY-----", SECRET, None),
         ("-----BEGIN PRIVATE KEY-----\\n" + "Ab1+" * 12, SECRET, None),
     ],
@@ -106,6 +119,15 @@ def test_personal_data_is_found_to_its_last_character(text: str, kind: str, valu
         *("git@github.com:owner/name.git", "ssh://git@example.org/x", "std::array", "a::b", "dead::beef", "12:30:45"),
         *("00:1a:2b:3c:4d:5e", "::1", "2001:db8::1", "fe80::1", "192.168.1.1", "10.0.0.1", "127.0.0.1", "256.1.1.1"),
         *("v1.2.3.4", "1.2.3.4.5", "1.2.3.4-beta", "lib-1.2.3.4.so", "version 1.2.3.4", "Section 8.1.2.3", "08.8.8.8"),
+        *(
+            "1.3.6.1",
+            "OID 1.2.840.1",
+            "01-02-03-04-05",
+            "05 06 07 08 09",
+            "212 555 0142",
+            "0033142685300",
+            "f(212)5550142",
+        ),
         *("1234567890", "2010-2011", "2026-11-21 18:53:13", "21-11-2026", "40.7128, -74.0060", "3.14159265358979"),
         *(
             "978-0-306-40615-7",
@@ -137,8 +159,22 @@ def test_personal_data_is_found_to_its_last_character(text: str, kind: str, valu
             "id-4111111111111111",
             "1234567812345670",
         ),
-        *("GB82WEST12345698765433", "XX82WEST12345698765432", "gb82west12345698765432", "DE8937040044053201300"),
+        *(
+            "GB82WEST12345698765433",
+            "XX82WEST12345698765432",
+            "gb82west12345698765433",
+            "gb82WEST12345698765432",
+            "DE8937040044053201300",
+        ),
         *("666-12-3456", "000-12-3456", "900-12-3456", "123-00-4567", "123-45-0000", "078-05-1120", "123 45 6789"),
+        *(
+            "gsk_" + VARIED[:51],
+            "hvs." + VARIED[:89],
+            "EAAA" + VARIED[:61],
+            "1234567:AA" + VARIED[:33],
+            "3704.0044.0532.0130",
+        ),
+        *("123456789:AA" + VARIED[:34], "123456789:AA" + "x" * 33, "4217.4888.5159.0454", "3782.822463.10005"),
         *("ghp_" + "x" * 36, "task-force-" + "ab1" * 20, "-----BEGIN PRIVATE KEY-----", "-----BEGIN CERTIFICATE-----"),
         *("550e8400-e29b-41d4-a716-446655440000", "d41d8cd98f00b204e9800998ecf8427e", "+1 (2) 3", "x++12345678901"),
     ],

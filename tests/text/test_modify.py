@@ -9,6 +9,7 @@ from dcurate.core.batch import BatchKey
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.ids import AddId
+from dcurate.text.modifier import DocumentModifier
 from dcurate.text.modifiers import (
     BoilerPlateStringModifier,
     FastTextLabelModifier,
@@ -20,6 +21,8 @@ from dcurate.text.modifiers import (
     UrlRemover,
 )
 from dcurate.text.modify import Modify
+from dcurate.text.pii.modifier import PiiModifier
+from dcurate.text.unicode_repair import UnicodeReformatter
 
 
 def batch(*documents: str | None, **columns: list[Any]) -> DocumentBatch:
@@ -79,6 +82,14 @@ def test_modifiers_apply_in_turn_and_read_what_was_made() -> None:
 def test_a_text_column_keeps_its_type() -> None:
     table = pa.table({"text": pa.array(["a"], pa.large_string())})
     assert Modify(UrlRemover()).process(DocumentBatch(data=table)).to_arrow().schema == table.schema
+
+
+@pytest.mark.parametrize("modifier", [NewlineNormalizer(), UrlRemover(), UnicodeReformatter(), PiiModifier()])
+def test_a_built_in_modifier_refuses_a_column_that_holds_no_text(modifier: DocumentModifier) -> None:
+    with pytest.raises(DataError, match="column 'n' holds int64, not text; name the column that holds the text"):
+        Modify(modifier, "n").process(DocumentBatch(data=pa.table({"n": [1, None]})))
+    nothing = Modify(modifier, "n").process(DocumentBatch(data=pa.table({"n": [None]})))
+    assert nothing.to_arrow()["n"].to_pylist() == [None]
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,10 @@ def test_a_list_of_one_entry_stands_for_all() -> None:
     [
         (lambda: ScoreFilter([]), "empty list"),
         (lambda: ScoreFilter(WordCountFilter), r"make one of it: WordCountFilter\(\)"),
-        (lambda: ScoreFilter(len), "is not a filter"),
+        (
+            lambda: ScoreFilter(len),
+            "is not a filter; subclass DocumentFilter and call the function in its score_document",
+        ),
         (lambda: ScoreFilter(WordCountFilter(), text_field=["a", "b"]), "2 entries for 1 functions"),
         (lambda: ScoreFilter([Length(), Length()], score_field="n"), "must name 2 columns"),
         (lambda: Score([Length(), Length()], "n"), "must name 2 columns"),

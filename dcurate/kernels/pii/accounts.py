@@ -26,7 +26,7 @@ from dcurate.kernels.pii.alphabet import (
     is_byte,
 )
 from dcurate.kernels.pii.context import CODE, SOCIAL, announced
-from dcurate.kernels.pii.groups import BLANK, DASH, Groups
+from dcurate.kernels.pii.groups import BLANK, DASH, POINT, Groups
 
 #: Issuers: first and last prefix of six digits, and their lengths as bits (ISO/IEC 7812 ranges as issuers give them).
 _ISSUERS = np.array(
@@ -47,7 +47,8 @@ _ISSUERS = np.array(
             (352800, 358999, range(16, 20)),  # JCB
             (620000, 629999, range(16, 20)),  # UnionPay
             (220000, 220499, range(16, 20)),  # Mir
-            (501800, 501899, range(13, 20)),  # Maestro
+            (500000, 509999, range(16, 20)),  # Maestro
+            (501800, 501899, range(13, 20)),
             (502000, 502099, range(13, 20)),
             (503800, 503899, range(13, 20)),
             (589300, 589399, range(13, 20)),
@@ -98,7 +99,7 @@ def card_end(data: Bytes, begin: int, stop: int, groups: Groups, count: int) -> 
     """Where the card number ends that begins with the first group; where that begins if there is none.
 
     It is written in one, if not announced as something else, or in groups as on the card, with blanks or hyphens
-    between.
+    between, or dots between groups of four.
     """
     start = groups.starts[0]
     first = groups.sizes[0]
@@ -112,7 +113,7 @@ def card_end(data: Bytes, begin: int, stop: int, groups: Groups, count: int) -> 
         return groups.stops[0] if whole and not announced(data, begin, start) & CODE else start
     gap = groups.gaps[0]
     row = is_byte(data, begin, start - 1, stop, SPACE) and in_class(data, begin, start - 2, stop, DIGIT)
-    if gap not in (BLANK, DASH) or (row and gap == BLANK):
+    if gap not in (BLANK, DASH, POINT) or (row and gap == BLANK):
         return start
     for used in (5, 4, 3):
         if count < used:
@@ -127,7 +128,7 @@ def card_end(data: Bytes, begin: int, stop: int, groups: Groups, count: int) -> 
             fours &= groups.sizes[number] == 4
         if used == 5:
             fours &= groups.sizes[4] == 3
-        sixes = used == 3 and groups.sizes[1] == 6 and 4 <= groups.sizes[2] <= 5
+        sixes = used == 3 and gap != POINT and groups.sizes[1] == 6 and 4 <= groups.sizes[2] <= 5
         if alike and (fours or sixes) and ends_number(data, groups.stops[used - 1], stop) and _is_card(groups, used):
             return groups.stops[used - 1]
     return start
@@ -166,13 +167,16 @@ def social_security_end(data: Bytes, begin: int, stop: int, groups: Groups, coun
 def iban_end(data: Bytes, begin: int, at: int, stop: int) -> Scalar:
     """Where the IBAN ends whose check digits are at ``at``, after its country; ``at`` if there is none.
 
-    It is written in one or in groups of four, in capitals; its remainder by 97 must be 1 (ISO 13616).
+    It is written in one or in groups of four, in capitals or in small letters, and its remainder by 97 is 1
+    (ISO 13616).
     """
     start = at - 2
-    country = in_class(data, begin, start, stop, UPPER) and in_class(data, begin, at - 1, stop, UPPER)
+    case = LOWER if in_class(data, begin, start, stop, LOWER) else UPPER
+    country = in_class(data, begin, start, stop, case) and in_class(data, begin, at - 1, stop, case)
     if not country or in_class(data, begin, start - 1, stop, WORD) or not in_class(data, begin, at + 1, stop, DIGIT):
         return at
-    length = np.int64(_IBAN_LENGTH[(np.int64(data[start]) - 65) * 26 + np.int64(data[start + 1]) - 65])
+    letter = np.int64(65 if case == UPPER else 97)
+    length = np.int64(_IBAN_LENGTH[(np.int64(data[start]) - letter) * 26 + np.int64(data[start + 1]) - letter])
     place, taken = start, 0
     grouped = is_byte(data, begin, at + 2, stop, SPACE) or is_byte(data, begin, at + 2, stop, HYPHEN)
     remainder = head = np.int64(0)
@@ -181,9 +185,9 @@ def iban_end(data: Bytes, begin: int, at: int, stop: int) -> Scalar:
             if not is_byte(data, begin, place, stop, np.int64(data[at + 2])):
                 return at
             place += 1
-        if not in_class(data, begin, place, stop, DIGIT | UPPER):
+        if not in_class(data, begin, place, stop, DIGIT | case):
             return at
-        value = np.int64(data[place]) - ZERO if CLASS[data[place]] & DIGIT else np.int64(data[place]) - 55
+        value = np.int64(data[place]) - (ZERO if CLASS[data[place]] & DIGIT else letter - 10)
         if taken < 4:
             head = head * (10 if value < 10 else 100) + value
         else:

@@ -17,7 +17,7 @@ _WORDS = {
     "rufnummer puhelin тел телефон факс моб 话 話",
     CALL: "call calls calling dial text sms contact appelez llame ligue anrufen 机 機 线 線",
     VERSION: "version versions ver v release releases section sections sec firmware build builds rev revision chapter "
-    "kernel driver update patch clause rule article paragraph para appendix figure fig table step",
+    "kernel driver update patch oid oids clause rule article paragraph para appendix figure fig table step",
     CODE: "isbn issn doi arxiv pmid pmc oclc order orders invoice item items sku model part serial patent id ids ref "
     "reference case ean upc asin tracking zip account acct policy claim ticket docket lot batch catalog catalogue bug "
     "commit hash route grant award gene chromosome tariff code codes ssn iban bic vat page pages",

@@ -28,6 +28,7 @@ from dcurate.kernels.pii.alphabet import (
 _RESERVED = np.array(
     [
         (0x00000000, 0x00FFFFFF),
+        (0x01030601, 0x01030601),  # 1.3.6.1, with which most object identifiers begin
         (0x0A000000, 0x0AFFFFFF),
         (0x64400000, 0x647FFFFF),
         (0x7F000000, 0x7FFFFFFF),

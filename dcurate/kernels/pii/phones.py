@@ -86,22 +86,28 @@ def _international(groups: Groups, count: int, skipped: int) -> Scalar:
 
 
 @njit(**INNER)
-def _american(groups: Groups, count: int, told: bool) -> Scalar:
+def _american(groups: Groups, count: int, bracket: bool, told: bool) -> Scalar:
     """How many groups make a number of North America, 3-3-4 digits with a 1 before or not; 0 if none do.
+
+    After a bracket around the area the rest may be written in one, as in ``(212)5550142``.
 
     Neither area nor exchange begins with 0 or 1 or is a service code (911). With nothing but blanks between the groups
     it must have a 1 before it, a bracket around the area, or be announced.
     """
     first = 1 if count > 3 and groups.sizes[0] == 1 and groups.digits[0] == 1 else 0
-    if count < first + 3:
+    joined = bracket and count > 1 and groups.gaps[0] & CLOSES != 0 and groups.sizes[0] == 3 and groups.sizes[1] == 7
+    if not joined and count < first + 3:
         return 0
-    if groups.sizes[first] != 3 or groups.sizes[first + 1] != 3 or groups.sizes[first + 2] != 4:
+    split = groups.sizes[first] == 3 and groups.sizes[first + 1] == 3 and groups.sizes[first + 2] == 4
+    if not joined and not split:
         return 0
     for place in (first, first + 3):
         second, third = groups.digits[place + 1], groups.digits[place + 2]
         service = second == 1 and third == 1
         if groups.digits[place] < 2 or service or (place == first and second == 9):
             return 0
+    if joined:
+        return 2
     blanks = groups.gaps[first] == BLANK and groups.gaps[first + 1] == BLANK
     return 0 if blanks and first == 0 and not told else first + 3
 
@@ -124,7 +130,10 @@ def _with_trunk_prefix(groups: Groups, count: int, bracket: bool) -> Scalar:
         if not alike or smallest < 2 or largest > 8 or head > 6:
             continue
         spaced = gap in (BLANK, DASH)
-        pairs = used == 5 and head == 2 and largest == 2 and same and (spaced or gap == POINT)
+        twos = used == 5 and head == 2 and largest == 2 and same
+        if twos and _counts(groups):
+            continue
+        pairs = twos and (spaced or gap == POINT)
         fours = used == 3 and head == 2 and largest == 4 and same and spaced and not _years(groups, 1)
         long = head >= 3 and smallest >= 3 and 10 <= total <= 11 and same and spaced
         many = used >= 4 and head >= 2 and largest <= 4 and same and gap == BLANK and total <= 11
@@ -147,6 +156,16 @@ def _with_area(groups: Groups, count: int, bracket: bool) -> Scalar:
                 return 0
         return 4
     return 0
+
+
+@njit(**INNER)
+def _counts(groups: Groups) -> Scalar:
+    """Whether five pairs of digits count on, as in ``01-02-03-04-05``."""
+    for number in range(2, 10, 2):
+        step = 10 * (groups.digits[number] - groups.digits[number - 2])
+        if step + groups.digits[number + 1] - groups.digits[number - 1] != 1:
+            return False
+    return True
 
 
 @njit(**INNER)
@@ -204,7 +223,7 @@ def _national(groups: Groups, count: int, bracket: bool, said: int) -> Scalar:
     if groups.sizes[0] > 1 and groups.digits[0] == 0 and groups.digits[1] == 0:
         used = _international(groups, count, 2) if told or (count > 2 and groups.sizes[0] <= 5) else 0
     if used == 0:
-        used = _american(groups, count, told)
+        used = _american(groups, count, bracket, told)
     if used == 0:
         used = _with_trunk_prefix(groups, count, bracket)
     if used == 0:

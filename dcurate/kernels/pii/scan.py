@@ -29,7 +29,7 @@ from dcurate.kernels.pii.emails import email_at, password_at
 from dcurate.kernels.pii.groups import Groups, new_groups, read_groups
 from dcurate.kernels.pii.networks import is_public_v4, v4_at, v6_at
 from dcurate.kernels.pii.phones import phone_at
-from dcurate.kernels.pii.secrets import SECRET_BYTES, secret_at
+from dcurate.kernels.pii.secrets import SECRET_BYTES, bot_token_at, secret_at
 
 #: What can be found, in the order of its numbers.
 KINDS = ("EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS", "CREDIT_CARD", "IBAN_CODE", "US_SSN", "SECRET")
@@ -127,6 +127,9 @@ def _sign_at(
         if end > start:
             return _EMAIL, start, end
     elif role == _COLON:
+        start, end = bot_token_at(data, span, at) if (wanted >> _SECRET) & 1 else (at, at)
+        if end > start:
+            return _SECRET, start, end
         if (wanted >> _IP) & 1 and at + 1 < stop and data[at + 1] > SPACE:
             start, end, known = v6_at(data, span, at)
             if end > start:

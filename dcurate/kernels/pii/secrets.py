@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from dcurate.kernels.layout import Bytes, Scalar
-from dcurate.kernels.pii.alphabet import DOT, HYPHEN, INNER, WORD, in_class
+from dcurate.kernels.pii.alphabet import CLASS, DIGIT, DOT, HYPHEN, INNER, WORD, in_class, is_byte
 
 #: Which bytes may stand in what follows a beginning.
 _ALPHABETS = {
@@ -40,6 +40,10 @@ _RULES = [
     ("sk-or-v1-", 2, "hex", 64, 64),
     ("sk-", 2, "alnum", 40, 64),
     ("hf_", 2, "alnum", 34, 40),
+    ("gsk_", 3, "alnum", 52, 52),
+    ("hvs.", 3, "url", 90, 120),
+    ("hvb.", 3, "url", 138, 300),
+    ("HRKU-", 4, "url", 36, 80),
     ("npm_", 3, "alnum", 36, 36),
     ("pypi-AgEI", 4, "url", 50, 1024),
     ("rubygems_", 8, "hex", 48, 48),
@@ -56,6 +60,7 @@ _RULES = [
     ("key-", 3, "hex", 32, 32),
     ("sq0atp-", 6, "url", 22, 22),
     ("sq0csp-", 6, "url", 43, 43),
+    ("EAAA", 1, "url", 60, 60),
     ("dp.pt.", 2, "alnum", 40, 44),
     ("AGE-SECRET-KEY-1", 3, "alnum", 58, 58),
 ]
@@ -65,6 +70,8 @@ _PRIVATE = b"PRIVATE KEY"
 _BEGIN, _END = b"-----BEGIN ", b"-----END "
 _LONGEST_LABEL, _SHORTEST_BLOCK, _LONGEST_BLOCK = 40, 40, 1 << 15
 _JWT_PART = 10
+#: Of a bot's token of Telegram: digits of its number, and what comes after ``:AA``.
+_FEWEST_BOT, _MOST_BOT, _BOT_PART = 8, 10, 33
 
 _PREFIXES = np.frombuffer("".join(rule[0] for rule in _RULES).encode(), np.uint8).copy()
 _PREFIX_BOUNDS = np.cumsum([0, *(len(rule[0]) for rule in _RULES)])
@@ -184,6 +191,20 @@ def _private_key(data: Bytes, at: int, stop: int) -> Scalar:
             return _run(data, over, stop, _DASHES, _BEGIN_BYTES.size) if step - body >= _SHORTEST_BLOCK else -1
     over = _run(data, body, stop, _BLOCK, _LONGEST_BLOCK)
     return over if over - body >= _SHORTEST_BLOCK else -1
+
+
+@njit(**INNER)
+def bot_token_at(data: Bytes, span: tuple[int, int, int], at: int) -> tuple[Scalar, Scalar]:
+    """Begin and end of the token of a bot of Telegram whose colon is at ``at``; twice ``at`` if there is none."""
+    _, stop, free = span
+    if not (is_byte(data, free, at + 1, stop, 0x41) and is_byte(data, free, at + 2, stop, 0x41)):
+        return at, at
+    start = at
+    while start > free and CLASS[data[start - 1]] & DIGIT:
+        start -= 1
+    end = _run(data, at + 3, stop, _URL, _BOT_PART + 1)
+    fits = _FEWEST_BOT <= at - start <= _MOST_BOT and end - at == 3 + _BOT_PART
+    return (start, end) if fits and _varied(data, at + 3, end) else (at, at)
 
 
 @njit(**INNER)

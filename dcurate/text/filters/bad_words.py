@@ -149,6 +149,7 @@ class C4BadWordsFilter(SignalFilter):
     _name = "c4_bad_words"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.words:
             raise PipelineError("C4BadWordsFilter: no words; give a list of them, or the path of a file of them")
         if not 0 <= self.keep_fraction <= 1:

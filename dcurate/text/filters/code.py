@@ -63,6 +63,7 @@ class XMLHeaderFilter(SignalFilter):
     _name = "xml_header"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.char_prefix_search_length < 0:
             raise PipelineError(
                 f"{self.name}: char_prefix_search_length={self.char_prefix_search_length} must be at least 0"

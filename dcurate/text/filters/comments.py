@@ -99,6 +99,7 @@ class GeneralCommentToCodeFilter(SignalFilter):
     _name = "comment_ratio"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.language not in _FAMILIES:
             raise PipelineError(
                 f"{self.name}: language={self.language!r} has no known comments{nearest(self.language, _FAMILIES)}"

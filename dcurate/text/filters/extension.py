@@ -75,6 +75,7 @@ class PerExtensionFilter(SignalFilter):
     _name = "per_extension_filter"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         lang = _SPELLED.get(self.lang.lower(), self.lang.lower().replace(" ", "-"))
         table = _table(self.metadata_file)
         if lang not in table:

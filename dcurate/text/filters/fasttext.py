@@ -26,6 +26,7 @@ class _FastTextFilter(DocumentFilter):
     _model: FastTextModel | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.model_path:
             raise PipelineError(f"{type(self).__name__}: no model_path; give the path of a fastText model (.bin, .ftz)")
 

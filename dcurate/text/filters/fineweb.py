@@ -117,6 +117,7 @@ class FineWebListFilter(MeasureFilter):
     _name = "fineweb_list"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_splitter(self.words)
 
     def score(self, signals: Signals) -> Scores:

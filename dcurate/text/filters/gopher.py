@@ -45,6 +45,7 @@ class GopherWordCountFilter(MeasureFilter):
     _name = "gopher_word_count"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_splitter(self.words)
 
     def score(self, signals: Signals) -> Scores:
@@ -81,6 +82,7 @@ class GopherWordLengthFilter(MeasureFilter):
     _name = "gopher_word_length"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_splitter(self.words)
 
     def score(self, signals: Signals) -> Scores:
@@ -116,6 +118,7 @@ class GopherSymbolsFilter(MeasureFilter):
     digits: int | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_splitter(self.words)
         object.__setattr__(self, "symbols", tuple(self.symbols))
 
@@ -211,6 +214,7 @@ class GopherLettersFilter(MeasureFilter):
     _name = "gopher_letters"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_splitter(self.words)
 
     def score(self, signals: Signals) -> Scores:
@@ -246,6 +250,7 @@ class GopherStopWordsFilter(MeasureFilter):
     _name = "gopher_stop_words"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_splitter(self.words)
         object.__setattr__(self, "stop_words", tuple(self.stop_words))
 
@@ -330,6 +335,7 @@ class GopherTopNgramFilter(MeasureFilter):
     digits: int | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_grams(self, self.n, self.grams, self.grams.tops)
 
     @property
@@ -366,6 +372,7 @@ class GopherDuplicateNgramsFilter(MeasureFilter):
     digits: int | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_grams(self, self.n, self.grams, self.grams.duplicates)
 
     @property

@@ -43,6 +43,7 @@ class LanguageFilter(DocumentFilter):
     _name = "language"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self._wanted == ():
             raise PipelineError(f"{self.name}: no languages; name one at least, or leave it out for all")
         for code in self._wanted or ():

@@ -66,6 +66,7 @@ class SubstringFilter(SignalFilter):
     _name = "SubstringFilter"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.position not in get_args(Position):
             known = ", ".join(get_args(Position))
             raise PipelineError(f"{self.name}: position={self.position!r} must be one of {known}")

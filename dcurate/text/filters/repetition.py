@@ -142,6 +142,7 @@ class RepeatingTopNGramsFilter(WordFilter):
     lang: str = "en"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_size(self, self.n)
 
     @property
@@ -185,6 +186,7 @@ class RepeatingDuplicateNGramsFilter(WordFilter):
     lang: str = "en"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_size(self, self.n)
 
     @property

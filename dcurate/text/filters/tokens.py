@@ -54,6 +54,7 @@ class TokenizerFertilityFilter(_LoadsOnce):
     _name = "tokenizer_fertility"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.path_to_tokenizer:
             raise PipelineError(f"{self.name}: path_to_tokenizer must name a SentencePiece model, such as 'code.model'")
 
@@ -115,6 +116,7 @@ class TokenCountFilter(_LoadsOnce):
     _name = "token_count"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.tokenizer is None) == (self.hf_model_name is None):
             raise PipelineError(f"{self.name}: give either a tokenizer or an hf_model_name")
         if "local_files_only" in (self.transformers_init_kwargs or {}):

@@ -25,6 +25,7 @@ class _UrlRule(SignalFilter):
             raise PipelineError(f"{self.name}: url_regex={given!r} is not a regular expression ({error})") from error
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._pattern()
 
     def _found(self, signals: Signals, pattern: re.Pattern[str]) -> list[list[str]]:

@@ -104,6 +104,7 @@ class PiiFilter(SignalFilter):
     _name = "pii"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.supported_entities is not None and not isinstance(self.supported_entities, tuple):
             raise PipelineError(f"{self.name}: supported_entities={self.supported_entities!r} must be a tuple")
         PiiFinder(self.supported_entities)

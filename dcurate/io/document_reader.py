@@ -1,0 +1,174 @@
+"""Files of several formats, read as one input."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, groupby
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import pyarrow as pa
+
+from dcurate.core.batch import FileGroup
+from dcurate.errors import DataError, PipelineError, listed
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.schema import Shape, fitted, one_chunk
+from dcurate.io import files, jsonl, parquet, stores
+from dcurate.io.source import FileReader, Frames
+
+
+class _Readable(NamedTuple):
+    """A format among those that are read: its reader, and what means something to that one alone.
+
+    Args:
+        make: the reader.
+        options: arguments of it that the others do not have.
+        read_kwargs: names that its ``read_kwargs`` may hold.
+        opening: the first bytes of its files, where they all begin alike.
+    """
+
+    make: type[FileReader]
+    options: tuple[str, ...]
+    read_kwargs: tuple[str, ...]
+    opening: bytes | None
+
+
+#: The formats. A file that is named itself, with an ending of none of them, is of that by whose bytes it opens, else
+#: of the first.
+_READABLE = (
+    _Readable(jsonl.JsonlReader, ("on_bad_line",), jsonl.READ_KWARGS, None),
+    _Readable(parquet.ParquetReader, (), parquet.READ_KWARGS, b"PAR1"),
+)
+
+
+@dataclass
+class DocumentReader(FileReader):
+    """Read JSON Lines and Parquet, each file by the ending of its name, as rows of one shape.
+
+    Files are read and cut as `JsonlReader` and `ParquetReader` do, in path order; a split may hold files of both. A
+    column has one type in all files, by the same rule as among files of one format: whole numbers in one and floats in
+    another become floats, a column that a file lacks is null there. A file that is named itself may have any ending:
+    it is Parquet if it begins as such files do, else JSON Lines.
+
+    Args:
+        file_paths: files, directories (searched to the bottom) and globs, local or URLs.
+        files_per_partition: so many files are one split.
+        blocksize: split size on disk, as bytes or ``"128MiB"``: larger files are cut, smaller ones packed.
+        fields: the only columns to keep, in this order.
+        read_kwargs: what `JsonlReader` and `ParquetReader` take; each gets what means something to it.
+        storage_options: for fsspec.
+        schema: types of columns by name where they are not to be guessed, or differ: ``{"id": "string"}``.
+        limit: read only the first so many splits.
+        on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines of JSON that cannot be read and
+            keep them in quarantine.
+        frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one. Untested on a GPU.
+
+    Examples:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import pyarrow.parquet
+        >>> from dcurate import InlineExecutor, Pipeline
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> _ = Path(folder.name, "a.jsonl").write_text('{"text": "one", "score": 1}')
+        >>> pyarrow.parquet.write_table(pa.table({"text": ["two"], "score": [0.5]}), f"{folder.name}/b.parquet")
+        >>> read = Pipeline("both", stages=[DocumentReader(folder.name)]).run(InlineExecutor(), observers=[])
+        >>> [row for batch in read for row in batch.to_arrow().to_pylist()]
+        [{'text': 'one', 'score': 1.0}, {'text': 'two', 'score': 0.5}]
+        >>> folder.cleanup()
+
+    Raises:
+        PipelineError: settings that do not go together.
+    """
+
+    on_bad_line: Literal["raise", "quarantine"] = "raise"
+    name: str = "document_reader"
+
+    kind: ClassVar[files.Format] = files.Formats.of(*(readable.make.kind for readable in _READABLE))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for readable in _READABLE:
+            self._reader(readable)
+
+    def process(self, task: FileGroup) -> DocumentBatch | None:
+        """The rows of a split; None if it holds none.
+
+        Raises:
+            DataError: a file or line that cannot be read, or types that clash.
+        """
+        runs = [
+            (readable, tuple(parts)) for readable, parts in groupby(task.parts, lambda part: self._format(part.path))
+        ]
+        if len(runs) == 1:
+            return self._reader(runs[0][0]).process(task)
+        batches = []
+        shape = self._known()
+        for readable, parts in runs:
+            batch = self._reader(readable, frames="arrow").process(replace(task, parts=parts))
+            if batch is not None:
+                shape = self._joined(shape, batch.to_arrow().schema, self._named(parts[0]))
+                batches.append(batch)
+        if not batches:
+            return None
+        schema = shape.schema(self.fields)
+        try:
+            rows = one_chunk([fitted(batch.to_arrow(), schema) for batch in batches])
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise DataError(f"{task.key}: {error}; say the type of the column with schema=") from error
+        faults = tuple(chain.from_iterable(batch.rejections for batch in batches))
+        return DocumentBatch(data=self._held(rows), key=task.key, rejections=faults)
+
+    def _cut(self, file: files.SourceFile, target: int) -> list[int]:
+        return self._reader(self._format(file.path))._cut(file, target)
+
+    def _head(self, file: files.SourceFile) -> pa.Schema | None:
+        return self._reader(self._format(file.path))._head(file)
+
+    def _heads(self, found: Sequence[files.SourceFile]) -> Shape:
+        # Each format's heads by its own rules first: so the few Parquet files among many others are looked at too, and
+        # a column that differs between formats is refused, not set aside line by line.
+        of = defaultdict(list)
+        for file in found:
+            of[self._format(file.path)].append(file)
+        shape = Shape()
+        for readable in _READABLE:
+            own = self._reader(readable)._heads(of[readable])
+            for column in own.schema():
+                shape = self._joined(shape, [column], own.origins[column.name])
+        return shape
+
+    def _check_read_kwargs(self, kwargs: dict[str, Any]) -> None:
+        taken = list(chain.from_iterable(readable.read_kwargs for readable in _READABLE))
+        refused = [name for name in kwargs if name not in taken]
+        if refused:
+            raise PipelineError(
+                f"{self.name}: read_kwargs {listed(refused)} mean nothing here; there are {listed(taken)}, "
+                f"and fields= for columns"
+            )
+
+    def _format(self, path: str) -> _Readable:
+        for readable in _READABLE:
+            if readable.make.kind.matches(path):
+                return readable
+        store, inner = self._store(path)
+        with stores.told("read", path):
+            opening = store.cat_file(inner, start=0, end=16)
+        return next(
+            (readable for readable in _READABLE if readable.opening and opening.startswith(readable.opening)),
+            _READABLE[0],
+        )
+
+    def _reader(self, readable: _Readable, frames: Frames | None = None) -> FileReader:
+        """The reader of one of the formats, which knows what this one knows of the columns."""
+        reader = readable.make(
+            self.file_paths,
+            fields=self.fields,
+            read_kwargs={name: value for name, value in self._reading().items() if name in readable.read_kwargs},
+            storage_options=self._options(),
+            schema=self.schema,
+            frames=frames or self.frames,
+            **{option: getattr(self, option) for option in ("name", *readable.options)},
+        )
+        reader._sniffed = self._sniffed
+        return reader

@@ -1,0 +1,86 @@
+"""Files of a format that is chosen by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from dcurate.core.batch import BatchKey, FilePart
+from dcurate.errors import PipelineError, listed, nearest
+from dcurate.io.jsonl import JsonlWriter
+from dcurate.io.parquet import ParquetWriter
+from dcurate.io.sink import FileWriter
+
+_WRITERS: dict[str, type[FileWriter]] = {"jsonl": JsonlWriter, "parquet": ParquetWriter}
+
+
+@dataclass
+class DocumentWriter(FileWriter):
+    """Write JSON Lines or Parquet, as `JsonlWriter` and `ParquetWriter` do; a recipe can leave the choice to a param.
+
+    Args:
+        path: the directory to write to, local or a URL; file names follow from the keys of the batches.
+        write_kwargs: as the writer of the format takes them.
+        fields: the only columns to write, in this order.
+        mode: what to do about files that are there: ``"error"``, ``"overwrite"``, ``"ignore"`` or ``"append"``.
+        compression: as the writer of the format takes it; None is plain JSON Lines, and Parquet with pages in zstd.
+        max_rows_per_file: a batch of more rows becomes several files.
+        max_bytes_per_file: so does a batch of more bytes.
+        storage_options: for fsspec.
+        separate_by: a column by whose values rows are told apart, each value in a folder of its own.
+        filetype: ``"jsonl"`` or ``"parquet"``.
+
+    Examples:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from dcurate import DocumentReader, InlineExecutor, Pipeline
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> _ = Path(folder.name, "a.jsonl").write_text('{"text": "one"}')
+        >>> stages = [DocumentReader(folder.name), DocumentWriter(f"{folder.name}/out", filetype="parquet")]
+        >>> [batch] = Pipeline("convert", stages=stages).run(InlineExecutor(), observers=[])
+        >>> Path(batch.data[0]).suffix
+        '.parquet'
+        >>> folder.cleanup()
+
+    Raises:
+        PipelineError: there is no such format, or settings that mean nothing in it.
+    """
+
+    filetype: str = "jsonl"
+    name: str = "document_writer"
+
+    def __post_init__(self) -> None:
+        if self.filetype not in _WRITERS:
+            raise PipelineError(
+                f"{self.name}: filetype={self.filetype!r} is none of {listed(_WRITERS)}"
+                f"{nearest(str(self.filetype), _WRITERS)}"
+            )
+        super().__post_init__()
+        self._writer()
+
+    def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        writer = self._writer()
+        yield from writer._write(table, key, folder)
+        self._generation = writer._generation
+
+    def _lost(self, table: pa.Table) -> dict[str, int]:
+        return self._writer()._lost(table)
+
+    def _writer(self) -> FileWriter:
+        """The writer of the format, which goes on where this one stands."""
+        given: dict[str, Any] = {
+            "write_kwargs": self._writing(),
+            "mode": self.mode,
+            "storage_options": self.storage_options,
+            "max_rows_per_file": self.max_rows_per_file,
+            "max_bytes_per_file": self.max_bytes_per_file,
+            "name": self.name,
+        }
+        if self.compression is not None:
+            given["compression"] = self.compression
+        writer = _WRITERS[self.filetype](self.path, **given)
+        writer._generation = self._generation
+        return writer

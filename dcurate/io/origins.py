@@ -1,0 +1,123 @@
+"""Of which files of the input the splits of a run are, and what became of those that earlier runs finished."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import orjson
+
+from dcurate.core.batch import Batch, FileGroup
+from dcurate.core.ledger import SplitRecord
+from dcurate.errors import DataError
+
+#: Stands for the files of a split that an exchange made: it may hold rows of all of them.
+WHOLE = "*"
+
+
+class Origins:
+    """Notes of which files the splits of a source are, as they pass by.
+
+    Args:
+        fingerprint: of the pipeline, by stage.
+
+    Attributes:
+        files: the paths of the files of each split; none for one that is not of files.
+    """
+
+    def __init__(self, fingerprint: Mapping[str, str]) -> None:
+        self.files: dict[str, tuple[str, ...]] = {}
+        self._cover: dict[str, tuple[int, int, int]] = {}
+        self._digest = hashlib.blake2b(orjson.dumps(dict(fingerprint), option=orjson.OPT_SORT_KEYS), digest_size=16)
+
+    def noted(self, splits: Iterable[Batch]) -> Iterator[Batch]:
+        """The splits, each noted before it is given."""
+        for split in splits:
+            version = split.version if isinstance(split, FileGroup) else ""
+            self._digest.update(f"{split.key}\t{version}\n".encode())
+            parts = split.parts if isinstance(split, FileGroup) else ()
+            self.files[str(split.key)] = tuple(dict.fromkeys(part.path for part in parts))
+            for part in parts:
+                missing, count, least = self._cover.get(part.path, (part.size, 0, part.size))
+                self._cover[part.path] = (missing - part.nbytes, count + 1, min(least, part.nbytes))
+            yield split
+
+    @property
+    def digest(self) -> str:
+        """Stands for the pipeline and every split with the version of its files."""
+        return self._digest.hexdigest()
+
+    def of(self, split: str) -> tuple[str, ...]:
+        """The files that a split has rows of: its own, or of those of the source."""
+        return self.files.get(split, (WHOLE,))
+
+    def has(self, path: str) -> bool:
+        """Whether the splits hold all of a file; not so where a limit cuts it off."""
+        missing, count, least = self._cover.get(path, (0, 0, 0))
+        return path == WHOLE or missing < min(count, max(least, 1))  # shares of a file are rounded down
+
+
+@dataclass
+class Vanished:
+    """Finished splits that the input does not have any more.
+
+    Args:
+        regrouped: those whose files are all in the input still, in other splits.
+        gone: those whose files are not; or it is not known what they were.
+        torn: those of which some files are there, with one that is not.
+    """
+
+    regrouped: list[SplitRecord] = field(default_factory=list)
+    gone: list[SplitRecord] = field(default_factory=list)
+    torn: list[tuple[SplitRecord, str]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, records: Iterable[SplitRecord], splits: Container[str], origins: Origins) -> Vanished:
+        """Those among the records.
+
+        Args:
+            splits: the names of those that there are now.
+        """
+        found = cls()
+        for record in records:
+            if record.split in splits:
+                continue
+            missing = [path for path in record.inputs if not origins.has(path)]
+            if not record.inputs or len(missing) == len(record.inputs):
+                found.gone.append(record)
+            elif missing:
+                found.torn.append((record, missing[0]))
+            else:
+                found.regrouped.append(record)
+        return found
+
+    def check(self, url: str) -> None:
+        """Refuse to go on where rows would be lost or doubled whatever was done.
+
+        Raises:
+            DataError: some of the files of a split are in other splits now, and some are gone.
+        """
+        if self.torn:
+            record, path = self.torn[0]
+            raise DataError(
+                f"{url!r} holds {len(self.torn):,} finished splits of which some files are gone from the input, and "
+                f"others are in other splits now (first: {record.split!r}, without {path!r}); put the files back, or "
+                "start afresh with mode='overwrite'"
+            )
+
+    def notices(self) -> Iterator[str]:
+        """What a report says of it."""
+        if self.regrouped:
+            yield (
+                f"output of {len(self.regrouped):,} splits of earlier runs was removed, and its rows were made again: "
+                "files came or changed, so that the input is grouped or cut in another way now"
+            )
+        if self.gone:
+            unknown = sum(not record.inputs for record in self.gone)
+            twice = ", or are in other splits now, which puts their rows there twice" if unknown else ""
+            yield (
+                f"the output also holds what earlier runs made of {len(self.gone):,} splits that the input does not "
+                f"have any more: their files were removed{twice}; start afresh with mode='overwrite' if that is not "
+                "wanted"
+            )

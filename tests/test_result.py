@@ -1,0 +1,67 @@
+"""The rows of a run as one frame."""
+
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline, ScoreFilter, WordCountFilter
+from dcurate.core.batch import FileGroup
+from dcurate.core.stage import ProcessingStage
+from dcurate.errors import DataError, PipelineError, RunError
+from dcurate.result import RunResult
+
+LARGE = 2**60 + 1
+
+
+def run(*columns: dict[str, list[object]], stage: ProcessingStage | None = None) -> RunResult:
+    batches = [DocumentBatch(data=pa.table(one)) for one in columns]
+    stages = [stage or ScoreFilter(WordCountFilter(min_words=2))]
+    return Pipeline("test", stages=stages).run(InlineExecutor(), initial_tasks=batches)
+
+
+def test_the_rows_of_all_batches_are_one_frame_and_keep_every_digit() -> None:
+    result = run({"text": ["a b", "c"], "id": [LARGE, 1]}, {"text": ["d e"], "id": [None]}, {"text": ["f g"]})
+    assert result.to_arrow().to_pylist() == [
+        {"text": "a b", "id": LARGE},
+        {"text": "d e", "id": None},
+        {"text": "f g", "id": None},
+    ]
+    assert result.to_pandas()["text"].tolist() == ["a b", "d e", "f g"]
+    assert result.to_pandas()["id"].tolist() == [LARGE, pd.NA, pd.NA]
+
+
+def test_a_run_without_a_row_is_an_empty_frame() -> None:
+    assert [len(rows) for rows in (run({"text": ["a"]}).to_arrow(), run({"text": ["a"]}).to_pandas())] == [0, 0]
+
+
+def test_rows_that_were_written_are_where_the_result_says(tmp_path: Path) -> None:
+    result = run({"text": ["a b"]}, stage=JsonlWriter(str(tmp_path / "out")))
+    with pytest.raises(RunError, match=f"the rows of this run were written; read them from '{tmp_path / 'out'}'"):
+        result.to_pandas()
+
+
+def test_what_is_no_row_and_types_that_do_not_go_together_are_one_sentence() -> None:
+    report = run({"text": ["a b"]}).report
+    with pytest.raises(RunError, match="the last stage made FileGroup, which has no rows"):
+        RunResult((FileGroup.of(["a"]),), report).to_arrow()
+    with pytest.raises(DataError, match="types that do not go together; take batch by batch"):
+        run({"text": ["a b"], "n": [1]}, {"text": ["a b"], "n": [["x"]]}).to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (pd.DataFrame({"text": ["a b"]}), "is DataFrame"),
+        (pd.DataFrame(), "is DataFrame"),
+        ([pd.DataFrame({"text": ["a b"]})], "holds DataFrame"),
+        (DocumentBatch(data=pd.DataFrame({"text": ["a b"]})), "is DocumentBatch"),
+    ],
+)
+def test_what_is_no_list_of_batches_says_how_to_make_one(given: object, said: str) -> None:
+    pipeline = Pipeline("test", stages=[ScoreFilter(WordCountFilter())])
+    with pytest.raises(
+        PipelineError, match=rf"must be a list of batches, and this {said}.*\[DocumentBatch\(data=frame"
+    ):
+        pipeline.run(InlineExecutor(), initial_tasks=given)
