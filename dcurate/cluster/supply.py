@@ -122,6 +122,7 @@ class SpecSupply(Supply):
     async def mend(self) -> None:
         for entry, worker in list(self.cluster.workers.items()):
             if worker.status in (Status.created, Status.failed):  # it was refused
+                worker.status = Status.failed  # else Dask would not close the cluster while something refers to it
                 del self.cluster.workers[entry]
         for entry in await self._lost():
             await self.cluster.workers.pop(entry).close()

@@ -11,6 +11,9 @@ from distributed.deploy.spec import ProcessInterface
 
 from tests.conftest import ROOT
 
+#: Jobs that the queue did not take. Something refers to them until the cluster is closed, as the traceback may.
+REFUSED: list[ProcessInterface] = []
+
 
 class Job(ProcessInterface):
     """A ``dask worker`` command of two processes; the first submission of a job named in ``refused`` fails.
@@ -34,6 +37,7 @@ class Job(ProcessInterface):
         mark = self.folder / f"{self.name}.refused"
         if self.name in self.refused and not mark.exists():
             mark.touch()
+            REFUSED.append(self)
             raise RuntimeError(f"the queue takes no job {self.name}")
         options = ["--name", self.name, "--nworkers", "2", "--nthreads", "1", "--no-dashboard"]
         command = [sys.executable, "-m", "dask", "worker", self.scheduler, *options]
