@@ -379,6 +379,11 @@ def let_go(dask_scheduler: Scheduler, run: str, client: str) -> None:
     The driver has cancelled the tasks, but some may be wanted for as long as an error's traceback holds their futures.
     """
     dask_scheduler._broker.truncate(topic(run))
+    # Workers that ended their slots may have told of it after the scaler had forgotten them.
+    for name in [name for name in dask_scheduler.resources if name.startswith("stage-") and is_of(run, name)]:
+        del dask_scheduler.resources[name]
+        for worker in dask_scheduler.workers.values():
+            worker.resources.pop(name, None)
     keys = [key for key in dask_scheduler.tasks if isinstance(key, tuple) and is_of(run, key[0])]
     dask_scheduler.client_releases_keys(keys=keys, client=client, stimulus_id=f"dcurate-over-{time.time()}")
 

@@ -13,11 +13,12 @@ from tests.stages import FailOn, Numbers, Sleep
 
 
 def left_with(dask_scheduler: Scheduler) -> dict[str, Any]:
-    """What a scheduler still holds of runs."""
+    """What a scheduler still holds of runs; of slots those on offer, as a worker may tell late of one that ended."""
+    slots = {name: by for name, by in dask_scheduler.resources.items() if name.startswith("stage-")}
     return {
         "scalers": list(dask_scheduler.extensions.get("dcurate", {})),
         "plugins": [name for name in dask_scheduler.plugins if "scaler" in name],
-        "resources": [name for name in dask_scheduler.resources if name.startswith("stage-")],
+        "resources": [name for name, by in slots.items() if any(by.values())],
         "tasks": list(dask_scheduler.tasks),
     }
 
