@@ -189,6 +189,18 @@ def job(function: str, **arguments: Any) -> list[str]:
     return [sys.executable, "-c", code, json.dumps(arguments)]
 
 
+def package_of(checkout: Path, scratch: Path) -> dict[str, str]:
+    """The environment in which a `job` of this checkout's benchmarks imports the ``dcurate`` of another one.
+
+    Args:
+        scratch: a folder for the link that this takes.
+    """
+    folder = scratch / "package"
+    folder.mkdir()
+    (folder / "dcurate").symlink_to(checkout.resolve() / "dcurate")
+    return {"PYTHONSAFEPATH": "1", "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
+
+
 def machine() -> dict[str, Any]:
     """What the figures were taken on."""
     info = Path("/proc/cpuinfo").read_text().splitlines()

@@ -46,10 +46,16 @@ class StageStats:
 
     def add(self, other: StageStats) -> None:
         """Add another's figures to these."""
-        for number in ("batches", "rows_in", "rows_out", "bytes_in", "bytes_out", "seconds"):
-            setattr(self, number, getattr(self, number) + getattr(other, number))
-        for name in ("dropped", "faulty", "found", "metrics"):
-            _add_counts(getattr(self, name), getattr(other, name))
+        self.batches += other.batches
+        self.rows_in += other.rows_in
+        self.rows_out += other.rows_out
+        self.bytes_in += other.bytes_in
+        self.bytes_out += other.bytes_out
+        self.seconds += other.seconds
+        _add_counts(self.dropped, other.dropped)
+        _add_counts(self.faulty, other.faulty)
+        _add_counts(self.found, other.found)
+        _add_counts(self.metrics, other.metrics)
         for score, counts in other.scores.items():
             _add_counts(self.scores.setdefault(score, {}), counts)
         for reason, examples in other.examples.items():

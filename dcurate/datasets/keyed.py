@@ -69,7 +69,7 @@ class KeyedWriter(FileWriter):
         bounds = np.searchsorted(_cells(keys, number), np.arange(number + 1))
         chunks = (ordered.slice(start, stop - start) for start, stop in pairwise(bounds))
         name = folder + self._name(key, SUFFIX, 0)
-        with self.directory.writing(name) as file:
+        with self.directory.writing(name, durable=False) as file:
             write_chunks(file, chunks, cells=cells, about=np.array([dataset, table.num_rows]))
             size = file.tell()
         yield FilePart(self.directory.path(name), size=size)

@@ -234,7 +234,7 @@ class BandWriter(StagedWriter):
     def _memory(self, index: SeenDocuments) -> StagedWriter:
         """What writes for the index, in the folder of this run."""
         folder = index.generation(self.directory.address)
-        return StagedWriter(folder.address, mode="overwrite", storage_options=dict(folder.options))
+        return StagedWriter(folder.address, mode="overwrite", storage_options=dict(folder.options), durable=True)
 
     def _entries(self, texts: TextColumn | CudaColumn) -> Any:
         """A row for each band of each text that has shingles: its key, the row of the text, and a hash of the text."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import io
+import math
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 import pyarrow as pa
 
 from dcurate.errors import DataError, listed
@@ -59,12 +60,27 @@ def write_chunks(file: BinaryIO, tables: Iterable[pa.Table], packed: bool = True
         bounds.append(bounds[-1] + data.size)
         rows.append(rows[-1] + table.num_rows)
         sizes.append(sizes[-1] + table.nbytes)
-    arrays = io.BytesIO()
     own = {"bounds": np.array(bounds), "rows": np.array(rows), "sizes": np.array(sizes)}
-    np.savez(arrays, allow_pickle=False, **own, **notes)
-    footer = zlib.compress(arrays.getvalue(), 1)
+    footer = zlib.compress(_packed({**own, **notes}), 1)
     file.write(footer)
     file.write(len(footer).to_bytes(_LENGTH, "little"))
+
+
+def _packed(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
+    """Arrays as bytes: a line of JSON with their names, types and shapes, then their contents."""
+    about = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
+    return b"".join([orjson.dumps(about), b"\n", *(array.tobytes() for array in arrays.values())])
+
+
+def _unpacked(data: bytes) -> dict[str, npt.NDArray[Any]]:
+    at = data.index(b"\n") + 1
+    arrays = {}
+    for name, kind, shape in orjson.loads(data[: at - 1]):
+        size = math.prod(shape) * np.dtype(kind).itemsize
+        array = np.frombuffer(data[at : at + size], kind).reshape(shape).copy()
+        arrays[name] = array
+        at += size
+    return arrays
 
 
 def read_index(folder: Directory, name: str) -> ChunkIndex:
@@ -80,7 +96,10 @@ def read_index(folder: Directory, name: str) -> ChunkIndex:
         length = int.from_bytes(tail[-_LENGTH:], "little") + _LENGTH
         if length > len(tail):
             tail = store.cat_file(path, start=size - length, end=size)
-    arrays = dict(np.load(io.BytesIO(zlib.decompress(tail[-length:-_LENGTH]))))
+    try:
+        arrays = _unpacked(zlib.decompress(tail[-length:-_LENGTH]))
+    except (zlib.error, ValueError, TypeError) as error:
+        raise DataError(f"{folder.path(name)!r} is damaged; run again without resume") from error
     return ChunkIndex(arrays.pop("bounds"), arrays.pop("rows"), arrays.pop("sizes"), arrays)
 
 

@@ -71,7 +71,13 @@ def _part_of(keys: npt.NDArray[np.uint64], number: int) -> Ints:
 
 @dataclass
 class ChunkWriter(FileWriter):
-    """A sink of files of chunks; subclasses say which files they make of a batch."""
+    """A sink of files of chunks; subclasses say which files they make of a batch.
+
+    Args:
+        durable: whether files are synced to disk, see `Directory.writing`; what waits between two rounds is not.
+    """
+
+    durable: bool = False
 
     def ranges(self, table: pa.Table, key: BatchKey, by: str, place: str = "", **notes: npt.NDArray[Any]) -> FilePart:
         """Write rows in the order of a column of keys, see `write_ranges`; the file is named after the batch's key.
@@ -94,8 +100,9 @@ class ChunkWriter(FileWriter):
     @contextmanager
     def _file(self, key: BatchKey, place: str) -> Iterator[tuple[str, BinaryIO]]:
         name = place + self._name(key, SUFFIX, 0)
-        with self.directory.writing(name) as file:
-            yield self.directory.path(name), file
+        directory = self.directory
+        with directory.writing(name, durable=self.durable) as file:
+            yield directory.path(name), file
 
 
 @dataclass

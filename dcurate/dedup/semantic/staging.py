@@ -80,7 +80,7 @@ class EmbeddingWriter(StagedWriter):
 def matrix_file(writer: FileWriter, vectors: Matrix, key: BatchKey) -> FilePart:
     """Write the vectors of a batch, for a sink; the file is named after the batch's key, as those of chunks are."""
     name = VECTORS + file_name(key, SUFFIX)
-    with writer.directory.writing(name) as file:
+    with writer.directory.writing(name, durable=False) as file:
         write_vectors(file, vectors)
         return FilePart(writer.directory.path(name), size=file.tell())
 
