@@ -1,6 +1,6 @@
 """What a tiny file costs through deduplication, and whether the cost stays the same with more of them.
 
-``python -m benchmarks.small_files --input PATH ... [--files 1000,4000] [--before CHECKOUT] [--json FILE]``. See the README.
+``python -m benchmarks.small_files --input PATH ... [--files 1000,4000] [--before CHECKOUT] [--json FILE]``
 """
 
 from __future__ import annotations
