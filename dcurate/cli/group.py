@@ -38,6 +38,11 @@ MODES = ("streaming", "batch", "inline")
 #: Of every command.
 debug_option = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
 
+#: Of every command that takes a recipe.
+trust_option = click.option(
+    "--trust", is_flag=True, help="Let the recipe run any code, as a program may: classes of your own, say."
+)
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(dcurate.__version__, prog_name="dcurate", message="%(prog)s %(version)s")
@@ -113,7 +118,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a sign gets "?", not an error after the run
-    sys.path.append(os.getcwd())  # a recipe may name classes in modules beside it; a folder hides no package
+    if "--trust" in arguments:
+        sys.path.append(os.getcwd())  # a recipe may then name classes in modules beside it; a folder hides no package
     try:
         code = cli.main(arguments, prog_name="dcurate", standalone_mode=False)
     except PipelineError as error:
