@@ -6,10 +6,12 @@ import logging
 import multiprocessing
 from typing import Any
 
+import dask
 from dask.system import CPU_COUNT
 from distributed import Nanny, Scheduler
 from distributed.system import MEMORY_LIMIT
 
+from dcurate.core.temporary import folder_of_host
 from dcurate.errors import RunError
 
 #: How long a worker may take to start, in seconds.
@@ -129,4 +131,6 @@ def _process(threads: int, memory_limit: int | None, environment: dict[str, str]
         "silence_logs": logging.CRITICAL,
         "env": environment,
     }
+    if not dask.config.get("temporary-directory", None):
+        options["local_directory"] = str(folder_of_host("dask"))  # rows are spilled there: nobody else may read them
     return {"cls": Nanny, "options": options}

@@ -30,19 +30,18 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        mark: Any = event.start_mark
         anchor = event.anchor
         if isinstance(event, yaml.AliasEvent):
             if anchor in self._unfinished:
-                raise yaml.composer.ComposerError(None, None, f"anchor {anchor!r} refers to itself", event.start_mark)
+                raise yaml.composer.ComposerError(None, None, f"anchor {anchor!r} refers to itself", mark)
             node = super().compose_node(parent, index)
-            self._count(self._sizes.get(id(node), 0), event.start_mark)
+            self._count(self._sizes.get(id(node), 0), mark)
             return node
         if self._depth >= MAX_DEPTH:
-            raise yaml.composer.ComposerError(
-                None, None, f"it is nested deeper than {MAX_DEPTH} levels", event.start_mark
-            )
+            raise yaml.composer.ComposerError(None, None, f"it is nested deeper than {MAX_DEPTH} levels", mark)
         before = self._size
-        self._count(_PER_VALUE + len(getattr(event, "value", "")), event.start_mark)
+        self._count(_PER_VALUE + len(getattr(event, "value", "")), mark)
         self._depth += 1
         self._unfinished.add(anchor)
         node = super().compose_node(parent, index)
@@ -65,7 +64,7 @@ class _Loader(yaml.SafeLoader):
                 None, None, f"a number has {len(node.value):,} characters; text needs quotes", node.start_mark
             )
         whole = node.tag.endswith(":int")
-        return self.construct_yaml_int(node) if whole else self.construct_yaml_float(node)  # type: ignore[no-untyped-call]
+        return self.construct_yaml_int(node) if whole else self.construct_yaml_float(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
