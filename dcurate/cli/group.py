@@ -15,7 +15,8 @@ import click
 from rich.console import Console
 
 import dcurate
-from dcurate.errors import DcurateError, PipelineError
+from dcurate.core.secrets import argument_without_secrets
+from dcurate.errors import DcurateError, PipelineError, without_secrets
 
 FAILED, WRONG_USE = 1, 2
 
@@ -72,6 +73,7 @@ def _fail(message: str, code: int, debug: bool) -> NoReturn:
     """End with one sentence on standard error."""
     if debug:
         traceback.print_exc()
+    message = without_secrets(message)
     click.echo(" ".join(message.splitlines()) if message.startswith("error:") else message, err=True)
     sys.exit(code)
 
@@ -89,7 +91,7 @@ def _ended(how: str, arguments: list[str]) -> str:
     if arguments[:1] != ["run"]:
         return how
     again = arguments if "--resume" in arguments else [*arguments, "--resume"]
-    return f"{how}; go on with: dcurate {shlex.join(again)}"
+    return f"{how}; go on with: dcurate {shlex.join(map(argument_without_secrets, again))}"
 
 
 def _mind_signals() -> list[int]:

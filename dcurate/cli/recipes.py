@@ -16,6 +16,7 @@ import dcurate
 from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor, trust_option
 from dcurate.core.events import Observer
 from dcurate.core.report import RunReport
+from dcurate.core.secrets import shown
 from dcurate.errors import PipelineError, nearest
 from dcurate.io.stores import OWN
 from dcurate.observe.progress import JsonProgress, Progress
@@ -137,7 +138,7 @@ def plan(*, recipe: str, settings: tuple[str, ...], source: str | None, output: 
     pipeline = loaded.pipeline
     click.echo(f"{pipeline.name}: {pipeline.description}" if pipeline.description else pipeline.name)
     for name, value in loaded.params.items():
-        click.echo(f"  {name}: {'(none)' if value is None else value}")
+        click.echo(f"  {name}: {'(none)' if value is None else shown(value, name)}")
     click.echo(compile_plan(pipeline.build()).explain())
 
 

@@ -19,6 +19,8 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractBufferedFile
 
+from dcurate.core.redirects import guarded
+from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import DataError, ResourceError
 
 #: What dcurate keeps beside an output: ledger, quarantine, half-written files.
@@ -47,7 +49,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Directory:
+class Directory(HidesSecrets):
     """A directory (or file) in a store. It pickles as its address and opens the store where it is used.
 
     Args:
@@ -198,7 +200,7 @@ def opened(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
         ResourceError: the package for the protocol is not installed.
     """
     try:
-        return cast(tuple[Any, str], url_to_fs(url, **(options or {})))
+        return cast(tuple[Any, str], url_to_fs(url, **guarded(url, options)))
     except ValueError as error:
         raise DataError(f"cannot open {url!r}: {error}; give a local path or a URL that fsspec knows") from error
     except ImportError as error:

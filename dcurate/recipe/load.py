@@ -10,6 +10,7 @@ from typing import Any
 
 import dcurate
 from dcurate.core.resources import Resources
+from dcurate.core.secrets import HidesSecrets
 from dcurate.core.stage import CompositeStage, ProcessingStage
 from dcurate.errors import PipelineError, listed, nearest
 from dcurate.recipe.objects import called, object_of
@@ -24,7 +25,7 @@ _WITH = ("name", "resources", "batch_size", "num_workers")
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(HidesSecrets):
     """A recipe with its params filled in, ready to run.
 
     Attributes:

@@ -6,9 +6,11 @@ import difflib
 import importlib
 import inspect
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import dcurate
+from dcurate.core.secrets import HIDDEN, secrets_in, shown
 from dcurate.errors import DcurateError, PipelineError, listed, nearest
 from dcurate.recipe.trust import MEND, check_arguments, may_be_made, public_name
 from dcurate.recipe.values import kind
@@ -52,9 +54,9 @@ def _lookup(name: str, place: str, trust: bool) -> Any:
     try:
         return getattr(module, attribute)
     except AttributeError as error:
-        public = [known for known in vars(module) if not known.startswith("_")]
+        names = [known for known in vars(module) if not known.startswith("_")]
         raise PipelineError(
-            f"{place}: module {module_name!r} has no {attribute!r}{nearest(attribute, public)}"
+            f"{place}: module {module_name!r} has no {attribute!r}{nearest(attribute, names)}"
         ) from error
 
 
@@ -99,15 +101,22 @@ def called(thing: Any, name: str, arguments: Any, place: str, trust: bool = Fals
     values = {key: _argument(value, place, trust) for key, value in arguments.items()}
     try:
         return thing(**values)
-    except (DcurateError, TypeError, ValueError) as error:
-        said = f"{place}: {' '.join(str(error).split())}"
+    except (DcurateError, TypeError, ValueError, AttributeError) as error:
+        said = f"{place}: {_without(secrets_in(arguments), ' '.join(str(error).split()))}"
         bare = next((value for value in values.values() if isinstance(value, str) and _is_class(value)), None)
         if bare is not None:
             raise PipelineError(f"{said}; for an object of a class write {{{bare}: {{}}}}") from error
-        if isinstance(error, TypeError):
-            given = ", ".join(f"{key}={value!r}" for key, value in values.items())
+        if isinstance(error, TypeError | AttributeError):
+            given = ", ".join(f"{key}={shown(value, key)!r}" for key, value in values.items())
             raise PipelineError(f"{said}; is each argument of the right kind in {name}({given})?") from error
         raise PipelineError(said) from error
+
+
+def _without(secrets: Iterable[str], sentence: str) -> str:
+    """A sentence that may quote arguments, without those that are secret."""
+    for secret in secrets:
+        sentence = sentence.replace(secret, HIDDEN)
+    return sentence
 
 
 def _is_class(text: str) -> bool:
