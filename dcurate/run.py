@@ -19,7 +19,7 @@ from dcurate.core.pipeline import PipelineDefinition, with_source
 from dcurate.core.report import RunReport
 from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
 from dcurate.core.temporary import scratch_folder
-from dcurate.errors import DcurateError, PipelineError, RunError
+from dcurate.errors import DcurateError, PipelineError, RunError, without_secrets
 from dcurate.execute.dask_executor import DaskExecutor, DaskSession
 from dcurate.execute.job import Books, Job
 from dcurate.io.finished import Finished, find_finished, inputs_of, mark_finished
@@ -387,8 +387,10 @@ class _Run:
             inputs_digest=reports[0].inputs_digest,
             workers=max(report.workers for report in reports),
             notices=(*self.notices, *reports[-1].notices),
-            rejected_path=self.rejected,
-            quarantine_path=f"{self.sink.output_path}/_dcurate/quarantine" if faulty and self.sink else None,
+            rejected_path=self.rejected and without_secrets(self.rejected),
+            quarantine_path=without_secrets(f"{self.sink.output_path}/_dcurate/quarantine")
+            if faulty and self.sink
+            else None,
         )
 
 

@@ -72,7 +72,7 @@ def console() -> Console:
 def _fail(message: str, code: int, debug: bool) -> NoReturn:
     """End with one sentence on standard error."""
     if debug:
-        traceback.print_exc()
+        click.echo(without_secrets(traceback.format_exc()), err=True, nl=False)
     message = without_secrets(message)
     click.echo(" ".join(message.splitlines()) if message.startswith("error:") else message, err=True)
     sys.exit(code)

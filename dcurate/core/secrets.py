@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from reprlib import recursive_repr
 from typing import Any
 
@@ -121,7 +121,12 @@ class HidesSecrets:
 
     @recursive_repr()
     def __repr__(self) -> str:
-        if not is_dataclass(self):
+        told = {one.name: getattr(self, one.name) for one in _fields(self) if one.repr}
+        if not is_dataclass(type(self)):
             return object.__repr__(self)
-        told = [one.name for one in fields(self) if one.repr]
-        return f"{type(self).__qualname__}({', '.join(f'{one}={shown(getattr(self, one), one)!r}' for one in told)})"
+        return f"{type(self).__qualname__}({', '.join(f'{name}={shown(one, name)!r}' for name, one in told.items())})"
+
+
+def _fields(value: Any) -> tuple[Field[Any], ...]:
+    """The fields of a dataclass; none of another object."""
+    return fields(value) if is_dataclass(value) else ()

@@ -208,7 +208,7 @@ def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
         )
         for entry in matching
     ]
-    return Listing(files, [other[len(prefix) :].lstrip("/") for other in data])
+    return Listing(files, [without_secrets(other[len(prefix) :]).lstrip("/") for other in data])
 
 
 def _is_special(path: str) -> bool:

@@ -21,7 +21,7 @@ from fsspec.spec import AbstractBufferedFile
 
 from dcurate.core.redirects import guarded
 from dcurate.core.secrets import HidesSecrets
-from dcurate.errors import DataError, ResourceError
+from dcurate.errors import DataError, ResourceError, without_secrets
 
 #: What dcurate keeps beside an output: ledger, quarantine, half-written files.
 OWN = "_dcurate"
@@ -368,6 +368,17 @@ def _remote_errors() -> tuple[type[BaseException], ...]:
 
 
 @contextmanager
+def _hushed() -> Iterator[None]:
+    """Errors of a store lose what is secret in the address that they quote: Python prints them as causes."""
+    try:
+        yield
+    except OSError as error:
+        if any(isinstance(one, str) and without_secrets(one) != one for one in error.args):
+            error.args = tuple(without_secrets(one) if isinstance(one, str) else one for one in error.args)
+        raise
+
+
+@contextmanager
 def told(doing: str, path: str) -> Iterator[None]:
     """Whatever the store raises inside becomes one sentence that says what was done to which path.
 
@@ -375,7 +386,8 @@ def told(doing: str, path: str) -> Iterator[None]:
         DataError: instead of an OSError, or of an error of a remote store's own.
     """
     try:
-        yield
+        with _hushed():
+            yield
     except FileNotFoundError as error:
         raise DataError(f"cannot {doing} {path!r}: there is no such file or directory; check the path") from error
     except PermissionError as error:
