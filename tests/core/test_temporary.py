@@ -198,3 +198,16 @@ def test_a_run_leaves_nothing_and_begins_with_what_others_left(temporary, tmp_pa
     assert not list(folder_of_host("scratch").iterdir())
     assert not list(folder_of_host("runs").iterdir())
     assert not WATCHDOG._files
+
+
+def test_an_embedded_cluster_keeps_what_it_spills_and_all_else_in_the_private_folder(temporary, tmp_path):
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"text": "a"}\n{"text": "a"}\n')
+    stages = [JsonlReader(str(source)), ExactDuplicates()]
+    executor = dcurate.DaskExecutor(cluster=LocalCluster(n_workers=1))
+    result = Pipeline("p", stages=stages).run(executor, observers=[])
+    assert sum(len(batch.to_pandas()) for batch in result) == 1
+    left = {path for path in temporary.iterdir() if not path.name.startswith("pymp-")}  # multiprocessing's, private
+    assert left == {base(temporary)}
+    assert rights(base(temporary)) == 0o700
+    assert [path.name for path in folder_of_host("dask").iterdir()] == ["dask-scratch-space"]
