@@ -31,6 +31,11 @@ _IN_A_SHELL = {
     "mode='ignore'": "--set mode=ignore",
 }
 
+#: Commands that take a recipe, which need not be one's own, nor the folder that it is in.
+_RECIPE_COMMANDS = ("run", "plan", "profile")
+#: Settings that numba takes from the working directory.
+_NUMBA_CONFIG = ".numba_config.yaml"
+
 #: Seconds between progress lines where there is no terminal.
 LINE_INTERVAL = 10.0
 
@@ -120,8 +125,16 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a sign gets "?", not an error after the run
+    os.environ.setdefault("PYTHONSAFEPATH", "1")  # a folder hides no package from worker processes either
     if "--trust" in arguments:
-        sys.path.append(os.getcwd())  # a recipe may then name classes in modules beside it; a folder hides no package
+        sys.path.append(os.getcwd())  # a recipe may then name classes in modules beside it
+    elif arguments[:1] and arguments[0] in _RECIPE_COMMANDS and os.path.isfile(_NUMBA_CONFIG):
+        _fail(
+            f"error: {_NUMBA_CONFIG} in this folder tells numba where to load compiled code from; run elsewhere, "
+            "remove it, or give --trust if you trust it as you would a program",
+            WRONG_USE,
+            debug,
+        )
     try:
         code = cli.main(arguments, prog_name="dcurate", standalone_mode=False)
     except PipelineError as error:

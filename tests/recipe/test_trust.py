@@ -257,9 +257,12 @@ def test_every_public_name_is_decided():
 
 
 def command(folder, *arguments):
+    """What the command, installed elsewhere, answers in a folder."""
+    script = folder / "bin" / "dcurate"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text("from dcurate.cli import main\n\nif __name__ == '__main__':\n    main()\n")
     environment = {**os.environ, "PYTHONPATH": str(Path(dcurate.__file__).parent.parent)}
-    program = "import sys; sys.argv[0] = 'dcurate'; from dcurate.cli.group import main; import dcurate.cli; main()"
-    line = [sys.executable, "-P", "-c", program, *arguments]
+    line = [sys.executable, script, *arguments]
     done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr
 
@@ -276,6 +279,22 @@ def test_the_command_imports_nothing_of_the_folder_it_runs_in_unless_the_recipe_
     assert (code, said) == (0, "")
     assert "stage" in shown
     assert (tmp_path / "imported").exists()
+
+
+def test_a_folder_has_no_code_run_by_the_command_nor_by_its_workers(tmp_path):
+    (tmp_path / "r.yaml").write_text("stages:\n  - JsonlReader: {file_paths: in.jsonl}\n")
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
+    for name in ("multiprocessing", "pickle", "socket", "dask", "trafilatura"):
+        (tmp_path / f"{name}.py").write_text(
+            f"open({str(tmp_path / 'imported')!r}, 'w').close()\nraise SystemExit(3)\n"
+        )
+    code, _, said = command(tmp_path, "run", "r.yaml", "--workers", "1", "--progress", "none")
+    assert not (tmp_path / "imported").exists()
+    assert code == 0, said
+    (tmp_path / ".numba_config.yaml").write_text("cache_dir: here\n")
+    code, _, said = command(tmp_path, "plan", "r.yaml")
+    assert (code, said.count("\n")) == (2, 1)
+    assert ".numba_config.yaml in this folder tells numba where to load compiled code from" in said
 
 
 def test_a_corpus_is_profiled_with_rules_of_ones_own_only_where_the_recipe_is_trusted(tmp_path, monkeypatch):
