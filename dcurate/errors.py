@@ -3,11 +3,38 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+#: Names of settings, headers and parts of addresses whose values are secret.
+SECRET = re.compile(
+    r"secret|token$|passw|passphrase|pwd$|credential|signature|cookie|authorization|bearer|connection.?string|^auth"
+    r"|^(key|sig|sas|jwt)$|(api|access|account|private|shared|encryption).?key",
+    re.IGNORECASE,
+)
+_LOGIN = re.compile(r"(?<=://)[^/\s?#'\"<>]*@")
+_QUERY = re.compile(r"(?<=[?&;])([\w.%-]+)=([^&;\s'\"<>#]+)")
+
+
+def without_secrets(text: str) -> str:
+    """A text in which addresses have no user, password, token or signature any more.
+
+    Examples:
+        >>> without_secrets("cannot read 'https://me:pw@host/a.jsonl?page=2&sig=x%2Fy'")
+        "cannot read 'https://host/a.jsonl?page=2&sig=***'"
+    """
+    if "://" in text:
+        text = _LOGIN.sub("", text)
+    if "=" in text:
+        text = _QUERY.sub(lambda part: f"{part[1]}=***" if SECRET.search(part[1]) else part[0], text)
+    return text
 
 
 class DcurateError(Exception):
-    """The root of dcurate's own errors; catch it to catch them all."""
+    """The root of dcurate's own errors; catch it to catch them all. Its sentence shows no secret of an address."""
+
+    def __str__(self) -> str:
+        return without_secrets(super().__str__())
 
 
 class PipelineError(DcurateError):

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from dcurate.core.events import StageStats
+from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import DataError, PipelineError, listed, nearest
 from dcurate.frames.excerpts import excerpt, id_column
 from dcurate.io.rejections import REASON, SCORE, STAGE
@@ -105,7 +106,7 @@ def _loaded(data: bytes, folder: Directory, name: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class RunPlaces:
+class RunPlaces(HidesSecrets):
     """Where the documents of a run stand.
 
     Args:

@@ -99,6 +99,7 @@ def profile(
     samples: int = 3,
     executor: Executor | None = None,
     observers: Sequence[Observer] | None = None,
+    trust: bool = False,
 ) -> CorpusProfile:
     """What a corpus is like, and what filters would drop of it, in one pass that changes and writes nothing.
 
@@ -121,6 +122,7 @@ def profile(
         samples: so many examples of the documents that each filter drops.
         executor: where and how; a `DaskExecutor` on this machine if None.
         observers: are told what happens, such as `dcurate.Progress`.
+        trust: whether the recipe of ``filters`` may run any code, as in `dcurate.recipe.load_recipe`.
 
     Raises:
         PipelineError: a source or filters that are none.
@@ -138,7 +140,7 @@ def profile(
     """
     if not 0 < most_dropped < 1:
         raise PipelineError(f"most_dropped={most_dropped!r} is a share of the documents; it must lie between 0 and 1")
-    rules = _filters_of(filters)
+    rules = _filters_of(filters, trust)
     named = None if columns is None else list(columns)
     stage = ProfileDocuments(text_field, id_field, rules, named, tokens, samples)
     stages, name = _stages_of(source)
@@ -178,10 +180,10 @@ def _stages_of(source: Any) -> tuple[list[AnyStage], str]:
     return [DocumentReader(paths, on_bad_line="quarantine")], ", ".join(paths)
 
 
-def _filters_of(filters: Any) -> list[DocumentFilter]:
+def _filters_of(filters: Any, trust: bool) -> list[DocumentFilter]:
     """The filters, or those of a recipe."""
     if isinstance(filters, str):
-        return [rule for stage in _recipe(filters).pipeline.stages for rule in _rules_of(stage)]
+        return [rule for stage in _recipe(filters, trust).pipeline.stages for rule in _rules_of(stage)]
     given = [filters] if isinstance(filters, DocumentFilter) else list(filters)
     for rule in given:
         if not isinstance(rule, DocumentFilter):
@@ -189,12 +191,14 @@ def _filters_of(filters: Any) -> list[DocumentFilter]:
     return given
 
 
-def _recipe(name: str) -> Recipe:
+def _recipe(name: str, trust: bool) -> Recipe:
     """A recipe for the sake of its filters: where it asks for its input, any will do."""
     try:
-        return load_recipe(name)
-    except PipelineError:
-        return load_recipe(name, {"input": "-"})
+        return load_recipe(name, trust=trust)
+    except PipelineError as error:
+        if "param 'input' has no default" not in str(error):
+            raise
+        return load_recipe(name, {"input": "-"}, trust=trust)
 
 
 def _rules_of(stage: AnyStage) -> list[DocumentFilter]:

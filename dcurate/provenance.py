@@ -13,16 +13,17 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from dcurate.core import secrets
 from dcurate.core.pipeline import PipelineDefinition
+from dcurate.core.secrets import HIDDEN, argument_without_secrets
 from dcurate.core.stage import ProcessingStage, SourceStage
+from dcurate.errors import without_secrets
 from dcurate.text.thresholds import thresholds
 
 #: Packages whose versions are told; those in the second row only where they are in use.
 PACKAGES = ("dcurate", "dask", "distributed", "numpy", "pandas", "pyarrow", "numba")
 WHERE_USED = ("torch", "transformers", "cudf", "cupy", "fasttext")
 
-_SECRET = re.compile(r"secret|token$|passw|credential|api_?key|access_?key|signature|^key$|^auth", re.IGNORECASE)
-_IN_URL = re.compile(r"(?<=://)[^/@\s]+@")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _LONGEST, _MOST = 300, 20
 _OBVIOUS = ("name", "resources", "batch_size", "spec")
@@ -101,18 +102,13 @@ def _command() -> str:
     program = os.path.basename(sys.argv[0]) if sys.argv else ""
     if program != "dcurate":
         return ""
-    return _IN_URL.sub("", shlex.join([program, *map(_without_secret, sys.argv[1:])]))
+    return shlex.join([program, *map(argument_without_secrets, sys.argv[1:])])
 
 
 def _resume(command: str) -> str:
     if not command:
         return "pipeline.run(executor, resume=True)"
     return command if "--resume" in command else f"{command} --resume"
-
-
-def _without_secret(argument: str) -> str:
-    name, equals, _ = argument.partition("=")
-    return f"{name}=..." if equals and _SECRET.search(name) else argument
 
 
 def _settings(stage: ProcessingStage[Any, Any]) -> dict[str, str]:
@@ -135,7 +131,8 @@ def shown(value: Any, name: str = "") -> str:
         >>> shown({"key": "AKIA", "client_kwargs": {"endpoint_url": "http://me:pw@host"}})
         "{key: ..., client_kwargs: {endpoint_url: 'http://host'}}"
     """
-    if _SECRET.search(name) and value is not None and not isinstance(value, bool | int | float):
+    value = secrets.shown(value, name)
+    if value == HIDDEN:
         return "..."
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {shown(one, str(key))}" for key, one in value.items()) + "}"
@@ -146,7 +143,7 @@ def shown(value: Any, name: str = "") -> str:
         told = [one.name for one in fields(value) if one.repr and not one.name.startswith("_")]
         inner = ", ".join(f"{one}={shown(getattr(value, one), one)}" for one in told)
         return f"{type(value).__name__}({inner})"
-    text = _IN_URL.sub("", _ADDRESS.sub("", repr(value)))
+    text = without_secrets(_ADDRESS.sub("", repr(value)))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
@@ -154,4 +151,4 @@ def _paths(source: SourceStage[Any, Any]) -> list[str]:
     """Where a source reads, as it was told."""
     given = vars(source).get("file_paths", vars(source).get("path", ()))
     many = given if isinstance(given, list | tuple) else [given]
-    return [_IN_URL.sub("", str(path)) for path in many][:_MOST]
+    return [without_secrets(str(path)) for path in many][:_MOST]

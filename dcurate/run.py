@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import uuid
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -19,7 +18,8 @@ from dcurate.core.fingerprint import fingerprint
 from dcurate.core.pipeline import PipelineDefinition, with_source
 from dcurate.core.report import RunReport
 from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
-from dcurate.errors import DcurateError, PipelineError, RunError
+from dcurate.core.temporary import scratch_folder
+from dcurate.errors import DcurateError, PipelineError, RunError, without_secrets
 from dcurate.execute.dask_executor import DaskExecutor, DaskSession
 from dcurate.execute.job import Books, Job
 from dcurate.io.finished import Finished, find_finished, inputs_of, mark_finished
@@ -311,7 +311,7 @@ class _Run:
     def _scratch(self, stack: ExitStack) -> str:
         """Where what passes between phases stands: with the output's own records, or in a folder of its own."""
         if self.sink is None:
-            return stack.enter_context(tempfile.TemporaryDirectory(prefix="dcurate-"))
+            return stack.enter_context(scratch_folder())
         return f"{self.sink.output_path}/_dcurate"
 
     def _carry(self, session: Session, stages: Sequence[AnyStage], last: bool) -> Iterator[Batch]:
@@ -387,8 +387,10 @@ class _Run:
             inputs_digest=reports[0].inputs_digest,
             workers=max(report.workers for report in reports),
             notices=(*self.notices, *reports[-1].notices),
-            rejected_path=self.rejected,
-            quarantine_path=f"{self.sink.output_path}/_dcurate/quarantine" if faulty and self.sink else None,
+            rejected_path=self.rejected and without_secrets(self.rejected),
+            quarantine_path=without_secrets(f"{self.sink.output_path}/_dcurate/quarantine")
+            if faulty and self.sink
+            else None,
         )
 
 

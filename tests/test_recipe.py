@@ -97,7 +97,7 @@ def stages(write):
 
     def stages(text, params="{}", **overrides):
         indented = text.replace("\n", "\n  ")
-        return load_recipe(write(f"params: {params}\nstages:\n  {indented}\n"), overrides).pipeline.stages
+        return load_recipe(write(f"params: {params}\nstages:\n  {indented}\n"), overrides, trust=True).pipeline.stages
 
     return stages
 
@@ -191,7 +191,7 @@ values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(k
 def test_any_override_reaches_the_stage_unchanged(tmp_path_factory, value):
     path = tmp_path_factory.mktemp("recipe") / "r.yaml"
     path.write_text(f"params: {{p: 0}}\nstages:\n  - {__name__}:Holder: {{held: ${{p}}}}\n")
-    [holder] = load_recipe(path, {"p": {"the value": value}}).pipeline.stages
+    [holder] = load_recipe(path, {"p": {"the value": value}}, trust=True).pipeline.stages
     assert holder.held == {"the value": value}
 
 
@@ -202,8 +202,8 @@ def test_a_setting_is_read_as_yaml(value):
 
 ERRORS = {
     # YAML and the shape of a recipe
-    "stages: [": "r.yaml, line 1, column 10: not valid YAML: expected the node content, but found '<stream end>'",
-    "name: a\nname: b": "r.yaml, line 2, column 1: not valid YAML: 'name' is there twice",
+    "stages: [": "r.yaml: not valid YAML: line 1, column 10: expected the node content, but found '<stream end>'",
+    "name: a\nname: b": "r.yaml: not valid YAML: line 2, column 1: 'name' is there twice",
     "- a": "r.yaml: a recipe is a mapping with 'stages', not a list",
     "stage: []": "r.yaml: unknown key 'stage'; did you mean 'stages'?",
     "name: a": "r.yaml: 'stages' must be a list of stages, each a class and its arguments",
@@ -230,7 +230,13 @@ ERRORS = {
         "r.yaml, stage 1: a stage is one class, but there are nothing; indent arguments under their class"
     ),
     "stages: [ScoreFiltr]": "r.yaml, stage 1 (ScoreFiltr): dcurate has no 'ScoreFiltr'; did you mean 'ScoreFilter'?",
-    "stages: [Zzz]": ("r.yaml, stage 1 (Zzz): dcurate has no 'Zzz'; write a class of your own as package.module:Zzz"),
+    "stages: [Zzz]": (
+        "r.yaml, stage 1 (Zzz): dcurate has no 'Zzz'; write a class of your own as package.module:Zzz, and give --trust"
+    ),
+    "stages: [u2mod.Embed]": (
+        "r.yaml, stage 1 (u2mod.Embed): dcurate has no 'u2mod.Embed'; "
+        "write a class of your own as u2mod:Embed, and give --trust"
+    ),
     "stages: ['no_such_module:A']": (
         "r.yaml, stage 1 (no_such_module:A): module 'no_such_module' cannot be imported: "
         "No module named 'no_such_module'"
@@ -300,7 +306,7 @@ ERRORS = {
 @pytest.mark.parametrize("text", ERRORS)
 def test_every_mistake_has_one_sentence_that_names_the_place(write, text):
     with pytest.raises(PipelineError) as caught:
-        load_recipe(write(text))
+        load_recipe(write(text), trust=True)
     assert str(caught.value) == ERRORS[text]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 import dcurate
-from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor
+from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor, trust_option
 from dcurate.observe.profile_plots import library
 from dcurate.observe.progress import Progress
 
@@ -31,6 +31,7 @@ from dcurate.observe.progress import Progress
 @click.option("--mode", type=click.Choice(MODES), default="streaming", show_default=True, help="How to carry it out.")
 @click.option("--workers", type=click.IntRange(min=1), help="Worker processes to start here.")
 @click.option("--quiet", is_flag=True, help="Show no progress and no table.")
+@trust_option
 @debug_option
 def profile(
     *,
@@ -45,6 +46,7 @@ def profile(
     mode: str,
     workers: int | None,
     quiet: bool,
+    trust: bool,
 ) -> None:
     """Say what the documents under PATHS are like, and what filters would drop.
 
@@ -62,6 +64,7 @@ def profile(
             most_dropped=most_dropped,
             executor=local_executor({"execution_mode": mode}, workers),
             observers=[] if quiet else [progress],
+            trust=trust,
         )
     if json_path is not None:
         found.to_json(json_path)

@@ -15,7 +15,8 @@ import click
 from rich.console import Console
 
 import dcurate
-from dcurate.errors import DcurateError, PipelineError
+from dcurate.core.secrets import argument_without_secrets
+from dcurate.errors import DcurateError, PipelineError, without_secrets
 
 FAILED, WRONG_USE = 1, 2
 
@@ -30,6 +31,11 @@ _IN_A_SHELL = {
     "mode='ignore'": "--set mode=ignore",
 }
 
+#: Commands that take a recipe, which need not be one's own, nor the folder that it is in.
+_RECIPE_COMMANDS = ("run", "plan", "profile")
+#: Settings that numba takes from the working directory.
+_NUMBA_CONFIG = ".numba_config.yaml"
+
 #: Seconds between progress lines where there is no terminal.
 LINE_INTERVAL = 10.0
 
@@ -37,6 +43,11 @@ MODES = ("streaming", "batch", "inline")
 
 #: Of every command.
 debug_option = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+
+#: Of every command that takes a recipe.
+trust_option = click.option(
+    "--trust", is_flag=True, help="Let the recipe run any code, as a program may: classes of your own, say."
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -66,7 +77,8 @@ def console() -> Console:
 def _fail(message: str, code: int, debug: bool) -> NoReturn:
     """End with one sentence on standard error."""
     if debug:
-        traceback.print_exc()
+        click.echo(without_secrets(traceback.format_exc()), err=True, nl=False)
+    message = without_secrets(message)
     click.echo(" ".join(message.splitlines()) if message.startswith("error:") else message, err=True)
     sys.exit(code)
 
@@ -84,7 +96,7 @@ def _ended(how: str, arguments: list[str]) -> str:
     if arguments[:1] != ["run"]:
         return how
     again = arguments if "--resume" in arguments else [*arguments, "--resume"]
-    return f"{how}; go on with: dcurate {shlex.join(again)}"
+    return f"{how}; go on with: dcurate {shlex.join(map(argument_without_secrets, again))}"
 
 
 def _mind_signals() -> list[int]:
@@ -113,7 +125,16 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a sign gets "?", not an error after the run
-    sys.path.append(os.getcwd())  # a recipe may name classes in modules beside it; a folder hides no package
+    os.environ.setdefault("PYTHONSAFEPATH", "1")  # a folder hides no package from worker processes either
+    if "--trust" in arguments:
+        sys.path.append(os.getcwd())  # a recipe may then name classes in modules beside it
+    elif arguments[:1] and arguments[0] in _RECIPE_COMMANDS and os.path.isfile(_NUMBA_CONFIG):
+        _fail(
+            f"error: {_NUMBA_CONFIG} in this folder tells numba where to load compiled code from; run elsewhere, "
+            "remove it, or give --trust if you trust it as you would a program",
+            WRONG_USE,
+            debug,
+        )
     try:
         code = cli.main(arguments, prog_name="dcurate", standalone_mode=False)
     except PipelineError as error:

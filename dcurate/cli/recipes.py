@@ -13,9 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 import dcurate
-from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor
+from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor, trust_option
 from dcurate.core.events import Observer
 from dcurate.core.report import RunReport
+from dcurate.core.secrets import shown
 from dcurate.errors import PipelineError, nearest
 from dcurate.io.stores import OWN
 from dcurate.observe.progress import JsonProgress, Progress
@@ -39,6 +40,7 @@ _RECIPE_OPTIONS = (
     ),
     click.option("--input", "source", metavar="PATH", help="Same as --set input=PATH."),
     click.option("--output", metavar="PATH", help="Same as --set output=PATH."),
+    trust_option,
     debug_option,
 )
 
@@ -71,6 +73,7 @@ def run(
     settings: tuple[str, ...],
     source: str | None,
     output: str | None,
+    trust: bool,
     scheduler: str | None,
     mode: str | None,
     resume: bool,
@@ -81,7 +84,7 @@ def run(
     quiet: bool,
 ) -> None:
     """Run a recipe and report what became of the documents."""
-    loaded = load_recipe(recipe, overrides(settings, source, output))
+    loaded = load_recipe(recipe, overrides(settings, source, output), trust=trust)
     executor = _executor(loaded, mode, scheduler, workers)
     with ExitStack() as stack:
         result = loaded.pipeline.run(
@@ -128,14 +131,14 @@ def _shown(progress: str, recipe: Recipe, stack: ExitStack) -> list[Observer]:
 
 @cli.command(short_help="Show how a recipe would run.")
 @_recipe_options
-def plan(*, recipe: str, settings: tuple[str, ...], source: str | None, output: str | None) -> None:
+def plan(*, recipe: str, settings: tuple[str, ...], source: str | None, output: str | None, trust: bool) -> None:
     """Show how a recipe would run: its operators, what each needs, which columns flow."""
-    loaded = load_recipe(recipe, overrides(settings, source, output))
+    loaded = load_recipe(recipe, overrides(settings, source, output), trust=trust)
     _executor(loaded, None, None, None)  # to say here, not at the run, that a setting is wrong
     pipeline = loaded.pipeline
     click.echo(f"{pipeline.name}: {pipeline.description}" if pipeline.description else pipeline.name)
     for name, value in loaded.params.items():
-        click.echo(f"  {name}: {'(none)' if value is None else value}")
+        click.echo(f"  {name}: {'(none)' if value is None else shown(value, name)}")
     click.echo(compile_plan(pipeline.build()).explain())
 
 

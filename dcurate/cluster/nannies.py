@@ -6,10 +6,12 @@ import logging
 import multiprocessing
 from typing import Any
 
+import dask
 from dask.system import CPU_COUNT
 from distributed import Nanny, Scheduler
 from distributed.system import MEMORY_LIMIT
 
+from dcurate.core.temporary import folder_of_host
 from dcurate.errors import RunError
 
 #: How long a worker may take to start, in seconds.
@@ -89,7 +91,7 @@ def memory_share(processes: int) -> int:
 def local_scheduler(dashboard: bool = False) -> Spec:
     """A scheduler in this process that this machine alone can reach; the dashboard is on a free port."""
     options = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0", **dashboard_options(dashboard)}
-    return {"cls": Scheduler, "options": options}
+    return {"cls": Scheduler, "options": {**options, **_local_directory()}}
 
 
 def dashboard_options(dashboard: bool) -> dict[str, Any]:
@@ -129,4 +131,9 @@ def _process(threads: int, memory_limit: int | None, environment: dict[str, str]
         "silence_logs": logging.CRITICAL,
         "env": environment,
     }
-    return {"cls": Nanny, "options": options}
+    return {"cls": Nanny, "options": {**options, **_local_directory()}}
+
+
+def _local_directory() -> dict[str, str]:
+    """Where rows are spilled to, if Dask's configuration says nothing: a folder that nobody else may read."""
+    return {} if dask.config.get("temporary-directory", None) else {"local_directory": str(folder_of_host("dask"))}

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from dcurate.core.secrets import HidesSecrets
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class BatchKey:
@@ -130,7 +132,7 @@ class Batch(ABC):
 
 
 @dataclass(frozen=True)
-class FilePart:
+class FilePart(HidesSecrets):
     """A file, or a range of it, as a source listed it.
 
     Args:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from dcurate.core.batch import Batch, FileGroup
 from dcurate.core.resources import Resources
+from dcurate.core.secrets import HidesSecrets
 from dcurate.core.spec import SPEC_FIELDS, StageSpec
 from dcurate.errors import PipelineError, nearest
 
@@ -57,7 +58,7 @@ class WorkerMetadata:
     allocation: tuple[int, ...] = ()
 
 
-class ProcessingStage(ABC, Generic[X, Y]):
+class ProcessingStage(HidesSecrets, ABC, Generic[X, Y]):
     """One step of a pipeline: configuration, and a function from a batch to what it becomes.
 
     Subclass it, give it a ``name``, and write ``process``. A stage is best a dataclass: it is then

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import FileGroup
+from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.columns import values
 from dcurate.frames.document import DocumentBatch
@@ -36,7 +37,7 @@ _MARK = b"dcurate n-grams 1\n"
 
 
 @dataclass(frozen=True)
-class Benchmark:
+class Benchmark(HidesSecrets):
     """Files that hold the examples of a benchmark: one example a row, or a line.
 
     Args:
@@ -249,7 +250,7 @@ Tasks: TypeAlias = Benchmark | Sequence[Benchmark] | str
 
 
 @dataclass(frozen=True)
-class IndexSource:
+class IndexSource(HidesSecrets):
     """Where the n-grams of benchmarks come from."""
 
     tasks: Tasks

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from dcurate.core.secrets import HidesSecrets
 from dcurate.dedup.near import Search
 from dcurate.errors import PipelineError
 from dcurate.io.stores import Directory
@@ -18,7 +19,7 @@ _FORMAT = 1
 
 
 @dataclass(frozen=True)
-class SeenDocuments:
+class SeenDocuments(HidesSecrets):
     """A folder with the bands and the sets of shingles of documents that earlier runs have seen.
 
     Each run adds a *generation*, named after its output: a run that is done again replaces what it had added. What a

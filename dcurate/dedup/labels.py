@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
@@ -12,6 +11,7 @@ import numpy as np
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.stage import SourceStage
+from dcurate.core.temporary import scratch_folder
 from dcurate.dedup.components import DiskForest, Edges, merge_forests
 from dcurate.dedup.staging import document_keys
 from dcurate.frames.columns import numbers, table_of, values
@@ -150,7 +150,7 @@ class LabelWriter(ChunkWriter):
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         source = Directory(self.forests, dict(self.storage_options or {}))
-        with tempfile.TemporaryDirectory(prefix="dcurate-") as local, DiskForest(local, self.documents) as forest:
+        with scratch_folder() as local, DiskForest(local, self.documents) as forest:
             for name in values(table, "name"):
                 for edges in edges_in(source, name):
                     forest.add(edges.left, edges.right)

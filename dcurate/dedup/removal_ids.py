@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import fcntl
-import getpass
 import hashlib
 import math
 import os
 import shutil
-import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -21,6 +19,8 @@ import numpy.typing as npt
 import orjson
 
 from dcurate.core.batch import FileGroup
+from dcurate.core.secrets import HidesSecrets
+from dcurate.core.temporary import own_folder
 from dcurate.errors import DataError
 from dcurate.frames.ids import NONE, IdKeys, id_keys
 from dcurate.io.parquet import ParquetReader
@@ -36,7 +36,7 @@ _WRITTEN = "_dcurate/output.json"
 
 
 @dataclass(frozen=True)
-class RemovalIds:
+class RemovalIds(HidesSecrets):
     """The ids in a column of Parquet files.
 
     Args:
@@ -63,7 +63,8 @@ class RemovalIds:
         Raises:
             DataError: they cannot be read, or are not all of one kind; no space is left for them.
         """
-        folder = Path(tempfile.gettempdir(), f"dcurate-{getpass.getuser()}", "ids", self.version)
+        folder = own_folder("ids") / self.version
+        _sweep(folder)
         while True:
             lock = _locked(folder.with_suffix(".lock"), fcntl.LOCK_SH)
             if (folder / _ABOUT).exists():
@@ -74,7 +75,7 @@ class RemovalIds:
                 if not (folder / _ABOUT).exists():
                     shutil.rmtree(folder, ignore_errors=True)
                     with told("write", str(folder)):
-                        folder.mkdir(parents=True)
+                        folder.mkdir(mode=0o700)
                         self._sort(folder)
             except BaseException:
                 _remove(folder)
@@ -196,7 +197,6 @@ def _mapped(path: Path) -> Words:
 def _locked(path: Path, how: int) -> int:
     """A file's descriptor, locked; of the file that is there, not of one that was removed meanwhile."""
     with told("write", str(path)):
-        path.parent.mkdir(parents=True, exist_ok=True)
         while True:
             lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             fcntl.flock(lock, how)
@@ -217,3 +217,15 @@ def _close(folder: Path, lock: int) -> None:
 def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.with_suffix(".lock").unlink(missing_ok=True)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what processes left that were killed beside a folder: ids of which nobody holds the lock."""
+    for path in set(folder.parent.glob("*.lock")) - {folder.with_suffix(".lock")}:
+        with suppress(FileNotFoundError):
+            lock = os.open(path, os.O_RDWR)
+            with suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.stat(path), os.fstat(lock)):
+                    _remove(path.with_suffix(""))
+            os.close(lock)

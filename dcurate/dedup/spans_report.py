@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey
+from dcurate.core.secrets import HidesSecrets
 from dcurate.frames.columns import table_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn
@@ -40,7 +41,7 @@ def write_tops(
 
 
 @dataclass(frozen=True)
-class SpanReport:
+class SpanReport(HidesSecrets):
     """The spans of which most copies go, told with their text by the split that holds the first copy of each.
 
     Args:

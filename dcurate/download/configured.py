@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dcurate.core.secrets import shown
+
 
 class Configured:
     """Equal to another of the same class with the same public settings; prints them.
@@ -26,4 +28,5 @@ class Configured:
         return hash(type(self))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._settings().items())})"
+        told = (f"{name}={shown(value, name)!r}" for name, value in self._settings().items())
+        return f"{type(self).__name__}({', '.join(told)})"

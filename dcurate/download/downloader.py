@@ -23,7 +23,7 @@ from dcurate.download.extract import OnError, check_on_error
 from dcurate.download.fetch import fetch, is_whole
 from dcurate.download.transfer import RemoteFile, Transfer, TransferError
 from dcurate.download.urls import WAITING
-from dcurate.errors import DcurateError, PipelineError
+from dcurate.errors import DcurateError, PipelineError, without_secrets
 from dcurate.frames.records import table_of
 from dcurate.io import stores
 
@@ -176,7 +176,7 @@ class FileDownloader(DocumentDownloader):
 
     def _get_output_filename(self, url: str) -> str:
         parts = urlsplit(url)
-        name = f"{parts.netloc}{parts.path}".strip("/").replace("/", "-")
+        name = f"{parts.netloc.rpartition('@')[2]}{parts.path}".strip("/").replace("/", "-")
         return f"{hashlib.blake2b(parts.query.encode(), digest_size=4).hexdigest()}-{name}" if parts.query else name
 
     def num_workers_per_node(self) -> int | None:
@@ -284,7 +284,7 @@ class DocumentDownloadStage(ProcessingStage[FileGroup, DownloadedFiles]):
                 if self.on_error == "raise":
                     raise
                 self.downloader.note_failure(file.url)
-                failures.append({"url": file.url, "error": str(error)})
+                failures.append({"url": without_secrets(file.url), "error": str(error)})
                 continue
             parts.append(FilePart(path, size=os.stat(path).st_size, version=file.digest))
             origins.append(file)

@@ -6,7 +6,7 @@ import os
 import re
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import urllib3
 
+from dcurate.core.redirects import HARMLESS
 from dcurate.download.polite import turn
 from dcurate.download.transfer import Interrupted, Transfer, TransferError
 from dcurate.errors import DataError
@@ -79,7 +80,7 @@ def _http(url: str, transfer: Transfer, wanted: tuple[int, int | None], validato
     timeout = urllib3.Timeout(connect=transfer.timeout_s, read=transfer.timeout_s)
     try:
         response: Any = _pool(url).request(
-            "GET", url, headers=headers, preload_content=False, retries=_REDIRECTS, timeout=timeout
+            "GET", url, headers=headers, preload_content=False, retries=_redirects(headers), timeout=timeout
         )
         try:
             yield _answer(url, response, start)
@@ -92,6 +93,12 @@ def _http(url: str, transfer: Transfer, wanted: tuple[int, int | None], validato
         raise Interrupted(str(reason)) from error
     except urllib3.exceptions.HTTPError as error:
         raise Interrupted(f"the connection broke off ({error})") from error
+
+
+def _redirects(headers: Mapping[str, str]) -> urllib3.Retry:
+    """Follow where a server sends one on to; another host is not given what may be secret."""
+    kept = [name for name in headers if name.lower() not in HARMLESS]
+    return _REDIRECTS.new(remove_headers_on_redirect=[*urllib3.Retry.DEFAULT_REMOVE_HEADERS_ON_REDIRECT, *kept])
 
 
 def _answer(url: str, response: Any, start: int) -> Answer:

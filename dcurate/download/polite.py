@@ -5,13 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO
 from urllib.parse import urlsplit
 
+from dcurate.core.temporary import own_folder
 from dcurate.download.transfer import Transfer
 
 _POLL_S = 0.05
@@ -20,7 +20,7 @@ _POLL_S = 0.05
 @contextmanager
 def turn(url: str, transfer: Transfer) -> Iterator[None]:
     """Wait until the server of an address may be sent one more request, and count as one that it serves."""
-    host = re.sub(r"[^A-Za-z0-9.-]", "_", urlsplit(url).netloc)
+    host = re.sub(r"[^A-Za-z0-9.-]", "_", urlsplit(url).netloc.rpartition("@")[2])
     with ExitStack() as stack:
         if transfer.connections_per_host:
             stack.enter_context(_one_of(host, transfer.connections_per_host))
@@ -64,6 +64,5 @@ def _locked(file: IO[str]) -> bool:
 
 
 def _opened(name: str) -> IO[str]:
-    folder = os.path.join(tempfile.gettempdir(), f"dcurate-{os.getuid()}", "servers")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    return open(os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT, 0o600), "r+", encoding="ascii")
+    path = own_folder("servers") / name
+    return open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+", encoding="ascii")

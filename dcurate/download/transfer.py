@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dcurate.core.batch import FilePart
+from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import DataError, PipelineError
 
 #: No wait is longer, in seconds, whatever a server asks for.
@@ -28,7 +29,7 @@ class Interrupted(Exception):  # noqa: N818 - no error yet
 
 
 @dataclass(frozen=True)
-class RemoteFile:
+class RemoteFile(HidesSecrets):
     """A file to fetch.
 
     Args:

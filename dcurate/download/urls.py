@@ -14,7 +14,7 @@ from dcurate.core.batch import BatchKey, FileGroup
 from dcurate.core.resources import Resources
 from dcurate.core.stage import SourceStage
 from dcurate.download.transfer import RemoteFile, TransferError
-from dcurate.errors import DataError, PipelineError
+from dcurate.errors import DataError, PipelineError, without_secrets
 
 #: What a slot that lists or downloads takes of a core: hardly anything, it waits for the network.
 WAITING = Resources(cpus=0.05)
@@ -113,7 +113,7 @@ class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
             raise DataError(f"stage {self.name!r}: {self.url_generator!r} lists no file; check its settings")
         files = files[: self.limit]
         self._check_targets(files)
-        for name, file in zip(_names([file.url for file in files]), files, strict=True):
+        for name, file in zip(_names([without_secrets(file.url) for file in files]), files, strict=True):
             failed = self.downloader.failure(file.url) if self.downloader else ""
             part = replace(file.part, version=f"{file.part.version};{failed}") if failed else file.part
             yield FileGroup(key=BatchKey(name), parts=(part,))

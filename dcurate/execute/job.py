@@ -24,7 +24,7 @@ from dcurate.core.events import (
 )
 from dcurate.core.ledger import Ledger, RejectionSink, SplitRecord
 from dcurate.core.report import RunReport
-from dcurate.errors import PipelineError
+from dcurate.errors import PipelineError, without_secrets
 from dcurate.execute.flow import Flow
 from dcurate.plan.operators import Plan
 from dcurate.worker.program import Program
@@ -112,7 +112,7 @@ class Books:
         self._written: dict[str, tuple[str, ...]] = {}
         self._inputs = self._outputs = 0
         self.error = ""
-        self._output = job.plan.sink.output_path if job.plan.sink else None
+        self._output = without_secrets(job.plan.sink.output_path) if job.plan.sink else None
         self._seconds: float | None = None
         self._totals = {part.name: StageStats(part.name) for part in job.plan.parts}
         self._open: dict[int, _Open] = {}

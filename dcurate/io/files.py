@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections import Counter
@@ -15,7 +16,8 @@ from fsspec.core import has_magic
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import get_protocol
 
-from dcurate.errors import DataError, PipelineError, listed
+from dcurate.core.secrets import HidesSecrets
+from dcurate.errors import DataError, PipelineError, listed, without_secrets
 from dcurate.io import stores
 from dcurate.io.compression import ENDINGS
 
@@ -75,7 +77,7 @@ class Formats(Format):
 
 
 @dataclass(frozen=True)
-class SourceFile:
+class SourceFile(HidesSecrets):
     """A file of the input.
 
     Args:
@@ -159,8 +161,8 @@ def shown_name(path: str, file_paths: str | list[str]) -> str:
     """What a file is called in messages: its path below the directory or glob that it was found by."""
     for prefix in _prefixes(tuple(as_list(file_paths))):
         if path.startswith(prefix):
-            return path[len(prefix) :]
-    return path.rpartition("/")[2]
+            return without_secrets(path[len(prefix) :])
+    return without_secrets(path).rpartition("/")[2]
 
 
 @lru_cache(maxsize=16)
@@ -184,7 +186,7 @@ def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
             entries = list(_globbed(store, root, prefix))
         elif store.isfile(root):
             file = stores.entry(store, root)
-            name = root.rpartition("/")[2]
+            name = without_secrets(root).rpartition("/")[2]
             return Listing([SourceFile(stores.full_address(store, root), name, file.size, file.version)], [])
         else:
             if path == "-" or (isinstance(store, LocalFileSystem) and _is_special(root)):
@@ -199,11 +201,14 @@ def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
         raise DataError(_nothing(path, kind, others, exists, has_magic(root)))
     files = [
         SourceFile(
-            stores.full_address(store, entry.path), entry.path[len(prefix) :].lstrip("/"), entry.size, entry.version
+            stores.full_address(store, entry.path),
+            without_secrets(entry.path)[len(without_secrets(prefix)) :].lstrip("/"),
+            entry.size,
+            entry.version,
         )
         for entry in matching
     ]
-    return Listing(files, [other[len(prefix) :].lstrip("/") for other in data])
+    return Listing(files, [without_secrets(other[len(prefix) :]).lstrip("/") for other in data])
 
 
 def _is_special(path: str) -> bool:
@@ -276,6 +281,9 @@ def _distinct(files: list[SourceFile]) -> list[SourceFile]:
 
 
 def _longer(file: SourceFile) -> str:
-    parts = file.path.split("/")
+    path = without_secrets(file.path)
+    parts = path.split("/")
     longer = "/".join(parts[-(file.name.count("/") + 2) :]).lstrip("/")
-    return file.path if longer == file.name else longer
+    if longer != file.name != path:
+        return longer
+    return f"{path}#{hashlib.blake2b(file.path.encode(), digest_size=8).hexdigest()}" if file.name == path else path

@@ -10,7 +10,7 @@ import orjson
 
 from dcurate.core.batch import Batch, FileGroup
 from dcurate.core.ledger import SplitRecord
-from dcurate.errors import DataError
+from dcurate.errors import DataError, without_secrets
 
 #: Stands for the files of a split that an exchange made: it may hold rows of all of them.
 WHOLE = "*"
@@ -23,7 +23,8 @@ class Origins:
         fingerprint: of the pipeline, by stage.
 
     Attributes:
-        files: the paths of the files of each split; none for one that is not of files.
+        files: the paths of the files of each split, without what is secret in an address; none for one that is not of
+            files.
     """
 
     def __init__(self, fingerprint: Mapping[str, str]) -> None:
@@ -37,10 +38,11 @@ class Origins:
             version = split.version if isinstance(split, FileGroup) else ""
             self._digest.update(f"{split.key}\t{version}\n".encode())
             parts = split.parts if isinstance(split, FileGroup) else ()
-            self.files[str(split.key)] = tuple(dict.fromkeys(part.path for part in parts))
+            self.files[str(split.key)] = tuple(dict.fromkeys(without_secrets(part.path) for part in parts))
             for part in parts:
-                missing, count, least = self._cover.get(part.path, (part.size, 0, part.size))
-                self._cover[part.path] = (missing - part.nbytes, count + 1, min(least, part.nbytes))
+                path = without_secrets(part.path)
+                missing, count, least = self._cover.get(path, (part.size, 0, part.size))
+                self._cover[path] = (missing - part.nbytes, count + 1, min(least, part.nbytes))
             yield split
 
     @property

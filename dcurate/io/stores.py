@@ -19,7 +19,9 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractBufferedFile
 
-from dcurate.errors import DataError, ResourceError
+from dcurate.core.redirects import guarded
+from dcurate.core.secrets import HidesSecrets
+from dcurate.errors import DataError, ResourceError, without_secrets
 
 #: What dcurate keeps beside an output: ledger, quarantine, half-written files.
 OWN = "_dcurate"
@@ -47,7 +49,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Directory:
+class Directory(HidesSecrets):
     """A directory (or file) in a store. It pickles as its address and opens the store where it is used.
 
     Args:
@@ -204,7 +206,7 @@ def opened(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
     if not options and url.startswith("/") and "::" not in url:  # fsspec takes 20 times as long to find this out
         return _local_files(), url.rstrip("/") or "/"
     try:
-        return cast(tuple[Any, str], url_to_fs(url, **(options or {})))
+        return cast(tuple[Any, str], url_to_fs(url, **guarded(url, options)))
     except ValueError as error:
         raise DataError(f"cannot open {url!r}: {error}; give a local path or a URL that fsspec knows") from error
     except ImportError as error:
@@ -385,6 +387,17 @@ def _remote_errors() -> tuple[type[BaseException], ...]:
 
 
 @contextmanager
+def _hushed() -> Iterator[None]:
+    """Errors of a store lose what is secret in the address that they quote: Python prints them as causes."""
+    try:
+        yield
+    except OSError as error:
+        if any(isinstance(one, str) and without_secrets(one) != one for one in error.args):
+            error.args = tuple(without_secrets(one) if isinstance(one, str) else one for one in error.args)
+        raise
+
+
+@contextmanager
 def told(doing: str, path: str) -> Iterator[None]:
     """Whatever the store raises inside becomes one sentence that says what was done to which path.
 
@@ -392,7 +405,8 @@ def told(doing: str, path: str) -> Iterator[None]:
         DataError: instead of an OSError, or of an error of a remote store's own.
     """
     try:
-        yield
+        with _hushed():
+            yield
     except FileNotFoundError as error:
         raise DataError(f"cannot {doing} {path!r}: there is no such file or directory; check the path") from error
     except PermissionError as error:

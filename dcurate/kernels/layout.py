@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from numba import config, njit
 
-if not any(os.access(place, os.W_OK) for place in (Path(__file__).parent, Path.home())):
+from dcurate.core.temporary import own_folder
+
+_WRITABLE = any(os.access(place, os.W_OK) for place in (Path(__file__).parent, Path.home()))
+if not _WRITABLE and not os.environ.get("NUMBA_CACHE_DIR"):
     # numba keeps compiled kernels beside the package or at home; in a container that may write to neither, here.
-    kept = str(Path(tempfile.gettempdir(), f"dcurate-kernels-{os.getuid()}"))
-    vars(config)["CACHE_DIR"] = os.environ.setdefault("NUMBA_CACHE_DIR", kept)
+    # What is kept is code, so nobody else may write there.
+    vars(config)["CACHE_DIR"] = os.environ["NUMBA_CACHE_DIR"] = str(own_folder("kernels"))
 
 #: Every kernel is compiled with these: without the GIL, kept on disk, no bounds checks.
 OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "boundscheck": False}

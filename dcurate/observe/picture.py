@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from dcurate.core.stage import ProcessingStage, SinkStage, SourceStage
+from dcurate.errors import without_secrets
 from dcurate.plan.operators import Operator, Plan
 
 
@@ -60,7 +61,9 @@ def _stage(stage: ProcessingStage[Any, Any], added: Sequence[str]) -> str:
             [*notes, _said("yields", known) if known else "<span class='muted'>columns known when it runs</span>"]
         )
     if isinstance(stage, SinkStage):
-        return _line([*notes, f"<span class='muted'>writes to</span> <code>{escape(stage.output_path)}</code>"])
+        return _line(
+            [*notes, f"<span class='muted'>writes to</span> <code>{escape(without_secrets(stage.output_path))}</code>"]
+        )
     changed = [name for name in stage.outputs()[1] if name not in added]
     read = [name for name in stage.inputs()[1] if name not in changed]
     parts = (_said("reads", read), _said("rewrites", changed), _said("adds", added, "new"))

@@ -12,6 +12,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 from rich.filesize import decimal
 
+from dcurate.core.redirects import guarded
 from dcurate.core.report import RunReport
 from dcurate.observe.history import History
 from dcurate.observe.profile_table import share
@@ -49,7 +50,7 @@ def write_run_page(
     """
     target = path if path.endswith((".html", ".htm")) else f"{path.rstrip('/')}/{PAGE}"
     content = run_page(report, history, about).encode()
-    store, place = fsspec.core.url_to_fs(target, **(storage_options or {}))
+    store, place = fsspec.core.url_to_fs(target, **guarded(target, storage_options))
     if isinstance(store, LocalFileSystem):
         store.makedirs(store._parent(place), exist_ok=True)
         store.pipe_file(f"{place}.part", content)

@@ -10,10 +10,13 @@ from typing import Any
 
 import dcurate
 from dcurate.core.resources import Resources
+from dcurate.core.secrets import HidesSecrets
 from dcurate.core.stage import CompositeStage, ProcessingStage
 from dcurate.errors import PipelineError, listed, nearest
 from dcurate.recipe.objects import called, object_of
-from dcurate.recipe.values import filled, kind, parse, text_of, unmasked
+from dcurate.recipe.trust import check_values
+from dcurate.recipe.values import check_size, filled, kind, parse, text_of, unmasked
+from dcurate.text.yaml_values import yaml_text
 
 BUNDLED = Path(__file__).parent.parent / "bundled"
 
@@ -22,7 +25,7 @@ _WITH = ("name", "resources", "batch_size", "num_workers")
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(HidesSecrets):
     """A recipe with its params filled in, ready to run.
 
     Attributes:
@@ -60,15 +63,23 @@ def bundled_recipes() -> tuple[RecipeInfo, ...]:
     return tuple(found)
 
 
-def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = None) -> Recipe:
+def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = None, *, trust: bool = False) -> Recipe:
     """Read a recipe from a file, or a bundled one by its name, and build its pipeline.
 
     Args:
         path_or_name: a YAML file, or a name that `bundled_recipes` lists.
         overrides: values for params of the recipe, taken as they are.
+        trust: whether the recipe may run any code, as a program may: classes and functions of modules beside
+            dcurate's, code that comes with a model. If not, it still reads and writes whatever files and addresses it
+            names.
 
     Raises:
-        PipelineError: there is no such recipe, or it cannot be understood; the sentence says where in it.
+        PipelineError: there is no such recipe, it cannot be understood, or needs to be trusted; the sentence says where
+            in it.
+
+    Examples:
+        >>> load_recipe("demo").pipeline.name
+        'demo'
     """
     source = _find(path_or_name)
     content = _read(source)
@@ -83,7 +94,9 @@ def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = 
     if not isinstance(executor, dict):
         raise PipelineError(f"{place}: 'executor' must be a mapping of settings, such as execution_mode: streaming")
     rejected = filled(content.get("rejected"), params, f"{place}, rejected")
-    built = [_stages(entry, params, f"{place}, stage {number}") for number, entry in enumerate(stages, 1)]
+    if not trust:
+        check_values(rejected, f"{place}, rejected")
+    built = [_stages(entry, params, f"{place}, stage {number}", trust) for number, entry in enumerate(stages, 1)]
     about = {"recipe": source.name, "params": {name: value for name, value in params.items() if name != "none"}}
     return Recipe(
         source=source,
@@ -110,7 +123,7 @@ def _find(path_or_name: str | Path) -> Path:
 
 def _read(source: Path) -> dict[str, Any]:
     try:
-        content = parse(source.read_text("utf-8"), source.name)
+        content = parse(yaml_text(source), source.name)
     except (OSError, UnicodeDecodeError) as error:
         raise PipelineError(f"recipe {str(source)!r} cannot be read: {error}") from error
     if not isinstance(content, dict):
@@ -132,13 +145,14 @@ def _params(declared: Any, overrides: Mapping[str, Any], place: str) -> dict[str
     values: dict[str, Any] = {"sample": str(BUNDLED / "sample"), "none": None}
     for name, default in defaults.items():
         own = filled(default, values, f"{place}, param {name!r}")
+        check_size(own, f"{place}, param {name!r}")
         values[name] = overrides.get(name, own)
         if values[name] is None and unmasked(default) != "${none}":
             raise PipelineError(f"{place}: param {name!r} has no default; give it with --set {name}=VALUE")
     return values
 
 
-def _stages(entry: Any, params: Mapping[str, Any], place: str) -> list[ProcessingStage[Any, Any]]:
+def _stages(entry: Any, params: Mapping[str, Any], place: str, trust: bool) -> list[ProcessingStage[Any, Any]]:
     """The stage that an entry of ``stages`` describes; several if it is a rule set of stages."""
     entry = {entry: None} if isinstance(entry, str) else entry
     if not isinstance(entry, dict):
@@ -152,7 +166,10 @@ def _stages(entry: Any, params: Mapping[str, Any], place: str) -> list[Processin
     name = str(classes[0])
     place = f"{place} ({name})"
     arguments = filled(entry[classes[0]], params, place)
-    stage = object_of(name, arguments, place)
+    check_size(arguments, place)
+    if not trust:
+        check_values(arguments, place)
+    stage = object_of(name, arguments, place, trust)
     if isinstance(stage, tuple) and all(isinstance(one, ProcessingStage) for one in stage):  # a rule set
         if "with" not in entry:
             return list(stage)

@@ -6,38 +6,47 @@ import difflib
 import importlib
 import inspect
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import dcurate
+from dcurate.core.secrets import HIDDEN, secrets_in, shown
 from dcurate.errors import DcurateError, PipelineError, listed, nearest
+from dcurate.recipe.trust import MEND, check_arguments, may_be_made, public_name
 from dcurate.recipe.values import kind
 from dcurate.text import presets
 
 _CLASS = re.compile(r"([A-Za-z_][\w.]*:[A-Za-z_]\w*|[A-Z]\w*)")
 
 
-def object_of(name: str, arguments: Any, place: str) -> Any:
+def object_of(name: str, arguments: Any, place: str, trust: bool = False) -> Any:
     """What a name stands for, made with its arguments where it is a class.
 
+    Args:
+        trust: whether it may be something else than a stage, a filter and the like of dcurate's own. If not, nothing
+            else is imported, let alone called.
+
     Raises:
-        PipelineError: there is no such thing, or it does not take these arguments; begins with the place.
+        PipelineError: there is no such thing, it may not be used, or it does not take these arguments; begins with the
+            place.
     """
-    thing = _lookup(name, place)
+    thing = _lookup(name, place, trust)
     if arguments is None and not isinstance(thing, type) and name not in presets.__all__:
         return thing
-    return called(thing, name, {} if arguments is None else arguments, place)
+    return called(thing, name, {} if arguments is None else arguments, place, trust)
 
 
-def _lookup(name: str, place: str) -> Any:
+def _lookup(name: str, place: str, trust: bool) -> Any:
     module_name, colon, attribute = name.partition(":")
+    public = public_name(name)
+    if public is not None and not trust and not may_be_made(public):
+        raise PipelineError(f"{place}: {public} is no stage or filter, nor what one of these is made of; {MEND}")
+    if public is not None:
+        return getattr(dcurate if public in dcurate.__all__ else presets, public)
     if not colon:
-        for home in (dcurate, presets):
-            if name in home.__all__:
-                return getattr(home, name)
-        names = [*(public for public in dcurate.__all__ if public[0].isupper()), *presets.__all__]
-        close = difflib.get_close_matches(name, names, n=1)
-        mend = f"did you mean {close[0]!r}?" if close else f"write a class of your own as package.module:{name}"
-        raise PipelineError(f"{place}: dcurate has no {name!r}; {mend}")
+        raise PipelineError(f"{place}: dcurate has no {name!r}; {_mend(name)}")
+    if not trust:
+        raise PipelineError(f"{place}: {name} is not dcurate's, so it may run any code; {MEND}")
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
@@ -45,13 +54,21 @@ def _lookup(name: str, place: str) -> Any:
     try:
         return getattr(module, attribute)
     except AttributeError as error:
-        public = [known for known in vars(module) if not known.startswith("_")]
+        names = [known for known in vars(module) if not known.startswith("_")]
         raise PipelineError(
-            f"{place}: module {module_name!r} has no {attribute!r}{nearest(attribute, public)}"
+            f"{place}: module {module_name!r} has no {attribute!r}{nearest(attribute, names)}"
         ) from error
 
 
-def called(thing: Any, name: str, arguments: Any, place: str) -> Any:
+def _mend(name: str) -> str:
+    names = [*(public for public in dcurate.__all__ if public[0].isupper()), *presets.__all__]
+    if close := difflib.get_close_matches(name, names, n=1):
+        return f"did you mean {close[0]!r}?"
+    module, _, attribute = name.rpartition(".")
+    return f"write a class of your own as {module or 'package.module'}:{attribute}, and give --trust"
+
+
+def called(thing: Any, name: str, arguments: Any, place: str, trust: bool = False) -> Any:
     """What a class or factory gives for its arguments, which are checked by name first.
 
     Raises:
@@ -79,33 +96,42 @@ def called(thing: Any, name: str, arguments: Any, place: str) -> Any:
     missing = [key for key, parameter in named.items() if parameter.default is parameter.empty and key not in arguments]
     if missing:
         raise PipelineError(f"{place}: {name} needs {listed(missing)}")
-    values = {key: _argument(value, place) for key, value in arguments.items()}
+    if not trust:
+        check_arguments(public_name(name) or "", arguments, place)
+    values = {key: _argument(value, place, trust) for key, value in arguments.items()}
     try:
         return thing(**values)
-    except (DcurateError, TypeError, ValueError) as error:
-        said = f"{place}: {' '.join(str(error).split())}"
+    except (DcurateError, TypeError, ValueError, AttributeError) as error:
+        said = f"{place}: {_without(secrets_in(arguments), ' '.join(str(error).split()))}"
         bare = next((value for value in values.values() if isinstance(value, str) and _is_class(value)), None)
         if bare is not None:
             raise PipelineError(f"{said}; for an object of a class write {{{bare}: {{}}}}") from error
-        if isinstance(error, TypeError):
-            given = ", ".join(f"{key}={value!r}" for key, value in values.items())
+        if isinstance(error, TypeError | AttributeError):
+            given = ", ".join(f"{key}={shown(value, key)!r}" for key, value in values.items())
             raise PipelineError(f"{said}; is each argument of the right kind in {name}({given})?") from error
         raise PipelineError(said) from error
+
+
+def _without(secrets: Iterable[str], sentence: str) -> str:
+    """A sentence that may quote arguments, without those that are secret."""
+    for secret in secrets:
+        sentence = sentence.replace(secret, HIDDEN)
+    return sentence
 
 
 def _is_class(text: str) -> bool:
     return text in presets.__all__ or (text in dcurate.__all__ and text[0].isupper())
 
 
-def _argument(value: Any, place: str) -> Any:
+def _argument(value: Any, place: str, trust: bool) -> Any:
     """An argument, with the objects described in it made."""
     if isinstance(value, list):
-        return [_argument(inner, place) for inner in value]
+        return [_argument(inner, place, trust) for inner in value]
     if not isinstance(value, dict):
         return value
     if len(value) == 1:
         name, arguments = next(iter(value.items()))
         describes = isinstance(name, str) and (_CLASS.fullmatch(name) is not None or name in presets.__all__)
         if describes and (arguments is None or isinstance(arguments, dict) or name in dcurate.__all__):
-            return object_of(name, arguments, place)
-    return {key: _argument(inner, place) for key, inner in value.items()}
+            return object_of(name, arguments, place, trust)
+    return {key: _argument(inner, place, trust) for key, inner in value.items()}

@@ -9,11 +9,14 @@ from typing import Any
 import yaml
 
 from dcurate.errors import PipelineError, nearest
+from dcurate.text.yaml_values import MAX_DEPTH, MAX_SIZE, reason_of, yaml_values
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][\w-]*)\}")
 # ``${name}`` cannot stand bare within YAML's ``{}``, so its braces travel through the parser as other characters.
 _OPEN, _CLOSE, _LITERAL = "\U0010fd00", "\U0010fd01", "\U0010fd02"
 _ESCAPED = re.compile(r"\$\$\{([\w-]*)\}")
+#: How many values a param or the arguments of a stage may hold.
+_MAX_VALUES = 2**18
 _MASKED = re.compile(rf"\${_OPEN}([\w-]+){_CLOSE}")
 
 
@@ -31,28 +34,11 @@ def parse_setting(text: str) -> tuple[str, Any]:
     if not equals or not key:
         raise PipelineError(f"{text!r} is not a setting; write it as key=value")
     try:
-        return key, yaml.load(value, Loader=_Loader) if value else ""
+        return key, yaml_values(value) if value else ""
     except yaml.YAMLError as error:
         raise PipelineError(
-            f"{key}={value}: the value is not valid YAML; text with signs needs quotes within"
+            f"{key}: its value is not valid YAML ({reason_of(error)}); text with signs needs quotes within"
         ) from error
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML as `yaml.safe_load` reads it, but a key given twice is refused and ``1e-3`` is a number."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is there twice", key.start_mark)
-            seen.add(str(key.value))
-        return super().construct_mapping(node, deep)
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d[\d_]*(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
-)
 
 
 def parse(text: str, place: str) -> Any:
@@ -63,13 +49,9 @@ def parse(text: str, place: str) -> Any:
     """
     masked = _ESCAPED.sub(rf"{_LITERAL}\1{_CLOSE}", text).replace("$${", _LITERAL)
     try:
-        return yaml.load(_REFERENCE.sub(rf"${_OPEN}\1{_CLOSE}", masked), Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise PipelineError(f"{place}{where}: not valid YAML: {unmasked(str(error.problem))}") from error
+        return yaml_values(_REFERENCE.sub(rf"${_OPEN}\1{_CLOSE}", masked))
     except yaml.YAMLError as error:
-        raise PipelineError(f"{place}: not valid YAML: {' '.join(str(error).split())}") from error
+        raise PipelineError(f"{place}: not valid YAML: {unmasked(reason_of(error))}") from error
 
 
 def unmasked(value: Any) -> Any:
@@ -87,7 +69,7 @@ def filled(value: Any, params: Mapping[str, Any], place: str) -> Any:
     """The value with every reference to a param replaced.
 
     Raises:
-        PipelineError: there is no such param.
+        PipelineError: there is no such param, or a text becomes too long.
     """
     if isinstance(value, dict):
         return {unmasked(key): filled(inner, params, place) for key, inner in value.items()}
@@ -96,13 +78,48 @@ def filled(value: Any, params: Mapping[str, Any], place: str) -> Any:
     if not isinstance(value, str):
         return value
     if "${" in value:
-        raise PipelineError(f"{place}: {value!r} is not a reference; write ${{name}}, or $${{ for the text itself")
+        raise PipelineError(
+            f"{place}: {value[:100]!r} is not a reference; write ${{name}}, or $${{ for the text itself"
+        )
     for name in _MASKED.findall(value):
         if name not in params:
             raise PipelineError(f"{place}: there is no param {name!r}{nearest(name, params)}")
     if whole := _MASKED.fullmatch(value):
         return params[whole[1]]
-    return _literal(_MASKED.sub(lambda found: str(params[found[1]]), value))
+    length = 0
+
+    def text(found: re.Match[str]) -> str:
+        nonlocal length
+        text = str(params[found[1]])
+        length += len(text)
+        if length > MAX_SIZE:
+            raise PipelineError(f"{place}: with its params filled in, a text is longer than {MAX_SIZE:,} characters")
+        return text
+
+    return _literal(_MASKED.sub(text, value))
+
+
+def check_size(value: Any, place: str) -> None:
+    """Refuse a value that params have made larger or deeper than a recipe may be.
+
+    Raises:
+        PipelineError: it is.
+    """
+    known: dict[int, tuple[int, int]] = {}  # what params share is measured once
+
+    def measured(value: Any) -> tuple[int, int]:
+        """How many values there are in a value, and how deep it is."""
+        if not isinstance(value, dict | list):
+            return 1, 0
+        if id(value) not in known:
+            inner = [measured(one) for one in (value.values() if isinstance(value, dict) else value)]
+            size, depth = 1 + sum(size for size, _ in inner), 1 + max((depth for _, depth in inner), default=0)
+            if size > _MAX_VALUES or depth > 2 * MAX_DEPTH:
+                raise PipelineError(f"{place}: with its params filled in, it is too large or nested too deep")
+            known[id(value)] = size, depth
+        return known[id(value)]
+
+    measured(value)
 
 
 def text_of(value: Any, place: str) -> str:

@@ -8,10 +8,11 @@ from typing import Any, final
 
 import numpy as np
 
+from dcurate.core.secrets import HidesSecrets
 from dcurate.frames.text import TextColumn
 
 
-class DocumentModifier(ABC):
+class DocumentModifier(HidesSecrets, ABC):
     """A function from what a document holds to a new value; subclass it for modifiers of your own.
 
     The name is the class name in snake case unless you set ``self._name``. A null text stays null.

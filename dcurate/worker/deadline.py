@@ -16,10 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from dcurate.worker.folder import host_folder
-
-_PREFIX = "hung-"
-_RANG = "\nTimeout ("
+from dcurate.worker.folder import RANG, REPORT, hold_host_folder, host_folder
 
 
 class Hang(NamedTuple):
@@ -99,9 +96,7 @@ class Watchdog:
 
     def _file(self, run: str) -> int:
         if run not in self._files:
-            folder = host_folder(run)
-            folder.mkdir(parents=True, exist_ok=True)
-            name = folder / f"{_PREFIX}{os.getpid()}.txt"
+            name = hold_host_folder(run) / f"{REPORT}{os.getpid()}.txt"
             self._files[run] = os.open(name, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
         return self._files[run]
 
@@ -113,12 +108,12 @@ WATCHDOG = Watchdog()
 def take_hangs(run: str) -> list[Hang]:
     """The calls of a run that took too long on this host, in processes that are gone; each is told once."""
     hangs = []
-    for path in sorted(host_folder(run).glob(f"{_PREFIX}*.txt")):
-        if _runs(int(path.stem.removeprefix(_PREFIX))):
+    for path in sorted(host_folder(run).glob(f"{REPORT}*.txt")):
+        if _runs(int(path.stem.removeprefix(REPORT))):
             continue
         text = path.read_text(errors="replace")
         path.unlink(missing_ok=True)
-        doing, rang, trace = text.partition(_RANG)
+        doing, rang, trace = text.partition(RANG)
         if rang:
             hangs.append(Hang(doing, rang.lstrip("\n") + trace))
     return hangs

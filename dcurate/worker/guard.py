@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from traceback import TracebackException
 from typing import ClassVar, Self, TypeAlias, TypeVar
 
-from dcurate.errors import DcurateError, PipelineError, ResourceError, RunError, StageError
+from dcurate.errors import DcurateError, PipelineError, ResourceError, RunError, StageError, without_secrets
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -44,13 +44,13 @@ class Raised:
     @property
     def message(self) -> str:
         """Class and text of the exception."""
-        text = str(self.error)
+        text = without_secrets(str(self.error))
         return f"{self.reason}: {text}" if text else self.reason
 
     @property
     def trace(self) -> str:
         """The traceback as Python prints it."""
-        return "".join(self._tell().format())
+        return without_secrets("".join(self._tell().format()))
 
     def settle(self) -> Self:
         """Note the traceback in words and let go of its frames: they hold batches, and would until memory is swept."""

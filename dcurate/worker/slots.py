@@ -20,7 +20,7 @@ from dcurate.worker.alone import Alone, Settings
 from dcurate.worker.calls import AnyStage, Calls
 from dcurate.worker.deadline import WATCHDOG
 from dcurate.worker.evidence import Evidence
-from dcurate.worker.folder import host_folder
+from dcurate.worker.folder import hold_host_folder, host_folder, leave_host_folder
 from dcurate.worker.guard import PASSING, Raised, tried
 from dcurate.worker.program import Outcome, Program, run_program
 
@@ -164,8 +164,7 @@ def _hooked(stage: AnyStage, name: str, *arguments: object, attempts: int = 1) -
 @contextmanager
 def _once_per_host(run: str, operator: str) -> Iterator[bool]:
     """True for the first process of a host that comes here for a run and operator; the others wait for it."""
-    folder = host_folder(run)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = hold_host_folder(run)
     done = folder / f"{operator}.done"
     with (folder / f"{operator}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -182,6 +181,7 @@ def forget_host_setup(run: str) -> None:
         mark.unlink(missing_ok=True)
     with suppress(OSError):  # gone already, or another process of the run has just put something there
         folder.rmdir()
+    leave_host_folder(run)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dcurate.core.events import Observer
+from dcurate.core.secrets import HidesSecrets
 from dcurate.core.stage import ProcessingStage
 from dcurate.dedup.exact import ExactDuplicates
 from dcurate.dedup.fuzzy import FuzzyDuplicates
@@ -29,7 +30,7 @@ _IDS = "duplicate_ids"
 
 
 @dataclass
-class Deduplication:
+class Deduplication(HidesSecrets):
     """One search for duplicates in files, and what becomes of them.
 
     Args:

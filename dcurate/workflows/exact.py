@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 from dcurate.core.events import Observer
+from dcurate.core.secrets import HidesSecrets
 from dcurate.dedup.exact import ExactDuplicates
 from dcurate.dedup.keep import Keep
 from dcurate.errors import PipelineError
@@ -18,7 +19,7 @@ from dcurate.workflows.result import WorkflowRunResult
 
 
 @dataclass
-class ExactDeduplicationWorkflow:
+class ExactDeduplicationWorkflow(HidesSecrets):
     """Finds documents with the same text in files, and removes all but one of each, or writes the ids of the others.
 
     Args:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import PipelineError, listed, nearest
 from dcurate.io.files import JSONL, PARQUET, Format, list_files
 from dcurate.io.jsonl import JsonlReader, JsonlWriter
@@ -21,7 +22,7 @@ _log = logging.getLogger("dcurate.workflows")
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(HidesSecrets):
     """Documents in files.
 
     Args:

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 from dcurate.core.events import Observer
+from dcurate.core.secrets import HidesSecrets
 from dcurate.dedup.bands import Bands
 from dcurate.dedup.clusters import Clustering
 from dcurate.dedup.fuzzy import FuzzyDuplicates
@@ -23,7 +24,7 @@ from dcurate.workflows.result import WorkflowRunResult
 
 
 @dataclass
-class FuzzyDeduplicationWorkflow:
+class FuzzyDeduplicationWorkflow(HidesSecrets):
     """Finds documents that nearly repeat others in files, and removes all but one of each group, or writes their ids.
 
     Args:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dcurate.core.events import Observer
+from dcurate.core.secrets import HidesSecrets
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR, TextDuplicatesRemovalStage, ids_found
 from dcurate.errors import PipelineError
 from dcurate.io.output import Mode
@@ -21,7 +22,7 @@ _NOTES = "_dcurate/ids_found"
 
 
 @dataclass
-class TextDuplicatesRemovalWorkflow:
+class TextDuplicatesRemovalWorkflow(HidesSecrets):
     """Writes the documents of files without those whose ids stand in Parquet files.
 
     Args:

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 from dcurate.core.events import Observer
+from dcurate.core.secrets import HidesSecrets
 from dcurate.dedup.keep import Keep
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
 from dcurate.dedup.semantic.stage import SemanticDuplicates
@@ -19,7 +20,7 @@ from dcurate.workflows.result import WorkflowRunResult
 
 
 @dataclass
-class SemanticDeduplicationWorkflow:
+class SemanticDeduplicationWorkflow(HidesSecrets):
     """Finds documents that mean nearly the same, by embeddings that files have, and writes the ids of those to remove.
 
     Args:
@@ -128,7 +129,7 @@ class SemanticDeduplicationWorkflow:
 
 
 @dataclass
-class TextSemanticDeduplicationWorkflow:
+class TextSemanticDeduplicationWorkflow(HidesSecrets):
     """Embeds documents, finds those that mean nearly the same, and removes all but one of each, or writes their ids.
 
     Args:

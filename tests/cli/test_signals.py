@@ -48,7 +48,7 @@ def here(tmp_path):
 def started(here, *options):
     """The command in a group of its own, once it has written some output."""
     minding = ["env", "--default-signal=INT,TERM"]  # what a shell starts in the background would ignore it
-    command = [*minding, sys.executable, "-m", "dcurate.cli", "run", "r.yaml", *options]
+    command = [*minding, sys.executable, "-m", "dcurate.cli", "run", "r.yaml", "--trust", *options]
     running = subprocess.Popen(
         command, cwd=here, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -68,9 +68,20 @@ def test_a_terminated_run_ends_in_good_order_and_can_be_resumed(here, mode):
     assert running.returncode == 143, said
     assert "Traceback" not in said
     assert "stopping in good order; a second Ctrl-C ends it at once" in said
-    assert said.splitlines()[-1] == f"terminated; go on with: dcurate run r.yaml --mode {mode} --resume"
+    assert said.splitlines()[-1] == f"terminated; go on with: dcurate run r.yaml --trust --mode {mode} --resume"
     assert (here / "out" / "_dcurate" / "report.json").exists()
-    command = [sys.executable, "-m", "dcurate.cli", "run", "r.yaml", "--mode", "inline", "--resume", "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "dcurate.cli",
+        "run",
+        "r.yaml",
+        "--trust",
+        "--mode",
+        "inline",
+        "--resume",
+        "--quiet",
+    ]
     assert subprocess.run(command, cwd=here, env=ENVIRONMENT, timeout=120, check=False).returncode == 0
     assert len(list((here / "out").glob("*.jsonl"))) == 40
 

@@ -119,6 +119,6 @@ def test_a_module_beside_the_recipe_hides_no_package(here):
     (here / "yaml.py").write_text("raise SystemError('this is not PyYAML')")
     (here / "own.py").write_text("from dcurate import WordCountFilter\n\n\nclass Own(WordCountFilter):\n    pass\n")
     (here / "r.yaml").write_text(RECIPE.replace("{WordCountFilter:", "{'own:Own':"))
-    command = [sys.executable, "-P", "-m", "dcurate.cli", "plan", "r.yaml"]
+    command = [sys.executable, "-P", "-m", "dcurate.cli", "plan", "r.yaml", "--trust"]
     done = subprocess.run(command, cwd=here, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -63,7 +63,7 @@ def config_in(folder: str) -> dict[str, Any]:
         if not isinstance(found, dict):
             raise ValueError("it holds no object")
         return found
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(
             f"{path!r} cannot be read as a model's configuration: {error}; copy it from the model"
         ) from error

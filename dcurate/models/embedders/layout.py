@@ -190,7 +190,7 @@ def _json(folder: Path, name: str) -> Any:
         return {}
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not JSON: {error}; fetch the model again") from error
     if isinstance(found, list if name == "modules.json" else dict):
         return found

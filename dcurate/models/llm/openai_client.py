@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from dcurate.core.redirects import opened_session
 from dcurate.errors import PipelineError, ResourceError, nearest
 from dcurate.models.llm.cache import AnswerCache
 from dcurate.models.llm.client import AsyncLLMClient, ConversationFormatter, LLMClient
@@ -250,7 +251,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
             self.setup()
         aiohttp = self._aiohttp
         self._session_loop = asyncio.get_running_loop()
-        self._session = aiohttp.ClientSession(
+        self._session = opened_session(
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=self.timeout),
             headers={

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from dcurate.core.secrets import shown
+
 
 class Secret:
     """An API key. It does not show when it is printed, in a fingerprint, or in the text of a pickle.
@@ -64,7 +66,8 @@ class Configured:
         return hash(type(self))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._public().items())})"
+        told = (f"{name}={shown(value, name)!r}" for name, value in self._public().items())
+        return f"{type(self).__name__}({', '.join(told)})"
 
     def __getstate__(self) -> dict[str, Any]:
         return self._public()

@@ -14,6 +14,7 @@ import fsspec
 import numpy as np
 import numpy.typing as npt
 
+from dcurate.core.redirects import guarded
 from dcurate.errors import DataError, PipelineError
 from dcurate.kernels.interning import Numbered
 from dcurate.text import measures
@@ -211,7 +212,7 @@ class C4BadWordsFilter(SignalFilter):
         lines = self.words
         if isinstance(lines, str):
             try:
-                with fsspec.open(lines, "rb", **(self.storage_options or {})) as file:
+                with fsspec.open(lines, "rb", **guarded(lines, self.storage_options)) as file:
                     lines = file.read().decode("utf-8-sig").splitlines()
             except (OSError, ValueError, ImportError) as error:
                 reason = " ".join(str(error).split())

@@ -21,6 +21,7 @@ from dcurate.text.filters.fineweb import (
 from dcurate.text.presets.c4_rules import c4
 from dcurate.text.presets.gopher_rules import datatrove_quality, datatrove_repetition, gopher
 from dcurate.text.score import Filter, ScoreFilter
+from dcurate.text.yaml_values import reason_of, yaml_text, yaml_values
 
 Stages = tuple[ProcessingStage[Any, Any], ...]
 
@@ -130,9 +131,9 @@ def _limits(config: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
         found: Any = config
     else:
         try:
-            found = yaml.safe_load(Path(config).read_text("utf-8"))
+            found = yaml_values(yaml_text(config))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            reason = " ".join(str(error).split())
+            reason = reason_of(error) if isinstance(error, yaml.YAMLError) else error
             raise PipelineError(f"FineWeb-2 thresholds {str(config)!r} cannot be read: {reason}") from error
     if not isinstance(found, Mapping):
         raise PipelineError(f"FineWeb-2 thresholds are a mapping of {listed(_KEYS)}, not {type(found).__name__}")

@@ -1,0 +1,70 @@
+"""HTTP by aiohttp in which a server that sends one on to another does not hand over what is secret.
+
+aiohttp keeps back ``Authorization`` from another host, but no other header, nor the login and cookies of a session.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+#: Headers that say nothing about who asks.
+HARMLESS = frozenset(
+    (
+        *("accept", "accept-encoding", "accept-language", "user-agent", "range", "if-range", "content-type"),
+        *("content-length", "if-match", "if-none-match", "if-modified-since", "host", "connection"),
+    )
+)
+
+
+def opened_session(**settings: Any) -> Any:
+    """An ``aiohttp.ClientSession``, of which headers, login and cookies go to no other host than the one asked."""
+    aiohttp = importlib.import_module("aiohttp")
+    headers = dict(settings.pop("headers", None) or {})
+    if (auth := settings.pop("auth", None)) is not None:
+        headers["Authorization"] = auth.encode()
+    if cookies := settings.pop("cookies", None):
+        headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in dict(cookies).items())
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(_keep_back)
+    traces = [*(settings.pop("trace_configs", None) or ()), trace]
+    return aiohttp.ClientSession(headers=headers, trace_configs=traces, **settings)
+
+
+async def session(**settings: Any) -> Any:
+    """An `opened_session`, as fsspec asks for one."""
+    return opened_session(**settings)
+
+
+async def _keep_back(_session: Any, _context: Any, redirect: Any) -> None:
+    """Take from the headers of the next request what another host must not have."""
+    asked, location = redirect.response.url, redirect.response.headers.get("Location", "")
+    try:
+        here = asked.origin() == asked.join(type(asked)(location)).origin()
+    except ValueError:
+        here = False
+    if not here:
+        for name in [name for name in redirect.headers if name.lower() not in HARMLESS]:
+            redirect.headers.popall(name, None)
+
+
+def guarded(url: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Fsspec's options for an address, such that HTTP hands over nothing secret to another host.
+
+    Examples:
+        >>> guarded("s3://b/a", {"key": "x"}), guarded("https://host/a", {})["get_client"].__name__
+        ({'key': 'x'}, 'session')
+        >>> list(guarded("zip://a::http://host/b.zip", None))
+        ['http']
+    """
+    given = dict(options or {})
+    for place, link in enumerate(url.split("::")):
+        protocol = link.partition("://")[0]
+        if protocol not in ("http", "https"):
+            continue
+        if place:
+            given[protocol] = {"get_client": session, **(given.get(protocol) or {})}
+        else:
+            given.setdefault("get_client", session)
+    return given

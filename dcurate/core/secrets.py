@@ -1,0 +1,132 @@
+"""Settings as text that tells no secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import Field, fields, is_dataclass
+from reprlib import recursive_repr
+from typing import Any
+
+from dcurate.errors import SECRET, without_secrets
+
+#: Settings of which all that is in them may be secret, whatever it is called: fsspec's options, headers, environments.
+_WHOLE = ("storage_options", "options", "headers", "cookies", "env_vars", "environment")
+#: What is none among them.
+_PLAIN = ("endpoint_url", "region_name", "anon", "use_ssl", "verify", "timeout", "default_block_size", "block_size")
+#: Characters from which on a secret is looked for in other texts; shorter ones are in every sentence.
+_LEAST = 4
+#: What stands for a secret.
+HIDDEN = "***"
+_INNER = re.compile(r"""([\w-]+)(["']?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s,{}\[\]]+)""")
+
+
+def shown(value: Any, name: str = "", hide: bool = False) -> Any:
+    """The value of a setting with what is secret in it replaced; equal to it in form, to be printed.
+
+    Args:
+        name: of the setting.
+        hide: whether all that is in it may be secret.
+
+    Examples:
+        >>> shown({"fields": ["a"], "hf_token": "hf_1", "storage_options": {"anon": False, "any": {"name": 3}}})
+        {'fields': ['a'], 'hf_token': '***', 'storage_options': {'anon': False, 'any': {'name': '***'}}}
+        >>> shown("http://me:pw@host/a?sig=1")
+        'http://host/a?sig=***'
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Mapping):
+        hide = hide or _may_hold_any(name)
+        inner = {key: shown(one, str(key), hide and str(key) not in _PLAIN) for key, one in value.items()}
+        return value if inner == value else inner
+    if SECRET.search(name) and not _is_object(value):
+        return HIDDEN
+    if type(value) in (list, tuple):
+        return type(value)(shown(one, name, hide) for one in value)
+    if isinstance(value, str):
+        return HIDDEN if hide else without_secrets(value) if type(value) is str else value
+    if hide and isinstance(value, bytes | int | float):
+        return HIDDEN
+    return value
+
+
+def secrets_in(value: Any, name: str = "", hide: bool = False) -> list[str]:
+    """The texts and numbers in a setting that `shown` replaces, the longest first.
+
+    Examples:
+        >>> secrets_in({"api_key": "sk-1", "headers": {"X-Mine": "abcd"}, "name": "b"})
+        ['abcd', 'sk-1']
+    """
+    found: list[str] = []
+    if isinstance(value, Mapping):
+        hide = hide or _may_hold_any(name)
+        for key, one in value.items():
+            found += secrets_in(one, str(key), hide and str(key) not in _PLAIN)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            found += secrets_in(one, name, hide)
+    elif shown(value, name, hide) == HIDDEN and len(str(value)) >= _LEAST:
+        found.append(str(value))
+    return sorted(set(found), key=lambda text: (-len(text), text))
+
+
+def argument_without_secrets(argument: str) -> str:
+    """An argument of a command line, such as ``api_key=sk-1``, in which nothing is secret any more.
+
+    Examples:
+        >>> [argument_without_secrets(one) for one in ("--set", "api_key=sk-1", "input=s3://me:pw@b", "words=[a, b]")]
+        ['--set', 'api_key=...', 'input=s3://b', 'words=[a, b]']
+        >>> argument_without_secrets("client={OpenAIClient: {api_key: sk-1, timeout: 3}}")
+        'client={OpenAIClient: {api_key: ..., timeout: 3}}'
+    """
+    name, equals, _ = argument.partition("=")
+    name = name.lstrip("-")
+    if equals and (SECRET.search(name) or _may_hold_any(name)):
+        return argument[: argument.index("=") + 1] + "..."
+    return _INNER.sub(
+        lambda found: found[1] + found[2] + "..." if SECRET.search(found[1]) else found[0], without_secrets(argument)
+    )
+
+
+def _may_hold_any(name: str) -> bool:
+    """Whether all that is in a setting may be secret, by its name."""
+    return name in _WHOLE or name.endswith(("_headers", "_storage_options"))
+
+
+def _is_object(value: Any) -> bool:
+    """Whether a value prints itself, and hides what is secret in it."""
+    return not isinstance(value, str | bytes | int | float | list | tuple)
+
+
+class HidesSecrets:
+    """A class whose objects print themselves as dataclasses do, without what is secret in their fields.
+
+    Examples:
+        >>> from dataclasses import dataclass
+        >>> @dataclass
+        ... class Reader(HidesSecrets):
+        ...     path: str
+        ...     storage_options: dict
+        >>> Reader("s3://b/a", {"key": "AKIA"})
+        Reader(path='s3://b/a', storage_options={'key': '***'})
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__repr__" not in vars(cls):
+            setattr(cls, "__repr__", HidesSecrets.__repr__)  # noqa: B010 - so that a dataclass keeps it
+
+    @recursive_repr()
+    def __repr__(self) -> str:
+        told = {one.name: getattr(self, one.name) for one in _fields(self) if one.repr}
+        if not is_dataclass(type(self)):
+            return object.__repr__(self)
+        return f"{type(self).__qualname__}({', '.join(f'{name}={shown(one, name)!r}' for name, one in told.items())})"
+
+
+def _fields(value: Any) -> tuple[Field[Any], ...]:
+    """The fields of a dataclass; none of another object."""
+    return fields(value) if is_dataclass(value) else ()

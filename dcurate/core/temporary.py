@@ -1,0 +1,137 @@
+"""Folders of this user in the temporary directory: private, checked, and removed when nobody uses them any more.
+
+Others may write to the temporary directory, too. So a folder with a name that they can guess is used only if it is a
+folder (no link), belongs to this user, and is open to nobody else.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from dcurate.errors import ResourceError
+
+#: How often a folder is made that others remove at once.
+_TRIES = 100
+
+
+def own_folder(*names: str) -> Path:
+    """A folder of this user, made if it is not there; nobody else may look into it.
+
+    Args:
+        names: of the folder and those above it, in the one folder that all of dcurate's are in.
+
+    Raises:
+        ResourceError: something else has its name: a link, or a folder of another user; or it cannot be made.
+
+    Examples:
+        >>> import stat
+        >>> stat.filemode(own_folder("examples").stat().st_mode)
+        'drwx------'
+    """
+    path = Path(tempfile.gettempdir(), f"dcurate-{os.getuid()}")
+    _make_private(path)
+    for name in names:
+        path = path / name.replace("/", "_")
+        _make_private(path)
+    return path
+
+
+def folder_of_host(*names: str) -> Path:
+    """As `own_folder`, and apart for every host, where hosts share their temporary directory."""
+    kind, *rest = names
+    return own_folder(kind, socket.gethostname(), *rest)
+
+
+def held(path: Path) -> int:
+    """A descriptor that says, until it is closed or this process ends, that a folder of this user is in use.
+
+    The folder is made if it is not there.
+
+    Raises:
+        ResourceError: as of `own_folder`.
+    """
+    for _ in range(_TRIES):
+        with suppress(FileNotFoundError):
+            _make_private(path)
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(folder, fcntl.LOCK_SH)
+            if _is_at(path, folder):
+                return folder
+            os.close(folder)  # removed by another process before it was locked
+    raise ResourceError(f"{str(path)!r} is removed again and again by something else; name another place with TMPDIR")
+
+
+def sweep(parent: Path, needed: Callable[[Path], bool] = lambda folder: False) -> None:
+    """Remove the folders in a folder of this user that no living process has `held`: those of killed runs.
+
+    Args:
+        needed: whether a folder that nobody holds stays nevertheless.
+    """
+    for path in parent.iterdir():
+        with suppress(OSError):  # held, removed by another process, or on a file system without locks
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_at(path, folder) and not needed(path):
+                    shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(folder)
+
+
+@contextmanager
+def scratch_folder() -> Iterator[str]:
+    """A folder for as long as the ``with`` statement lasts; what a process left that was killed in one is removed.
+
+    Raises:
+        ResourceError: as of `own_folder`.
+    """
+    parent = folder_of_host("scratch")
+    sweep(parent)
+    path = parent / uuid.uuid4().hex
+    folder = held(path)
+    try:
+        yield str(path)
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(folder)
+
+
+def _make_private(path: Path) -> None:
+    mend = "remove it, or name another temporary directory with TMPDIR"
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ResourceError(
+            f"{str(path)!r} cannot be used as a private folder: {error.strerror}, or it is a link; {mend}"
+        ) from error
+    try:
+        status = os.fstat(folder)
+        if status.st_uid != os.geteuid():
+            raise ResourceError(
+                f"{str(path)!r} belongs to another user, who could read or change what is in it; {mend}"
+            )
+        if status.st_mode & 0o077:
+            os.fchmod(folder, 0o700)
+    finally:
+        os.close(folder)
+
+
+def _is_at(path: Path, folder: int) -> bool:
+    """Whether an open folder is the one with this path."""
+    try:
+        return os.path.samestat(os.lstat(path), os.fstat(folder))
+    except FileNotFoundError:
+        return False

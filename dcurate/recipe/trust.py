@@ -1,0 +1,168 @@
+"""What a recipe that nobody has vouched for may name and say: nothing that runs code of its own.
+
+Everything is decided by names and plain values, before anything outside dcurate is imported and before anything is
+called.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlsplit
+
+import fsspec
+
+import dcurate
+from dcurate.errors import PipelineError
+from dcurate.text import presets
+
+#: How a sentence that refuses something ends.
+MEND = "give --trust, or trust=True in Python, if you trust this recipe as you would a program"
+
+#: A public class of dcurate that is one of these may be made by any recipe.
+_KINDS = (
+    "ProcessingStage",
+    "DocumentFilter",
+    "DocumentModifier",
+    "ColumnFilter",
+    "ColumnModifier",
+    "HTMLExtractorAlgorithm",
+    "DocumentDownloader",
+    "DocumentIterator",
+    "DocumentExtractor",
+    "URLGenerator",
+    "ConversationFormatter",
+    "LLMClient",
+    "AsyncLLMClient",
+    "Keep",
+)
+#: What stages take besides: plain values, and the recogniser of names.
+_HELPERS = (
+    "AnswerCache",
+    "Bands",
+    "Benchmark",
+    "GenerationConfig",
+    "MinHash",
+    "RemoteFile",
+    "Resources",
+    "Shingles",
+    "SpacyRecognizer",
+    "StageSpec",
+    "Transfer",
+)
+#: Stores and archives that only read and write what is named. Others reach jobs of Dask, shells or servers of code.
+_PROTOCOLS = frozenset(
+    (
+        *("file", "local", "memory", "data", "http", "https", "ftp", "sftp", "ssh", "smb", "webdav", "zip", "tar"),
+        *("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "hf", "oci", "oss", "tos", "hdfs", "webhdfs"),
+    )
+)
+_CLIENTS = ("OpenAIClient", "AsyncOpenAIClient")
+_ADDRESS = re.compile(r"([A-Za-z][\w+.-]*)://")
+
+
+def public_name(name: str) -> str | None:
+    """The public name of dcurate that a name in a recipe stands for, if there is one.
+
+    Examples:
+        >>> public_name("WordCountFilter"), public_name("dcurate.text.filters.words:WordCountFilter")
+        ('WordCountFilter', 'WordCountFilter')
+        >>> public_name("dcurate.run:os"), public_name("dcurate:subprocess"), public_name("os:system")
+        (None, None, None)
+    """
+    module, colon, attribute = name.rpartition(":")
+    for home in (dcurate, presets):
+        if attribute in home.__all__ and (not colon or module in _homes(home, attribute)):
+            return attribute
+    return None
+
+
+def _homes(home: ModuleType, public: str) -> tuple[str, str]:
+    """The modules in which a public name may be looked for."""
+    return home.__name__, getattr(getattr(home, public), "__module__", "")
+
+
+def may_be_made(public: str) -> bool:
+    """Whether any recipe may make an object of a public name of dcurate.
+
+    Examples:
+        >>> [may_be_made(name) for name in ("WordCountFilter", "gopher", "Shingles", "Pipeline", "profile")]
+        [True, True, True, False, False]
+    """
+    if public in presets.__all__ or public in _HELPERS:
+        return True
+    thing = getattr(dcurate, public)
+    return isinstance(thing, type) and any(
+        one.__name__ in _KINDS and one.__module__.startswith("dcurate.") for one in thing.__mro__
+    )
+
+
+def check_values(value: Any, place: str) -> None:
+    """Refuse plain values that have a stage run code, or load it.
+
+    Raises:
+        PipelineError: there is such a value; begins with the place.
+    """
+    if isinstance(value, list):
+        for inner in value:
+            check_values(inner, place)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            _check_setting(str(key), inner, place)
+            check_values(inner, place)
+    elif isinstance(value, str):
+        _check_address(value, place)
+
+
+def check_arguments(public: str, arguments: Mapping[str, Any], place: str) -> None:
+    """Refuse arguments that have an object of dcurate run code, or send a key to whom the recipe names.
+
+    Raises:
+        PipelineError: there is such an argument; begins with the place.
+    """
+    if public == "SpacyRecognizer" and re.search(r"[^\w.-]", str(arguments.get("model", ""))):
+        raise PipelineError(f"{place}: the folder of a spaCy pipeline may hold code; name an installed one, or {MEND}")
+    if public not in _CLIENTS:
+        return
+    if arguments.get("api_key_variable") is not None:
+        raise PipelineError(f"{place}: api_key_variable has a variable of the environment sent to a server; {MEND}")
+    url = arguments.get("base_url")
+    if url is not None and arguments.get("api_key") is None and not _is_here(str(url)):
+        raise PipelineError(
+            f"{place}: base_url has the key in OPENAI_API_KEY sent to a server; give api_key, or {MEND}"
+        )
+
+
+def _check_setting(key: str, value: Any, place: str) -> None:
+    if key == "trust_remote_code" and value not in (False, None):
+        raise PipelineError(f"{place}: trust_remote_code runs code that comes with a model; {MEND}")
+    if key.endswith("_init_kwargs") and value:
+        raise PipelineError(f"{place}: {key} may have code loaded with a model; {MEND}")
+    if key.endswith("protocol") and isinstance(value, str):
+        _check_protocol(value, value, place)
+
+
+def _check_address(text: str, place: str) -> None:
+    known = fsspec.available_protocols()
+    for part in text.split("::"):
+        if found := _ADDRESS.match(part):
+            _check_protocol(found[1], text, place)
+        elif part in known and part != text:
+            _check_protocol(part, text, place)
+
+
+def _check_protocol(protocol: str, text: str, place: str) -> None:
+    if protocol.lower() not in _PROTOCOLS and protocol.lower() in fsspec.available_protocols():
+        raise PipelineError(f"{place}: {protocol!r} in {text!r} is a kind of store that may run code; {MEND}")
+
+
+def _is_here(url: str) -> bool:
+    """Whether an address is of this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
