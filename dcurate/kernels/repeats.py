@@ -213,13 +213,15 @@ def measure_repeats(
     sizes, tops, how = asked[1]
     words, base = span[1] - span[0], room.base[0]
     size: Scalar = np.int64(0)
+    joined: Scalar = False
     for index in range(sizes.size):
         n = sizes[index]
         number = words - n + 1
         if number < 1:
             continue
-        if size == 0 or n < size or (how.joined and index == tops):
-            _read(numbers, span, asked[0], how.joined and index >= tops, room)
+        if size == 0 or n < size or joined != (how.joined and index >= tops):
+            joined = how.joined and index >= tops
+            _read(numbers, span, asked[0], joined, room)
             size = np.int64(1)
         while size < n:
             for at in range(words - size):

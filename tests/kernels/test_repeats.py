@@ -70,6 +70,7 @@ def repeated(words: list[str], n: int, how: Counting) -> int:
 @given(DOCUMENTS)
 @example([[0, 3, 2, 4]])  # "a bc" and "ab c" are two n-grams, as one of which they were counted
 @example([[0, 0, 1, 0, 1, 0, 2, 0]])
+@example([[0, 0, 6, 0]])  # fewer words than the first of the sizes
 def test_repeated_ngrams_are_counted_as_the_options_say(documents):
     known = facts()
     texts = [[WORDS[number] for number in text] for text in documents]
