@@ -22,7 +22,7 @@ _DEEPEST, _TABLES, _EQUAL_SIGNS = 30, 3, 100
 #: How far down the innermost openings a closing mark looks for its opening.
 _NEAR = 8
 #: Steps that the reader in Python may take: so many for each piece of a page, and so many more. Pages take two or three.
-_STEPS, _STEPS_MORE = 40, 100_000
+_STEPS, _STEPS_MORE = 15, 100_000
 
 _PACKAGE = "mwparserfromhell"
 _PLAIN = r"""(?:[^<>{}\[\]"'\\]++|"[^<>{}\[\]"\\]*+"|'[^<>{}\[\]'\\]*+')*+"""
