@@ -24,7 +24,8 @@ class Counting(NamedTuple):
     """What counts as repeated, and by how much.
 
     Args:
-        joined: n-grams are equal whose words joined are equal, even where the words are not.
+        joined: n-grams that repeat are equal where their words joined are, even if the words are not. The top n-gram is
+            always counted word by word.
         duplicates: `SKIPPING` goes on behind an n-gram that occurred before, whose characters count; `EVERY` counts
             all copies of what occurs twice, in full; `COVERED` counts words that are in any of these, once each.
         longest: of n-grams equally frequent the longest is the top one, else the first.
@@ -182,15 +183,15 @@ def new_repeat_room(most: int) -> RepeatRoom:
 
 @njit(**INLINE)
 def _read(
-    numbers: Places, span: tuple[int, int], known: tuple[Places, Words, Words], how: Counting, room: RepeatRoom
+    numbers: Places, span: tuple[int, int], known: tuple[Places, Words, Words], joined: bool, room: RepeatRoom
 ) -> None:
-    """Read what is known of the words of a text."""
+    """Read what is known of the words of a text; ``joined`` takes hashes that can be joined without a boundary."""
     characters, hashes, powers = known
     room.ends[0] = 0
     for at in range(span[1] - span[0]):
         number = numbers[span[0] + at]
-        room.values[at] = hashes[number] if how.joined else stirred(np.uint64(number + 1) * _STEP)
-        room.factors[at] = powers[number] if how.joined else _STEP
+        room.values[at] = hashes[number] if joined else stirred(np.uint64(number + 1) * _STEP)
+        room.factors[at] = powers[number] if joined else _STEP
         room.ends[at + 1] = room.ends[at] + characters[number]
         room.joined[at] = room.values[at]
 
@@ -211,13 +212,17 @@ def measure_repeats(
     """
     sizes, tops, how = asked[1]
     words, base = span[1] - span[0], room.base[0]
-    _read(numbers, span, asked[0], how, room)
-    size = 1
+    size: Scalar = np.int64(0)
+    joined: Scalar = False
     for index in range(sizes.size):
         n = sizes[index]
         number = words - n + 1
         if number < 1:
-            break
+            continue
+        if size == 0 or n < size or joined != (how.joined and index >= tops):
+            joined = how.joined and index >= tops
+            _read(numbers, span, asked[0], joined, room)
+            size = np.int64(1)
         while size < n:
             for at in range(words - size):
                 room.joined[at] = room.joined[at] * room.factors[at + size] + room.values[at + size]
@@ -266,7 +271,7 @@ def repeat_signals(
         found: the words by number, ``begins`` and ``counts`` by text.
         known: of each different word its characters, hash and power (`joinable_hashes`).
         rows: numbers of texts.
-        sizes: of n-grams for ``top``, and greater ones for ``repeated`` and ``total``, ascending.
+        sizes: of n-grams for ``top``, and for ``repeated`` and ``total``; ascending sizes take the least time.
         how: what counts.
 
     Examples:

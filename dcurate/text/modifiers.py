@@ -14,8 +14,8 @@ _URL = re.compile(r"https?://\S+|www\.\S+", re.IGNORECASE)
 _BOLD = re.compile(r"\*\*(.*?)\*\*")
 _ITALIC = re.compile(r"\*(.*?)\*")
 #: An underscore inside a word neither opens nor closes emphasis, as in CommonMark: snake_case stays.
-_UNDERLINED = re.compile(r"(?<!\w)(__?)(?=\S)(.+?)(?<=\S)\1(?!\w)")
-_LINK = re.compile(r"\[.*?\]\((.*?)\)")
+_UNDERLINE = re.compile(r"(?<!\w)_(?=\S)")
+_UNDERLINE_ENDS = re.compile(r"(?<=\S)_(?!\w)"), re.compile(r"(?<=\S)__(?!\w)")
 _MARKED_LINE = re.compile(r"^[^\n*_\[]*+[*_\[].*", re.MULTILINE)
 
 
@@ -186,5 +186,53 @@ class FastTextLabelModifier(TextModifier):
 
 
 def _unmarked(line: re.Match[str]) -> str:
-    plain = _UNDERLINED.sub(r"\2", _ITALIC.sub(r"\1", _BOLD.sub(r"\1", line.group())))
-    return _LINK.sub(r"\1", plain)
+    plain = _ITALIC.sub(r"\1", _BOLD.sub(r"\1", line.group()))
+    return _without_links(_without_underlines(plain))
+
+
+def _without_underlines(line: str) -> str:
+    r"""The line without the underscores around underlined text, in time that grows with its length.
+
+    It is what replacing ``(?<!\w)(__?)(?=\S)(.+?)(?<=\S)\1(?!\w)`` by its second group gives, but looks for each end
+    once, not from every beginning on.
+
+    Examples:
+        >>> _without_underlines("_a_ __b__ c_d_e _f")
+        'a b c_d_e _f'
+    """
+    if "_" not in line:
+        return line
+    ends = [[found.start() for found in pattern.finditer(line)][::-1] for pattern in _UNDERLINE_ENDS]
+    kept, done = [], 0
+    begin = _UNDERLINE.search(line)
+    while begin:
+        place = begin.start()
+        stop = place + 1
+        for size in (2, 1) if line.startswith("__", place) and line[place + 2 : place + 3].strip() else (1,):
+            left = ends[size - 1]
+            while left and left[-1] <= place + size:
+                left.pop()
+            if left:
+                kept += [line[done:place], line[place + size : left[-1]]]
+                done = stop = left[-1] + size
+                break
+        begin = _UNDERLINE.search(line, stop)
+    return "".join([*kept, line[done:]])
+
+
+def _without_links(line: str) -> str:
+    """The line with the address of each link in its place, in time that grows with its length.
+
+    Examples:
+        >>> _without_links("[a](b) [c](d [e]")
+        'b [c](d [e]'
+    """
+    kept, done, last = [], 0, line.rfind(")")
+    while (begin := line.find("[", done)) >= 0:
+        middle = line.find("](", begin + 1)
+        if middle < 0 or middle + 2 > last:
+            break
+        end = line.index(")", middle + 2)
+        kept += [line[done:begin], line[middle + 2 : end]]
+        done = end + 1
+    return "".join([*kept, line[done:]])

@@ -32,6 +32,9 @@ _WITH_MARKS = frozenset({"AT&T", "C#", "c#", "C++", "c++"})
 #: What MeCab takes for one unknown word, if it is long: it tries all parts of one, so 100,000 digits take minutes.
 _LONG_RUN = re.compile(r"([^\s\u3040-\u309F\u4E00-\u9FFF。、]{2000})")
 
+#: Digits that PyThaiNLP takes for one number, if they are many: it looks at all of them from each of them on.
+_LONG_NUMBER = re.compile(r"([\d.,]{500})")
+
 
 def _chinese() -> Splitter:
     cut = needed("rjieba", "splitting Chinese into words", "lang").cut
@@ -88,7 +91,8 @@ def _thai() -> Splitter:
     tokenize = needed("pythainlp.tokenize", "splitting Thai into words", "lang").word_tokenize
 
     def words(text: str) -> list[str]:
-        return tokenize(text, engine="newmm-safe", keep_whitespace=False)  # type: ignore[no-any-return]
+        cut = _LONG_NUMBER.sub(r"\1 ", text)
+        return tokenize(cut, engine="newmm-safe", keep_whitespace=False)  # type: ignore[no-any-return]
 
     words("ก")
     return words

@@ -4,7 +4,7 @@ import itertools
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dcurate.kernels.interning import Numbered
@@ -15,7 +15,8 @@ from dcurate.kernels.wordfacts import Kinds, word_facts
 #: Some of these are equal when joined with their neighbours, such as "ab" "c" and "a" "bc".
 WORDS = ["a", "b", "ab", "bc", "c", "é", "aaaa"]
 DOCUMENTS = st.lists(st.lists(st.integers(0, len(WORDS) - 1), max_size=30), min_size=1, max_size=4)
-TOPS, DUPLICATES = (1, 2), (2, 3, 5)
+#: Sizes of n-grams for the most frequent and for those that repeat, in ascending order and in another.
+SIZES = [((1, 2), (2, 3, 5)), ((2, 1), (5, 1, 3))]
 
 
 def numbered(documents: list[list[int]]) -> Numbered:
@@ -37,8 +38,7 @@ def grams(words: list[str], n: int) -> list[tuple[str, ...]]:
 
 
 def top(words: list[str], n: int, how: Counting) -> int:
-    keys = ["".join(gram) if how.joined else gram for gram in grams(words, n)]
-    counts = Counter(keys)
+    counts = Counter(grams(words, n))
     most = max(counts.values(), default=0)
     if most == 0 or (most == 1 and not how.singles):
         return 0
@@ -68,6 +68,9 @@ def repeated(words: list[str], n: int, how: Counting) -> int:
 
 @settings(max_examples=80, deadline=None)
 @given(DOCUMENTS)
+@example([[0, 3, 2, 4]])  # "a bc" and "ab c" are two n-grams, as one of which they were counted
+@example([[0, 0, 1, 0, 1, 0, 2, 0]])
+@example([[0, 0, 6, 0]])  # fewer words than the first of the sizes
 def test_repeated_ngrams_are_counted_as_the_options_say(documents):
     known = facts()
     texts = [[WORDS[number] for number in text] for text in documents]
@@ -75,12 +78,14 @@ def test_repeated_ngrams_are_counted_as_the_options_say(documents):
     flags = list(
         itertools.product([False, True], [SKIPPING, EVERY, COVERED], [False, True], [False, True], [False, True])
     )
-    for how in itertools.starmap(Counting, flags):
+    for how, (tops, duplicates) in itertools.product(itertools.starmap(Counting, flags), SIZES):
         found = repeat_signals(
-            numbered(documents), (known.characters, known.hashes, known.powers), rows, (TOPS, DUPLICATES), how
+            numbered(documents), (known.characters, known.hashes, known.powers), rows, (tops, duplicates), how
         )
-        assert found.top[:, :2].tolist() == [[top(words, n, how) for n in TOPS] for words in texts], how
-        assert found.repeated[:, 2:].tolist() == [[repeated(words, n, how) for n in DUPLICATES] for words in texts], how
+        expected_tops = [[top(words, n, how) for n in tops] for words in texts]
+        expected_repeated = [[repeated(words, n, how) for n in duplicates] for words in texts]
+        assert found.top[:, : len(tops)].tolist() == expected_tops, how
+        assert found.repeated[:, len(tops) :].tolist() == expected_repeated, how
 
 
 @given(DOCUMENTS)

@@ -9,14 +9,15 @@ macro after it; a paper in no file of which there is a section gives no text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from dcurate.download.extract import DocumentExtractor, Skipped
 
 _SECTION = re.compile(
-    r"\\(?:chapter|part|section|subsection|subsubsection|paragraph|subparagraph)\*?\s*(?:\[[^\]]*\]\s*)?\{"
+    r"\\(?:chapter|part|section|subsection|subsubsection|paragraph|subparagraph)\*?\s*([\[{])"
 )
+_TITLE = re.compile(r"\]\s*\{")
 _BACK_MATTER = re.compile(
     r"\\appendix(?![A-Za-z])|\\begin\{(?:references|REFERENCES|thebibliography)\}|\\bibliography\{|\\printbibliography"
 )
@@ -24,8 +25,12 @@ _DEFINITION = re.compile(
     r"\\(?:newcommand\*?\s*(?:\{\s*\\([A-Za-z0-9]+)\s*\}|\\([A-Za-z0-9]+))|def\s*\\([A-Za-z0-9]+))\s*(?=\{)"
 )
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-_CALL = re.compile(r"\\(?:[^A-Za-z0-9]|([A-Za-z0-9]+))", re.DOTALL)
+_INNER_CALL = re.compile(r"\\(?:[^A-Za-z0-9]|([A-Za-z0-9]+))", re.DOTALL)
+#: Two backslashes are a line end, and what follows them is no macro.
+_CALL = re.compile(r"\\(?:\\|([A-Za-z0-9]+))")
 _LONGEST_VALUE = 10_000
+#: A text may grow by so many characters when macros are expanded, and to so many times its length.
+_GROWTH, _GROWTH_FACTOR = 1_000_000, 10
 
 
 class ArxivExtractor(DocumentExtractor):
@@ -42,15 +47,20 @@ class ArxivExtractor(DocumentExtractor):
     """
 
     def extract(self, record: dict[str, Any]) -> dict[str, Any] | Skipped | None:
-        """The paper with ``text`` in place of its files; `Skipped` where there is no section in them."""
+        """The paper with ``text`` in place of its files.
+
+        It is `Skipped` where there is no section in them, and where macros would make more than 1,000,000 characters
+        and ten times its length of it.
+        """
         files = [without_comments(file) for file in record.get("content") or ()]
         found = [definitions(file) for file in files]
         macros = resolved(definition for each in found for definition in each)
-        calls = _calls(macros)
-        texts = (
-            expanded(body(without(file, each)), macros, calls).strip() for file, each in zip(files, found, strict=True)
-        )
-        text = "\n".join(filter(None, texts))
+        bodies = [body(without(file, each)) for file, each in zip(files, found, strict=True)]
+        before = sum(map(len, bodies))
+        after = sum(_expanded_length(each, macros) for each in bodies)
+        if after > _GROWTH + _GROWTH_FACTOR * before:
+            return Skipped("macros too large", True, detail=f"{before:,} characters would become {after:,}")
+        text = "\n".join(filter(None, (expanded(each, macros).strip() for each in bodies)))
         if not text:
             return Skipped("no section")
         return {"text": text, **{name: record[name] for name in ("id", "source_id") if name in record}}
@@ -110,11 +120,27 @@ def body(text: str) -> str:
         >>> body(r"\title{T} \section*{One} text \bibliography{refs}")
         '\\section*{One} text '
     """
-    first = _SECTION.search(text)
-    if not first:
+    first = _first_section(text)
+    if first is None:
         return ""
-    last = _BACK_MATTER.search(text, first.start())
-    return text[first.start() : last.start() if last else len(text)]
+    last = _BACK_MATTER.search(text, first)
+    return text[first : last.start() if last else len(text)]
+
+
+def _first_section(text: str) -> int | None:
+    """Where the first section begins; one may have a short title in brackets before its title in braces."""
+    end, has_title = -1, False
+    for found in _SECTION.finditer(text):
+        if found[1] == "{":
+            return found.start()
+        if end < found.end():
+            end = text.find("]", found.end())
+            if end < 0:
+                end = len(text)
+            has_title = _TITLE.match(text, end) is not None
+        if has_title:
+            return found.start()
+    return None
 
 
 def definitions(text: str) -> list[Definition]:
@@ -127,11 +153,12 @@ def definitions(text: str) -> list[Definition]:
     found: list[Definition] = []
     if "\\newcommand" not in text and "\\def" not in text:
         return found
+    matches = list(_DEFINITION.finditer(text))
+    stops = _closings(text, {match.end() for match in matches})
     place = 0
-    while match := _DEFINITION.search(text, place):
-        place = match.end()
-        stop = _closing(text, match.end())
-        if stop is not None:
+    for match in matches:
+        stop = stops.get(match.end())
+        if stop is not None and match.start() >= place:
             name = next(filter(None, match.groups()))
             found.append(Definition(name, text[match.end() + 1 : stop - 1], match.start(), stop))
             place = stop
@@ -157,51 +184,62 @@ def resolved(found: Iterable[Definition]) -> dict[str, str]:
         {'a': 'B!', 'b': 'B'}
     """
     values = {definition.name: definition.value for definition in found}
-    done: dict[str, str | None] = {}
-    for name in values:
-        _resolve(name, values, done)
-    return {name: value for name, value in done.items() if value is not None and name in values}
+    inner = {
+        name: sorted({call for call in _INNER_CALL.findall(value) if call in values}) for name, value in values.items()
+    }
+    done: dict[str, str] = {}
+    for name in _inner_first(inner):
+        if all(call in done for call in inner[name]):
+            known = {call: done[call] for call in inner[name]}
+            if _expanded_length(values[name], known) <= _LONGEST_VALUE:
+                done[name] = expanded(values[name], known)
+    return {name: done[name] for name in values if name in done}
 
 
-def expanded(text: str, macros: Mapping[str, str], calls: re.Pattern[str] | None = None) -> str:
+def _inner_first(inner: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The names in an order in which each comes after those within it, but for names that stand for themselves."""
+    seen: set[str] = set()
+    for first in inner:
+        path = [] if first in seen else [(first, iter(inner[first]))]
+        seen.add(first)
+        while path:
+            name, rest = path[-1]
+            for call in rest:
+                if call not in seen:
+                    seen.add(call)
+                    path.append((call, iter(inner[call])))
+                    break
+            else:
+                path.pop()
+                yield name
+
+
+def expanded(text: str, macros: Mapping[str, str]) -> str:
     r"""The text with every macro replaced by what it stands for.
-
-    Args:
-        calls: finds them, where that is known already.
 
     Examples:
         >>> expanded(r"\a\a \ab \\a", {"a": "A"})
         'AA \\ab \\\\a'
     """
+    return _CALL.sub(lambda call: macros.get(call[1], call[0]) if call[1] else call[0], text) if macros else text
+
+
+def _expanded_length(text: str, macros: Mapping[str, str]) -> int:
+    """How long `expanded` would make a text."""
     if not macros:
-        return text
-    return (calls or _calls(macros)).sub(lambda call: macros[call[1]] if call[1] else call[0], text)
+        return len(text)
+    return len(text) + sum(len(macros[call]) - len(call) - 1 for call in _CALL.findall(text) if call in macros)
 
 
-def _calls(macros: Mapping[str, str]) -> re.Pattern[str]:
-    """Finds calls of macros; two backslashes are a line end, and what follows them is none."""
-    names = "|".join(sorted(macros, key=len, reverse=True))
-    return re.compile(rf"\\(?:\\|({names})(?![A-Za-z0-9]))" if names else r"(?!)")
-
-
-def _resolve(name: str, values: Mapping[str, str], done: dict[str, str | None]) -> str | None:
-    """Put what a macro stands for into ``done``; None for one that is left as it is."""
-    if name not in done:
-        done[name] = None
-        inner = {call for call in _CALL.findall(values[name]) if call in values}
-        known = {call: _resolve(call, values, done) for call in sorted(inner)}
-        if None not in known.values():
-            value = expanded(values[name], {call: text for call, text in known.items() if text is not None})
-            done[name] = value if len(value) <= _LONGEST_VALUE else None
-    return done[name]
-
-
-def _closing(text: str, opening: int) -> int | None:
-    """One past the brace that closes the one at a place, None if none does."""
-    depth = 0
-    for match in _BRACE.finditer(text, opening, opening + _LONGEST_VALUE):
-        if match[0] in "{}":
-            depth += 1 if match[0] == "{" else -1
-            if not depth:
-                return match.end()
-    return None
+def _closings(text: str, openings: Set[int]) -> dict[int, int]:
+    """For each of these braces that is closed soon enough, one past the brace that closes it."""
+    found: dict[int, int] = {}
+    open_: list[int] = []
+    for match in _BRACE.finditer(text):
+        if match[0] == "{":
+            open_.append(match.start())
+        elif match[0] == "}" and open_:
+            begin = open_.pop()
+            if begin in openings and match.end() <= begin + _LONGEST_VALUE:
+                found[begin] = match.end()
+    return found

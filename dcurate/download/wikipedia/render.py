@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from html.entities import name2codepoint
 from typing import Any
 
+from dcurate.download.wikipedia.reading import tokens
 from dcurate.text.optional import needed
 
 _MAGIC = re.compile("__[A-Z]*__")
@@ -35,14 +36,16 @@ class Renderer:
 
     def __init__(self, media: re.Pattern[str], category: re.Pattern[str]) -> None:
         self.media, self.category = media, category
-        parser = needed("mwparserfromhell.parser", "WikipediaExtractor", "wiki")
         self.tokens = needed("mwparserfromhell.parser.tokens", "WikipediaExtractor", "wiki")
         self.is_visible = needed("mwparserfromhell.definitions", "WikipediaExtractor", "wiki").is_visible
-        self._tokenizer = parser.CTokenizer or needed("mwparserfromhell.parser.tokenizer", "", "wiki").Tokenizer
 
     def page(self, markup: str) -> str:
-        """The text of a page: its sections, those without text left out, with an empty line between them."""
-        reading = _Reading(self, iter(self._tokenizer().tokenize(markup, 0, False)))
+        """The text of a page: its sections, those without text left out, with an empty line between them.
+
+        Raises:
+            TangledError: reading it would take too many steps.
+        """
+        reading = _Reading(self, iter(tokens(markup)))
         texts = (_MAGIC.sub("", section.strip()) for section in reading.sections())
         return "\n\n".join(text for text in texts if text)
 

@@ -10,6 +10,7 @@ from typing import Any
 from dcurate.download.extract import DocumentExtractor, Skipped
 from dcurate.download.wikipedia.aliases import CATEGORY_ALIASES, MEDIA_ALIASES, aliases
 from dcurate.download.wikipedia.pages import CATEGORY, MEDIA, Article
+from dcurate.download.wikipedia.reading import TangledError
 from dcurate.download.wikipedia.render import Renderer
 
 
@@ -40,11 +41,17 @@ class WikipediaExtractor(DocumentExtractor):
         self.language = language
 
     def extract(self, record: dict[str, Any]) -> dict[str, Any] | Skipped | None:
-        """The article with ``text`` in place of its markup; None if no text is left of it."""
+        """The article with ``text`` in place of its markup; None if no text is left of it.
+
+        It is `Skipped` where its markup would take more than a few times as long to read as that of any article.
+        """
         if not record.get("raw_content"):
             return None
         own = tuple(sorted(record.namespaces.items())) if isinstance(record, Article) else ()
-        text = Renderer(*_prefixes(self.language, own)).page(record["raw_content"])
+        try:
+            text = Renderer(*_prefixes(self.language, own)).page(record["raw_content"])
+        except TangledError as error:
+            return Skipped("tangled markup", True, detail=f"{error}")
         if not text.strip():
             return None
         return {"text": text, **{name: record[name] for name in self.output_columns()[1:]}}

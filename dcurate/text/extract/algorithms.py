@@ -13,12 +13,14 @@ from typing import Any, ClassVar
 
 from dcurate.errors import PipelineError, listed, nearest
 from dcurate.text.extract.neighbours import judge_by_neighbours
-from dcurate.text.extract.nesting import nested_deeper
+from dcurate.text.extract.nesting import nested_too_deeply
 from dcurate.text.optional import needed
 
 _EXTRA = "html"
-_DEEPEST = 4000
 _BEGINNING = 50
+#: What jusText leaves out of a page, whole or the tags alone, in a time that grows with the square of their number.
+_KILLED = ("applet", "button", "input", "script", "select", "style", "textarea")
+_UNWRAPPED = ("embed", "form", "iframe", "layer", "object", "param")
 _BLOCK = re.compile(r"<(?:article|body|div|h1|main|p|section|table)\b", re.IGNORECASE)
 
 
@@ -93,10 +95,14 @@ class JusTextExtractor(HTMLExtractorAlgorithm):
 
     def load(self) -> None:
         self._core = needed("justext.core", type(self).__name__, _EXTRA)
+        self._etree = needed("lxml.etree", type(self).__name__, _EXTRA)
 
     def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
         core = self._core
-        paragraphs = core.ParagraphMaker.make_paragraphs(core.preprocessor(core.html_to_dom(html)))
+        page = core.html_to_dom(html)
+        self._etree.strip_elements(page, *_KILLED, with_tail=False)
+        self._etree.strip_tags(page, *_UNWRAPPED, self._etree.Comment)
+        paragraphs = core.ParagraphMaker.make_paragraphs(core.preprocessor(page))
         core.classify_paragraphs(
             paragraphs,
             stop_words,
@@ -139,8 +145,8 @@ class ResiliparseExtractor(HTMLExtractorAlgorithm):
         self._extract = needed("resiliparse.extract.html2text", type(self).__name__, _EXTRA).extract_plain_text
 
     def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
-        if self.main_content and nested_deeper(html, _DEEPEST):
-            raise ValueError(f"elements are nested more than {_DEEPEST} deep, which would take forever")
+        if nested_too_deeply(html):
+            raise ValueError("its elements are nested too deeply, which would take too long")
         text = self._extract(html, main_content=self.main_content, alt_texts=self.alt_texts)
         return _dense(text, self.required_stopword_density, stop_words, language)
 

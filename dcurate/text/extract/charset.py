@@ -138,4 +138,7 @@ def markup(page: str) -> str:
     page = page.removeprefix("\ufeff")
     if "\0" in page:
         page = page.replace("\0", "")
-    return _XML_DECLARATION.sub("", page, count=1)
+    if page.lstrip().startswith("<?xml"):
+        # lxml looks for an encoding in what is left of it, at the very beginning: 100,000 spaces there take it a minute
+        return " " + rest if len(rest := _XML_DECLARATION.sub("", page, count=1)) == len(page) else rest
+    return page

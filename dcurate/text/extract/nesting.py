@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import re
 
-_NESTED = ("div", "article")
-_TAG = re.compile(rf"<(/?)(?:{'|'.join(_NESTED)})\b", re.IGNORECASE)
+_NESTED = (
+    *("article", "aside", "blockquote", "center", "details", "div", "dl", "fieldset", "figure", "footer", "header"),
+    *("main", "nav", "ol", "section", "table", "ul"),
+)
+_TAG = re.compile(rf"<(?:(/?)(?:{'|'.join(_NESTED)})\b|[a-z])", re.IGNORECASE)
+#: For each tag all blocks that it stands in are looked at: so many times in all, and so many more for each character.
+_LOOKS, _LOOKS_MORE = 8_000_000, 10
 
 
-def nested_deeper(page: str, depth: int) -> bool:
-    """Whether blocks (``div`` and ``article``) are nested deeper; told without parsing the page.
+def nested_too_deeply(page: str) -> bool:
+    """Whether blocks (``div``, ``table`` and the like) are nested so deeply that the page would take too long.
 
-    Resiliparse looks at all that is above each of these; with 100,000 of them it would take days.
+    It is found without parsing the page. Resiliparse looks at all blocks around each of a page's elements; with 100,000
+    of them in each other it would take days.
 
     Examples:
-        >>> nested_deeper("<div>" * 11, 10), nested_deeper("<div></div>" * 11, 10)
+        >>> nested_too_deeply("<div>" * 10_000), nested_too_deeply("<div></div>" * 10_000)
         (True, False)
     """
-    if page.count("<") <= depth:
-        return False
+    left = _LOOKS + _LOOKS_MORE * len(page)
     open_ = 0
     for tag in _TAG.finditer(page):
-        open_ = max(open_ - 1, 0) if tag[1] else open_ + 1
-        if open_ > depth:
+        if tag[1] is not None:
+            open_ = max(open_ - 1, 0) if tag[1] else open_ + 1
+        left -= open_
+        if left < 0:
             return True
     return False
