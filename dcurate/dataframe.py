@@ -6,6 +6,7 @@ import atexit
 import threading
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dask.base import is_dask_collection
@@ -17,8 +18,8 @@ from dcurate.core.pipeline import PipelineDefinition, check_columns
 from dcurate.core.stage import ExchangeStage, ProcessingStage, SinkStage, SourceStage
 from dcurate.errors import PipelineError
 from dcurate.execute.ship import pickled
-from dcurate.frames.convert import like, stacked
 from dcurate.frames.document import DocumentBatch
+from dcurate.frames.partition import Partition, check_frame, kept_of, meta_of, parted, restored, with_index_of
 from dcurate.plan.compile import compile_plan
 from dcurate.worker.program import Program
 from dcurate.worker.slots import SlotPool
@@ -29,17 +30,23 @@ AnyStage = ProcessingStage[Any, Any]
 def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> Any:
     """The Dask DataFrame that stages make of another, partition by partition; nothing runs yet.
 
-    It composes with whatever comes before and after: ``apply(stages, dd.read_parquet(...)).to_parquet(...)``. Rows that
-    a stage drops are gone; divisions are not known afterwards.
+    It composes with other Dask operations: ``apply(stages, dd.read_parquet(...)).to_parquet(...)``. Rows that a stage
+    drops are gone. Columns that no stage changes keep their values, nulls and dtypes, also those that Arrow cannot
+    hold. A row keeps its index; several rows made of one row all have its index. Rows that a stage makes without the
+    column ``_dcurate_row``, which numbers the rows of a partition for it, are numbered from 0 in each partition.
+    Divisions are not known afterwards.
 
     Args:
         stages: one stage or several, none of which reads or writes files.
         ddf: a Dask DataFrame.
-        meta: an empty frame like the result; found by running the stages on no rows if not given.
+        meta: an empty frame like the result, to be given where stages make nothing of a frame without rows, or a
+            column of another dtype; found by running the stages on no rows if not given. Without an index of its own
+            it has that of ``ddf``.
 
     Raises:
         PipelineError: stages that do not fit together or on these columns, or that read, write, or need all rows; or
-            no Dask DataFrame.
+            no Dask DataFrame, or one with columns of the same name.
+        DataError: when it runs: a value does not fit the dtype that its column has in ``meta``.
 
     Examples:
         >>> import dask.dataframe as dd
@@ -49,12 +56,7 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
         >>> apply([ScoreFilter(WordCountFilter(min_words=3)), AddId("id")], ddf).compute().text.tolist()
         ['just three words']
     """
-    if not (is_dask_collection(ddf) and is_dataframe_like(ddf)):
-        given = f"{type(ddf).__module__.partition('.')[0]}.{type(ddf).__name__}"
-        raise PipelineError(
-            f"apply() takes a Dask DataFrame, and this is {given}; "
-            "make one of it: dask.dataframe.from_pandas(frame, npartitions=1)"
-        )
+    check_dask(ddf, "apply()")
     wanted = [stages] if isinstance(stages, ProcessingStage) else list(stages)
     built = PipelineDefinition("apply", stages=wanted).build()
     for stage in built:
@@ -63,14 +65,44 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
                 f"stage {stage.name!r} ({type(stage).__name__}) does not work on one partition at a time; "
                 "read and write with dask.dataframe, or run a Pipeline"
             )
+    check_frame(ddf.columns)
     check_columns(built, [str(column) for column in ddf.columns])
     parts = tuple(stage for operator in compile_plan(built).operators for stage in operator.stages)
     payload = pickled(Program("apply", parts, passes_empty=True))
+    needed = tuple(dict.fromkeys(column for stage in built for column in stage.inputs()[1]))
     if meta is None:
-        meta = _processed(ddf._meta, payload, BatchKey("meta"))
-        if meta is None:
+        part = parted(ddf._meta, BatchKey("meta"), needed)
+        made = _made(part, payload)
+        if not made:
             raise PipelineError("the stages make nothing of a frame without rows; give apply() an empty frame as meta=")
-    return ddf.map_partitions(_apply_partition, payload, meta, meta=meta).clear_divisions()
+        meta = meta_of(part, made)
+    else:
+        meta = with_index_of(meta, ddf._meta)
+    step = _Step(payload, needed, kept_of(meta, ddf._meta))
+    return ddf.map_partitions(_apply_partition, step, meta, meta=meta).clear_divisions()
+
+
+def check_dask(ddf: Any, what: str) -> None:
+    """Refuse what is no Dask DataFrame.
+
+    Raises:
+        PipelineError: it is not.
+    """
+    if not (is_dask_collection(ddf) and is_dataframe_like(ddf)):
+        given = f"{type(ddf).__module__.partition('.')[0]}.{type(ddf).__name__}"
+        raise PipelineError(
+            f"{what} takes a Dask DataFrame, and this is {given}; "
+            "make one of it: dask.dataframe.from_pandas(frame, npartitions=1)"
+        )
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What is done to each partition: a pickled program, the columns that it reads, and those whose dtype stays."""
+
+    payload: bytes
+    needed: tuple[str, ...]
+    kept: tuple[str, ...]
 
 
 #: The slots of this process, by what they run; torn down when the process ends.
@@ -78,18 +110,17 @@ _pools: dict[bytes, SlotPool] = {}
 _lock = threading.Lock()
 
 
-def _apply_partition(frame: Any, payload: bytes, meta: Any, partition_info: dict[str, Any] | None = None) -> Any:
+def _apply_partition(frame: Any, step: _Step, meta: Any, partition_info: dict[str, Any] | None = None) -> Any:
     """One partition through the stages; its number in the frame is its key."""
     number = partition_info["number"] if partition_info else 0
-    made = _processed(frame, payload, BatchKey(f"partition-{number:05}"))
-    return meta if made is None else like(made, meta)
+    part = parted(frame, BatchKey(f"partition-{number:05}"), step.needed, step.kept)
+    return restored(part, _made(part, step.payload), meta)
 
 
-def _processed(frame: Any, payload: bytes, key: BatchKey) -> Any:
-    """The pandas frame that a program makes of another, or None if it answers nothing."""
-    outcome = _pool(payload).work([DocumentBatch(data=frame, key=key)])
-    frames = [batch.to_pandas() for batch in outcome.outputs[0] if isinstance(batch, DocumentBatch)]
-    return stacked(frames) if frames else None
+def _made(part: Partition, payload: bytes) -> list[DocumentBatch]:
+    """The batches that a program makes of a partition."""
+    outcome = _pool(payload).work([part])
+    return [batch for batch in outcome.outputs[0] if isinstance(batch, DocumentBatch)]
 
 
 def _pool(payload: bytes) -> SlotPool:

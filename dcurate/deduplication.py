@@ -14,6 +14,7 @@ from dask.base import tokenize
 from dask.core import get_dependencies, istask
 
 from dcurate.core.pipeline import check_columns
+from dcurate.dataframe import check_dask
 from dcurate.dedup.exact import ExactDuplicates
 from dcurate.dedup.fuzzy import FuzzyDuplicates
 from dcurate.dedup.keep import Keep
@@ -40,9 +41,11 @@ from dcurate.errors import DataError, PipelineError, listed, nearest
 from dcurate.frames.columns import numbers
 from dcurate.frames.convert import to_arrow
 from dcurate.frames.exchanged import from_exchange, to_exchange
+from dcurate.frames.partition import check_frame
 
+_Stage = ExactDuplicates | FuzzyDuplicates
 #: What is looked for: by name, or as a stage with its settings.
-Method = str | ExactDuplicates | FuzzyDuplicates
+Method = str | _Stage
 
 _METHODS = ("exact", "fuzzy")
 #: How many partitions of the forest of candidates one task merges.
@@ -70,7 +73,8 @@ def deduplicate(
         keep: which of several stays; see `ExactDuplicates`. First means first in the order of the frame.
 
     Raises:
-        PipelineError: no such method, a column that is not there, or settings that have no meaning here.
+        PipelineError: no such method, a column that is not there, settings that have no meaning here, or no Dask
+            DataFrame.
         DataError: when it runs: a partition came out otherwise the second time.
 
     Examples:
@@ -83,6 +87,8 @@ def deduplicate(
         >>> deduplicate(ddf, keep=Highest("n")).compute().n.tolist()
         [2, 3]
     """
+    check_dask(ddf, "deduplicate()")
+    check_frame(ddf.columns)
     stage = _stage(on, method, keep)
     check_columns([stage], [str(column) for column in ddf.columns])
     source = _made_anew(ddf)
@@ -91,7 +97,7 @@ def deduplicate(
     return source.map_partitions(_without, gone, stage, meta=ddf._meta, align_dataframes=False)
 
 
-def _stage(on: str | Sequence[str], method: Method, keep: str | Keep) -> ExactDuplicates | FuzzyDuplicates:
+def _stage(on: str | Sequence[str], method: Method, keep: str | Keep) -> _Stage:
     """What is looked for, with all of its settings.
 
     Raises:
@@ -120,13 +126,13 @@ def _stage(on: str | Sequence[str], method: Method, keep: str | Keep) -> ExactDu
 
 
 def _equal_rows(source: Any, stage: ExactDuplicates) -> Any:
-    hashes = _each(source, partial(hashed, stage))
+    hashes = _each(source, stage, hashed)
     return _exchanged(equal_ones, hashes.shuffle(HIGH, ignore_index=True))
 
 
 def _similar_rows(source: Any, stage: FuzzyDuplicates) -> Any:
     parts = source.npartitions
-    bands = _each(source, partial(banded, stage))
+    bands = _each(source, stage, banded)
     pairs = _exchanged(paired, bands.shuffle(KEY, ignore_index=True))
     merge = partial(_with_tables, connected)
     labels = pairs[[LEFT, RIGHT]].reduction(
@@ -145,13 +151,21 @@ def _similar_rows(source: Any, stage: FuzzyDuplicates) -> Any:
     return _exchanged(partial(similar_ones, stage), *both)
 
 
-def _each(ddf: Any, step: Callable[[Any, int], Any]) -> Any:
+def _each(ddf: Any, stage: _Stage, step: Callable[[Any, Any, int], Any]) -> Any:
     """What a step makes of each partition and its number."""
-    return ddf.map_partitions(_numbered, step, meta=_numbered(ddf._meta, step))
+    return ddf.map_partitions(_numbered, stage, step, meta=_numbered(ddf._meta, stage, step))
 
 
-def _numbered(frame: Any, step: Callable[[Any, int], Any], partition_info: dict[str, Any] | None = None) -> Any:
-    return to_exchange(step(to_arrow(_frame(frame)), partition_info["number"] if partition_info else 0))
+def _numbered(
+    frame: Any, stage: _Stage, step: Callable[[Any, Any, int], Any], partition_info: dict[str, Any] | None = None
+) -> Any:
+    return to_exchange(step(stage, _read(_frame(frame), stage), partition_info["number"] if partition_info else 0))
+
+
+def _read(frame: Any, stage: _Stage) -> Any:
+    """The columns that a stage reads, as Arrow; any other may be of a type that Arrow does not have."""
+    wanted = stage.inputs()[1]
+    return to_arrow(frame[[label for label in frame.columns if str(label) in wanted]])
 
 
 def _exchanged(step: Callable[..., Any], *ddfs: Any) -> Any:
@@ -201,10 +215,10 @@ def _frame(made: Any) -> Any:
 
 
 def _gathered(rows: Any, labels: Any, stage: FuzzyDuplicates) -> Any:
-    return to_exchange(gathered(stage, to_arrow(_frame(rows)), from_exchange(labels)))
+    return to_exchange(gathered(stage, _read(_frame(rows), stage), from_exchange(labels)))
 
 
-def _without(rows: Any, gone: Any, stage: ExactDuplicates | FuzzyDuplicates) -> Any:
+def _without(rows: Any, gone: Any, stage: _Stage) -> Any:
     """A partition without the rows that go.
 
     Raises:
@@ -212,7 +226,7 @@ def _without(rows: Any, gone: Any, stage: ExactDuplicates | FuzzyDuplicates) -> 
     """
     frame, marks = _frame(rows), from_exchange(gone)
     places = numbers(marks, ROW)
-    if len(places) and (places.max() >= len(frame) or not still_there(stage, to_arrow(frame.iloc[places]), marks)):
+    if len(places) and (places.max() >= len(frame) or not still_there(stage, _read(frame.iloc[places], stage), marks)):
         raise DataError(
             "a partition has other rows now than when its duplicates were looked for, so none was dropped; "
             "persist() the frame before, so that its rows are made once"

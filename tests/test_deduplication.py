@@ -182,3 +182,21 @@ def test_what_cannot_work_is_refused_at_once(on: Any, method: Method, said: str)
     source = dd.from_pandas(pd.DataFrame({"text": ["a"], "url": ["b"]}), npartitions=1)
     with pytest.raises(PipelineError, match=said):
         deduplicate(source, on, method)
+
+
+@pytest.mark.parametrize("method", ["exact", "fuzzy"])
+def test_columns_that_are_not_compared_may_hold_what_arrow_cannot(method: str) -> None:
+    frame = pd.DataFrame(
+        {
+            "text": ["some words", "other words", "some words"],
+            "mixed": pd.Series([1, "a", b"x"], dtype=object),
+            "sparse": pd.arrays.SparseArray([0, 0, 1]),
+        }
+    )
+    made = deduplicate(cut(frame, [1]), method=method).compute()
+    pd.testing.assert_frame_equal(made, frame.iloc[:2])
+
+
+def test_what_is_no_dask_dataframe_is_refused_with_the_way_to_make_one() -> None:
+    with pytest.raises(PipelineError, match=r"deduplicate\(\) takes a Dask DataFrame, and this is pandas.DataFrame"):
+        deduplicate(pd.DataFrame({"text": ["a"]}))

@@ -27,13 +27,36 @@ _WITH_GAPS = {
 }
 
 
+#: Types whose values are the same objects in pandas.
+_FAMILIES = (
+    (pa.types.is_string, pa.types.is_large_string),
+    (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary),
+    (pa.types.is_decimal,),
+    (pa.types.is_date,),
+    (pa.types.is_time,),
+    (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list),
+    (pa.types.is_struct,),
+    (pa.types.is_dictionary,),
+)
+#: What Arrow and pandas raise for values that Arrow has no one type for, or that do not fit a type.
+NO_TYPE = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+#: Times of which Python has no objects: theirs end at microseconds.
+_WITHOUT_OBJECTS = {pa.time64("ns"): pd.ArrowDtype(pa.time64("ns"))}
+
+
 def is_cudf(frame: Any) -> bool:
     """Whether cuDF holds the frame."""
     return type(frame).__module__.partition(".")[0] == "cudf"
 
 
-def to_arrow(frame: Any) -> pa.Table:
+def to_arrow(frame: Any, types: pa.Schema | None = None) -> pa.Table:
     """An Arrow table of the rows of an Arrow, pandas or cuDF frame, each column in one chunk.
+
+    Args:
+        frame: of any library.
+        types: what columns of a pandas frame were before they were pandas: lists, maps, decimals, dates, bytes and
+            texts, of which pandas does not keep the exact type, become it again where their values fit.
 
     Raises:
         DataError: the frame is of none of these kinds, or a column holds values that Arrow has no one type for.
@@ -41,14 +64,52 @@ def to_arrow(frame: Any) -> pa.Table:
     if isinstance(frame, pa.Table):
         return frame if all(column.num_chunks <= 1 for column in frame.columns) else frame.combine_chunks()
     if isinstance(frame, pd.DataFrame):
-        try:
-            table = pa.Table.from_pandas(frame, preserve_index=False)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-            raise DataError(f"a column mixes types, which a batch cannot hold: {error.args[0]}") from error
-        return table.replace_schema_metadata(None)
+        return _of_pandas(frame, types)
     if is_cudf(frame):
         return frame.to_arrow(preserve_index=False).replace_schema_metadata(None)
     raise DataError(f"a batch holds an Arrow table or a pandas or cuDF frame, not {type(frame).__name__}")
+
+
+def arrow_column(column: pd.Series[Any], kind: pa.DataType | None = None) -> pa.ChunkedArray | None:
+    """A column of pandas as Arrow has it; None for values that Arrow has no one type for.
+
+    Args:
+        column: of any dtype.
+        kind: the type that it had before it was pandas, if it had one.
+    """
+    before = kind if kind is not None and pa.types.is_map(kind) else None  # pandas has tuples, which are no map
+    schema = None if before is None else pa.schema([("column", before)])
+    try:
+        made = pa.Table.from_pandas(column.to_frame("column"), schema, preserve_index=False).column(0)
+    except NO_TYPE:
+        return None if before is None else arrow_column(column)
+    if kind is None or made.type == kind or not _alike(made.type, kind):
+        return made
+    try:
+        return made.cast(kind)
+    except NO_TYPE:
+        return made
+
+
+def _of_pandas(frame: pd.DataFrame, types: pa.Schema | None) -> pa.Table:
+    columns, names = [], [str(name) for name in frame.columns]
+    for place, name in enumerate(names):
+        kind = types.field(name).type if types is not None and name in types.names else None
+        column = arrow_column(frame.iloc[:, place], kind)
+        if column is None:
+            raise DataError(
+                f"column {name!r} ({frame.dtypes.iloc[place]}) holds values that Arrow has no one type for, "
+                "which a batch needs; convert or drop the column"
+            )
+        columns.append(column)
+    return pa.Table.from_arrays(columns, names) if columns else pa.table({"": pa.nulls(len(frame))}).select([])
+
+
+def _alike(made: pa.DataType, before: pa.DataType) -> bool:
+    """Whether two types are of one family, of which pandas has but one dtype."""
+    if pa.types.is_null(made):
+        return not pa.types.is_dictionary(before)
+    return any(any(is_(made) for is_ in family) and any(is_(before) for is_ in family) for family in _FAMILIES)
 
 
 def to_pandas(frame: Any) -> pd.DataFrame:
@@ -64,7 +125,7 @@ def to_pandas(frame: Any) -> pd.DataFrame:
     if is_cudf(frame):
         return cast(pd.DataFrame, frame.to_pandas())
     table = to_arrow(frame)
-    rows = cast(pd.DataFrame, table.to_pandas(integer_object_nulls=True))
+    rows = cast(pd.DataFrame, table.to_pandas(integer_object_nulls=True, types_mapper=_WITHOUT_OBJECTS.get))
     for place, column in enumerate(table.columns):
         if pa.types.is_integer(column.type) and column.null_count:
             rows.isetitem(place, column.to_pandas(types_mapper=_WITH_GAPS.get))
@@ -115,12 +176,6 @@ def stacked(frames: list[Any]) -> Any:
     if len(frames) == 1:
         return frames[0]
     return (cudf() if is_cudf(frames[0]) else pd).concat(frames, ignore_index=True)
-
-
-def like(frame: pd.DataFrame, model: pd.DataFrame) -> pd.DataFrame:
-    """The frame with the dtypes of a model, where its values can take them."""
-    wanted = {name: kind for name, kind in model.dtypes.items() if name in frame and frame[name].dtype != kind}
-    return frame.astype(wanted) if wanted else frame
 
 
 def columns(frame: Any) -> list[str]:

@@ -37,10 +37,11 @@ class DocumentBatch(Batch):
     dataset_name: str = ""
     _metadata: dict[str, Any] = field(default_factory=dict)
     _stage_perf: list[Any] = field(default_factory=list)
+    _types: pa.Schema | None = field(default=None, repr=False, compare=False)
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table; no copy when they are held as one."""
-        return convert.to_arrow(self.data)
+        return convert.to_arrow(self.data, self._types)
 
     def to_pyarrow(self) -> pa.Table:
         """The same as `to_arrow`, under the name that NeMo Curator gives it."""
@@ -100,8 +101,12 @@ class DocumentBatch(Batch):
         return batches[0].with_data(whole)
 
     def with_data(self, data: Any) -> Self:
-        """The same batch with other rows: key and name stay; rejections, scores, and what was found, do not."""
-        return replace(self, data=data, rejections=(), found={}, scored=())
+        """The same batch with other rows: key and name stay; rejections, scores, and what was found, do not.
+
+        A pandas frame made of Arrow data keeps the types that pandas does not have, such as decimals of a precision.
+        """
+        types = self.data.schema if isinstance(self.data, pa.Table) else self._types
+        return replace(self, data=data, rejections=(), found={}, scored=(), _types=types)
 
     def keep(self, mask: npt.NDArray[np.bool_], stage: str, reason: str) -> Self:
         """The rows where ``mask`` is true; the others leave as rejected by ``stage`` for ``reason``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from dcurate import BatchKey, DocumentBatch
 from dcurate.core.batch import Rejection
+from dcurate.errors import DataError
 
 KEY = BatchKey("a.jsonl", (3,))
 FRAMES = [pa.table, pd.DataFrame]
@@ -58,3 +60,43 @@ def test_a_part_without_rows_has_no_say_in_the_types() -> None:
 def test_what_no_column_can_hold_together_is_not_joined() -> None:
     assert DocumentBatch.joined([batch(pa.table({"n": [1]})), batch(pa.table({"n": ["x"]}))]) is None
     assert DocumentBatch.joined([]) is None
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array(["a", None]),
+        pa.array([b"ab", None], pa.binary(2)),
+        pa.array([b"ab", None], pa.large_binary()),
+        pa.array([Decimal("1.5"), None], pa.decimal128(12, 4)),
+        pa.array([Decimal("1.5"), None], pa.decimal256(50, 4)),
+        pa.array([0, None], pa.date64()),
+        pa.array([None, None], pa.date32()),
+        pa.array([1, None], pa.time32("s")),
+        pa.array([1, None], pa.time64("ns")),
+        pa.array([[1], None], pa.list_(pa.int8())),
+        pa.array([["a"], None], pa.large_list(pa.string())),
+        pa.array([[1, 2], None], pa.list_(pa.float32(), 2)),
+        pa.array([{"a": 1}, None], pa.struct({"a": pa.int16(), "b": pa.string()})),
+        pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int64())),
+        pa.array(["a", None]).dictionary_encode(),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_a_column_that_goes_through_pandas_unchanged_comes_back_in_its_type(values: pa.Array) -> None:
+    before = DocumentBatch(data=pa.table({"text": ["a", "b"], "column": values}))
+    after = before.with_data(before.to_pandas().assign(more=1)).with_data(before.to_pandas().iloc[::-1])
+    column = after.to_arrow()["column"]
+    assert (column.type, column.to_pylist()) == (values.type, values.to_pylist()[::-1])
+
+
+def test_a_column_that_pandas_changed_has_its_new_type() -> None:
+    before = DocumentBatch(data=pa.table({"n": pa.array([Decimal("1.5")], pa.decimal128(5, 2)), "l": [[1]]}))
+    after = before.with_data(before.to_pandas().assign(n=1.5, l=["text"])).to_arrow()
+    assert [str(kind) for kind in after.schema.types] == ["double", "large_string"]
+
+
+def test_a_column_that_arrow_has_no_type_for_is_named() -> None:
+    for values in ([1, "a"], [1j, 2j], pd.arrays.SparseArray([0, 1])):
+        with pytest.raises(DataError, match=r"column 'odd' .* holds values that Arrow has no one type for.*drop"):
+            DocumentBatch(data=pd.DataFrame({"text": ["a", "b"], "odd": values})).to_arrow()
