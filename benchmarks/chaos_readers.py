@@ -30,40 +30,43 @@ from benchmarks.measure import machine, save, versions
 from dcurate import DaskExecutor, DocumentBatch, DocumentReader, FileGroup, JsonlWriter, LocalCluster, Pipeline
 
 #: Files of a round, and rows of each; a round that takes longer than so many seconds hangs.
-FILES, ROWS, LONGEST_S = 24, 100, 300
+FILES, ROWS, LONGEST_S = 60, 100, 400
 #: Rows of each round that kill whoever reads them, and seconds between two kills from outside.
-DEADLY, PAUSE_S = 2, 1.5
+DEADLY, PAUSE_S = 1, 0.7
 _ENDINGS = (".jsonl", ".jsonl.gz", ".parquet")
 
 
 @dataclass
 class Reader(DocumentReader):
-    """Takes its time for a split, and kills its process at some rows."""
+    """Takes its time for a split, says so, and kills its process at some rows."""
 
+    folder: str = ""
     seconds: float = 0.2
 
     def process(self, task: FileGroup) -> DocumentBatch | None:
+        mark = Path(self.folder, str(os.getpid()))
+        mark.touch()
         time.sleep(self.seconds if type(task) is FileGroup else 0.0)
         made = super().process(task)
         if made is not None and "kill" in made.to_arrow()["text"].to_pylist():
             os.kill(os.getpid(), signal.SIGKILL)
+        mark.unlink(missing_ok=True)
         return made
 
 
 class Killer(threading.Thread):
-    """Kills a worker process now and then."""
+    """Kills a worker process that reads, now and then."""
 
-    def __init__(self, draw: random.Random) -> None:
+    def __init__(self, folder: Path, draw: random.Random) -> None:
         super().__init__(daemon=True)
-        self.draw, self.kills, self.over = draw, 0, threading.Event()
+        self.folder, self.draw, self.kills, self.over = folder, draw, 0, threading.Event()
 
     def run(self) -> None:
         while not self.over.wait(self.draw.uniform(0.0, 2.0) * PAUSE_S):
-            with suppress(psutil.NoSuchProcess):
-                children = psutil.Process().children(recursive=True)
-                workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
-                if workers:
-                    self.draw.choice(workers).kill()
+            reading = [child for child in psutil.Process().children() if (self.folder / str(child.pid)).exists()]
+            if reading:
+                with suppress(psutil.NoSuchProcess):
+                    self.draw.choice(reading).kill()
                     self.kills += 1
 
 
@@ -86,8 +89,10 @@ def one_round(scratch: Path, draw: random.Random) -> dict[str, Any]:
     deadly = set(draw.sample(range(FILES * ROWS), DEADLY))
     write_input(scratch / "input", deadly)
     output = scratch / "output"
-    stages = [Reader(str(scratch / "input")), JsonlWriter(str(output))]
-    killer, begin = Killer(draw), time.monotonic()
+    reading = scratch / "reading"
+    reading.mkdir()
+    stages = [Reader(str(scratch / "input"), folder=str(reading)), JsonlWriter(str(output))]
+    killer, begin = Killer(reading, draw), time.monotonic()
     signal.alarm(LONGEST_S)
     with LocalCluster(n_workers=2, gpus=False) as cluster:
         killer.start()

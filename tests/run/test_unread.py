@@ -3,13 +3,28 @@
 import json
 import signal
 import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dcurate import DaskExecutor, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, RunResult
+from dcurate import (
+    DaskExecutor,
+    DocumentBatch,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    LocalCluster,
+    Pipeline,
+    RunResult,
+)
+from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.ledger import check_accounts
-from dcurate.errors import RunError
+from dcurate.core.spec import StageSpec
+from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
+from dcurate.errors import RunError, StageError
 from tests.conftest import ROOT
 from tests.deadly import Broken, CountsOnly, FirstTime
 from tests.dying import dying
@@ -88,6 +103,38 @@ def test_the_report_names_no_quarantine_that_is_not_there(tmp_path: Path) -> Non
     report = Pipeline("test", stages=stages).run(InlineExecutor(), observers=[]).report
     assert report.stages[1].faulty == {"odd": 24}
     assert report.quarantine_path is None
+
+
+@dataclass
+class Lost(SourceStage[FileGroup, DocumentBatch]):
+    """What a second phase reads: it raises."""
+
+    spec = StageSpec(ignore_failures=True)
+
+    def splits(self) -> Iterator[FileGroup]:
+        yield FileGroup(key=BatchKey("staged"), parts=(FilePart("staged"),))
+
+    def process(self, task: FileGroup) -> DocumentBatch:
+        raise ValueError("cannot be read")
+
+
+@dataclass
+class Stages(ExchangeStage[DocumentBatch]):
+    """Writes all rows, and reads them back by a source that raises."""
+
+    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+        return [JsonlWriter(url, mode="ignore", name="staging")]
+
+    def exchange(
+        self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
+    ) -> list[ProcessingStage[Any, Any]]:
+        return [Lost()]
+
+
+def test_what_a_phase_before_has_written_is_never_left_out(tmp_path: Path) -> None:
+    stages = [JsonlReader(write(tmp_path / "in", {})), Stages(), JsonlWriter(str(tmp_path / "out"))]
+    with pytest.raises(StageError, match="stage 'lost' failed on batch 'staged': ValueError: cannot be read"):
+        Pipeline("test", stages=stages).run(InlineExecutor(), observers=[])
 
 
 def figures(name: str, rows_in: int, rows_out: int, **faulty: int) -> dict[str, object]:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from dcurate import JsonlReader, ParquetReader
 from dcurate.core.batch import FileGroup, FilePart, FileRows
+from dcurate.datasets.blend import Readers
 from dcurate.errors import StageError
 from dcurate.execute.ship import pickled
 from dcurate.frames.document import DocumentBatch
@@ -196,6 +197,17 @@ def test_a_group_of_files_is_searched_file_by_file(tmp_path: Path) -> None:
     assert ids(outcome) == [row for row in range(40) if row != 23]
     (kept,) = quarantined(tmp_path / "quarantine")
     assert (kept["file"], kept["line"]) == ("2.jsonl", 4)
+
+
+def test_of_datasets_that_are_blended_exactly_the_rows_at_fault_are_lost(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write_jsonl(tmp_path / name / "a.jsonl", numbered(9, {4}))
+    readers = Readers([DeadlyJsonl(str(tmp_path / "one")), DeadlyJsonl(str(tmp_path / "two"))])
+    for split in readers.splits():
+        program = Program("read", (readers,), DirectoryRejections(None, str(tmp_path / "q")), ignore_failures=True)
+        assert ids(run_program(program, program.stages, [split])) == [0, 1, 2, 3, 5, 6, 7, 8]
+    assert [(row["file"], row["line"]) for row in quarantined(tmp_path / "q")] == [("a.jsonl", 5)] * 2
 
 
 def test_a_split_that_cannot_be_divided_is_lost_whole_and_is_not_finished(tmp_path: Path) -> None:
