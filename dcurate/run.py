@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import uuid
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -26,8 +27,8 @@ from dcurate.io.finished import Finished, find_finished, inputs_of, mark_finishe
 from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.origins import Origins
 from dcurate.io.output import check_claim, claim
-from dcurate.io.rejections import DirectoryRejections
-from dcurate.io.stores import Directory
+from dcurate.io.rejections import DirectoryRejections, clear_stale
+from dcurate.io.stores import OWN, Directory
 from dcurate.observe.history import History
 from dcurate.observe.notebook import NotebookProgress, in_notebook
 from dcurate.observe.picture import picture
@@ -177,6 +178,13 @@ def _collect(batches: Iterator[Batch]) -> list[Batch]:
     return collected
 
 
+def _whole(source: AnyStage) -> AnyStage:
+    """The source of a later phase: what an earlier one wrote must all be read, so a failure ends the run."""
+    whole = copy.copy(source)
+    object.__setattr__(whole, "spec", replace(source.spec, ignore_failures=False))
+    return whole
+
+
 @dataclass
 class _Run:
     """One run of a pipeline, phase by phase."""
@@ -255,7 +263,7 @@ class _Run:
             yield from self._phases(session, self._scratch(stack))
             if self.sink is not None:
                 check_claim(self._output, self.id)
-        if self.sink is not None and self._exchanges:
+        if self.sink is not None and self._exchanges and not any(books.unread for books in self.books):
             mark_finished(self.sink, Finished(self.origins.digest, self.report().to_dict(), self.written))
 
     def _record(self) -> None:
@@ -294,6 +302,11 @@ class _Run:
             Directory(url, self._storage).clear()
 
     @property
+    def _quarantine(self) -> str | None:
+        """Where rows go that cannot be processed."""
+        return f"{self.sink.output_path}/{OWN}/quarantine" if self.sink else None
+
+    @property
     def _exchanges(self) -> bool:
         return any(isinstance(stage, ExchangeStage) for stage in self.stages)
 
@@ -315,12 +328,14 @@ class _Run:
         return f"{self.sink.output_path}/_dcurate"
 
     def _carry(self, session: Session, stages: Sequence[AnyStage], last: bool) -> Iterator[Batch]:
+        if self.books:
+            stages = [_whole(stages[0]), *stages[1:]]
         plan = compile_plan(stages)
         source, sink = plan.parts[0], plan.sink
         assert isinstance(source, SourceStage)
         if sink is not None and not last:
             sink.prepare(self.options.resume)
-        quarantine = f"{self.sink.output_path}/_dcurate/quarantine" if self.sink else None
+        quarantine = self._quarantine
         ledger = self.ledger if last else None
         if sink is not None and not last:
             ledger = DirectoryLedger.open(sink, self.fingerprint, self.options.resume)
@@ -352,10 +367,13 @@ class _Run:
             books.close(str(error) or type(error).__name__)
             raise
         books.close()
+        if quarantine is not None and (self.options.resume or books.repeats):
+            counted = {name for each in self.books for name in each.quarantined}
+            clear_stale(Directory(quarantine, self._storage), job.operators(), counted, books.begun_here)
         if ledger is not None:
             ledger.close()
             if last and self.options.resume:
-                self.notices += ledger.put_aside()
+                self.notices += ledger.put_aside(books.files_of_unread())
 
     def _listed(self, source: SourceStage[Any, Any]) -> Iterator[Batch]:
         """The splits of the input, each noted."""
@@ -377,6 +395,7 @@ class _Run:
                 elif one.name in self.owners:
                     stats[self.owners[one.name]].add(StageStats("", seconds=one.seconds, found=one.found))
         faulty = any(one.faulty for one in stats.values())
+        quarantine = self._quarantine if faulty else None
         return replace(
             reports[-1],
             started=reports[0].started,
@@ -386,10 +405,10 @@ class _Run:
             splits_before=reports[0].splits_before,
             inputs_digest=reports[0].inputs_digest,
             workers=max(report.workers for report in reports),
-            notices=(*self.notices, *reports[-1].notices),
+            notices=(*self.notices, *dict.fromkeys(notice for report in reports for notice in report.notices)),
             rejected_path=self.rejected and without_secrets(self.rejected),
-            quarantine_path=without_secrets(f"{self.sink.output_path}/_dcurate/quarantine")
-            if faulty and self.sink
+            quarantine_path=without_secrets(quarantine)
+            if quarantine and Directory(quarantine, self._storage).files()
             else None,
         )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, chain
 from typing import Any, Self
 
 from dcurate.core.secrets import HidesSecrets
@@ -54,6 +55,7 @@ class Rejection:
         data: the rows themselves as a frame, or None when only the count is known.
         fault: False for rows that a rule dropped, True for rows that could not be processed
             (these go to quarantine whether or not dropped rows are kept).
+        uncounted: True where files were lost whose rows nobody has counted; their split does not count as finished.
         scores: what the rule made of each of the rows, an array or a list, where it is one that scores.
         column: the column that the rule looked at, where it is one that looks at one.
     """
@@ -66,6 +68,7 @@ class Rejection:
     fault: bool = False
     scores: Any = field(default=None, compare=False)
     column: str = ""
+    uncounted: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,8 @@ class FilePart(HidesSecrets):
         size: bytes of the whole file.
         version: what changes when the content does: an etag, or size and modification time.
         range_bytes: bytes of the range, where the part is one.
+        rows: number of the first row to read and one past the last, counted from 0 in the part as a reader counts them
+            (a line of JSON Lines, a record of an archive); None for all. Only `SourceStage.divided` gives such parts.
     """
 
     path: str
@@ -150,6 +155,7 @@ class FilePart(HidesSecrets):
     size: int = 0
     version: str = ""
     range_bytes: int | None = None
+    rows: tuple[int, int] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -197,3 +203,55 @@ class FileGroup(Batch):
 
     def get_columns(self) -> list[str]:
         return []
+
+
+@dataclass
+class FileRows(FileGroup):
+    """Files whose rows are counted, so that they can be read in parts: all of its parts have ``rows``.
+
+    Examples:
+        >>> files = FileRows(parts=(FilePart("a.jsonl", rows=(0, 3)), FilePart("b.jsonl", rows=(0, 2))))
+        >>> files.num_items, files.seams
+        (5, (3,))
+        >>> [(part.path, part.rows) for part in files.rows(2, 4).parts]
+        [('a.jsonl', (2, 3)), ('b.jsonl', (0, 1))]
+        >>> [part.rows for part in FileRows.joined([files.rows(0, 1), files.rows(1, 3), files.rows(4, 5)]).parts]
+        [(0, 3), (1, 2)]
+    """
+
+    @property
+    def num_items(self) -> int:
+        return sum(stop - start for start, stop in map(_rows_of, self.parts))
+
+    @property
+    def seams(self) -> tuple[int, ...]:
+        """The rows with which a part begins, without the first."""
+        sizes = [stop - start for start, stop in map(_rows_of, self.parts)]
+        return tuple(accumulate(sizes[:-1]))
+
+    def rows(self, start: int, stop: int) -> Self:
+        parts, before = [], 0
+        for part in self.parts:
+            first, last = _rows_of(part)
+            low, high = max(first, first + start - before), min(last, first + stop - before)
+            if low < high:
+                parts.append(replace(part, rows=(low, high)))
+            before += last - first
+        return replace(self, parts=tuple(parts))
+
+    @classmethod
+    def joined(cls, batches: Sequence[Self]) -> Self:
+        parts: list[FilePart] = []
+        for part in chain.from_iterable(batch.parts for batch in batches):
+            first, last = _rows_of(part)
+            before = parts[-1] if parts else None
+            if before is not None and replace(before, rows=part.rows) == part and _rows_of(before)[1] == first:
+                parts[-1] = replace(part, rows=(_rows_of(before)[0], last))
+            else:
+                parts.append(part)
+        return replace(batches[0], parts=tuple(parts))
+
+
+def _rows_of(part: FilePart) -> tuple[int, int]:
+    assert part.rows is not None, "parts of FileRows are of counted rows"
+    return part.rows

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 from dcurate.core.batch import BatchKey, Rejection
+from dcurate.errors import RunError
 
 
 @dataclass(frozen=True)
 class SplitRecord:
-    """A source split that is finished: all of its rows are written, dropped or in quarantine.
+    """A source split that is finished: all of its rows are written, dropped or in quarantine (see `check_accounts`).
 
     Args:
         split: its name (the ``split`` of its key).
@@ -25,6 +28,43 @@ class SplitRecord:
     files: tuple[str, ...]
     stats: tuple[dict[str, Any], ...]
     inputs: tuple[str, ...] = ()
+
+
+def check_accounts(split: str, stats: Sequence[Mapping[str, Any]], stages: Sequence[str]) -> None:
+    """Refuse a split of which rows are missing: each must be in the output, dropped or in quarantine.
+
+    Args:
+        split: its name.
+        stats: what each stage that it came to did to it, in order, as `StageStats.counts` gives it.
+        stages: the names of all stages, in order.
+
+    Raises:
+        RunError: rows are missing.
+
+    Examples:
+        >>> read = {"name": "read", "rows_in": 3, "rows_out": 2, "dropped": {}, "faulty": {"malformed line": 1}}
+        >>> write = {"name": "write", "rows_in": 1, "rows_out": 1, "dropped": {}, "faulty": {}}
+        >>> check_accounts("a.jsonl", [read, write | {"rows_in": 2, "rows_out": 2}], ["read", "write"])
+        >>> check_accounts("a.jsonl", [read, write], ["read", "write"])
+        Traceback (most recent call last):
+        dcurate.errors.RunError: split 'a.jsonl' has 2 rows after stage 'read' and 1 before 'write', so rows are ...
+    """
+    if len(set(stages)) < len(stages):  # what stages of one name did is counted together
+        return
+    by_stage = {one["name"]: one for one in stats}
+    for before, after in pairwise([*stages, ""]):
+        one = by_stage.get(before, {"rows_in": 0, "rows_out": 0, "dropped": {}, "faulty": {}})
+        left = one["rows_in"] - sum(one["dropped"].values()) - sum(one["faulty"].values())
+        if left > one["rows_out"]:
+            found = f"{left} rows that stage {before!r} kept and {one['rows_out']} after it"
+        elif after and one["rows_out"] != (follows := by_stage[after]["rows_in"] if after in by_stage else 0):
+            found = f"{one['rows_out']} rows after stage {before!r} and {follows} before {after!r}"
+        else:
+            continue
+        raise RunError(
+            f"split {split!r} has {found}, so rows are missing; it does not count as finished: run again with "
+            "resume=True, and report it as an error of dcurate if it stays"
+        )
 
 
 class Ledger(Protocol):
@@ -53,5 +93,9 @@ class Ledger(Protocol):
 class RejectionSink(Protocol):
     """Keeps rejected rows; shipped to workers, so it must pickle small."""
 
-    def keep(self, key: BatchKey, operator: str, rejections: list[Rejection]) -> None:
-        """Write the rows under a name that follows from key and operator, whole or not at all."""
+    def keep(self, key: BatchKey, operator: str, rejections: list[Rejection]) -> str:
+        """Write the rows under a name that follows from key and operator, whole or not at all.
+
+        Returns:
+            The name of the file with those that could not be processed; empty if there are none.
+        """

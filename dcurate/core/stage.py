@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from dcurate.core.batch import Batch, FileGroup
+from dcurate.core.batch import Batch, FileGroup, FilePart, FileRows
 from dcurate.core.resources import Resources
 from dcurate.core.secrets import HidesSecrets
 from dcurate.core.spec import SPEC_FIELDS, StageSpec
@@ -264,9 +264,53 @@ class SourceStage(ProcessingStage[X, Y]):
         """Columns that the source yields, or None if that is not known before the run."""
         return None
 
+    def divided(self, task: X) -> FileRows | None:
+        """The split as one that can be read in parts, with its rows counted; None for one that cannot.
+
+        Where failures are ignored and reading a split raises, or ends its process, the engine reads parts of it, so
+        that only the rows at fault are lost; ``process`` is then given such parts. It must not do what may have failed,
+        such as parsing, nor hold all of the split in memory. A split that cannot be divided is lost whole and does not
+        count as finished.
+
+        Raises:
+            DataError: it cannot be read.
+        """
+        return None
+
+    def unread(self, task: X) -> list[dict[str, Any]]:
+        """What quarantine holds of a split that cannot be read, or of rows of one: a record for each place of them.
+
+        A record says where it is; ``rows`` is how many rows there are, where that is known.
+        """
+        return places(task)
+
     def notices(self) -> list[str]:
         """What a person should know of the input, in sentences; asked for after `splits`."""
         return []
+
+
+def places(batch: Batch) -> list[dict[str, Any]]:
+    """Where a batch is that holds no rows itself, as records: its files, or parts of them; else its key.
+
+    Examples:
+        >>> places(FileGroup(parts=(FilePart("a.parquet", 2, 3, rows=(10, 20)),)))
+        [{'file': 'a.parquet', 'start': 2, 'stop': 3, 'first_row': 10, 'last_row': 19, 'rows': 10}]
+    """
+    parts = batch.parts if isinstance(batch, FileGroup) else ()
+    return [_place(part) for part in parts] or [{"batch": str(batch.key)}]
+
+
+def _place(part: FilePart) -> dict[str, Any]:
+    start = part.start if part.start or part.stop is not None else None
+    first, last = part.rows or (None, None)
+    return {
+        "file": part.path,
+        "start": start,
+        "stop": part.stop,
+        "first_row": first,
+        "last_row": None if last is None else last - 1,
+        "rows": None if first is None or last is None else last - first,
+    }
 
 
 class SinkStage(ProcessingStage[X, FileGroup]):

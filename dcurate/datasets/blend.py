@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dcurate.core.batch import BatchKey, FileGroup
+from dcurate.core.batch import BatchKey, FileGroup, FileRows
 from dcurate.core.stage import CompositeStage, ProcessingStage, SourceStage
 from dcurate.datasets.keyed import DATASET, KeyedFile, stream_of
 from dcurate.datasets.shuffle import KeyedExchange, check_count
@@ -108,14 +108,25 @@ class Readers(SourceStage[FileGroup, DocumentBatch]):
         found = [reader.columns() for reader in self.readers]
         return None if None in found else list(dict.fromkeys(name for columns in found for name in columns or ()))
 
+    def divided(self, task: FileGroup) -> FileRows | None:
+        return self.readers[_number(task)].divided(task)
+
+    def unread(self, task: FileGroup) -> list[dict[str, Any]]:
+        return self.readers[_number(task)].unread(task)
+
     def process(self, task: FileGroup) -> DocumentBatch | None:
-        assert task.key is not None
-        number = int(task.key.split.partition("/")[0])
+        number = _number(task)
         made = self.readers[number].process(task)
         if not isinstance(made, DocumentBatch):
             return None
         marks = np.full(made.num_items, number, np.int16)
         return replace(made, data=with_column(made.to_arrow(), DATASET, marks))
+
+
+def _number(task: FileGroup) -> int:
+    """The number of the reader that a split is of."""
+    assert task.key is not None
+    return int(task.key.split.partition("/")[0])
 
 
 @dataclass

@@ -120,6 +120,7 @@ class Carrier:
         """Book a finished call and let the flow know what it made; or that it is to be made again."""
         if isinstance(done, Died):
             del self._inputs[done.ticket]
+            self.books.repeats = True
             self.flow.failed(done.ticket, done.operator)
             return
         splits = [self._split_of[item] for item in self._inputs.pop(done.ticket)]

@@ -22,12 +22,12 @@ from dcurate.core.events import (
     StageStats,
     TaskDone,
 )
-from dcurate.core.ledger import Ledger, RejectionSink, SplitRecord
+from dcurate.core.ledger import Ledger, RejectionSink, SplitRecord, check_accounts
 from dcurate.core.report import RunReport
 from dcurate.errors import PipelineError, without_secrets
 from dcurate.execute.flow import Flow
 from dcurate.plan.operators import Plan
-from dcurate.worker.program import Program
+from dcurate.worker.program import Program, rejecting
 
 #: Seconds between two looks at how a run stands.
 SAMPLE_S = 0.5
@@ -67,6 +67,10 @@ class Job:
         """What tells it from all other jobs of a cluster: its run, and which phase of it."""
         return f"{self.run}-{self.phase}"
 
+    def operators(self) -> list[str]:
+        """Under which names `RejectionSink.keep` is given rows."""
+        return [rejecting(operator.name, stage) for operator in self.plan.operators for stage in operator.stages]
+
     def programs(self) -> list[Program]:
         """The operators as they are shipped."""
         operators = self.plan.operators
@@ -92,6 +96,7 @@ class _Open:
     version: str
     stats: dict[str, StageStats] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
+    unread: str = ""
 
 
 class Books:
@@ -100,6 +105,11 @@ class Books:
     Args:
         job: what is carried out.
         mode: how: ``streaming``, ``batch`` or ``inline``.
+
+    Attributes:
+        unread: why splits do not count as finished that hold files which could not be read, by their keys.
+        repeats: whether calls were made again, as workers died.
+        quarantined: names of the files in quarantine that this run wrote.
     """
 
     def __init__(self, job: Job, mode: str) -> None:
@@ -109,6 +119,9 @@ class Books:
         self.workers = 0
         self.splits = 0
         self.splits_before = 0
+        self.unread: dict[str, str] = {}
+        self.repeats = False
+        self.quarantined: set[str] = set()
         self._written: dict[str, tuple[str, ...]] = {}
         self._inputs = self._outputs = 0
         self.error = ""
@@ -117,6 +130,7 @@ class Books:
         self._totals = {part.name: StageStats(part.name) for part in job.plan.parts}
         self._open: dict[int, _Open] = {}
         self._names: dict[str, None] = {}
+        self._before: set[str] = set()
         self._number = 0
         operators = tuple(tuple(part.name for part in operator.parts) for operator in job.plan.operators)
         self._sampled = 0.0
@@ -166,6 +180,7 @@ class Books:
         record = self.job.ledger.finished(key, version) if self.job.ledger else None
         if record is not None:
             self.splits_before += 1
+            self._before.add(key)
             self._count([StageStats.from_dict(stats) for stats in record.stats])
             self._write_down(key, tuple(f"{self._output}/{name}" for name in record.files), record.stats[-1:])
             return
@@ -176,9 +191,11 @@ class Books:
     def task_done(self, operator: int, summary: Mapping[str, Any], splits: Sequence[int]) -> None:
         """A call is over: ``summary`` is that of its `Outcome`, ``splits`` the number of each input's split."""
         name = self.job.plan.operators[operator].name
-        for number, each, written in zip(splits, summary["stats"], summary["files"], strict=True):
+        for place, (number, each) in enumerate(zip(splits, summary["stats"], strict=True)):
             split = self._open[number]
-            split.files.extend(written)
+            split.files.extend(summary["files"][place])
+            split.unread = split.unread or summary["unread"][place]
+            self.quarantined.update(summary["quarantined"][place])
             stats = [StageStats.from_dict(values) for values in each]
             for one in stats:
                 split.stats.setdefault(one.name, StageStats(one.name)).add(one)
@@ -191,7 +208,10 @@ class Books:
         files = tuple(sorted(entry.files))
         counts = tuple(stats.counts() for stats in entry.stats.values())
         self._write_down(entry.key, files, counts[-1:])
-        if self.job.ledger is not None:
+        if entry.unread:
+            self.unread[entry.key] = entry.unread
+        check_accounts(entry.key, counts, [part.name for part in self.job.plan.parts])
+        if self.job.ledger is not None and not entry.unread:
             self.job.ledger.record(SplitRecord(entry.key, entry.version, files, counts))
         self.tell(SplitDone(time.time(), entry.key, files))
 
@@ -213,16 +233,29 @@ class Books:
             self.job.ledger.flush()
         self.tell(RunEnded(time.time(), error, self.job.last or bool(error)))
 
+    def files_of_unread(self) -> set[str]:
+        """The files written for splits that do not count as finished."""
+        return {file for split in self.unread for file in self._written[split]}
+
+    def begun_here(self, split: str) -> bool:
+        """Whether a split is of this run, and no earlier one had finished it."""
+        return split in self._names and split not in self._before
+
     def in_order(self) -> list[tuple[str, tuple[str, ...]]]:
         """Each finished split and the files written for it, in the order of the source."""
         return [(split, self._written[split]) for split in self._names if split in self._written]
 
     def _notices(self) -> Iterator[str]:
-        """What had to be done again."""
+        """What had to be done again, or is to be."""
+        if self.unread:
+            split, reason = next(iter(self.unread.items()))
+            yield (
+                f"{len(self.unread):,} of {self.splits:,} splits are not finished, as files of them could not be read "
+                f"and have an unknown number of rows (first: {split!r}, {reason}); quarantine says where, and "
+                "resume=True tries them again"
+            )
         ledger = self.job.ledger
-        if ledger is None:
-            return
-        if ledger.skipped:
+        if ledger is not None and ledger.skipped:
             yield (
                 f"{ledger.skipped:,} of the files that say what earlier runs had finished could not be read; "
                 "the splits in them were done again"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
 
-from dcurate.core.batch import FileGroup
+from dcurate.core.batch import FileGroup, FilePart
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, fitted, one_chunk
@@ -118,6 +118,18 @@ class DocumentReader(FileReader):
             raise DataError(f"{task.key}: {error}; say the type of the column with schema=") from error
         faults = tuple(chain.from_iterable(batch.rejections for batch in batches))
         return DocumentBatch(data=self._held(rows), key=task.key, rejections=faults)
+
+    def _counted(self, part: FilePart) -> list[FilePart]:
+        return self._reader(self._format(part.path))._counted(part)
+
+    def unread(self, task: FileGroup) -> list[dict[str, Any]]:
+        """Where the rows are that cannot be read, for quarantine."""
+        readers = [self._reader(self._format(part.path)) for part in task.parts]
+        return [
+            record
+            for reader, part in zip(readers, task.parts, strict=True)
+            for record in reader.unread(replace(task, parts=(part,)))
+        ]
 
     def _cut(self, file: files.SourceFile, target: int) -> list[int]:
         return self._reader(self._format(file.path))._cut(file, target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -15,9 +15,10 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk, unified
 from dcurate.io import files, json_text, stores
-from dcurate.io.compression import ending_for, ending_of, head, packing, unpack
+from dcurate.io.compression import ending_for, ending_of, head, packing, streamed, unpack
 from dcurate.io.contents import check_lines
 from dcurate.io.json_parse import BadLine, Wanted, parse_clean, parse_lines
+from dcurate.io.lines import Stretch, blocks_of, count_lines, count_rows, lines_between
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
 
@@ -26,6 +27,8 @@ _LONGEST_HEAD = 2**26
 _PIECE = 2**29
 _READ_AHEAD = 2**16
 _COUNTED = 2**30
+#: Lines that cannot be read are in quarantine themselves if they have no more bytes than this.
+_SHOWN = 2**20
 #: What pandas needs to be told and is so here at any rate.
 _PANDAS = {"lines": True, "orient": "records"}
 READ_KWARGS = tuple(_PANDAS)
@@ -36,11 +39,15 @@ _FAULTS = pa.schema(
 
 
 class _Piece(NamedTuple):
-    """Whole lines of a part of a file, and the byte of the file at which the first of them begins."""
+    """Whole lines of a part of a file, and the byte of the file at which the first of them begins.
+
+    ``line`` is the number of the first from 0, where it is known without looking.
+    """
 
     data: bytes
     part: FilePart
     start: int
+    line: int | None = None
 
 
 @dataclass
@@ -140,8 +147,12 @@ class JsonlReader(FileReader):
 
     def _pieces(self, part: FilePart, name: str) -> Iterator[_Piece]:
         store, path = self._store(part.path)
+        first = 0
         with stores.told("read", part.path):
-            if part.start or part.stop is not None:
+            if part.rows is not None:
+                first, stretches = part.rows[0], list(self._lines(part))
+                data, start = b"".join(one.data for one in stretches), stretches[0].start if stretches else part.start
+            elif part.start or part.stop is not None:
                 with stores.unchanged(store, path, part.version, name):
                     data, start = _lines_of_range(store, path, part)
             else:
@@ -149,9 +160,49 @@ class JsonlReader(FileReader):
         if not start:
             check_lines(data, name)
             data = data.removeprefix(_BOM)
+        line = None if part.start else first
         for piece in _cut_at_lines(data):
-            yield _Piece(piece, part, start)
-            start += len(piece)
+            yield _Piece(piece, part, start, line)
+            start, line = start + len(piece), None
+
+    def _lines(self, part: FilePart) -> Iterator[Stretch]:
+        """The lines of a part, or those of its rows, in blocks."""
+        store, path = self._store(part.path)
+        name = self._named(part)
+        with (
+            stores.told("read", part.path),
+            stores.reading(store, path, part.version, name, cache_type="readahead") as file,
+            streamed(file, ending_of(path), name) as content,
+        ):
+            blocks = blocks_of(content, part.start, part.stop)
+            yield from blocks if part.rows is None else lines_between(blocks, *part.rows)
+
+    def _counted(self, part: FilePart) -> list[FilePart]:
+        return [replace(part, rows=(0, count_lines(self._lines(part))))]
+
+    def unread(self, task: FileGroup) -> list[dict[str, Any]]:
+        """Where the lines are that cannot be read, and what they hold if that is not much, for quarantine."""
+        return [
+            self._unread(part) if part.rows is not None else record
+            for record, part in zip(super().unread(task), task.parts, strict=True)
+        ]
+
+    def _unread(self, part: FilePart) -> dict[str, Any]:
+        assert part.rows is not None
+        start, size, head = part.start, 0, bytearray()
+        for block in self._lines(part):
+            start = start if size else block.start
+            size += len(block.data)
+            head += block.data if size <= _SHOWN else b""
+        before = self._lines_before(_Piece(b"", part, start, None if part.start else part.rows[0]))
+        return {
+            "file": self._named(part),
+            "line": None if before is None else before + 1,
+            "byte": start,
+            "bytes": size,
+            "rows": count_rows(self._lines(part)),
+            "raw": head.decode(errors="backslashreplace") if size <= _SHOWN else None,
+        }
 
     def _faults(self, name: str, piece: _Piece, bad: list[BadLine]) -> list[dict[str, Any]]:
         """What quarantine holds of bad lines: whole lines of text, with undecodable bytes escaped."""
@@ -175,6 +226,8 @@ class JsonlReader(FileReader):
 
     def _lines_before(self, piece: _Piece) -> int | None:
         """How many lines of the file end before the piece; None where it would cost too much to find out."""
+        if piece.line is not None:
+            return piece.line
         store, path = self._store(piece.part.path)
         local = isinstance(store, LocalFileSystem)
         if piece.start and (not local or piece.start > _COUNTED or ending_of(path)):

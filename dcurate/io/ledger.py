@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Self, cast
@@ -161,12 +161,15 @@ class DirectoryLedger:
             self._write([_line(record) for record in self._all()])
             self._directory.remove(segments)
 
-    def put_aside(self) -> list[str]:
+    def put_aside(self, unfinished: Iterable[str] = ()) -> list[str]:
         """Take files out of the output that are of no finished split, when all are; what a report says of it.
 
         A run that is killed leaves some of splits that it had not recorded yet, and the input may not have these now.
+
+        Args:
+            unfinished: files of splits that do not count as finished, which stay.
         """
-        known = {file for record in self._all() for file in record.files}
+        known = {file for record in self._all() for file in record.files} | set(map(self._relative, unfinished))
         found = [] if self.skipped else output.put_aside(self._directory, known)
         if not found:
             return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import pairwise
 from typing import Any, BinaryIO, ClassVar
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from fsspec.implementations.local import LocalFileSystem
 
-from dcurate.core.batch import BatchKey, FileGroup, FilePart
+from dcurate.core.batch import BatchKey, FileGroup, FilePart, FileRows
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.cards import decode
 from dcurate.frames.document import DocumentBatch
@@ -26,6 +26,8 @@ from dcurate.io.source import FileReader
 
 #: Types that cuDF reads as Arrow does.
 _PLAIN = frozenset({pa.string(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_()})
+#: Rows that are decoded at once where some rows of a row group are read.
+_BATCH = 1024
 _NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 _PANDAS = {"engine": "pyarrow", "dtype_backend": "pyarrow"}
 _READ_KWARGS = (
@@ -103,7 +105,7 @@ class ParquetReader(FileReader):
 
     def _decoded_on_card(self, task: FileGroup) -> Any | None:
         """The rows as cuDF reads them; None where that is not asked for, or might not give what Arrow does."""
-        if self.frames != "cudf" or self.schema:
+        if self.frames != "cudf" or self.schema or isinstance(task, FileRows):
             return None
         parts = []
         for part in task.parts:
@@ -129,7 +131,7 @@ class ParquetReader(FileReader):
             stored = file.schema_arrow.names
             wanted = stored if self.fields is None else [name for name in self.fields if name in stored]
             # One column at least, even if it is dropped later: without any, Arrow forgets how many rows there are.
-            table = file.read_row_groups(list(groups), columns=wanted or stored[:1], use_threads=False)
+            table = _groups(file, groups, wanted or stored[:1], part.rows)
             table.validate(full=True)
         plain = pa.schema([pa.field(column.name, without(column.type, "encoding")) for column in table.schema])
         table = fitted(table.replace_schema_metadata(None), plain)
@@ -137,6 +139,12 @@ class ParquetReader(FileReader):
             if column not in stored and (self.fields is None or column in self.fields):
                 table = table.append_column(column, pa.array([value] * table.num_rows, pa.string()))
         return table
+
+    def _counted(self, part: FilePart) -> list[FilePart]:
+        with self._opened(part.path, self._named(part), part.version) as file:
+            groups = range(part.start, file.num_row_groups if part.stop is None else part.stop)
+            counts = {group: file.metadata.row_group(group).num_rows for group in groups}
+        return [replace(part, start=group, stop=group + 1, rows=(0, count)) for group, count in counts.items()]
 
     @contextmanager
     def _opened(self, address: str, name: str, version: str = "") -> Iterator[pq.ParquetFile]:
@@ -150,7 +158,7 @@ class ParquetReader(FileReader):
                 source = stack.enter_context(stores.reading(store, path, version, name, cache_type="readahead"))
             try:
                 yield stack.enter_context(pq.ParquetFile(source, **kwargs))
-            except (FileNotFoundError, PermissionError):
+            except (FileNotFoundError, PermissionError, pa.ArrowMemoryError):
                 raise
             except (pa.ArrowException, OSError) as error:
                 raise DataError(
@@ -183,6 +191,22 @@ class ParquetReader(FileReader):
                 f"{self.name}: read_kwargs {listed(refused)} mean nothing here; there are {listed(_READ_KWARGS)}, "
                 f"and fields= for columns"
             )
+
+
+def _groups(file: pq.ParquetFile, groups: range, columns: list[str], rows: tuple[int, int] | None) -> pa.Table:
+    """Row groups of a file, or some of their rows: of those that come before, a batch at a time is held."""
+    if rows is None:
+        return file.read_row_groups(list(groups), columns=columns, use_threads=False)
+    first, last = rows
+    batches, at = [], 0
+    if first < last:
+        for batch in file.iter_batches(_BATCH, list(groups), columns, use_threads=False):
+            low, high = max(first - at, 0), min(last - at, batch.num_rows)
+            batches += [batch.slice(low, high - low)] if low < high else []
+            at += batch.num_rows
+            if at >= last:
+                break
+    return pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table().select(columns)
 
 
 def _is_plain(schema: pa.Schema, known: Shape, fields: Sequence[str] | None) -> bool:

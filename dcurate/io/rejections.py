@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
 import pyarrow as pa
 
 from dcurate.core.batch import BatchKey, Rejection
@@ -39,19 +40,47 @@ class DirectoryRejections:
     quarantine: str | None = None
     storage_options: Mapping[str, Any] = field(default_factory=dict)
 
-    def keep(self, key: BatchKey, operator: str, rejections: list[Rejection]) -> None:
+    def keep(self, key: BatchKey, operator: str, rejections: list[Rejection]) -> str:
         """Write the rows under a name that follows from key and operator, whole or not at all.
+
+        Returns:
+            The name of the file in quarantine; empty if there is none.
 
         Raises:
             DataError: they cannot be written.
         """
-        name = f"{key.digest}-{_safe(operator)}.jsonl"
+        name, quarantined = f"{key.digest}-{_safe(operator)}.jsonl", ""
         for url, fault in ((self.quarantine, True), (self.rejected, False)):
             kept = [each for each in rejections if each.fault is fault and each.data is not None and each.rows]
             if url is not None and kept:
                 with Directory(url, self.storage_options or {}).writing(name, _SCRATCH) as file:
                     for piece in _pieces(key, kept):
                         file.write(piece)
+                quarantined = name if fault else quarantined
+        return quarantined
+
+
+def clear_stale(
+    quarantine: Directory, operators: Iterable[str], written: Container[str], is_ours: Callable[[str], bool]
+) -> None:
+    """Remove files of quarantine that an attempt left which did not count: a later one wrote none, or others.
+
+    Args:
+        operators: those whose files are looked at, as `DirectoryRejections.keep` is given them.
+        written: names of files that count.
+        is_ours: whether a split, by its name, was done by this run.
+
+    Raises:
+        DataError: they cannot be read or removed.
+    """
+    stale, endings = [], {f"{_safe(operator)}.jsonl" for operator in operators}
+    for name in quarantine.files():
+        if name in written or name.partition("-")[2] not in endings:
+            continue
+        first = (quarantine.read(name) or b"").partition(b"\n")[0]
+        if first and is_ours(orjson.loads(first).get(SOURCE, "")):
+            stale.append(name)
+    quarantine.remove(stale)
 
 
 def _pieces(key: BatchKey, rejections: list[Rejection]) -> Iterator[bytes]:

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
-from dcurate.core.batch import FileGroup, FilePart
+from dcurate.core.batch import FileGroup, FilePart, FileRows
 from dcurate.core.resources import Resources
-from dcurate.core.stage import SourceStage
+from dcurate.core.stage import SourceStage, places
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.convert import to_cudf
 from dcurate.frames.document import DocumentBatch
@@ -92,6 +92,23 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         nbytes = self._partitioning().nbytes
         packing = {"packed_from": LEAST} if nbytes else {}  # splits by another rule would be done beside the old ones
         return {**settings, "blocksize": nbytes, "read_kwargs": self._reading(), **packing}
+
+    def divided(self, task: FileGroup) -> FileRows | None:
+        """The split with its rows counted, so that it can be read in parts; None if it has no rows.
+
+        Raises:
+            DataError: a file cannot be read.
+        """
+        parts = tuple(part for each in task.parts for part in self._counted(each) if part.rows != (0, 0))
+        return FileRows(key=task.key, parts=parts) if parts else None
+
+    def unread(self, task: FileGroup) -> list[dict[str, Any]]:
+        """Where the rows are that cannot be read, for quarantine."""
+        return [{**record, "file": self._named(part)} for record, part in zip(places(task), task.parts, strict=True)]
+
+    @abstractmethod
+    def _counted(self, part: FilePart) -> list[FilePart]:
+        """A part with its rows counted; as several, where reading one of them does not need the others."""
 
     @abstractmethod
     def process(self, task: FileGroup) -> DocumentBatch | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
@@ -66,7 +67,9 @@ class ArchiveReader(FileReader):
                         taken.add(row)
                     elif row:
                         taken.left_out[row] = taken.left_out.get(row, 0) + 1
-        rows = fitted(taken.table(), self._known().schema(self.fields))
+        fixed = self._declared()  # a reader that has listed no files yet knows no other columns
+        shape = self._joined(self._known(), [column for column in self.rows_of if column.name not in fixed], self.name)
+        rows = fitted(taken.table(), shape.schema(self.fields))
         rejections = tuple(taken.rejections(self.name))
         if not rows.num_rows and not rejections:
             return None
@@ -80,7 +83,24 @@ class ArchiveReader(FileReader):
         store, path = self._store(part.path)
         how = {"block_size": _BLOCK, "cache_type": "readahead"}
         with stores.reading(store, path, part.version, self._named(part), **how) as file:
-            yield from iterate_records(file, part.start, part.stop)
+            records = iterate_records(file, part.start, part.stop)
+            yield from records if part.rows is None else islice(records, *part.rows)
+
+    def _counted(self, part: FilePart) -> list[FilePart]:
+        with stores.told("read", part.path):
+            return [replace(part, rows=(0, sum(1 for _ in self._records(part))))]
+
+    def unread(self, task: FileGroup) -> list[dict[str, Any]]:
+        """Where the records are that cannot be read, with the address of the first, for quarantine."""
+        return [
+            {**record, **self._first(part)} if part.rows is not None else record
+            for record, part in zip(super().unread(task), task.parts, strict=True)
+        ]
+
+    def _first(self, part: FilePart) -> dict[str, Any]:
+        with stores.told("read", part.path):
+            first = next(self._records(part), None)
+        return {"byte": first.offset, "url": first.url or None} if first else {}
 
     def _refuse(self, damage: Damage, name: str) -> None:
         if self.on_bad_record == "raise":

@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from dcurate.core.batch import Batch, Rejection
-from dcurate.core.stage import ProcessingStage, SinkStage, SourceStage
+from dcurate.core.batch import Batch, FileGroup, FileRows, Rejection
+from dcurate.core.stage import ProcessingStage, SinkStage, SourceStage, places
 from dcurate.errors import DataError, StageError
 from dcurate.frames.columns import with_column
 from dcurate.frames.document import DocumentBatch
+from dcurate.frames.records import table_of
 from dcurate.worker.deadline import WATCHDOG
 from dcurate.worker.guard import PASSING, Died, Failure, Raised, tried
 from dcurate.worker.halving import Lost, Piece, Saved, can_cut, first_failing, rescued
@@ -20,6 +21,9 @@ Process: TypeAlias = Callable[[list[Batch]], Sequence[Any]]
 
 #: What a row in quarantine says besides: what was raised, and where.
 ERROR, TRACEBACK = "_dcurate_error", "_dcurate_traceback"
+
+#: The first row of the piece that stands for dividing a split.
+_DIVIDING = -1
 
 #: A call that failed sooner, in seconds, is looked into for the row at fault, for about as long.
 QUICK_S = 10.0
@@ -68,13 +72,19 @@ class Calls:
                     taken_out[place] = [rejection(stage, lost) for lost in saved.lost]
         return answers, taken_out
 
-    def call(self, stage: AnyStage, piece: Piece, batches: list[Batch]) -> Sequence[Any] | Failure:
+    def call(
+        self, stage: AnyStage, piece: Piece, batches: list[Batch], process: Process | None = None
+    ) -> Sequence[Any] | Failure:
         """Call a stage, as often as it may be tried; gives its answers, one a batch, or how it failed.
+
+        Args:
+            process: what to call, if not the stage's ``process_batch``.
 
         Raises:
             StageError: it gave something else than one answer a batch.
         """
-        answers = tried(self.watched(stage, piece, batches), batches, stage.spec.num_run_attempts)
+        watched = self.watched(stage, piece, batches, process or stage.process_batch)
+        answers = tried(watched, batches, stage.spec.num_run_attempts)
         if isinstance(answers, Raised):
             return answers.settle() if self.ignores(stage) else answers
         if isinstance(answers, list | tuple) and len(answers) == len(batches):
@@ -85,16 +95,16 @@ class Calls:
             "answer one result per batch, in order (None where nothing is left, a list where there are several)"
         )
 
-    def watched(self, stage: AnyStage, piece: Piece, batches: list[Batch]) -> Process:
-        """The stage's ``process_batch``, under its time limit where it has one that is held here."""
+    def watched(self, stage: AnyStage, piece: Piece, batches: list[Batch], process: Process) -> Process:
+        """A function of the stage, under the stage's time limit where it has one that is held here."""
         seconds, run = stage.spec.timeout_s, self.run
         if seconds is None or run is None:
-            return stage.process_batch
+            return process
         doing = f"{failed_on(stage, batches)}: ran longer than timeout_s={seconds:g}"
 
         def limited(batches: list[Batch]) -> Sequence[Any]:
             with WATCHDOG.limit(run, seconds, doing):
-                return stage.process_batch(batches)
+                return process(batches)
 
         return limited
 
@@ -108,13 +118,21 @@ class Calls:
         if not self.ignores(stage) or _ends_run(stage, failure):
             raise self._error(stage, piece, group, failure)
 
-        def again(piece: Piece, batches: list[Batch]) -> Sequence[Any] | Failure:
-            answer = self.call(stage, piece, batches)
+        def again(piece: Piece, batches: list[Batch], process: Process | None = None) -> Sequence[Any] | Failure:
+            answer = self.call(stage, piece, batches, process)
             if isinstance(answer, Raised | Died) and _ends_run(stage, answer):
                 raise answer.as_error(failed_on(stage, batches))
+            if process is None:
+                _check_rows(stage, batches, answer)
             return answer
 
-        return rescued(again, piece, group, failure)
+        def divide(piece: Piece, batch: Batch) -> Batch:
+            if not isinstance(stage, SourceStage) or can_cut(batch):
+                return batch
+            answer = again(piece._replace(start=_DIVIDING), [batch], lambda batches: list(map(stage.divided, batches)))
+            return batch if isinstance(answer, Raised | Died) or not answer[0] else answer[0]
+
+        return rescued(again, piece, group, failure, divide)
 
     def _error(self, stage: AnyStage, piece: Piece, group: list[Batch], failure: Failure) -> Exception:
         """The error that ends the run; says which batch of several and which row is to blame, if that is soon found."""
@@ -133,6 +151,18 @@ class Calls:
             return failure.as_error(failed_on(stage, group))
         batch = group[place.batch]
         return place.failure.as_error(failed_on(stage, [batch]), "" if place.row is None else row_of(batch, place.row))
+
+
+def _check_rows(stage: AnyStage, batches: list[Batch], answers: Sequence[Any] | Failure) -> None:
+    """Refuse more rows of a part of a split than it has: a reader that read all of the split would double rows."""
+    for batch, answer in zip(batches, () if isinstance(answers, Raised | Died) else answers, strict=False):
+        made = [one for one in (answer if isinstance(answer, list) else [answer]) if isinstance(one, Batch)]
+        rows = sum(one.num_items + sum(rejection.rows for rejection in one.rejections) for one in made)
+        if isinstance(batch, FileRows) and rows > batch.num_items:
+            raise StageError(
+                f"{failed_on(stage, [batch])}: process() made {rows} rows of a part of {batch.num_items}; read the "
+                "`rows` of each part only, or have divided() answer None"
+            )
 
 
 def _ends_run(stage: AnyStage, failure: Failure) -> bool:
@@ -161,15 +191,27 @@ def can_part(stage: AnyStage, batches: Sequence[Batch]) -> bool:
 
 
 def rejection(stage: AnyStage, lost: Lost) -> Rejection:
-    """Rows on which a stage fails, as they go to quarantine: with what was raised and the traceback."""
+    """Rows on which a stage fails, as they go to quarantine: with what was raised and the traceback.
+
+    Of what are no rows yet, such as lines that cannot be read, quarantine holds where they are.
+    """
     rows, failure = lost
+    count = rows.num_items
+    if isinstance(rows, DocumentBatch):
+        data = _table(rows)
+    else:
+        records = stage.unread(rows) if isinstance(stage, SourceStage) else places(rows)
+        data = table_of(records)
+        if isinstance(rows, FileRows):
+            count = max(1, sum(record.get("rows") or 0 for record in records))
     return Rejection(
         stage=_part_at_fault(stage, lost),
         reason=failure.reason,
-        rows=rows.num_items,
+        rows=count,
         nbytes=rows.nbytes,
-        data=_frame(rows, failure) if isinstance(rows, DocumentBatch) else None,
+        data=_with_error(data, failure),
         fault=True,
+        uncounted=isinstance(rows, FileGroup) and not isinstance(rows, FileRows),
     )
 
 
@@ -187,11 +229,14 @@ def _part_at_fault(stage: AnyStage, lost: Lost) -> str:
     return str(parts[0].name)
 
 
-def _frame(rows: DocumentBatch, failure: Failure) -> Any:
+def _table(rows: DocumentBatch) -> Any:
     try:
-        table = rows.to_arrow()
+        return rows.to_arrow()
     except DataError:  # values that Arrow has no type for, perhaps the very reason: kept as they print
-        table = rows.with_data(rows.to_pandas().astype(str)).to_arrow()
+        return rows.with_data(rows.to_pandas().astype(str)).to_arrow()
+
+
+def _with_error(table: Any, failure: Failure) -> Any:
     for name, text in ((ERROR, failure.message), (TRACEBACK, failure.trace)):
         table = with_column(table, name, [text.encode(errors="backslashreplace").decode()] * table.num_rows)
     return table

@@ -65,15 +65,17 @@ class Announced(Calls):
             for batch in range(piece.first, piece.last)
         }
 
-    def call(self, stage: AnyStage, piece: Piece, batches: list[Batch]) -> Sequence[Any] | Failure:
+    def call(
+        self, stage: AnyStage, piece: Piece, batches: list[Batch], process: Process | None = None
+    ) -> Sequence[Any] | Failure:
         died = self._deadly.get(piece) or self._among_given_up(piece)
         if died is not None:
             return died
-        answers = super().call(stage, piece, batches)
+        answers = super().call(stage, piece, batches, process)
         self._tell(None)
         return answers
 
-    def watched(self, stage: AnyStage, piece: Piece, batches: list[Batch]) -> Process:
+    def watched(self, stage: AnyStage, piece: Piece, batches: list[Batch], process: Process) -> Process:
         first = batches[0]
         is_row = len(batches) == 1 and first.num_items == 1 and first.rows(0, 1) is not None
         report = Report(
@@ -87,7 +89,7 @@ class Announced(Calls):
 
         def announced(batches: list[Batch]) -> Sequence[Any]:
             self._tell(report)
-            return stage.process_batch(batches)
+            return process(batches)
 
         return announced
 

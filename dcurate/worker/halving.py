@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
-from dcurate.core.batch import Batch
+from dcurate.core.batch import Batch, FileRows
 from dcurate.worker.guard import Died, Failure, Raised
 
 
@@ -37,6 +37,8 @@ class Piece(NamedTuple):
 
 #: Calls the stage with the batches of a piece: gives its answers, one a batch, or how it failed.
 Call: TypeAlias = Callable[[Piece, list[Batch]], Sequence[Any] | Failure]
+#: Gives a batch as one that can be cut, where there is a way; else the batch itself.
+Divide: TypeAlias = Callable[[Piece, Batch], Batch]
 
 
 class Lost(NamedTuple):
@@ -96,20 +98,23 @@ def joined(answers: Sequence[Any]) -> Any:
     return [each for answer in left for each in (answer if isinstance(answer, list) else [answer])]
 
 
-def rescued(call: Call, piece: Piece, batches: Sequence[Batch], failure: Failure) -> list[Saved]:
+def rescued(
+    call: Call, piece: Piece, batches: Sequence[Batch], failure: Failure, divide: Divide = lambda piece, batch: batch
+) -> list[Saved]:
     """What can be had of a call that failed, for each of its batches.
 
     Several batches are tried one by one. One batch is cut into parts, and those that fail into smaller parts, until
-    the rows that fail stand alone. A batch that cannot be cut is lost whole.
+    the rows that fail stand alone. A batch that cannot be cut is lost whole. Of files that are read, the parts that do
+    not fail are read once more, together, so that their rows are as if those that fail were not there.
     """
     if len(batches) == 1:
-        return [_Cutting(call, piece, batches[0]).saved(failure)]
+        return [_Cutting(call, piece, divide(piece, batches[0])).saved(failure)]
     saved = []
     for number, batch in enumerate(batches, piece.first):
         own = piece._replace(first=number, last=number + 1)
         answer = call(own, [batch])
         if isinstance(answer, Raised | Died):
-            saved.append(_Cutting(call, own, batch).saved(answer))
+            saved.append(_Cutting(call, own, divide(own, batch)).saved(answer))
         else:
             saved.append(Saved([answer[0]]))
     return saved
@@ -123,12 +128,15 @@ class _Cutting:
     piece: Piece
     batch: Batch
     found: Saved = field(default_factory=Saved)
+    good: list[tuple[int, int]] = field(default_factory=list)
 
     def saved(self, failure: Failure) -> Saved:
         if failure.whole or not can_cut(self.batch):
             self.found.lost.append(Lost(self.batch, failure))
         else:
             self._cut(0, self.batch.num_items, failure)
+            if isinstance(self.batch, FileRows):
+                self._read_good()
         return self.found
 
     def _cut(self, start: int, stop: int, failure: Failure) -> None:
@@ -137,21 +145,55 @@ class _Cutting:
         When all parts but the last went well, the last must be the one that fails: it is cut without being tried.
         """
         well = True
-        for low, high in bounds(start, stop, failure.ways):
+        for low, high in self._bounds(start, stop, failure.ways):
             if well and high == stop and high - low > 1:
                 self._cut(low, high, failure)
                 return
-            rows = self.batch.rows(low, high)
-            assert rows is not None, "a batch that can be cut can be cut everywhere"
+            rows = self._rows(low, high)
             answer = self.call(self.piece._replace(start=low, stop=high), [rows])
             if not isinstance(answer, Raised | Died):
-                self.found.answers.append(answer[0])
+                self.good.append((low, high))
+                if not isinstance(self.batch, FileRows):
+                    self.found.answers.append(answer[0])
                 continue
             well = False
             if answer.whole or high - low == 1:
                 self.found.lost.append(Lost(rows, answer))
             else:
                 self._cut(low, high, answer)
+
+    def _read_good(self) -> None:
+        """Read the rows that do not fail, in one call; in parts, as they were found, if that fails."""
+        if not self.good:
+            return
+        rows = FileRows.joined([self._rows(*each) for each in self.good])
+        together = self.piece._replace(start=0, stop=self.batch.num_items)
+        answer = self.call(together, [rows]) if self.found.lost else None
+        if answer is not None and not isinstance(answer, Raised | Died):
+            self.found.answers = [answer[0]]
+            return
+        for low, high in self.good:
+            rows = self._rows(low, high)
+            answer = self.call(self.piece._replace(start=low, stop=high), [rows])
+            if isinstance(answer, Raised | Died):
+                self.found.lost.append(Lost(rows, answer))
+            else:
+                self.found.answers.append(answer[0])
+
+    def _rows(self, low: int, high: int) -> Any:
+        rows = self.batch.rows(low, high)
+        assert rows is not None, "a batch that can be cut can be cut everywhere"
+        return rows
+
+    def _bounds(self, start: int, stop: int, ways: int) -> list[tuple[int, int]]:
+        """Parts of a range: of several files, or parts of them, these first."""
+        seams = self.batch.seams if isinstance(self.batch, FileRows) else ()
+        inner = [start, *(seam for seam in seams if start < seam < stop), stop]
+        return (
+            [(inner[low], inner[high]) for low, high in bounds(0, len(inner) - 1, ways)]
+            if len(inner) > 2
+            else (bounds(start, stop, ways))
+        )
 
 
 def bounds(start: int, stop: int, ways: int) -> list[tuple[int, int]]:

@@ -53,6 +53,8 @@ class Outcome:
         stats: for each input, what each stage (as written by a person) did to it.
         files: for each input, the files written for it.
         sizes: for each input, the bytes of each batch made of it.
+        unread: for each input, what was lost of it without its rows being known, in words; empty if nothing was.
+        quarantined: for each input, the names of files in quarantine that hold rows of it.
     """
 
     outputs: list[list[Batch]]
@@ -60,6 +62,8 @@ class Outcome:
     files: list[list[str]]
     sizes: list[list[int]]
     seconds: float = 0.0
+    unread: list[str] = field(default_factory=list)
+    quarantined: list[list[str]] = field(default_factory=list)
 
     def __sizeof__(self) -> int:
         return 1024 + sum(map(sum, self.sizes))
@@ -70,6 +74,8 @@ class Outcome:
             "seconds": self.seconds,
             "sizes": self.sizes,
             "files": self.files,
+            "unread": self.unread,
+            "quarantined": self.quarantined,
             "stats": [[stats.to_dict() for stats in each] for each in self.stats],
         }
 
@@ -81,6 +87,8 @@ class _Lineage:
     key: Any
     batches: list[Batch]
     stats: list[StageStats] = field(default_factory=list)
+    unread: str = ""
+    quarantined: list[str] = field(default_factory=list)
 
 
 def run_program(
@@ -116,6 +124,8 @@ def run_program(
         files=files,
         sizes=[[batch.nbytes for batch in lineage.batches] for lineage in lineages],
         seconds=time.perf_counter() - begin,
+        unread=[lineage.unread for lineage in lineages],
+        quarantined=[lineage.quarantined for lineage in lineages],
     )
 
 
@@ -123,6 +133,11 @@ def _files_of(stage: AnyStage, batches: list[Batch]) -> list[str]:
     if not isinstance(stage, SinkStage):
         return []
     return [path for batch in batches if isinstance(batch, FileGroup) for path in batch.data]
+
+
+def rejecting(operator: str, stage: AnyStage) -> str:
+    """The name under which rows are kept that a stage of an operator takes out."""
+    return f"{operator}.{stage.parts[0].name}"
 
 
 @dataclass(frozen=True)
@@ -155,7 +170,9 @@ def _run_stage(call: _Call, number: int, stage: AnyStage, lineages: list[_Lineag
         scored = [one for result in results for one in result.scored]
         call.evidence.add(lineage.stats[-len(stage.parts) :], scored, rejected, lineage.key)
         if rejected and program.rejections is not None:
-            program.rejections.keep(lineage.key, f"{program.operator}.{stage.parts[0].name}", rejected)
+            kept = program.rejections.keep(lineage.key, rejecting(program.operator, stage), rejected)
+            lineage.quarantined += [kept] if kept else []
+        lineage.unread = lineage.unread or next((one.reason for one in rejected if one.uncounted), "")
         for result in results:
             result.rejections, result.found, result.scored = (), {}, ()
         lineage.batches = [result for result in results if result.num_items or program.passes_empty]

@@ -4,6 +4,7 @@ import sys
 
 from dcurate import DaskExecutor, ExactDuplicates, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
 from dcurate.dedup.fuzzy import FuzzyDuplicates
+from tests.deadly import DeadlyJsonl
 from tests.stages import KeepEvery, OneByOne, Sleep
 
 
@@ -28,7 +29,12 @@ def near_duplicates(source: str, output: str) -> Pipeline:
     return Pipeline("near", stages=[JsonlReader(source), Sleep(0.02), dedup, JsonlWriter(output)])
 
 
-KINDS = {"several": pipeline, "near": near_duplicates}
+def unreadable(source: str, output: str) -> Pipeline:
+    """A reader that raises on some lines."""
+    return Pipeline("read", stages=[DeadlyJsonl(source).with_(ignore_failures=True), JsonlWriter(output)])
+
+
+KINDS = {"several": pipeline, "near": near_duplicates, "unreadable": unreadable}
 
 if __name__ == "__main__":
     _, source, output, mode, kind = sys.argv

@@ -57,8 +57,9 @@ class Short(ProcessingStage[DocumentBatch, DocumentBatch]):
 class Kept:
     rows: list[tuple[str, str, list[str]]]
 
-    def keep(self, key: BatchKey, operator: str, rejections: list[Any]) -> None:
+    def keep(self, key: BatchKey, operator: str, rejections: list[Any]) -> str:
         self.rows += [(str(key), one.reason, one.data["text"].to_pylist()) for one in rejections]
+        return ""
 
 
 def test_rejected_rows_are_counted_and_kept_with_their_reason() -> None:

@@ -1,0 +1,48 @@
+"""Lines by their numbers, against all lines of the content at once."""
+
+import itertools
+from io import BytesIO
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcurate.io.lines import Stretch, blocks_of, count_lines, count_rows, lines_between
+
+CONTENT = st.lists(st.sampled_from([b"", b" ", b"\r", b"a", b"bcd", b"longer line"]), max_size=8).map(b"\n".join)
+
+
+def lines_of(content: bytes) -> list[bytes]:
+    return (
+        content.splitlines(keepends=True)
+        if b"\r" not in content
+        else [line + b"\n" for line in content.split(b"\n")[:-1]]
+        + ([content.split(b"\n")[-1]] if content.split(b"\n")[-1] else [])
+    )
+
+
+def joined(stretches: list[Stretch], content: bytes) -> bytes:
+    for start, data in stretches:
+        assert content[start : start + len(data)] == data
+    return b"".join(data for _, data in stretches)
+
+
+@given(CONTENT, st.integers(1, 7), st.lists(st.integers(0, 60), max_size=3))
+def test_ranges_that_meet_give_every_line_once(content: bytes, block: int, cuts: list[int]) -> None:
+    bounds = [0, *sorted(min(cut, len(content)) for cut in cuts), len(content)]
+    ranges = [
+        joined(list(blocks_of(BytesIO(content), start, stop, block)), content)
+        for start, stop in itertools.pairwise(bounds)
+    ]
+    assert b"".join(ranges) == content
+    assert all(not each or content[: content.find(each)].endswith(b"\n") or content.startswith(each) for each in ranges)
+
+
+@given(CONTENT, st.integers(1, 7), st.data())
+def test_lines_by_number_are_those_of_the_content(content: bytes, block: int, data: st.DataObject) -> None:
+    lines = lines_of(content)
+    assert count_lines(blocks_of(BytesIO(content), block=block)) == len(lines)
+    assert count_rows(blocks_of(BytesIO(content), block=block)) == sum(bool(line.strip()) for line in lines)
+    first = data.draw(st.integers(0, len(lines)))
+    last = data.draw(st.integers(first, len(lines)))
+    found = list(lines_between(blocks_of(BytesIO(content), block=block), first, last))
+    assert joined(found, content) == b"".join(lines[first:last])
