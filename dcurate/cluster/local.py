@@ -4,31 +4,41 @@ from __future__ import annotations
 
 import logging
 import math
+import time
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from itertools import product
-from typing import cast
+from typing import Any, cast
 
 import dask
 from dask.system import CPU_COUNT
-from distributed import Client, SpecCluster
+from distributed import Client, Nanny, SpecCluster
 
 from dcurate.cluster import cuda
 from dcurate.cluster.base import Cluster
 from dcurate.cluster.nannies import (
     DASK_SETTINGS,
     GPU_PROCESSES,
-    NO_GUARD,
+    Keeper,
     cpu_worker,
     dashboard_options,
+    is_hopeless,
     local_scheduler,
     memory_share,
+    not_started,
+    outlive_the_resource_tracker,
     refuse_inside_a_worker,
     said_why,
     simulated_gpu_worker,
 )
 from dcurate.errors import ResourceError, RunError
 from dcurate.worker.announce import SIMULATED_GB
+
+#: How often it is looked whether workers have started, in seconds.
+SETTLE_S = 0.05
+#: What is said where the nannies do not know why their workers are gone.
+LOST = "the worker processes are gone and did not come back; start the run again with resume=True to go on"
 
 
 class LocalCluster(Cluster):
@@ -107,10 +117,38 @@ class LocalCluster(Cluster):
         """Address of the page that shows runs; None without ``dashboard=True``."""
         return super().dashboard_link if self.dashboard else None
 
+    def trouble(self) -> str:
+        """Why runs cannot go on; empty while there are workers of each kind, or are about to be."""
+        kinds: defaultdict[str, list[Nanny]] = defaultdict(list)
+        for name, nanny in self._nannies().items():
+            kinds[str(name).partition("-")[0]].append(nanny)
+        for nannies in kinds.values():
+            if all(is_hopeless(nanny) for nanny in nannies):
+                reasons = (str(nanny.given_up) for nanny in nannies if isinstance(nanny, Keeper) and nanny.given_up)
+                return next(reasons, LOST)
+        return ""
+
+    def settle(self) -> None:
+        """Wait until each worker process is up, or has been given up.
+
+        Raises:
+            RunError: all of a kind have been given up.
+        """
+        while any(isinstance(one, Keeper) and not (one.is_up or is_hopeless(one)) for one in self._nannies().values()):
+            time.sleep(SETTLE_S)
+        if trouble := self.trouble():
+            raise RunError(trouble)
+
+    def _nannies(self) -> dict[Any, Nanny]:
+        return dict(self.client.cluster.workers)
+
     def _connect(self, stack: ExitStack) -> Client:
         refuse_inside_a_worker()
+        outlive_the_resource_tracker()
         # The profile is a page of the dashboard.
-        settings = {**DASK_SETTINGS, "distributed.worker.profile.enabled": self.dashboard}
+        # A worker that takes long to come back does so all the same: Dask must not close its nanny meanwhile.
+        more = {"distributed.worker.profile.enabled": self.dashboard, "distributed.deploy.lost-worker-timeout": "1 day"}
+        settings = {**DASK_SETTINGS, **more}
         stack.enter_context(dask.config.set(settings))
         found = 0 if self.gpus is False or self.simulate_gpus else cuda.gpus_here()
         if self.gpus and not found:
@@ -119,9 +157,8 @@ class LocalCluster(Cluster):
             self.memory_limit = memory_share(self.n_workers + GPU_PROCESSES * found)
         try:
             cluster = stack.enter_context(self._started(found))
-        except RuntimeError as error:
-            why = said_why(error)
-            raise RunError(f"the worker processes did not start; {NO_GUARD if why is None else repr(why)}") from why
+        except (RuntimeError, TimeoutError) as error:
+            raise not_started(error) from said_why(error)
         return stack.enter_context(Client(cluster, direct_to_workers=True, set_as_default=False))
 
     def _started(self, gpus: int) -> AbstractContextManager[SpecCluster]:
