@@ -41,6 +41,13 @@ SETTLE_S = 0.05
 LOST = "the worker processes are gone and did not come back; start the run again with resume=True to go on"
 
 
+class Patient(SpecCluster):  # type: ignore[misc]
+    """Does not close a nanny whose worker takes long to come back: it comes, or its `Keeper` says that it does not."""
+
+    def _update_worker_status(self, op: str, msg: Any) -> None:
+        super(SpecCluster, self)._update_worker_status(op, msg)
+
+
 class LocalCluster(Cluster):
     """Workers on this machine: one process of one thread a CPU, and four of four threads a GPU where there are any.
 
@@ -119,11 +126,11 @@ class LocalCluster(Cluster):
 
     def trouble(self) -> str:
         """Why runs cannot go on; empty while there are workers of each kind, or are about to be."""
-        kinds: defaultdict[str, list[Nanny]] = defaultdict(list)
+        kinds: defaultdict[str, list[Nanny | None]] = defaultdict(list)
         for name, nanny in self._nannies().items():
             kinds[str(name).partition("-")[0]].append(nanny)
         for nannies in kinds.values():
-            if all(is_hopeless(nanny) for nanny in nannies):
+            if all(nanny is None or is_hopeless(nanny) for nanny in nannies):
                 reasons = (str(nanny.given_up) for nanny in nannies if isinstance(nanny, Keeper) and nanny.given_up)
                 return next(reasons, LOST)
         return ""
@@ -139,16 +146,16 @@ class LocalCluster(Cluster):
         if trouble := self.trouble():
             raise RunError(trouble)
 
-    def _nannies(self) -> dict[Any, Nanny]:
-        return dict(self.client.cluster.workers)
+    def _nannies(self) -> dict[Any, Nanny | None]:
+        """The nanny of each worker that there should be; None where Dask has given it up."""
+        cluster = self.client.cluster
+        return {name: cluster.workers.get(name) for name in list(cluster.worker_spec)}
 
     def _connect(self, stack: ExitStack) -> Client:
         refuse_inside_a_worker()
         outlive_the_resource_tracker()
         # The profile is a page of the dashboard.
-        # A worker that takes long to come back does so all the same: Dask must not close its nanny meanwhile.
-        more = {"distributed.worker.profile.enabled": self.dashboard, "distributed.deploy.lost-worker-timeout": "1 day"}
-        settings = {**DASK_SETTINGS, **more}
+        settings = {**DASK_SETTINGS, "distributed.worker.profile.enabled": self.dashboard}
         stack.enter_context(dask.config.set(settings))
         found = 0 if self.gpus is False or self.simulate_gpus else cuda.gpus_here()
         if self.gpus and not found:
@@ -173,5 +180,5 @@ class LocalCluster(Cluster):
         cards, card_gb = self.simulate_gpus, self.simulated_gpu_memory_gb
         for number, process in product(range(cards), range(GPU_PROCESSES)):
             workers[f"gpu-{number}-{process}"] = simulated_gpu_worker(number, cards, card_gb, self.memory_limit)
-        cluster = SpecCluster(workers, local_scheduler(self.dashboard), silence_logs=logging.CRITICAL)
+        cluster = Patient(workers, local_scheduler(self.dashboard), silence_logs=logging.CRITICAL)
         return cast(AbstractContextManager[SpecCluster], cluster)
