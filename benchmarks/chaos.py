@@ -1,11 +1,12 @@
-"""A soak under random kills: worker processes, several at once, whole hosts; every row must be there once in the end.
+"""A soak under random kills: worker processes, nannies, whole hosts, and all while they start; no row may be lost.
 
-``python -m benchmarks.chaos [--seconds 600] [--kills 100] [--seed 0] [--json FILE]``. See README.md here.
+``python -m benchmarks.chaos [--seconds 600] [--kills 150] [--runs 50] [--seed 0] [--json FILE]``. See README.md here.
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import random
@@ -23,6 +24,7 @@ from typing import Any
 
 import psutil
 
+from benchmarks.chaos_embedded import HANGS_S, LINGER_S, kills_of_start_up
 from benchmarks.measure import machine, save, versions
 from dcurate import AttachedCluster, DaskExecutor, DocumentBatch, JsonlReader, JsonlWriter, Pipeline, ProcessingStage
 from dcurate.core.events import Event, WorkerLost
@@ -31,7 +33,7 @@ from dcurate.core.stage import WorkerMetadata
 #: Worker processes of each simulated host, and how many hosts.
 WORKERS, HOSTS = 2, 2
 #: What is killed, and how often of a hundred times.
-VICTIMS = {"one worker": 70, "two workers at once": 15, "a whole host": 15}
+VICTIMS = {"one worker": 55, "two workers at once": 15, "a whole host": 15, "the nannies of a host": 15}
 #: Seconds after which a host that was killed comes back.
 BACK_S = 2.0
 
@@ -74,6 +76,17 @@ class Host:
             return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
         return []
 
+    def lose_nannies(self) -> int:
+        """Kill the nannies alone; how many of their workers are still there some time later, and killed then."""
+        orphans = self.workers()
+        self.process.kill()
+        self.process.wait()
+        left = psutil.wait_procs(orphans, timeout=LINGER_S)[1]
+        for worker in left:
+            with suppress(psutil.NoSuchProcess):
+                worker.kill()
+        return len(left)
+
     def vanish(self) -> None:
         """Kill nannies and workers."""
         family = [psutil.Process(self.process.pid)]
@@ -96,6 +109,7 @@ class Killer(threading.Thread):
     def __post_init__(self) -> None:
         super().__init__(daemon=True)
         self.over = threading.Event()
+        self.left_over = 0
 
     def __hash__(self) -> int:
         return id(self)
@@ -103,9 +117,12 @@ class Killer(threading.Thread):
     def run(self) -> None:
         while not self.over.wait(self.draw.uniform(0.5, 1.5) * self.pause_s):
             (victim,) = self.draw.choices(list(VICTIMS), list(VICTIMS.values()))
-            if victim == "a whole host":
+            if victim in ("a whole host", "the nannies of a host"):
                 host = self.draw.choice(self.hosts)
-                host.vanish()
+                if victim == "a whole host":
+                    host.vanish()
+                else:
+                    self.left_over += host.lose_nannies()
                 self.killed[victim] += 1
                 self.over.wait(BACK_S)
                 host.start()
@@ -177,19 +194,25 @@ def soak(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         begin, rounds = time.monotonic(), []
         killer.start()
         while time.monotonic() - begin < options.seconds or sum(killer.killed.values()) < options.kills:
+            faulthandler.dump_traceback_later(HANGS_S, exit=True)
             rounds.append(one_round(address, source, scratch / f"output-{len(rounds)}", options.rows))
+            faulthandler.cancel_dump_traceback_later()
             print(f"round {len(rounds)}: {rounds[-1]}, kills so far: {dict(killer.killed)}", flush=True)
         killer.over.set()
         killer.join()
     sums = {name: sum(one[name] for one in rounds) for name in ("rows", "lost", "doubled", "workers_lost")}
     seconds = round(time.monotonic() - begin, 1)
-    return {"seconds": seconds, "kills": dict(killer.killed), "rounds": len(rounds), **sums, "every_round": rounds}
+    counts = {"kills": dict(killer.killed), "rounds": len(rounds), "left_over": killer.left_over}
+    return {"seconds": seconds, **counts, **sums, "every_round": rounds}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=600.0, help="how long, at least")
-    parser.add_argument("--kills", type=int, default=100, help="how many kills, at least")
+    parser.add_argument("--kills", type=int, default=150, help="how many kills on a cluster, at least")
+    parser.add_argument(
+        "--runs", type=int, default=50, help="how many runs with workers of their own, with a kill each"
+    )
     parser.add_argument("--files", type=int, default=200, help="input files of a round")
     parser.add_argument("--rows", type=int, default=20_000, help="rows of a round")
     parser.add_argument("--seed", type=int, default=0, help="of what is killed and when")
@@ -198,14 +221,23 @@ def main() -> None:
     options.rows -= options.rows % options.files
     with tempfile.TemporaryDirectory(prefix="dcurate-chaos-") as scratch:
         os.environ["DCURATE_CACHE"] = f"{scratch}/cache"
-        figures = {"machine": machine(), "versions": versions("dask", "distributed"), **soak(options, Path(scratch))}
-    kills = sum(figures["kills"].values())
+        figures = {"machine": machine(), "versions": versions("dask", "distributed")}
+        figures["cluster"] = cluster = soak(options, Path(scratch))
+        figures["start_up"] = start_up = kills_of_start_up(Path(scratch), options.runs, options.seed)
+    kills = sum(cluster["kills"].values()) + sum(start_up["kills"].values())
+    wrong = {
+        name: cluster.get(name, 0) + start_up.get(name, 0)
+        for name in ("lost", "doubled", "hung", "left_over", "said_more")
+    }
     print(
-        f"{kills} kills in {figures['seconds']:.0f} s, {figures['workers_lost']} workers lost while a run went on: "
-        f"{figures['rows']:,} rows in {figures['rounds']} runs, {figures['lost']} lost, {figures['doubled']} doubled"
+        f"{kills} kills: {cluster['kills']} on a cluster, {cluster['workers_lost']} workers lost while a run went on; "
+        f"{start_up['kills']} of runs with workers of their own; {start_up['ended_well']} of these {start_up['runs']} "
+        f"ended well and {start_up['ended_with_a_sentence']} with a sentence.\nRows lost: {wrong['lost']}, doubled: "
+        f"{wrong['doubled']}; runs that hung: {wrong['hung']}, that said more than a sentence: {wrong['said_more']}; "
+        f"processes left over: {wrong['left_over']}"
     )
     save(Path(options.json) if options.json else None, figures)
-    sys.exit(1 if figures["lost"] or figures["doubled"] else 0)
+    sys.exit(1 if any(wrong.values()) else 0)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 from distributed import Client
 from distributed.deploy import Cluster as DaskCluster
 
+from dcurate.cluster.answering import check_answers, shown
 from dcurate.cluster.base import Cluster
 from dcurate.errors import PipelineError, RunError
 
@@ -36,16 +37,12 @@ class AttachedCluster(Cluster):
         self.timeout_s = timeout_s
 
     def _connect(self, stack: ExitStack) -> Client:
+        check_answers(self.address, self.timeout_s)
         try:
             client = Client(self.address, timeout=self.timeout_s, direct_to_workers=True, set_as_default=False)
-        except TypeError as error:  # what Dask raises where a certificate is missing
-            raise RunError(
-                f"cannot connect to {self.address!r} ({error}); if it needs certificates, connect a client with "
-                "them and give that: DaskExecutor(cluster=Client(address, security=...))"
-            ) from error
         except (OSError, TimeoutError, ValueError) as error:
             raise RunError(
-                f"no Dask scheduler answers at {self.address!r} ({error}); start one with 'dask scheduler', "
+                f"no Dask scheduler answers at {shown(self.address)!r} ({error}); start one with 'dask scheduler', "
                 "or leave the address out to run on this machine"
             ) from error
         stack.enter_context(client)

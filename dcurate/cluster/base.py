@@ -59,6 +59,17 @@ class Cluster(ABC):
         """Whether the cluster is open."""
         return self._client is not None
 
+    def settle(self) -> None:  # noqa: B027
+        """Wait until the workers that the cluster starts itself are there, or have been given up.
+
+        Raises:
+            RunError: they have been given up.
+        """
+
+    def trouble(self) -> str:
+        """Why runs cannot go on, where the cluster knows that its workers will not come back; else empty."""
+        return ""
+
     def open(self) -> Self:
         """Start or find the cluster and connect, unless it is open already; returns the cluster.
 

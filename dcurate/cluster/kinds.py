@@ -15,7 +15,14 @@ from distributed.deploy import Cluster as DaskCluster
 from distributed.protocol.pickle import dumps
 
 from dcurate.cluster.base import Cluster
-from dcurate.cluster.nannies import DASK_SETTINGS, NO_GUARD, local_scheduler, refuse_inside_a_worker, said_why
+from dcurate.cluster.nannies import (
+    DASK_SETTINGS,
+    local_scheduler,
+    not_started,
+    outlive_the_resource_tracker,
+    refuse_inside_a_worker,
+    said_why,
+)
 from dcurate.cluster.offer import OFFER, Offer
 from dcurate.cluster.shape import Shape
 from dcurate.cluster.supply import Kind, SpecSupply, Supply
@@ -276,6 +283,7 @@ class ElasticCluster(Cluster):
 
     def _connect(self, stack: ExitStack) -> Client:
         refuse_inside_a_worker()
+        outlive_the_resource_tracker()
         stack.enter_context(dask.config.set(DASK_SETTINGS))
         workers = {
             f"{name}-{number}": kind.spec(name, number)
@@ -285,9 +293,8 @@ class ElasticCluster(Cluster):
         stack.enter_context(_troubles_shown())
         try:
             cluster = stack.enter_context(SpecCluster(workers, self.scheduler, silence_logs=logging.CRITICAL))
-        except RuntimeError as error:
-            why = said_why(error)
-            raise RunError(f"the worker processes did not start; {NO_GUARD if why is None else repr(why)}") from why
+        except (RuntimeError, TimeoutError) as error:
+            raise not_started(error) from said_why(error)
         interval_s = self.interval_s if self.follow else None
         adaptive = adapt_kinds(cluster, self.kinds, interval_s, self.wait_count, self.patience_s)
         stack.callback(cluster.sync, adaptive.finish)

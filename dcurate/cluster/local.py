@@ -4,31 +4,48 @@ from __future__ import annotations
 
 import logging
 import math
+import time
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from itertools import product
-from typing import cast
+from typing import Any, cast
 
 import dask
 from dask.system import CPU_COUNT
-from distributed import Client, SpecCluster
+from distributed import Client, Nanny, SpecCluster
 
 from dcurate.cluster import cuda
 from dcurate.cluster.base import Cluster
 from dcurate.cluster.nannies import (
     DASK_SETTINGS,
     GPU_PROCESSES,
-    NO_GUARD,
+    Keeper,
     cpu_worker,
     dashboard_options,
+    is_hopeless,
     local_scheduler,
     memory_share,
+    not_started,
+    outlive_the_resource_tracker,
     refuse_inside_a_worker,
     said_why,
     simulated_gpu_worker,
 )
 from dcurate.errors import ResourceError, RunError
 from dcurate.worker.announce import SIMULATED_GB
+
+#: How often it is looked whether workers have started, in seconds.
+SETTLE_S = 0.05
+#: What is said where the nannies do not know why their workers are gone.
+LOST = "the worker processes are gone and did not come back; start the run again with resume=True to go on"
+
+
+class Patient(SpecCluster):  # type: ignore[misc]
+    """Does not close a nanny whose worker takes long to come back: it comes, or its `Keeper` says that it does not."""
+
+    def _update_worker_status(self, op: str, msg: Any) -> None:
+        super(SpecCluster, self)._update_worker_status(op, msg)
 
 
 class LocalCluster(Cluster):
@@ -107,8 +124,36 @@ class LocalCluster(Cluster):
         """Address of the page that shows runs; None without ``dashboard=True``."""
         return super().dashboard_link if self.dashboard else None
 
+    def trouble(self) -> str:
+        """Why runs cannot go on; empty while there are workers of each kind, or are about to be."""
+        kinds: defaultdict[str, list[Nanny | None]] = defaultdict(list)
+        for name, nanny in self._nannies().items():
+            kinds[str(name).partition("-")[0]].append(nanny)
+        for nannies in kinds.values():
+            if all(nanny is None or is_hopeless(nanny) for nanny in nannies):
+                reasons = (str(nanny.given_up) for nanny in nannies if isinstance(nanny, Keeper) and nanny.given_up)
+                return next(reasons, LOST)
+        return ""
+
+    def settle(self) -> None:
+        """Wait until each worker process is up, or has been given up.
+
+        Raises:
+            RunError: all of a kind have been given up.
+        """
+        while any(isinstance(one, Keeper) and not (one.is_up or is_hopeless(one)) for one in self._nannies().values()):
+            time.sleep(SETTLE_S)
+        if trouble := self.trouble():
+            raise RunError(trouble)
+
+    def _nannies(self) -> dict[Any, Nanny | None]:
+        """The nanny of each worker that there should be; None where Dask has given it up."""
+        cluster = self.client.cluster
+        return {name: cluster.workers.get(name) for name in list(cluster.worker_spec)}
+
     def _connect(self, stack: ExitStack) -> Client:
         refuse_inside_a_worker()
+        outlive_the_resource_tracker()
         # The profile is a page of the dashboard.
         settings = {**DASK_SETTINGS, "distributed.worker.profile.enabled": self.dashboard}
         stack.enter_context(dask.config.set(settings))
@@ -119,9 +164,8 @@ class LocalCluster(Cluster):
             self.memory_limit = memory_share(self.n_workers + GPU_PROCESSES * found)
         try:
             cluster = stack.enter_context(self._started(found))
-        except RuntimeError as error:
-            why = said_why(error)
-            raise RunError(f"the worker processes did not start; {NO_GUARD if why is None else repr(why)}") from why
+        except (RuntimeError, TimeoutError) as error:
+            raise not_started(error) from said_why(error)
         return stack.enter_context(Client(cluster, direct_to_workers=True, set_as_default=False))
 
     def _started(self, gpus: int) -> AbstractContextManager[SpecCluster]:
@@ -136,5 +180,5 @@ class LocalCluster(Cluster):
         cards, card_gb = self.simulate_gpus, self.simulated_gpu_memory_gb
         for number, process in product(range(cards), range(GPU_PROCESSES)):
             workers[f"gpu-{number}-{process}"] = simulated_gpu_worker(number, cards, card_gb, self.memory_limit)
-        cluster = SpecCluster(workers, local_scheduler(self.dashboard), silence_logs=logging.CRITICAL)
+        cluster = Patient(workers, local_scheduler(self.dashboard), silence_logs=logging.CRITICAL)
         return cast(AbstractContextManager[SpecCluster], cluster)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import multiprocessing
+import warnings
+from multiprocessing import resource_tracker
 from typing import Any
 
 import dask
 from dask.system import CPU_COUNT
-from distributed import Nanny, Scheduler
+from distributed import Nanny, Scheduler, Status
 from distributed.system import MEMORY_LIMIT
+from tornado.ioloop import PeriodicCallback
 
 from dcurate.core.temporary import folder_of_host
-from dcurate.errors import RunError
+from dcurate.errors import DcurateError, RunError
 
 #: How long a worker may take to start, in seconds.
 START_S = 120
+#: How often in a row a worker is started again that is killed before it is up.
+STARTS = 4
+#: How often a nanny looks whether its worker is there, in seconds.
+LOOK_S = 0.5
 #: Share of the memory that workers may use together.
 MEMORY_SHARE = 0.9
 #: Worker processes on each GPU, so that each can hold one operator, and their threads: so many slots can each run.
@@ -26,6 +34,8 @@ NO_GUARD = 'in a script, put the lines that run the pipeline under: if __name__ 
 
 #: How the process of a worker is named by its nanny.
 WORKER_PROCESS = "Dask Worker process"
+#: The exit code of a process of which Dask does not know how it ended.
+UNKNOWN_EXIT = 255
 
 #: What each worker process does first. (Not a worker within a process of something else, such as a test.)
 WORKER_PRELOAD = [
@@ -59,6 +69,99 @@ DASK_SETTINGS: dict[str, Any] = {
 Spec = dict[str, Any]
 
 
+class Keeper(Nanny):  # type: ignore[misc]
+    """A nanny that starts its worker again whenever it dies, while it starts too, until that fails again and again.
+
+    Dask's own starts it again only if it dies while nothing else is under way, and then tries that once.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.given_up: DcurateError | None = None
+        self._starting = asyncio.Lock()
+        self._exit_code = 0
+        self.periodic_callbacks["dcurate-keep"] = PeriodicCallback(self._keep, LOOK_S * 1000)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the worker has started and has not been seen to die since."""
+        process = self.process
+        return process is not None and process.status == Status.running and process.is_alive()
+
+    async def instantiate(self) -> Status:
+        """Start the worker, unless it is up (called by Dask).
+
+        Raises:
+            RunError: it was killed as often as it was started; or what it raised itself while it started.
+        """
+        async with self._starting:
+            self.given_up = None
+            for _ in range(STARTS):
+                self._exit_code = 0
+                try:
+                    status: Status = await super().instantiate()
+                except TimeoutError as error:
+                    self.given_up = RunError(f"a worker process did not start within {self.death_timeout:g} seconds")
+                    raise self.given_up from error
+                except (OSError, AttributeError):
+                    if not self._died_unborn():
+                        raise
+                    self.process, status = None, Status.failed
+                own_end = 0 < self._exit_code != UNKNOWN_EXIT  # it would end so again
+                if status == Status.running or own_end or self.status not in (Status.init, Status.running):
+                    return status
+            self.given_up = RunError(
+                f"worker processes are killed while they start, {STARTS} times in a row; find what kills them, such as "
+                "a lack of memory, and start the run again with resume=True to go on"
+            )
+            raise self.given_up
+
+    def _died_unborn(self) -> bool:
+        """Whether the worker's process was killed before it had read what it is to do: writing that to it fails."""
+        process = None if self.process is None else self.process.process
+        return process is not None and process.pid is None
+
+    def _on_worker_exit_sync(self, exitcode: int) -> None:
+        self._exit_code = exitcode
+        if not self._starting.locked():  # else it is being started again
+            super()._on_worker_exit_sync(exitcode)
+
+    async def _keep(self) -> None:
+        """Start a worker that died where Dask did not see to it: as the last was started, or just before all was up."""
+        if self.status == Status.running and not self.is_up and self.given_up is None and not self._starting.locked():
+            try:
+                if await self.instantiate() != Status.running and self.status == Status.running:
+                    self.given_up = RunError("a worker process ends by itself while it starts")
+            except Exception as error:  # of any library that a worker loads
+                self.given_up = self.given_up or RunError(f"a worker process cannot be started again: {error!r}")
+
+
+def is_hopeless(nanny: Nanny) -> bool:
+    """Whether a nanny's worker is not there and will not come back."""
+    if isinstance(nanny, Keeper) and (nanny.is_up or nanny.given_up is not None):
+        return not nanny.is_up
+    return nanny.status in (Status.closing, Status.closed, Status.failed)
+
+
+def _unregister(name: str, sort: str) -> None:
+    """Have multiprocessing's resource tracker forget a resource, also if it was killed and another took its place."""
+    resource_tracker.register(name, sort)
+    _UNREGISTER(name, sort)
+
+
+_UNREGISTER = resource_tracker.unregister
+
+
+def outlive_the_resource_tracker() -> None:
+    """Have the end of multiprocessing's resource tracker cost nothing, not even a word.
+
+    Another is started when one is needed. It does not know the semaphores of before, and would show a traceback for
+    each that is given up.
+    """
+    warnings.filterwarnings("ignore", "resource_tracker: process died unexpectedly", UserWarning)
+    resource_tracker.unregister = _unregister
+
+
 def refuse_inside_a_worker() -> None:
     """Refuse to start workers in a process that imports its parent's script anew.
 
@@ -81,6 +184,14 @@ def said_why(error: BaseException) -> BaseException | None:
         first = first.__cause__ or first.__context__ or first
     silent = isinstance(first, AssertionError) or str(first).startswith("Nanny failed to start")
     return None if silent else first
+
+
+def not_started(error: BaseException) -> RunError:
+    """The sentence for a cluster whose workers did not start."""
+    why = said_why(error)
+    if isinstance(why, RunError):
+        return why
+    return RunError(f"the worker processes did not start; {NO_GUARD if why is None else repr(why)}")
 
 
 def memory_share(processes: int) -> int:
@@ -131,7 +242,7 @@ def _process(threads: int, memory_limit: int | None, environment: dict[str, str]
         "silence_logs": logging.CRITICAL,
         "env": environment,
     }
-    return {"cls": Nanny, "options": {**options, **_local_directory()}}
+    return {"cls": Keeper, "options": {**options, **_local_directory()}}
 
 
 def _local_directory() -> dict[str, str]:

@@ -40,7 +40,7 @@ class Kind:
     def spec(self, name: str, number: int) -> Spec:
         """The class and options of a worker of this kind, under the name that it has in a cluster."""
         spec = dict(self.worker(number) if callable(self.worker) else self.worker)
-        if spec["cls"] is Nanny:
+        if isinstance(spec["cls"], type) and issubclass(spec["cls"], Nanny):
             options = dict(spec.get("options", {}))
             spec["options"] = {**options, "env": {**options.get("env", {}), "DCURATE_KIND": name}}
         return spec

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -10,6 +11,7 @@ from typing import Any
 from distributed import Client
 from distributed.comm import CommClosedError
 from distributed.deploy import Cluster as DaskCluster
+from distributed.protocol.pickle import dumps
 
 from dcurate.cluster.attach import cluster_of
 from dcurate.cluster.base import Cluster
@@ -27,11 +29,14 @@ from dcurate.execute.flow import Flow
 from dcurate.execute.hands import ClusterHands
 from dcurate.execute.job import Books, Job
 from dcurate.execute.remember import Memory, Remembered, key_of
-from dcurate.execute.scaler import Orders, Scaler, end, let_go
+from dcurate.execute.scaler import OVER, Orders, Scaler, end, have_slots_held, let_go
 from dcurate.execute.ship import pickled
 from dcurate.plan.operators import Plan
 from dcurate.worker.announce import Announcement
-from dcurate.worker.plugin import SlotHolder, describe, dismiss
+from dcurate.worker.plugin import SlotHolder, describe, dismiss, holds_slots
+
+#: How often workers are asked that die or come meanwhile, and after how many seconds.
+ASKS, ASK_S = 50, 0.2
 
 
 class DaskExecutor:
@@ -73,20 +78,25 @@ class DaskExecutor:
             if not cluster.is_open:
                 stack.enter_context(cluster)
             seen = not isinstance(cluster, LocalCluster) or cluster.dashboard
-            yield DaskSession(cluster.client, self.config, seen)
+            yield DaskSession(cluster, self.config, seen)
 
 
 @dataclass(frozen=True)
 class DaskSession:
-    """A connected client on which jobs are carried out.
+    """An open cluster on which jobs are carried out.
 
     Args:
         seen: whether somebody may look at the scheduler's pages or metrics.
     """
 
-    client: Client
+    cluster: Cluster
     config: ExecutorConfig
     seen: bool = True
+
+    @property
+    def client(self) -> Client:
+        """The cluster's client."""
+        return self.cluster.client
 
     @property
     def _in_turn(self) -> bool:
@@ -103,7 +113,7 @@ class DaskSession:
             pickled(program)
         shapes = offered_to(self.client)
         coming = workers_at(shapes, {kind: shape.maximum for kind, shape in shapes.items()})
-        views = [*(view for view in _views(self.client) if view.kind not in shapes), *coming]
+        views = [*(view for view in self._views() if view.kind not in shapes), *coming]
         if not views:
             raise ResourceError(
                 "the cluster has no workers; start some first. (Dask's own adapt() begins with none unless it is given "
@@ -117,7 +127,18 @@ class DaskSession:
             return True
         shapes = offered_to(self.client)
         coming = workers_at(shapes, {kind: shape.maximum for kind, shape in shapes.items()})
-        return _have_gpus([*_views(self.client), *coming])
+        return _have_gpus([*self._views(), *coming])
+
+    def _views(self) -> list[WorkerView]:
+        """What the workers say they are; asked again while those that the cluster starts itself come back."""
+        for _ in range(ASKS):
+            self.cluster.settle()
+            if views := _views(self.client):
+                return views
+            if not isinstance(self.cluster, LocalCluster):
+                break
+            time.sleep(ASK_S)
+        return []
 
     def execute(self, job: Job, books: Books) -> Iterator[Batch]:
         """Carry a job out; yields the batches to deliver as they come."""
@@ -132,6 +153,7 @@ class DaskSession:
             },
             interval_s=self.config.autoscale_interval_s,
         )
+        self.cluster.settle()
         # `scheduler_info` answers from a note that the client also renews by itself, and then without workers.
         workers = self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"].values()
         books.workers = len(workers)
@@ -141,12 +163,12 @@ class DaskSession:
         flow = Flow([one.batch_size for one in job.plan.operators], budget, job.delivers, self._in_turn)
         failures: list[str] = []
         with ExitStack() as stack:
-            hands = stack.enter_context(ClusterHands(self.client, job, books, flow, orders.priors))
+            hands = stack.enter_context(ClusterHands(self.cluster, job, books, flow, orders.priors))
             stack.callback(_let_go, self.client, job.tag)
             stack.callback(lambda: failures.extend(_dismiss(self.client, job.tag)))
             stack.callback(hands.cancel)
-            _register(self.client, Scaler(job.tag, orders, self.client.id), stack)
             try:
+                _register(self.client, Scaler(job.tag, orders, self.client.id), stack)
                 yield from Carrier(flow, books, hands).run()
             except CommClosedError as error:  # in the middle of a question to it
                 raise RunError(
@@ -216,11 +238,26 @@ def _views(client: Client) -> list[WorkerView]:
 
 def _register(client: Client, scaler: Scaler, stack: ExitStack) -> None:
     try:
-        client.register_plugin(SlotHolder())
+        _have_slots_held(client)
         client.register_plugin(scaler)
     except (ImportError, AttributeError) as error:
         raise _too_old(error) from error
-    stack.callback(_unregister, client, scaler.name)
+    stack.callback(_unregister, client, scaler)
+
+
+def _have_slots_held(client: Client) -> None:
+    """Have every worker hold slots, those that come later too, whichever die meanwhile."""
+    if not client.run_on_scheduler(have_slots_held, plugin=dumps(SlotHolder())):
+        return
+    for _ in range(ASKS):
+        answers = client.run(holds_slots, on_error="return").values()
+        for fault in answers:
+            if isinstance(fault, ImportError | AttributeError):
+                raise fault
+        if all(answer is True for answer in answers):
+            return
+        time.sleep(ASK_S)
+    raise RunError("workers do not answer, or die, as the run begins; start the run again with resume=True to go on")
 
 
 def _too_old(error: Exception) -> ResourceError:
@@ -229,10 +266,11 @@ def _too_old(error: Exception) -> ResourceError:
     )
 
 
-def _unregister(client: Client, name: str) -> None:
+def _unregister(client: Client, scaler: Scaler) -> None:
     if client.status == "running":
         with suppress(CommClosedError):
-            client.run_on_scheduler(end, name=name)
+            client._send_to_scheduler({"op": OVER, "run": scaler.run})
+            client.run_on_scheduler(end, name=scaler.name)
 
 
 def _let_go(client: Client, run: str) -> None:

@@ -10,8 +10,9 @@ from queue import Empty, SimpleQueue
 from typing import Any, Self, cast
 
 import dask
-from distributed import Client, Future, KilledWorker, as_completed
+from distributed import Future, KilledWorker, as_completed
 
+from dcurate.cluster.base import Cluster
 from dcurate.core.batch import Batch
 from dcurate.core.events import (
     CallCopied,
@@ -54,16 +55,17 @@ class ClusterHands:
     """
 
     def __init__(
-        self, client: Client, job: Job, books: Books, flow: Flow, priors: Mapping[str, Mapping[str, float]]
+        self, cluster: Cluster, job: Job, books: Books, flow: Flow, priors: Mapping[str, Mapping[str, float]]
     ) -> None:
-        self.client = client
+        self.cluster = cluster
+        self.client = cluster.client
         self.run = job.tag
         self.operators = job.plan.operators
         self._priorities = {group(self.run, one.name): one.priority for one in self.operators}
         self._priorities[parts(self.run)] = 1 + max(self._priorities.values())
         self.books = books
         self.flow = flow
-        self.completed = as_completed(loop=client.loop)
+        self.completed = as_completed(loop=self.client.loop)
         self._news: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self._submits: dict[int, Submit] = {}
         self._tickets: dict[Future, int] = {}
@@ -327,8 +329,10 @@ class ClusterHands:
         return StageError(f"operator {name!r} failed: {type(error).__name__}: {error}")
 
     def _look_around(self) -> None:
-        """Whether the scheduler is still there; and how the run stands."""
+        """Whether the scheduler is still there, and workers or a hope of them; and how the run stands."""
         self.books.sample(self.flow)
+        if trouble := self.cluster.trouble():
+            raise RunError(trouble)
         if self.client.status == "running":
             self._heard = time.monotonic()
         elif time.monotonic() - self._heard > LOST_S or self.client.status == "closed":

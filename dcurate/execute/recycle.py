@@ -81,6 +81,8 @@ class Recycler:
         scaler.tell({"recycled": worker, "reason": reason})
         scaler.empty(worker)
         while worker in scheduler.workers and (state.processing or any(one[0] == worker for one in scaler.leaving)):
+            if scaler.is_over:
+                return  # it takes no news any more, and so would not hear that the worker is empty
             await asyncio.sleep(LOOK_S)
         end = time.monotonic() + STORED_S
         while worker in scheduler.workers and state.has_what and time.monotonic() < end:

@@ -25,7 +25,7 @@ from dcurate.execute.recycle import Recycler
 from dcurate.execute.seating import Hold, Seating
 from dcurate.execute.steering import Steering
 from dcurate.worker.announce import Announcement
-from dcurate.worker.plugin import group, is_of, parts, resource, topic
+from dcurate.worker.plugin import PLUGIN, group, is_of, parts, resource, topic
 
 #: How often the scaler looks at what changes by itself (pauses, lifetimes, memory), in milliseconds.
 TICK_MS = 500
@@ -35,6 +35,10 @@ LEAST_S = 0.1
 PAUSE_S = 10.0
 #: A run all of whose workers are paused and idle for so many seconds does not go on by itself.
 STUCK_S = 120.0
+#: The scheduler's extension with an event for each run: that the driver has said all that it will say on its stream.
+OVER = "dcurate-over"
+#: How long to wait for that, in seconds.
+OVER_S = 10.0
 #: For how long an answer to how many workers are wanted holds, in seconds.
 WANTED_S = 2.0
 
@@ -90,6 +94,7 @@ class Scaler(SchedulerPlugin):
         self.target: Seating = {}
         self._told: dict[str, int] = {}
         self._told_hosts = 0.0
+        self.is_over = False
 
     # What Dask calls
 
@@ -100,8 +105,11 @@ class Scaler(SchedulerPlugin):
         self.steering = Steering(scheduler, groups, parts(self.run))
         runs = scheduler.extensions.setdefault("dcurate", {})
         runs[self.run] = self
-        for news in ("hello", "held", "figures"):
-            scheduler.stream_handlers[f"dcurate-{news}"] = partial(_pass_on, runs, news)
+        for sort in ("hello", "held", "told", "figures"):
+            scheduler.stream_handlers[f"dcurate-{sort}"] = partial(_pass_on, runs, sort)
+        over = scheduler.extensions.setdefault(OVER, {})
+        over[self.run] = asyncio.Event()
+        scheduler.stream_handlers[OVER] = partial(_said_all, over)
         scheduler.handlers[WANTED] = lambda **_: wanted_by(scheduler)
         # The client's own request to be told may come after the first news.
         scheduler.subscribe_topic(topic(self.run), self.client)
@@ -137,6 +145,7 @@ class Scaler(SchedulerPlugin):
             for worker in list(self.asked):
                 self.empty(worker)
             end(scheduler, self.name)
+            scheduler.extensions[OVER].pop(self.run, None)
 
     def update_graph(self, scheduler: Scheduler, *, tasks: Sequence[Any], **_: Any) -> None:
         """New tasks: the first death of a worker under one of the run's is told at once, not after three more."""
@@ -155,6 +164,7 @@ class Scaler(SchedulerPlugin):
 
     def stop(self) -> None:
         """The run is over: decide nothing more, and leave nothing of it with the scheduler."""
+        self.is_over = True
         self._ticks.stop()
         self._loop.cancel()
         self.scheduler.extensions.get("dcurate", {}).pop(self.run, None)
@@ -178,6 +188,10 @@ class Scaler(SchedulerPlugin):
             self.views[worker] = WorkerView(worker, said.host, state.nthreads, said.cpus, said.cards, said.kind)
             self.recycler.born[worker] = time.monotonic()
             self._due.set()
+
+    def told(self, worker: str, news: dict[str, Any]) -> None:
+        """A worker has news for the driver."""
+        self.tell({**news, "worker": worker})
 
     def held(self, worker: str, operator: str, slots: int, setup_seconds: float, **more: Any) -> None:
         """A worker changed its slots: tell the driver, offer what there is, and wake the tasks that waited for it."""
@@ -353,14 +367,15 @@ class Scaler(SchedulerPlugin):
         return False
 
     def tell(self, news: dict[str, Any]) -> None:
-        """Tell the driver."""
-        self.scheduler.log_event(topic(self.run), news)
+        """Tell the driver, while it listens."""
+        if not self.is_over:
+            self.scheduler.log_event(topic(self.run), news)
 
 
-def _pass_on(runs: Mapping[str, Scaler], news: str, run: str, **what: Any) -> None:
+def _pass_on(runs: Mapping[str, Scaler], sort: str, run: str, **what: Any) -> None:
     """Give what a worker or driver said to the scaler of its run, if that has not ended."""
     if run in runs:
-        getattr(runs[run], news)(**what)
+        getattr(runs[run], sort)(**what)
 
 
 def end(dask_scheduler: Scheduler, name: str) -> None:
@@ -373,19 +388,42 @@ def end(dask_scheduler: Scheduler, name: str) -> None:
         scaler.stop()
 
 
-def let_go(dask_scheduler: Scheduler, run: str, client: str) -> None:
+async def have_slots_held(dask_scheduler: Scheduler, plugin: bytes) -> bool:
+    """Have workers load the pickled `SlotHolder`, now or when they come; whether none had been asked to before.
+
+    What `Client.register_plugin` does, but that a worker which dies meanwhile is no error: there, it ends the run.
+    """
+    if PLUGIN in dask_scheduler.worker_plugins:
+        return False
+    dask_scheduler.worker_plugins[PLUGIN] = plugin
+    await dask_scheduler.broadcast(msg={"op": "plugin-add", "plugin": plugin, "name": PLUGIN}, on_error="ignore")
+    return True
+
+
+def _said_all(over: Mapping[str, asyncio.Event], run: str, **_: Any) -> None:
+    """The driver of a run has said all that it will say on its stream; the calls that it asked for are known."""
+    if run in over:
+        over[run].set()
+
+
+async def let_go(dask_scheduler: Scheduler, run: str, client: str) -> None:
     """Release what is left of a run that is over, tasks and news; for `Client.run_on_scheduler`.
 
-    The driver has cancelled the tasks, but some may be wanted for as long as an error's traceback holds their futures.
+    The driver has cancelled the tasks, but some may be wanted for as long as an error's traceback holds their futures,
+    and some may be on their way: this question overtakes what travels on the driver's stream.
     """
+    said_all = dask_scheduler.extensions.get(OVER, {}).pop(run, None)
+    if said_all is not None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(said_all.wait(), OVER_S)
     dask_scheduler._broker.truncate(topic(run))
-    # Workers that ended their slots may have told of it after the scaler had forgotten them.
+    keys = [key for key in dask_scheduler.tasks if isinstance(key, tuple) and is_of(run, key[0])]
+    dask_scheduler.client_releases_keys(keys=keys, client=client, stimulus_id=f"dcurate-over-{time.time()}")
+    # Last, as the scheduler notes the name of each resource that a task needs when it looks for a worker.
     for name in [name for name in dask_scheduler.resources if name.startswith("stage-") and is_of(run, name)]:
         del dask_scheduler.resources[name]
         for worker in dask_scheduler.workers.values():
             worker.resources.pop(name, None)
-    keys = [key for key in dask_scheduler.tasks if isinstance(key, tuple) and is_of(run, key[0])]
-    dask_scheduler.client_releases_keys(keys=keys, client=client, stimulus_id=f"dcurate-over-{time.time()}")
 
 
 def wanted_by(scheduler: Scheduler) -> dict[str, int]:

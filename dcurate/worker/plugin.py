@@ -213,9 +213,8 @@ class SlotHolder(WorkerPlugin):
         return await asyncio.get_running_loop().run_in_executor(self.threads, function, *arguments)
 
     def _tell(self, run: str, news: dict[str, Any]) -> None:
-        """Publish news of a run: what `Worker.log_event` does, without packing it once more to see that it packs."""
-        event = {"op": "log-event", "topic": topic(run), "msg": news}
-        self.worker.loop.add_callback(self.worker.batched_send, event)
+        """Send news of a run to its scaler, which publishes them; where the run is over there is none."""
+        self.worker.loop.add_callback(self.worker.batched_send, {"op": "dcurate-told", "run": run, "news": news})
 
     # What tasks and the driver ask for
 
@@ -270,6 +269,11 @@ def work_on(call: Call | None, given: Sequence[Any], picks: Sequence[tuple[int, 
     if call is None:
         return Outcome([list(inputs)], [], [], [[batch.nbytes for batch in inputs]])
     return holder_of(get_worker()).work(Call(*call), list(inputs))
+
+
+def holds_slots(dask_worker: Worker) -> bool:
+    """Whether a worker is ready to hold slots; for `Client.run`."""
+    return PLUGIN in dask_worker.plugins
 
 
 def describe(dask_worker: Worker) -> dict[str, Any]:

@@ -1,20 +1,25 @@
 """What goes wrong outside of stages, with real processes."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import dask
 import psutil
 import pytest
+from distributed import Worker
 
 from dcurate import AttachedCluster, DaskExecutor, LocalCluster, Pipeline
 from dcurate.errors import RunError
+from dcurate.execute import dask_executor
 from dcurate.execute.hands import ClusterHands
+from dcurate.worker.plugin import SlotHolder
 from tests.conftest import ROOT, scheduler_and_workers
 from tests.stages import Numbers, Sleep
 
@@ -109,3 +114,28 @@ def test_a_result_whose_remaking_dies_with_its_worker_is_made_once_more(tmp_path
         future = cluster.client.submit(made_after_deaths, str(tmp_path), 2, pure=False)
         assert hands._gather(future) == "made"
         assert len(list(tmp_path.iterdir())) == 3
+
+
+class DiesOnce(SlotHolder):
+    """Kills the first worker that it comes to."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def setup(self, worker: Worker) -> None:
+        with suppress(FileExistsError):
+            self.mark.touch(exist_ok=False)
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().setup(worker)
+
+
+def test_a_worker_that_dies_as_a_run_begins_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(dask_executor, "SlotHolder", lambda: DiesOnce(tmp_path / "killed"))
+    with LocalCluster(n_workers=2, gpus=False) as cluster:
+        stream = Pipeline("test", stages=[Numbers(6, 5), Sleep(0.01)]).stream(DaskExecutor(cluster=cluster))
+        assert sum(batch.num_items for batch in stream) == 30
+    gc.collect()  # what nobody has asked for is shown when it goes
+    assert (tmp_path / "killed").exists()
+    assert not [record for record in caplog.records if record.name == "asyncio"]

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
-from distributed import Scheduler, Worker
+from distributed import Scheduler, Worker, scheduler
 
 from dcurate import DaskExecutor, LocalCluster, Pipeline
+from dcurate.core.events import Event, RunStarted
 from dcurate.errors import StageError
+from dcurate.worker.plugin import holder_of
 from tests.stages import FailOn, Numbers, Sleep
 
 
 def left_with(dask_scheduler: Scheduler) -> dict[str, Any]:
-    """What a scheduler still holds of runs; of slots those on offer, as a worker may tell late of one that ended."""
-    slots = {name: by for name, by in dask_scheduler.resources.items() if name.startswith("stage-")}
+    """What a scheduler still holds of runs."""
     return {
         "scalers": list(dask_scheduler.extensions.get("dcurate", {})),
         "plugins": [name for name in dask_scheduler.plugins if "scaler" in name],
-        "resources": [name for name, by in slots.items() if any(by.values())],
+        "resources": [name for name in dask_scheduler.resources if name.startswith("stage-")],
         "tasks": list(dask_scheduler.tasks),
     }
 
@@ -26,6 +28,21 @@ def left_with(dask_scheduler: Scheduler) -> dict[str, Any]:
 def news_with(dask_scheduler: Scheduler) -> list[str]:
     """The runs of which a scheduler keeps news."""
     return [name for name in dask_scheduler.get_events() if name.startswith("dcurate-")]
+
+
+def say_late(dask_worker: Worker, run: str) -> None:
+    """Have a worker say of a run that is over what it says of one that goes on."""
+    slots = holder_of(dask_worker)
+    slots._tell(run, {"ticket": 0})
+    slots._say(run, "sleep", 1, offered=1, queued=[], blocks=False)
+
+
+class Tags(list[str]):
+    """Hears how the phases of a run are called on a cluster."""
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            self.append(f"{event.run}-{event.phase}")
 
 
 def offered_by(dask_worker: Worker) -> list[str]:
@@ -50,6 +67,32 @@ def test_a_run_that_is_over_leaves_nothing_with_the_scheduler(ends: str, cluster
     assert left == {"scalers": [], "plugins": [], "resources": [], "tasks": []}
 
 
+def test_a_call_that_reaches_the_scheduler_when_its_run_is_over_leaves_nothing(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slowed = scheduler._materialize_graph
+    stream = Pipeline("test", stages=[Numbers(50, 1), Sleep(0.01)]).stream(DaskExecutor(cluster=cluster))
+    next(stream)
+    monkeypatch.setattr(scheduler, "_materialize_graph", lambda **graph: time.sleep(0.3) or slowed(**graph))
+    next(stream)
+    stream.close()
+    time.sleep(1)
+    left = cluster.client.run_on_scheduler(left_with)
+    assert left == {"scalers": [], "plugins": [], "resources": [], "tasks": []}
+
+
+def test_the_scheduler_takes_no_late_news_of_a_run_that_is_over(cluster: LocalCluster) -> None:
+    tags = Tags()
+    Pipeline("test", stages=[Numbers(2, 1), Sleep(0.0)]).run(DaskExecutor(cluster=cluster), observers=[tags])
+    before = cluster.client.run_on_scheduler(news_with)
+    for tag in tags:
+        cluster.client.run(say_late, run=tag)
+    list(Pipeline("test", stages=[Numbers(2, 1), Sleep(0.0)]).stream(DaskExecutor(cluster=cluster)))  # it has come now
+    assert len(tags) == 1
+    assert cluster.client.run_on_scheduler(news_with) == before
+    assert cluster.client.run_on_scheduler(left_with)["resources"] == []
+
+
 def test_what_a_call_outlasts_its_run_with_is_forgotten_with_the_next(cluster: LocalCluster) -> None:
     before = set(cluster.client.run_on_scheduler(news_with))
     stream = Pipeline("test", stages=[Numbers(9, 1), Sleep(0.5)]).stream(DaskExecutor(cluster=cluster))
@@ -58,4 +101,4 @@ def test_what_a_call_outlasts_its_run_with_is_forgotten_with_the_next(cluster: L
     list(Pipeline("test", stages=[Numbers(9, 1), Sleep(0.2)]).stream(DaskExecutor(cluster=cluster)))
     assert set(map(tuple, cluster.client.run(offered_by).values())) == {()}
     after = set(cluster.client.run_on_scheduler(news_with))
-    assert len(after - before) <= 1  # that of a call which had not ended when its run was over
+    assert after == before

@@ -1,0 +1,164 @@
+"""Whether a Dask scheduler may answer at an address, found out before Dask waits for one."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NoReturn, TypeVar
+
+from distributed import Security
+from distributed.comm import connect
+from distributed.comm.addressing import parse_address, parse_host_port
+from distributed.comm.registry import backends
+from distributed.core import send_recv
+
+from dcurate.errors import RunError
+
+#: Schemes of Dask that need a host and a port; of them, those where the scheduler speaks first.
+BY_PORT, GREETS = ("tcp", "tls", "ws", "wss"), ("tcp",)
+#: How long something may be silent before it is asked whether it is a web server, in seconds.
+SILENT_S = 2.0
+#: A scheduler's first message is not longer than this, in bytes.
+GREETING_BYTES = 1 << 20
+
+_T = TypeVar("_T")
+
+_MEND = "give the address that 'dask scheduler' prints, such as 'tcp://10.0.0.1:8786'"
+
+
+def check_answers(address: str, timeout_s: float) -> None:
+    """Refuse an address at which no scheduler answers, as soon as that is known.
+
+    Raises:
+        RunError: it cannot be an address, there is no such host, nothing listens there, or something else does.
+    """
+    scheme, host, port = _parsed(address)
+    if scheme == "inproc":
+        return
+    end = time.monotonic() + timeout_s
+    try:
+        if scheme in BY_PORT:
+            with _within(timeout_s, lambda: socket.create_connection((host, port), timeout_s)) as connection:
+                if scheme in GREETS:
+                    _check_greeting(address, connection, end)
+        kind = _within(timeout_s, lambda: asyncio.run(_kind_of(address, end - time.monotonic())))
+        if kind != "Scheduler":
+            _refuse(address, f"it is the address of a {kind}", _MEND)
+    except socket.gaierror as error:
+        _refuse(address, f"there is no host {host!r} ({error.strerror})")
+    except TimeoutError:
+        _refuse(address, f"nothing answers within {timeout_s:g} seconds")
+    except TypeError as error:  # what Dask raises where a certificate is missing
+        raise RunError(
+            f"cannot connect to {shown(address)!r} ({error}); if it needs certificates, connect a client with "
+            "them and give that: DaskExecutor(cluster=Client(address, security=...))"
+        ) from error
+    except RunError:
+        raise
+    except Exception as error:  # of any library that talks in this way
+        _refuse(address, getattr(error, "strerror", None) or str(error) or type(error).__name__)
+
+
+def shown(address: str) -> str:
+    """An address as it may be shown: without a user and password.
+
+    Examples:
+        >>> shown("tcp://me:secret@10.0.0.1:8786"), shown("tcp://10.0.0.1:8786")
+        ('tcp://***@10.0.0.1:8786', 'tcp://10.0.0.1:8786')
+    """
+    return re.sub(r"[^/]*@", "***@", address)
+
+
+def _refuse(address: str, why: str, mend: str = "start one with 'dask scheduler', or " + _MEND) -> NoReturn:
+    end = "or leave the address out to run on this machine"
+    raise RunError(f"no Dask scheduler answers at {shown(address)!r}: {why}; {mend}, {end}")
+
+
+def _parsed(address: str) -> tuple[str, str, int]:
+    """Scheme, host and port; no host and port where the scheme has none."""
+    scheme, location = parse_address(address)
+    if scheme in ("http", "https"):
+        _refuse(address, "it is the address of a web page, such as Dask's dashboard", _MEND)
+    if scheme not in backends:
+        _refuse(address, f"Dask knows no scheme {scheme!r}, but {', '.join(map(repr, sorted(backends)))}", _MEND)
+    if scheme not in BY_PORT:
+        return scheme, "", 0
+    try:
+        host, port = parse_host_port(location)
+    except ValueError:
+        _refuse(address, "it has no host and port", _MEND)
+    if not host or any(sign.isspace() or not sign.isprintable() for sign in host) or not 0 < port < 1 << 16:
+        _refuse(address, "it has no host and port that can be", _MEND)
+    return scheme, host, port
+
+
+def _within(seconds: float, function: Callable[[], _T]) -> _T:
+    """What a function gives, or its error; it goes on by itself where that takes longer, as the search for a host may.
+
+    Raises:
+        TimeoutError: it took longer.
+    """
+    given: list[_T] = []
+    raised: list[Exception] = []
+
+    def call() -> None:
+        try:
+            given.append(function())
+        except Exception as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if raised:
+        raise raised[0]
+    if not given:
+        raise TimeoutError
+    return given[0]
+
+
+async def _kind_of(address: str, seconds: float) -> str:
+    """What sort of server of Dask's answers."""
+    return await asyncio.wait_for(_asked(address, seconds), seconds)
+
+
+async def _asked(address: str, seconds: float) -> str:
+    comm = await connect(address, timeout=seconds, **Security().get_connection_args("client"))
+    try:
+        answer = await send_recv(comm, op="identity")
+        return str(answer["type"])
+    finally:
+        await comm.close()
+
+
+def _check_greeting(address: str, connection: socket.socket, end: float) -> None:
+    """Whether what listens speaks first, as a scheduler does, and as that does."""
+    head = b""
+    connection.settimeout(max(0.01, min(SILENT_S, end - time.monotonic())))
+    with suppress(TimeoutError):
+        head = _read(connection, 8)
+    if not head:
+        connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        connection.settimeout(max(0.01, end - time.monotonic()))
+        head = _read(connection, 8)
+    if head.startswith(b"HTTP/"):
+        _refuse(address, "a web server does, which may be Dask's dashboard", _MEND)
+    if len(head) < 8 or struct.unpack("<Q", head)[0] > GREETING_BYTES:
+        _refuse(address, "something else does", _MEND)
+
+
+def _read(connection: socket.socket, count: int) -> bytes:
+    """So many bytes, or those that came before the other side closed."""
+    data = b""
+    while len(data) < count:
+        more = connection.recv(count - len(data))
+        if not more:
+            break
+        data += more
+    return data
