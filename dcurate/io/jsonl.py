@@ -232,8 +232,10 @@ class JsonlReader(FileReader):
         local = isinstance(store, LocalFileSystem)
         if piece.start and (not local or piece.start > _COUNTED or ending_of(path)):
             return None
-        with stores.told("read", piece.part.path):
-            return int(store.cat_file(path, start=0, end=piece.start).count(b"\n")) if piece.start else 0
+        if not piece.start:
+            return 0
+        with stores.told("read", piece.part.path), store.open(path, "rb") as file:
+            return count_lines(blocks_of(file, 0, piece.start))
 
     def _cut(self, file: files.SourceFile, target: int) -> list[int]:
         if ending_of(file.path):

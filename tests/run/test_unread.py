@@ -44,7 +44,7 @@ def write(folder: Path, bad: dict[str, int], text: str = "raise", files: str = "
     return str(folder)
 
 
-def test_a_split_that_cannot_be_divided_is_told_and_tried_again_by_a_resumed_run(tmp_path: Path) -> None:
+def test_a_split_that_cannot_be_divided_is_named_in_the_report_and_tried_again_by_a_resumed_run(tmp_path: Path) -> None:
     source, mark, output = write(tmp_path / "in", {}), tmp_path / "mark", tmp_path / "out"
     mark.touch()
 
