@@ -369,7 +369,8 @@ class _Run:
         books.close()
         if quarantine is not None and (self.options.resume or books.repeats):
             counted = {name for each in self.books for name in each.quarantined}
-            clear_stale(Directory(quarantine, self._storage), job.operators(), counted, books.begun_here)
+            done = books.begun_here() | (ledger.removed if ledger is not None else set())
+            clear_stale(Directory(quarantine, self._storage), job.operators(), counted, done)
         if ledger is not None:
             ledger.close()
             if last and self.options.resume:

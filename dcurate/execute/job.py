@@ -237,9 +237,9 @@ class Books:
         """The files written for splits that do not count as finished."""
         return {file for split in self.unread for file in self._written[split]}
 
-    def begun_here(self, split: str) -> bool:
-        """Whether a split is of this run, and no earlier one had finished it."""
-        return split in self._names and split not in self._before
+    def begun_here(self) -> set[str]:
+        """The splits that no earlier run had finished."""
+        return self._names.keys() - self._before
 
     def in_order(self) -> list[tuple[str, tuple[str, ...]]]:
         """Each finished split and the files written for it, in the order of the source."""

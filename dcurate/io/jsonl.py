@@ -162,7 +162,7 @@ class JsonlReader(FileReader):
             data = data.removeprefix(_BOM)
         line = None if part.start else first
         for piece in _cut_at_lines(data):
-            yield _Piece(piece, part, start, line)
+            yield _Piece(piece, part, start, line=line)
             start, line = start + len(piece), None
 
     def _lines(self, part: FilePart) -> Iterator[Stretch]:
@@ -194,7 +194,7 @@ class JsonlReader(FileReader):
             start = start if size else block.start
             size += len(block.data)
             head += block.data if size <= _SHOWN else b""
-        before = self._lines_before(_Piece(b"", part, start, None if part.start else part.rows[0]))
+        before = self._lines_before(_Piece(b"", part, start, line=None if part.start else part.rows[0]))
         return {
             "file": self._named(part),
             "line": None if before is None else before + 1,
@@ -232,8 +232,10 @@ class JsonlReader(FileReader):
         local = isinstance(store, LocalFileSystem)
         if piece.start and (not local or piece.start > _COUNTED or ending_of(path)):
             return None
-        with stores.told("read", piece.part.path):
-            return int(store.cat_file(path, start=0, end=piece.start).count(b"\n")) if piece.start else 0
+        if not piece.start:
+            return 0
+        with stores.told("read", piece.part.path), store.open(path, "rb") as file:
+            return count_lines(blocks_of(file, 0, piece.start))
 
     def _cut(self, file: files.SourceFile, target: int) -> list[int]:
         if ending_of(file.path):

@@ -44,6 +44,7 @@ class DirectoryLedger:
 
     Attributes:
         skipped: how many segments could not be read; their splits are done again.
+        removed: splits whose output `fit` has removed.
 
     Raises:
         PipelineError: an earlier run was of another pipeline.
@@ -58,7 +59,7 @@ class DirectoryLedger:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.skipped = 0
-        self._forgotten = False
+        self.removed: set[str] = set()
         self._directory, self._clock = directory, clock
         self._records: dict[str, bytes] = {}
         self._broken: set[str] = set()  # splits of which files are lost, so that what is left of them can be removed
@@ -119,7 +120,7 @@ class DirectoryLedger:
         for record in vanished.regrouped:
             del self._records[record.split]
             self._broken.discard(record.split)
-        self._forgotten = bool(vanished.regrouped)
+        self.removed = {record.split for record in vanished.regrouped}
         return list(vanished.notices())
 
     def finished(self, split: str, version: str) -> SplitRecord | None:
@@ -157,7 +158,7 @@ class DirectoryLedger:
         """Make all durable, in one segment instead of many: for the end of a run."""
         self.flush()
         segments = self._segments()
-        if len(segments) > 1 or self.skipped or self._forgotten:
+        if len(segments) > 1 or self.skipped or self.removed:
             self._write([_line(record) for record in self._all()])
             self._directory.remove(segments)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,14 +61,14 @@ class DirectoryRejections:
 
 
 def clear_stale(
-    quarantine: Directory, operators: Iterable[str], written: Container[str], is_ours: Callable[[str], bool]
+    quarantine: Directory, operators: Iterable[str], written: Container[str], splits: Container[str]
 ) -> None:
     """Remove files of quarantine that an attempt left which did not count: a later one wrote none, or others.
 
     Args:
         operators: those whose files are looked at, as `DirectoryRejections.keep` is given them.
         written: names of files that count.
-        is_ours: whether a split, by its name, was done by this run.
+        splits: names of those that were done by this run, or are no more.
 
     Raises:
         DataError: they cannot be read or removed.
@@ -78,7 +78,7 @@ def clear_stale(
         if name in written or name.partition("-")[2] not in endings:
             continue
         first = (quarantine.read(name) or b"").partition(b"\n")[0]
-        if first and is_ours(orjson.loads(first).get(SOURCE, "")):
+        if first and orjson.loads(first).get(SOURCE) in splits:
             stale.append(name)
     quarantine.remove(stale)
 

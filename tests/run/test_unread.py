@@ -26,7 +26,7 @@ from dcurate.core.spec import StageSpec
 from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
 from dcurate.errors import RunError, StageError
 from tests.conftest import ROOT
-from tests.deadly import Broken, CountsOnly, FirstTime
+from tests.deadly import Broken, CountsOnly, DeadlyJsonl, FirstTime
 from tests.dying import dying
 from tests.execute.test_faults_rows import ids, quarantined
 from tests.run import curate
@@ -44,7 +44,7 @@ def write(folder: Path, bad: dict[str, int], text: str = "raise", files: str = "
     return str(folder)
 
 
-def test_a_split_that_cannot_be_divided_is_told_and_tried_again_by_a_resumed_run(tmp_path: Path) -> None:
+def test_a_split_that_cannot_be_divided_is_named_in_the_report_and_tried_again_by_a_resumed_run(tmp_path: Path) -> None:
     source, mark, output = write(tmp_path / "in", {}), tmp_path / "mark", tmp_path / "out"
     mark.touch()
 
@@ -95,6 +95,17 @@ def test_a_row_that_failed_in_an_attempt_that_did_not_count_is_not_in_quarantine
     assert (tmp_path / "dies").exists()
     assert ids(output) == list(range(24))
     assert (quarantined(output), report.quarantine_path) == ([], None)
+
+
+def test_of_files_that_are_grouped_in_another_way_each_line_is_set_aside_once(tmp_path: Path) -> None:
+    source, output = write(tmp_path / "in", {"b": 2}, files="abcd"), tmp_path / "out"
+    for count in (32, 33):
+        reader = DeadlyJsonl(source, files_per_partition=2).with_(ignore_failures=True)
+        stages = [reader, JsonlWriter(str(output))]
+        Pipeline("test", stages=stages).run(InlineExecutor(), resume=True, observers=[])
+        assert ids(output) == [row for row in range(count) if row != 10]
+        assert [(row["file"], row["line"]) for row in quarantined(output)] == [("b.jsonl", 3)]
+        (tmp_path / "in" / "aa.jsonl").write_text('{"id": 32, "text": "new"}\n')
 
 
 def test_the_report_names_no_quarantine_that_is_not_there(tmp_path: Path) -> None:
