@@ -116,7 +116,7 @@ class HidesSecrets:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "__repr__" not in vars(cls):
+        if cls.__repr__ in (HidesSecrets.__repr__, object.__repr__):
             setattr(cls, "__repr__", HidesSecrets.__repr__)  # noqa: B010 - so that a dataclass keeps it
 
     @recursive_repr()

@@ -9,6 +9,7 @@ import logging
 import threading
 import traceback
 import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ from dcurate import (
     ParquetWriter,
     PiiModifier,
     Pipeline,
+    ProcessingStage,
     Progress,
     RemoteFile,
     RunPlaces,
@@ -143,6 +145,39 @@ def test_a_stage_without_secrets_prints_itself_as_a_dataclass_does():
     assert repr(AddId("id", id_prefix="a://b?c=d")) == (
         "AddId(id_field='id', id_prefix='a://b?c=d', overwrite=False, name='add_id')"
     )
+
+
+def test_a_class_that_prints_itself_in_its_own_way_and_those_made_of_it_go_on_to():
+    @dataclass
+    class Own(ProcessingStage):
+        storage_options: dict
+
+        def __repr__(self):
+            return "mine"
+
+        def process(self, task):
+            return task
+
+    class Further(Own):
+        pass
+
+    @dataclass
+    class Usual(ProcessingStage):
+        storage_options: dict
+
+        def process(self, task):
+            return task
+
+    @dataclass
+    class FurtherUsual(Usual):
+        hf_token: str = "hf"
+
+    class Plain(Usual):
+        pass
+
+    assert repr(Own({})) == repr(Further({})) == "mine"
+    assert repr(FurtherUsual({"a": "b"})).endswith("FurtherUsual(storage_options={'a': '***'}, hf_token='***')")
+    assert repr(Plain({"a": "b"})).endswith("Plain(storage_options={'a': '***'})")
 
 
 @pytest.mark.parametrize("url", [LOGIN, SIGNED])
