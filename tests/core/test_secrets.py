@@ -12,6 +12,7 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from dcurate import (
@@ -52,6 +53,7 @@ from dcurate import (
     Transfer,
     WarcReader,
     WordCountFilter,
+    provenance,
 )
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.secrets import shown
@@ -191,6 +193,14 @@ def test_no_error_shows_what_is_secret_in_an_address(url):
 def test_addresses_without_secrets_stay_as_they_are():
     for text in ("s3://b/date=1/key=2/a?page=1", "C:\\a?b", "me@host", "a?x=1&y=2#z", "/a b/c=d?", "is it so? sig=1"):
         assert without_secrets(text) == text
+
+
+def test_settings_that_cannot_be_compared_are_shown():
+    frame = pd.DataFrame({"a": [1]})
+    assert shown({"frames": [frame], "more": {"frame": frame}})["frames"][0] is frame
+    assert provenance.shown({"storage_options": {"one": "x"}, "frame": frame}).startswith(
+        "{storage_options: {one: ...}"
+    )
 
 
 def test_what_is_hidden_keeps_the_form_of_the_setting():
