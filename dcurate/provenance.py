@@ -132,7 +132,7 @@ def shown(value: Any, name: str = "") -> str:
         "{key: ..., client_kwargs: {endpoint_url: 'http://host'}}"
     """
     value = secrets.shown(value, name)
-    if value == HIDDEN:
+    if isinstance(value, str) and value == HIDDEN:
         return "..."
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {shown(one, str(key))}" for key, one in value.items()) + "}"

@@ -39,7 +39,7 @@ def shown(value: Any, name: str = "", hide: bool = False) -> Any:
     if isinstance(value, Mapping):
         hide = hide or _may_hold_any(name)
         inner = {key: shown(one, str(key), hide and str(key) not in _PLAIN) for key, one in value.items()}
-        return value if inner == value else inner
+        return value if all(inner[key] is one for key, one in value.items()) else inner
     if SECRET.search(name) and not _is_object(value):
         return HIDDEN
     if type(value) in (list, tuple):
@@ -66,7 +66,7 @@ def secrets_in(value: Any, name: str = "", hide: bool = False) -> list[str]:
     elif isinstance(value, list | tuple):
         for one in value:
             found += secrets_in(one, name, hide)
-    elif shown(value, name, hide) == HIDDEN and len(str(value)) >= _LEAST:
+    elif shown(value, name, hide) is HIDDEN and len(str(value)) >= _LEAST:
         found.append(str(value))
     return sorted(set(found), key=lambda text: (-len(text), text))
 
@@ -116,7 +116,7 @@ class HidesSecrets:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "__repr__" not in vars(cls):
+        if cls.__repr__ in (HidesSecrets.__repr__, object.__repr__):
             setattr(cls, "__repr__", HidesSecrets.__repr__)  # noqa: B010 - so that a dataclass keeps it
 
     @recursive_repr()

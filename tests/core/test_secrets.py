@@ -9,8 +9,10 @@ import logging
 import threading
 import traceback
 import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from dcurate import (
@@ -38,6 +40,7 @@ from dcurate import (
     ParquetWriter,
     PiiModifier,
     Pipeline,
+    ProcessingStage,
     Progress,
     RemoteFile,
     RunPlaces,
@@ -50,6 +53,7 @@ from dcurate import (
     Transfer,
     WarcReader,
     WordCountFilter,
+    provenance,
 )
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.secrets import shown
@@ -145,6 +149,39 @@ def test_a_stage_without_secrets_prints_itself_as_a_dataclass_does():
     )
 
 
+def test_a_class_that_prints_itself_in_its_own_way_and_those_made_of_it_go_on_to():
+    @dataclass
+    class Own(ProcessingStage):
+        storage_options: dict
+
+        def __repr__(self):
+            return "mine"
+
+        def process(self, task):
+            return task
+
+    class Further(Own):
+        pass
+
+    @dataclass
+    class Usual(ProcessingStage):
+        storage_options: dict
+
+        def process(self, task):
+            return task
+
+    @dataclass
+    class FurtherUsual(Usual):
+        hf_token: str = "hf"
+
+    class Plain(Usual):
+        pass
+
+    assert repr(Own({})) == repr(Further({})) == "mine"
+    assert repr(FurtherUsual({"a": "b"})).endswith("FurtherUsual(storage_options={'a': '***'}, hf_token='***')")
+    assert repr(Plain({"a": "b"})).endswith("Plain(storage_options={'a': '***'})")
+
+
 @pytest.mark.parametrize("url", [LOGIN, SIGNED])
 def test_no_error_shows_what_is_secret_in_an_address(url):
     for error in (DataError(f"cannot read {url!r}"), PipelineError(f"no {url} and {url!r}: (in {url})")):
@@ -156,6 +193,14 @@ def test_no_error_shows_what_is_secret_in_an_address(url):
 def test_addresses_without_secrets_stay_as_they_are():
     for text in ("s3://b/date=1/key=2/a?page=1", "C:\\a?b", "me@host", "a?x=1&y=2#z", "/a b/c=d?", "is it so? sig=1"):
         assert without_secrets(text) == text
+
+
+def test_settings_that_cannot_be_compared_are_shown():
+    frame = pd.DataFrame({"a": [1]})
+    assert shown({"frames": [frame], "more": {"frame": frame}})["frames"][0] is frame
+    assert provenance.shown({"storage_options": {"one": "x"}, "frame": frame}).startswith(
+        "{storage_options: {one: ...}"
+    )
 
 
 def test_what_is_hidden_keeps_the_form_of_the_setting():
