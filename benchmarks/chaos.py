@@ -1,6 +1,6 @@
 """A soak under random kills: worker processes, nannies, whole hosts, and all while they start; no row may be lost.
 
-``python -m benchmarks.chaos [--seconds 600] [--kills 150] [--runs 50] [--seed 0] [--json FILE]``. See README.md here.
+``python -m benchmarks.chaos [--seconds 3600] [--kills 150] [--runs 50] [--seed 0] [--json FILE]``. See README.md here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import psutil
 from benchmarks.chaos_embedded import HANGS_S, LINGER_S, kills_of_start_up
 from benchmarks.measure import machine, save, versions
 from dcurate import AttachedCluster, DaskExecutor, DocumentBatch, JsonlReader, JsonlWriter, Pipeline, ProcessingStage
-from dcurate.core.events import Event, WorkerLost
+from dcurate.core.events import Event, TaskDone, WorkerLost
 from dcurate.core.stage import WorkerMetadata
 
 #: Worker processes of each simulated host, and how many hosts.
@@ -69,6 +69,11 @@ class Host:
         with (self.folder / f"{self.name}.log").open("ab") as log:
             self.process = subprocess.Popen([*command, "--host-name", self.name], stdout=log, stderr=log)
 
+    def keep(self) -> None:
+        """Start it again if it ended by itself, as a ``dask worker`` does whose worker was killed while it started."""
+        if self.process.poll() is not None:
+            self.start()
+
     def workers(self) -> list[psutil.Process]:
         """Its worker processes, without the nannies."""
         with suppress(psutil.NoSuchProcess):
@@ -98,12 +103,28 @@ class Host:
 
 
 @dataclass
+class Heard:
+    """Counts the calls of all runs that ended, and the workers that were lost."""
+
+    calls: int = 0
+    lost: int = 0
+
+    def on_event(self, event: Event) -> None:
+        self.calls += isinstance(event, TaskDone)
+        self.lost += isinstance(event, WorkerLost)
+
+
+@dataclass
 class Killer(threading.Thread):
-    """Kills something now and then until it is told to stop."""
+    """Kills something now and then until it is told to stop, when a call has ended since the last time.
+
+    On a machine that has much else to do workers may take longer to start than it pauses; no run would end.
+    """
 
     hosts: list[Host]
     pause_s: float
     draw: random.Random
+    heard: Heard
     killed: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -115,7 +136,13 @@ class Killer(threading.Thread):
         return id(self)
 
     def run(self) -> None:
+        calls = -1
         while not self.over.wait(self.draw.uniform(0.5, 1.5) * self.pause_s):
+            for host in self.hosts:
+                host.keep()
+            if self.heard.calls == calls:
+                continue
+            calls = self.heard.calls
             (victim,) = self.draw.choices(list(VICTIMS), list(VICTIMS.values()))
             if victim in ("a whole host", "the nannies of a host"):
                 host = self.draw.choice(self.hosts)
@@ -136,14 +163,6 @@ class Killer(threading.Thread):
                 self.killed[victim] += 1
 
 
-class Lost(list[Event]):
-    """Counts the workers that a run was told to be lost."""
-
-    def on_event(self, event: Event) -> None:
-        if isinstance(event, WorkerLost):
-            self.append(event)
-
-
 def write_input(folder: Path, files: int, rows: int) -> None:
     folder.mkdir()
     for number in range(files):
@@ -151,12 +170,12 @@ def write_input(folder: Path, files: int, rows: int) -> None:
         (folder / f"part-{number:04}.jsonl").write_text("\n".join(lines) + "\n")
 
 
-def one_round(address: str, source: Path, output: Path, rows: int) -> dict[str, Any]:
+def one_round(address: str, source: Path, output: Path, rows: int, heard: Heard) -> dict[str, Any]:
     """Run the pipeline once and count its rows."""
-    lost, begin = Lost(), time.monotonic()
+    lost, begin = heard.lost, time.monotonic()
     stages = [JsonlReader(str(source)), Prepare().with_(batch_size=2), JsonlWriter(str(output))]
     executor = DaskExecutor(cluster=AttachedCluster(address, timeout_s=60))
-    result = Pipeline("chaos", stages=stages).run(executor, observers=[lost])
+    result = Pipeline("chaos", stages=stages).run(executor, observers=[heard])
     found = Counter(
         json.loads(line)["id"]
         for path in output.rglob("*.jsonl")
@@ -168,13 +187,13 @@ def one_round(address: str, source: Path, output: Path, rows: int) -> dict[str, 
         "lost": rows - len(found),
         "doubled": sum(times - 1 for times in found.values()),
         "counted_otherwise": rows - result.report.stages[-1].rows_out,
-        "workers_lost": len(lost),
+        "workers_lost": heard.lost - lost,
         "seconds": round(time.monotonic() - begin, 1),
     }
 
 
 def soak(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
-    """Rounds of the pipeline until the time is over and enough has been killed."""
+    """Rounds of the pipeline until enough has been killed, or the time is over."""
     info = scratch / "scheduler.json"
     command = [sys.executable, "-m", "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
     with ExitStack() as stack, (scratch / "scheduler.log").open("ab") as log:
@@ -190,12 +209,13 @@ def soak(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
             stack.callback(host.vanish)
         source = scratch / "input"
         write_input(source, options.files, options.rows // options.files)
-        killer = Killer(hosts, options.seconds / options.kills, random.Random(options.seed))
+        heard = Heard()
+        killer = Killer(hosts, options.pause, random.Random(options.seed), heard)
         begin, rounds = time.monotonic(), []
         killer.start()
-        while time.monotonic() - begin < options.seconds or sum(killer.killed.values()) < options.kills:
-            faulthandler.dump_traceback_later(HANGS_S, exit=True)
-            rounds.append(one_round(address, source, scratch / f"output-{len(rounds)}", options.rows))
+        while time.monotonic() - begin < options.seconds and sum(killer.killed.values()) < options.kills:
+            faulthandler.dump_traceback_later(2 * HANGS_S, exit=True)
+            rounds.append(one_round(address, source, scratch / f"output-{len(rounds)}", options.rows, heard))
             faulthandler.cancel_dump_traceback_later()
             print(f"round {len(rounds)}: {rounds[-1]}, kills so far: {dict(killer.killed)}", flush=True)
         killer.over.set()
@@ -208,8 +228,11 @@ def soak(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=600.0, help="how long, at least")
-    parser.add_argument("--kills", type=int, default=150, help="how many kills on a cluster, at least")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="how long on a cluster, at most")
+    parser.add_argument(
+        "--pause", type=float, default=4.0, help="seconds between two kills there, at least, on average"
+    )
+    parser.add_argument("--kills", type=int, default=150, help="how many kills on a cluster")
     parser.add_argument(
         "--runs", type=int, default=50, help="how many runs with workers of their own, with a kill each"
     )

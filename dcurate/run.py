@@ -289,11 +289,12 @@ class _Run:
                 continue
             url = f"{scratch}/{stage.name}"
             before = stage.before(url, self._storage)
+            owner = self.owners.get(stage.name, stage.name)
+            self.owners.update({one.name: owner for one in before})
             yield from self._carry(session, [*stages, *before], last=False)
             after = stage.exchange(url, self._storage, self.books[-1].in_order())
             self.notices += stage.notices()
-            owner = self.owners.get(stage.name, stage.name)
-            self.owners.update({one.name: owner for one in (*before, *after)})
+            self.owners.update({one.name: owner for one in after})
             waiting.extendleft(reversed(after))
             stages = []
             folders.append(url)
@@ -358,6 +359,8 @@ class _Run:
             phase=len(self.books),
             last=last,
             examples=self.options.examples,
+            stages=tuple(stage.name for stage in self.stages),
+            owners=self.owners,
         )
         books = Books(job, self.runner.mode)
         self.books.append(books)
@@ -394,7 +397,7 @@ class _Run:
                 if one.name in stats:
                     stats[one.name].add(one)
                 elif one.name in self.owners:
-                    stats[self.owners[one.name]].add(StageStats("", seconds=one.seconds, found=one.found))
+                    stats[self.owners[one.name]].add(one.part())
         faulty = any(one.faulty for one in stats.values())
         quarantine = self._quarantine if faulty else None
         return replace(

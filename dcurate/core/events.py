@@ -62,6 +62,10 @@ class StageStats:
             mine = self.examples.setdefault(reason, [])
             mine.extend(examples[: max(0, EXAMPLES - len(mine))])
 
+    def part(self) -> Self:
+        """What counts of a stage that is part of another: its seconds and what it found, not its rows."""
+        return type(self)("", seconds=self.seconds, found=self.found)
+
     def copy(self) -> Self:
         """The same figures, which stay as they are when these go on."""
         fresh = type(self)(self.name)
@@ -95,6 +99,9 @@ class RunStarted(Event):
 
     Attributes:
         run: the same for all phases of a run; each exchange begins another phase.
+        stages: those of the whole pipeline, as a person wrote them; if empty, those of the operators.
+        owners: whose part the other stages of the phase are, by name: rounds of an exchange. Their rows are no
+            documents; as in the report, only their seconds and what they found count, for the owner.
     """
 
     run: str
@@ -102,6 +109,8 @@ class RunStarted(Event):
     mode: str
     operators: tuple[tuple[str, ...], ...]
     phase: int = 0
+    stages: tuple[str, ...] = ()
+    owners: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ class Job:
         ignore_failures: whether rows on which a stage fails go to quarantine and the run goes on.
         examples: whether excerpts of a few rows that are dropped are kept for the report.
         run: id of the run that it is the whole or a ``phase`` of; ``last`` says whether no other phase follows.
+        stages: names of the run's stages, and ``owners`` whose part others are, as in `RunStarted`.
     """
 
     pipeline: str
@@ -61,6 +62,8 @@ class Job:
     run: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
     phase: int = 0
     last: bool = True
+    stages: tuple[str, ...] = ()
+    owners: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def tag(self) -> str:
@@ -134,7 +137,9 @@ class Books:
         self._number = 0
         operators = tuple(tuple(part.name for part in operator.parts) for operator in job.plan.operators)
         self._sampled = 0.0
-        self.tell(RunStarted(time.time(), job.run, job.pipeline, mode, operators, job.phase))
+        self.tell(
+            RunStarted(time.time(), job.run, job.pipeline, mode, operators, job.phase, job.stages, dict(job.owners))
+        )
 
     def tell(self, event: Event) -> None:
         """Tell the observers."""

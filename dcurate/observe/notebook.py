@@ -142,14 +142,23 @@ def live_html(tally: Tally, pace: Pace, now: float) -> str:
     ]
     if tally.setting_up:
         return f"{parts[0]}<div class='muted'>{SETTING_UP}</div></div>"
-    present = pace.present
-    parts.append(
-        f"{present.rows_in:,} rows in, {present.rows_out:,} out &nbsp; {present.rows_in / seconds:,.0f} rows/s &nbsp; "
-        f"{decimal(int(present.bytes_in / seconds))}/s"
-    )
+    parts.append(_flow(pace))
     parts.append(_operators(pace))
     parts += [f"<div class='muted'>{escape(note.text)}</div>" for note in list(tally.latest)[-LATEST:]]
     return "".join(parts) + "</div>"
+
+
+def _flow(pace: Pace) -> str:
+    """Documents read and put out, and how many a second: just now, over the whole run once that has ended."""
+    present = pace.present
+    if present.ended is not None:
+        seconds = present.elapsed
+        rows, volume = f"{present.rows_in / seconds:,.0f} rows/s", f"{decimal(int(present.bytes_in / seconds))}/s"
+        return f"{present.rows_in:,} rows in, {present.rows_out:,} out &nbsp; {rows} &nbsp; {volume}"
+    return (
+        f"{present.rows_in:,} rows in ({pace.rows_per_s:,.0f}/s), {present.rows_out:,} out "
+        f"({pace.rows_out_per_s:,.0f}/s) &nbsp; {decimal(int(pace.bytes_per_s))}/s"
+    )
 
 
 def _operators(pace: Pace) -> str:

@@ -47,6 +47,11 @@ class Pace:
         return self._rate(self._seen[0].rows_in, self.present.rows_in)
 
     @property
+    def rows_out_per_s(self) -> float:
+        """Rows that come out of the last stage a second."""
+        return self._rate(self._seen[0].rows_out, self.present.rows_out)
+
+    @property
     def bytes_per_s(self) -> float:
         """Bytes of input a second."""
         return self._rate(self._seen[0].bytes_in, self.present.bytes_in)

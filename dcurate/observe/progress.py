@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dcurate.core.events import Event, RunEnded, RunStarted
-from dcurate.observe.pace import Pace
+from dcurate.observe.pace import SPAN_S, Pace
 from dcurate.observe.snapshot import OperatorFigures, Snapshot
 from dcurate.observe.tally import Tally
 
@@ -113,8 +113,8 @@ class Progress:
         self.close()
 
     def _open(self) -> None:
+        self._pace = Pace(max(SPAN_S, self.interval))
         if self.console.is_terminal and not self.console.is_jupyter:
-            self._pace = Pace()
             self._live = Live(console=self.console, get_renderable=self._view, refresh_per_second=4, transient=True)
             self._live.start()
             return
@@ -132,7 +132,9 @@ class Progress:
     def _write_lines(self, over: threading.Event) -> None:
         pause = min(FIRST_LINE, self.interval)
         while not over.wait(pause):
-            self._write(progress_line(self._tally, time.time()))
+            now = time.time()
+            self._pace.see(self._tally.snapshot(now))
+            self._write(progress_line(self._tally, self._pace, now))
             pause = self.interval
 
     def _write(self, line: str) -> None:
@@ -211,11 +213,15 @@ def _standard_console() -> Console:
 SETTING_UP = "setting up: stages load what they need; the first run on a machine compiles its kernels, once"
 
 
-def progress_line(tally: Tally, now: float) -> str:
-    """The figures so far in one line of text."""
+def progress_line(tally: Tally, pace: Pace, now: float) -> str:
+    """The figures so far in one line of text.
+
+    Args:
+        pace: has seen the present; rates are over its last seconds.
+    """
     if tally.setting_up:
         return f"{tally.pipeline}: {seconds_text(tally.elapsed(now))} | {SETTING_UP}"
-    parts = [f"{tally.pipeline}: {seconds_text(tally.elapsed(now))}", _splits(tally), *_flow(tally, now)]
+    parts = [f"{tally.pipeline}: {seconds_text(tally.elapsed(now))}", _splits(tally), *_flow(tally, pace)]
     remaining = tally.remaining(now)
     if remaining is not None:
         parts.append(f"{seconds_text(remaining)} left")
@@ -230,7 +236,7 @@ def _last_line(tally: Tally) -> str:
     now = tally.phase_ended or time.time()
     stages = tally.first if tally.first == tally.last else f"{tally.first} to {tally.last}"
     state = f"{tally.pipeline}: {stages} {'stopped' if tally.error else 'done'}"
-    return " | ".join([state, seconds_text(tally.elapsed(now)), _splits(tally), *_flow(tally, now)])
+    return " | ".join([state, seconds_text(tally.elapsed(now)), _splits(tally), *_came_to(tally, now)])
 
 
 def _splits(tally: Tally) -> str:
@@ -241,13 +247,23 @@ def _splits(tally: Tally) -> str:
     return f"{done:,} of {tally.splits:,} splits{share}"
 
 
-def _flow(tally: Tally, now: float) -> list[str]:
+def _came_to(tally: Tally, now: float) -> list[str]:
+    """The documents that a phase which is over has read and put out, and its mean speed; nothing of inner rounds."""
     seconds = tally.elapsed(now)
-    return [
-        f"{tally.rows_in:,} rows in, {tally.rows_out:,} out",
-        f"{tally.rows_in / seconds:,.0f} rows/s",
-        f"{decimal(int(tally.bytes_in / seconds))}/s",
-    ]
+    ways = [f"{tally.rows_in:,} rows in"] * tally.reads + [f"{tally.rows_out:,} out"] * tally.writes
+    rows = tally.rows_in if tally.reads else tally.rows_out
+    volume = [f"{decimal(int(tally.bytes_in / seconds))}/s"] * tally.reads
+    return [", ".join(ways), f"{rows / seconds:,.0f} rows/s", *volume] if ways else []
+
+
+def _flow(tally: Tally, pace: Pace) -> list[str]:
+    """The same of a phase that goes on, with its speed just now."""
+    ways = []
+    if tally.reads:
+        ways.append(f"{tally.rows_in:,} rows in ({pace.rows_per_s:,.0f}/s)")
+    if tally.writes:
+        ways.append(f"{tally.rows_out:,} out ({pace.rows_out_per_s:,.0f}/s)")
+    return [*([", ".join(ways)] if ways else []), *([f"{decimal(int(pace.bytes_per_s))}/s"] if tally.reads else [])]
 
 
 def live_view(tally: Tally, pace: Pace, now: float) -> RenderableType:
@@ -273,8 +289,8 @@ def live_view(tally: Tally, pace: Pace, now: float) -> RenderableType:
     )
     if tally.setting_up:
         return Group(head, Text(f"  {SETTING_UP}", "cyan"))
-    lines: list[RenderableType] = [head, Text("  " + "   ".join(_flow(tally, now)), "cyan")]
-    lines.append(_operators(pace))
+    flows = "   ".join(_flow(tally, pace))
+    lines: list[RenderableType] = [head, *([Text(f"  {flows}", "cyan")] if flows else []), _operators(pace)]
     held = tally.held_bytes
     if held:
         lines.append(Text(f"  {decimal(held)} between operators, of at most {decimal(tally.budget_bytes)}", "dim"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -99,7 +100,8 @@ class Snapshot:
         splits_before: those that an earlier run had finished; ``splits_done`` those that this one has.
         splits_finished: those that this one has finished in all phases.
         operators: of all phases so far, in order.
-        stages: what each stage did to rows, in the order of the pipeline.
+        stages: what each stage did to documents, in the order of the pipeline. Rounds of an exchange are no stages:
+            as in the report, only their seconds and what they found count, for the exchange.
         held_bytes: of batches between operators now, of at most ``budget_bytes``.
         hosts: machines that workers stand on, as last heard.
         workers_lost: worker processes that died.
@@ -146,6 +148,19 @@ class Snapshot:
     def rows_out(self) -> int:
         """Rows that came out of the last stage."""
         return self.stages[-1].rows_out if self.stages else 0
+
+    @property
+    def kept(self) -> float | None:
+        """Share of the documents that come out, as far as is known; None before any has come out.
+
+        While the run goes on it is the product of what the stages let through: what is still between two of them is
+        neither kept nor dropped yet. Of stages that make several documents of one it may be more than 1.
+        """
+        if not self.rows_in or not (self.rows_out or self.ended is not None):
+            return None
+        if self.ended is not None:
+            return self.rows_out / self.rows_in
+        return math.prod(stage.rows_out / stage.rows_in for stage in self.stages if stage.rows_in)
 
     @property
     def elapsed(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dcurate.core.events import (
@@ -95,12 +95,14 @@ class Tally:
         splits: source splits of the present phase, or None until its source is listed.
         splits_before: those that an earlier run had finished.
         splits_done: those that this run has finished; ``splits_finished`` those of all phases.
-        rows_in: rows read from the source of the present phase, and ``bytes_in`` their bytes.
-        rows_out: rows that came out of its last stage.
+        rows_in: rows read from the source of the present phase, and ``bytes_in`` their bytes; of an exchange's rounds,
+            which read no documents, none.
+        rows_out: rows that came out of the phase's last stage; none where that is a part of an exchange.
         ended: seconds since the epoch, or None while the run goes on; ``phase_ended`` likewise for the phase.
         error: what ended it early, if something did.
         operators: of the present phase; ``earlier`` are those of phases before it.
-        stages: what each stage did, of all phases, in order.
+        stages: what each stage did, of all phases, in order; parts of an exchange count for it, as in the report.
+        owners: whose part other stages of the phase are.
         latest: the last notes on what happened, of ``note_count`` so far.
         first: name of the phase's first stage, and ``last`` of its last.
     """
@@ -125,6 +127,7 @@ class Tally:
     operators: dict[str, OperatorTally] = field(default_factory=dict)
     earlier: list[OperatorFigures] = field(default_factory=list)
     stages: dict[str, StageStats] = field(default_factory=dict)
+    owners: Mapping[str, str] = field(default_factory=dict)
     hosts: tuple[HostSample, ...] = ()
     held_bytes: int = 0
     budget_bytes: int = 0
@@ -168,7 +171,8 @@ class Tally:
         self.rows_in = self.bytes_in = self.rows_out = self.held_bytes = 0
         self.first, self.last = event.operators[0][0], event.operators[-1][-1]
         self.operators = {_operator_name(names): OperatorTally(names, event.phase) for names in event.operators}
-        for name in (name for names in event.operators for name in names):
+        self.owners = event.owners
+        for name in event.stages or (name for names in event.operators for name in names):
             self.stages.setdefault(name, StageStats(name))
 
     def _end(self, event: RunEnded) -> None:
@@ -188,11 +192,15 @@ class Tally:
         operator.seconds += event.seconds
         operator.latency[bucket(event.seconds)] += 1
         for stats in event.stats:
-            self.stages.setdefault(stats.name, StageStats(stats.name)).add(stats)
-        if event.stats and event.stats[0].name == self.first:
+            owner = None if stats.name in self.stages else self.owners.get(stats.name)
+            if owner is not None:
+                self.stages[owner].add(stats.part())
+            else:
+                self.stages.setdefault(stats.name, StageStats(stats.name)).add(stats)
+        if event.stats and self.reads and event.stats[0].name == self.first:
             self.rows_in += event.stats[0].rows_in
             self.bytes_in += event.stats[0].bytes_in
-        if event.stats and event.stats[-1].name == self.last:
+        if event.stats and self.writes and event.stats[-1].name == self.last:
             self.rows_out += event.stats[-1].rows_out
 
     def _sample(self, event: Sampled) -> None:
@@ -265,6 +273,16 @@ class Tally:
             notes=self.note_count,
             latest=tuple(self.latest),
         )
+
+    @property
+    def reads(self) -> bool:
+        """Whether what the phase reads are documents, not what an earlier round of an exchange left."""
+        return self.first in self.stages
+
+    @property
+    def writes(self) -> bool:
+        """Whether what comes out of the phase are documents."""
+        return self.last in self.stages
 
     @property
     def setting_up(self) -> bool:

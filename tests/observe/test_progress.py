@@ -40,6 +40,13 @@ EVENTS = [
 ]
 
 
+def seen(tally: Tally, *moments: float) -> Pace:
+    pace = Pace()
+    for moment in moments:
+        pace.see(tally.snapshot(moment))
+    return pace
+
+
 @pytest.fixture
 def tally():
     tally = Tally()
@@ -49,8 +56,8 @@ def tally():
 
 
 def test_a_line_says_how_far_the_run_is(tally):
-    assert progress_line(tally, 102.0) == (
-        "demo: 2.0 s | 4 of 8 splits (50 %) | 1,000 rows in, 900 out | 500 rows/s | 2.0 MB/s | 4.0 s left"
+    assert progress_line(tally, seen(tally, 102.0), 102.0) == (
+        "demo: 2.0 s | 4 of 8 splits (50 %) | 1,000 rows in (500/s), 900 out (450/s) | 2.0 MB/s | 4.0 s left"
         " | tasks read-clean 1, write 1"
     )
 
@@ -61,8 +68,37 @@ def test_a_line_without_a_known_total_counts_splits_and_names_lost_workers():
     tally.count(SplitDone(101.0, "part-0", ()))
     tally.count(WorkerLost(102.0, "a"))
     assert (
-        progress_line(tally, 103.0) == "demo: 3.0 s | 1 split | 0 rows in, 0 out | 0 rows/s | 0 bytes/s | 1 worker lost"
+        progress_line(tally, seen(tally, 103.0), 103.0)
+        == "demo: 3.0 s | 1 split | 0 rows in (0/s), 0 out (0/s) | 0 bytes/s | 1 worker lost"
     )
+
+
+def test_rates_are_those_of_the_last_seconds_and_hold_when_all_is_read(tally: Tally) -> None:
+    pace = Pace()
+    tally.count(TaskDone(102.0, "read-clean", "part-4", (StageStats("read", rows_in=8000, rows_out=8000),), 1.0))
+    for second in range(120, 160):
+        tally.count(TaskDone(second, "write", "part-4", (StageStats("write", rows_in=60, rows_out=60),), 1.0))
+        pace.see(tally.snapshot(second))
+    assert "9,000 rows in (0/s), 3,300 out (60/s)" in progress_line(tally, pace, 160.0)
+
+
+def test_rounds_of_an_exchange_have_no_documents_to_tell_of() -> None:
+    tally = Tally()
+    stages, owners = ("read", "dedup", "write"), {"bands": "dedup", "pairs": "dedup"}
+    tally.count(RunStarted(100.0, "7f3a", "demo", "streaming", (("read",), ("bands",)), 0, stages, owners))
+    tally.count(TaskDone(101.0, "read", "part-0", (StageStats("read", rows_in=10, rows_out=10),), 1.0))
+    tally.count(TaskDone(101.0, "bands", "part-0", (StageStats("bands", rows_in=10, rows_out=90),), 1.0))
+    assert "| 10 rows in (5/s) |" in progress_line(tally, seen(tally, 102.0), 102.0)
+    tally.count(RunEnded(102.0, "", last=False))
+    tally.count(RunStarted(102.0, "7f3a", "demo", "streaming", (("bands",), ("pairs",)), 1, stages, owners))
+    tally.count(TaskDone(103.0, "bands", "0", (StageStats("bands", rows_in=90, rows_out=90),), 1.0))
+    assert "rows" not in progress_line(tally, seen(tally, 104.0), 104.0)
+    tally.count(RunEnded(104.0, "", last=False))
+    tally.count(RunStarted(104.0, "7f3a", "demo", "streaming", (("pairs", "dedup"), ("write",)), 2, stages, owners))
+    done = (StageStats("pairs", rows_in=10, rows_out=10), StageStats("dedup", rows_in=10, rows_out=9, dropped={"d": 1}))
+    tally.count(TaskDone(105.0, "pairs-dedup", "part-0", done, 1.0))
+    tally.count(TaskDone(105.0, "write", "part-0", (StageStats("write", rows_in=9, rows_out=9),), 1.0))
+    assert "| 9 out (" in progress_line(tally, seen(tally, 106.0), 106.0)
 
 
 def test_the_live_view_has_a_bar_a_line_per_operator_and_the_latest_notes(tally):
@@ -82,7 +118,7 @@ def test_the_live_view_has_a_bar_a_line_per_operator_and_the_latest_notes(tally)
     lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
     assert lines == [
         f"demo  {'━' * 20}{' ' * 20}  4 of 8 splits (50 %)  2.0 s, 4.0 s left",
-        "  1,000 rows in, 900 out   500 rows/s   2.0 MB/s",
+        "  1,000 rows in (455/s), 900 out (409/s)   1.8 MB/s",
         "              slots  busy  batches  a second    each         wait for it",
         "  read-clean      2   6 %        1       0.5  250 ms",
         "  write           0              1       0.5  100 ms  12 batches, 5.0 MB",
@@ -179,6 +215,6 @@ def test_one_observer_may_follow_several_runs():
 def test_before_the_first_slot_it_says_that_things_are_set_up():
     tally = Tally()
     tally.count(RunStarted(100.0, "r1", "demo", "streaming", (("read", "write"),)))
-    assert progress_line(tally, 103.0) == f"demo: 3.0 s | {SETTING_UP}"
+    assert progress_line(tally, seen(tally, 103.0), 103.0) == f"demo: 3.0 s | {SETTING_UP}"
     tally.count(SlotsChanged(103.0, "read-write", "tcp://a", 1, 1, 2.5))
-    assert SETTING_UP not in progress_line(tally, 103.0)
+    assert SETTING_UP not in progress_line(tally, seen(tally, 103.0), 103.0)

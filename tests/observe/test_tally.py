@@ -124,3 +124,42 @@ def test_the_first_slots_of_an_operator_are_no_news_but_changes_are():
     tally = counted(START, Decided(101, "write", 0, 2, "first"), Decided(102, "write", 2, 3, "more"))
     (note,) = tally.snapshot(103).latest
     assert (note.kind, note.text, note.before, note.after, note.operator) == ("decision", "more", 2, 3, "write")
+
+
+def test_rounds_of_an_exchange_count_as_in_the_report_with_their_seconds_and_what_they_found_alone():
+    stages, owners = ("read", "dedup", "write"), {"bands": "dedup", "pairs": "dedup"}
+    first = RunStarted(100.0, "7f3a", "demo", "streaming", (("read",), ("bands",)), 0, stages, owners)
+    second = RunStarted(102.0, "7f3a", "demo", "streaming", (("pairs", "dedup"), ("write",)), 1, stages, owners)
+    tally = counted(
+        first,
+        task("read", StageStats("read", rows_in=10, rows_out=10, bytes_in=400)),
+        task("bands", StageStats("bands", rows_in=10, rows_out=90, seconds=2.0, dropped={"candidates": 80})),
+        RunEnded(102.0, "", last=False),
+    )
+    assert (tally.rows_in, tally.rows_out, tally.reads, tally.writes) == (10, 0, True, False)
+    assert tally.snapshot(102.0).kept is None
+    tally.count(second)
+    tally.count(task("pairs-dedup", StageStats("pairs", rows_in=90, seconds=1.0, found={"pairs": 7})))
+    tally.count(task("pairs-dedup", StageStats("dedup", rows_in=10, rows_out=9, dropped={"duplicate": 1}, seconds=0.5)))
+    tally.count(task("write", StageStats("write", rows_in=9, rows_out=9)))
+    present = tally.snapshot(104.0)
+    read, dedup, write = present.stages
+    assert [one.name for one in present.stages] == list(stages)
+    assert (dedup.rows_in, dedup.rows_out, dedup.dropped, dedup.found) == (10, 9, {"duplicate": 1}, {"pairs": 7})
+    assert dedup.seconds == 3.5
+    assert (present.rows_in, present.rows_out, read.rows_out, write.rows_in) == (10, 9, 10, 9)
+    assert (tally.rows_in, tally.rows_out, tally.reads, tally.writes) == (0, 9, False, True)
+
+
+def test_what_is_still_on_its_way_is_neither_kept_nor_dropped():
+    tally = counted(
+        START,
+        task("read-clean", StageStats("read", rows_in=1000, rows_out=1000)),
+        task("read-clean", StageStats("clean", rows_in=1000, rows_out=900, dropped={"short": 100})),
+    )
+    assert tally.snapshot(102.0).kept is None
+    tally.count(task("write", StageStats("write", rows_in=18, rows_out=18)))
+    assert tally.snapshot(102.0).kept == 0.9
+    tally.count(task("write", StageStats("write", rows_in=882, rows_out=882)))
+    tally.count(RunEnded(103.0, ""))
+    assert tally.snapshot(103.0).kept == 0.9

@@ -55,7 +55,7 @@ def _at(view: RunView, one: OperatorView) -> str:
 def _done(view: RunView, phase: int, operators: Sequence[OperatorView]) -> str:
     chips = "".join(
         f'<li style="--colour:{one.colour}" title="{escape(", ".join(one.figures.stages))}"><i></i>'
-        f"<b>{escape(one.figures.name)}</b> {short(one.rows)} docs, {percent(one.figures.busy)} busy</li>"
+        f"<b>{escape(one.figures.name)}</b> {_went_in(one)}, {percent(one.figures.busy)} busy</li>"
         for one in operators
     )
     return f'<div class="phase done"><h3>phase {phase + 1}</h3><ul class="chips">{chips}</ul></div>'
@@ -97,7 +97,12 @@ def _wire(one: OperatorView) -> str:
 def _figures(one: OperatorView, goes_on: bool) -> str:
     slots = many(one.figures.slots, "slot") if goes_on else ""
     busy = one.busy if one.busy is not None or goes_on else one.figures.busy
+    unit = "batches" if one.rows is None else "docs"
     return (
-        f"<p><b>{short(one.rate)}</b> docs/s<em>{slots}</em></p>{bar(busy or 0.0)}"
-        f"<p>{percent(busy)} busy<em>{short(one.rows)} docs</em></p>{_BOTTLENECK if one.bottleneck else ''}"
+        f"<p><b>{short(one.rate)}</b> {unit}/s<em>{slots}</em></p>{bar(busy or 0.0)}"
+        f"<p>{percent(busy)} busy<em>{_went_in(one)}</em></p>{_BOTTLENECK if one.bottleneck else ''}"
     )
+
+
+def _went_in(one: OperatorView) -> str:
+    return f"{short(one.figures.calls)} batches" if one.rows is None else f"{short(one.rows)} docs"

@@ -48,8 +48,9 @@ class OperatorView:
         number: its place among all operators of the run; its ``colour`` goes by it.
         figures: of the engine.
         present: whether its phase is the run's present one, and the run goes on.
-        rows: documents that went into it so far.
-        rate: documents a second that went into it lately; over the whole run once that has ended.
+        rows: documents that went into it so far; None of a round of an exchange, which has none.
+        rate: documents a second that went into it lately, batches where ``rows`` is None; over the whole run once that
+            has ended.
         busy: share of its slots' time that was spent in its stages' code, in the same time; None without slots.
         full: bytes that wait for it, as a share of what may wait in the whole run.
         bottleneck: whether it is what the others wait for.
@@ -58,7 +59,7 @@ class OperatorView:
     number: int
     figures: OperatorFigures
     present: bool
-    rows: int
+    rows: int | None
     rate: float
     busy: float | None
     full: float
@@ -80,8 +81,8 @@ class RunView:
         rate_in: documents a second read lately, ``rate_out`` those that came out, ``bytes_rate`` bytes of input; over
             the whole run once that has ended.
         left: seconds that the present phase will still take, None where that is not known.
-        kept: share of the documents read that came out; None before there are any, and while the first phases of
-            several have none.
+        kept: share of the documents that come out; None before there are any, and while the first phases of several
+            have none.
         faulty: documents in quarantine.
         operators: of all phases so far.
         phases: how many phases have begun.
@@ -122,11 +123,10 @@ def view(history: History, now: float | None = None) -> RunView:
         now=snapshot,
         state=state(snapshot, time.time() if now is None else now),
         rate_in=(rows_in - last.rows_in) / seconds,
-        # (A new phase counts from 0 again.)
         rate_out=max(0, rows_out - last.rows_out) / seconds,
         bytes_rate=(snapshot.bytes_in - last.bytes_in) / seconds,
         left=left(snapshot, history.points),
-        kept=min(1.0, rows_out / rows_in) if rows_in and (rows_out or snapshot.ended is not None) else None,
+        kept=None if snapshot.kept is None else min(1.0, snapshot.kept),
         faulty=sum(sum(stage.faulty.values()) for stage in snapshot.stages),
         operators=tuple(operators),
         phases=snapshot.phase + 1,
@@ -193,15 +193,16 @@ def _operator(snapshot: Snapshot, last: Point, number: int) -> OperatorView:
         figures=figures,
         present=snapshot.ended is None and figures.phase == snapshot.phase,
         rows=rows,
-        rate=rows * calls / figures.calls / seconds if figures.calls else 0.0,
+        rate=(1 if rows is None else rows / figures.calls) * calls / seconds if figures.calls else 0.0,
         busy=figures.busy_since(then) if figures.slot_seconds > then.slot_seconds else None,
         full=min(1.0, figures.waiting_bytes / snapshot.budget_bytes) if snapshot.budget_bytes else 0.0,
     )
 
 
-def _rows(stages: Sequence[StageStats], operator: OperatorFigures) -> int:
+def _rows(stages: Sequence[StageStats], operator: OperatorFigures) -> int | None:
+    """Documents that went into an operator; into one that begins with a round of an exchange none are known to have."""
     first = operator.stages[0] if operator.stages else operator.name
-    return next((stage.rows_in for stage in stages if stage.name == first), 0)
+    return next((stage.rows_in for stage in stages if stage.name == first), None)
 
 
 def _with_bottleneck(snapshot: Snapshot, operators: list[OperatorView]) -> list[OperatorView]:
