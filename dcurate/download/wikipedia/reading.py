@@ -21,7 +21,8 @@ _REREAD, _REREAD_MORE = 50, 500_000
 _DEEPEST, _TABLES, _EQUAL_SIGNS = 30, 3, 100
 #: How far down the innermost openings a closing mark looks for its opening.
 _NEAR = 8
-#: Steps that the reader in Python may take: so many for each piece of a page, and so many more. Pages take two or three.
+#: Steps that the reader in Python may take: so many for each piece of a page (most take two or three)
+#: and so many more.
 _STEPS, _STEPS_MORE = 8, 20_000
 
 _PACKAGE = "mwparserfromhell"
