@@ -14,9 +14,7 @@ from typing import Any, NamedTuple
 
 from dcurate.download.extract import DocumentExtractor, Skipped
 
-_SECTION = re.compile(
-    r"\\(?:chapter|part|section|subsection|subsubsection|paragraph|subparagraph)\*?\s*([\[{])"
-)
+_SECTION = re.compile(r"\\(?:chapter|part|section|subsection|subsubsection|paragraph|subparagraph)\*?\s*([\[{])")
 _TITLE = re.compile(r"\]\s*\{")
 _BACK_MATTER = re.compile(
     r"\\appendix(?![A-Za-z])|\\begin\{(?:references|REFERENCES|thebibliography)\}|\\bibliography\{|\\printbibliography"

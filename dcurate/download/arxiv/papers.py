@@ -154,19 +154,26 @@ def _read(archive: tarfile.TarFile, member: tarfile.TarInfo, room: int) -> bytes
 
 
 def _unpacked(data: bytes, room: int) -> bytes:
-    """The content of a gzip file, or the data where they are none."""
+    """The content of a gzip file, or the data where they are none.
+
+    Each member is given to its unpacker in growing pieces: what follows its end is copied, so that many small members
+    would otherwise take the square of their number.
+    """
     pieces: list[bytes] = []
-    rest = data
-    while rest.startswith(b"\x1f\x8b"):
-        unpacker = zlib.decompressobj(wbits=31)
-        pieces.append(unpacker.decompress(rest, room))
-        room -= len(pieces[-1])
-        if room <= 0:
-            raise _TooLargeError("unpacked it is larger than is read of a paper")
-        if not unpacker.eof:
-            raise EOFError("the packed file is cut short")
-        rest = unpacker.unused_data
-    return b"".join(pieces) if pieces else data
+    view, at = memoryview(data), 0
+    while data.startswith(b"\x1f\x8b", at):
+        unpacker, size = zlib.decompressobj(wbits=31), _BLOCK
+        while not unpacker.eof:
+            packed = view[at : at + size]
+            if not packed:
+                raise EOFError("the packed file is cut short")
+            pieces.append(unpacker.decompress(packed, room))
+            room -= len(pieces[-1])
+            if room <= 0:
+                raise _TooLargeError("unpacked it is larger than is read of a paper")
+            at, size = at + len(packed), 2 * size
+        at -= len(unpacker.unused_data)
+    return b"".join(pieces) if at else data
 
 
 def _decoded(data: bytes) -> str:

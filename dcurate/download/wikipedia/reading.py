@@ -16,13 +16,14 @@ from typing import Any
 from dcurate.text.optional import needed
 
 #: What the reader in C may read twice: so many times a page's length, and so many characters more.
-_REREAD, _REREAD_MORE = 4, 100_000
+_REREAD, _REREAD_MORE = 50, 500_000
 #: What is nested deeper, beside what it may read twice, is left to the reader in Python.
 _DEEPEST, _TABLES, _EQUAL_SIGNS = 30, 3, 100
 #: How far down the innermost openings a closing mark looks for its opening.
 _NEAR = 8
-#: Steps that the reader in Python may take: so many for each piece of a page, and so many more. Pages take two or three.
-_STEPS, _STEPS_MORE = 15, 100_000
+#: Steps that the reader in Python may take: so many for each piece of a page (most take two or three)
+#: and so many more.
+_STEPS, _STEPS_MORE = 8, 20_000
 
 _PACKAGE = "mwparserfromhell"
 _PLAIN = r"""(?:[^<>{}\[\]"'\\]++|"[^<>{}\[\]"\\]*+"|'[^<>{}\[\]'\\]*+')*+"""
@@ -142,6 +143,13 @@ class _Look:
             kind, begin = self.open.pop()
             self._read_again(begin)
             self.tables -= kind == "table"
+            if kind == "heading":
+                self._check_signs(begin, len(self.markup))
+
+    def _check_signs(self, begin: int, end: int) -> None:
+        """Each sign of a line that may end its heading is a call within a call."""
+        if len(_SIGNS.findall(self.markup, begin, end)) > _EQUAL_SIGNS:
+            self.cost = self.most + 1
 
     def _shut(self, kind: str) -> bool:
         """Close the nearest opening of a kind; if something is still open within it, all of that is left over."""
@@ -176,8 +184,8 @@ class _Look:
         while self._is_in("address", "heading"):
             kind, begin = self.open.pop()
             self.cost += match.start() - begin
-            if kind == "heading" and len(_SIGNS.findall(self.markup, begin, match.start())) > _EQUAL_SIGNS:
-                self.cost = self.most + 1
+            if kind == "heading":
+                self._check_signs(begin, match.start())
         return self._line(match.end())
 
     def _comment(self, match: re.Match[str]) -> int | None:

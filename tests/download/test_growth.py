@@ -1,0 +1,211 @@
+"""The time of extractors grows with the length of what is downloaded, of hostile markup too."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+import string
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from mwparserfromhell.parser import CTokenizer
+
+from dcurate.download.arxiv.latex import ArxivExtractor
+from dcurate.download.arxiv.papers import ArxivIterator
+from dcurate.download.extract import Skipped
+from dcurate.download.wikipedia import reading
+from dcurate.download.wikipedia.text import WikipediaExtractor
+from tests.growth import assert_linear, patterns
+
+WIKI = [
+    *(
+        "{{",
+        "{{a|",
+        "}}",
+        "{|",
+        "|}",
+        "{{{a|",
+        "}}}",
+        "[[",
+        "[[a|",
+        "]]",
+        "[[File:a|",
+        "[[http://a ",
+        "[http://a ",
+        "]",
+    ),
+    *("<ref>", "<ref", "<ref name=a>", "</ref>", "<!--", "-->", "<nowiki>", "</nowiki>", "''", "'''", "\n==", "=", "&"),
+    *(
+        "&#",
+        "\n*",
+        "\n:",
+        "|",
+        "\n|-",
+        "\n!",
+        "||",
+        "<b>",
+        "<div ",
+        "<div a='",
+        "__",
+        "a",
+        " ",
+        "\n",
+        "http://",
+        "----",
+    ),
+    *("<table>", "<li>", "{{a|<li>x}}", "{{a|[[b}}]]", "\n{|\n|", "=a", "<b></i>", "{{a|b="),
+]
+LATEX = [
+    *("\\def\\a{", "\\def\\a", "\\newcommand", "\\newcommand{\\a}{", "\\newcommand{", "\\section{", "\\section[", "]"),
+    *("\\section ", "\\a", "{", "}", "\\", "%", "\n", " ", "[", "\\begin{", "a", "\\\\", "\\appendix", "\\def\\a{x}"),
+]
+
+
+def wiki_text(markup: str) -> dict[str, str] | Skipped | None:
+    record = {"title": "T", "id": "1", "url": "u", "language": "en", "source_id": "s", "raw_content": markup}
+    return WikipediaExtractor("en").extract(record)
+
+
+def latex_text(tex: str) -> dict[str, str] | Skipped | None:
+    return ArxivExtractor().extract({"id": "1", "source_id": "s", "content": ["\\section{A} " + tex]})
+
+
+def names() -> itertools.chain[str]:
+    return itertools.chain.from_iterable(
+        map("".join, itertools.product(string.ascii_lowercase, repeat=size)) for size in itertools.count(3)
+    )
+
+
+def macros(definition: str, call: str = "") -> Callable[[int], str]:
+    """Macros of other names, each of which may stand for the next, and calls of them."""
+
+    def made(length: int) -> str:
+        one, other = itertools.tee(names())
+        next(other)
+        parts, size = [], 0
+        for name, following in zip(one, other, strict=False):
+            parts.append(definition.replace("NAME", name).replace("NEXT", following) + call.replace("NAME", name))
+            size += len(parts[-1])
+            if size >= length:
+                return "".join(parts)
+        raise AssertionError
+
+    return made
+
+
+MACROS = [
+    macros("\\def\\NAME{x}", " \\NAME"),
+    macros("\\newcommand{\\NAME}{x}", " \\NAME"),
+    macros("\\def\\NAME{\\NEXT}"),
+    macros("\\def\\NEXT{\\NAME}"),
+    macros("\\def\\NAME{\\NEXT\\NEXT}"),
+    lambda length: "\\def\\a{" + "x" * 9_000 + "}" + "\\a" * (length // 2),
+    lambda length: "\\section[" * (length // 18) + "]" + " " * (length // 2),
+]
+
+
+def test_wiki_markup_takes_linear_time() -> None:
+    assert_linear(wiki_text, patterns(WIKI, []), lengths=(2_000, 8_000))
+
+
+@pytest.mark.parametrize("levels", [5, 12, 40])
+def test_tables_within_tables_are_not_read_twice_at_each_level(levels: int) -> None:
+    markup = "x"
+    for _ in range(levels):
+        markup = "{{a|\n{|\n|" + markup + "|x\n|}\n}}"
+    begin = time.thread_time()
+    wiki_text(markup)
+    assert time.thread_time() - begin < 5  # 40 levels took weeks
+
+
+def test_a_page_whose_openings_nothing_closes_is_set_aside_with_the_reason() -> None:
+    found = wiki_text("A town. " + "{{a|" * 2_000)
+    assert isinstance(found, Skipped)
+    assert (found.reason, found.fault) == ("tangled markup", True)
+    assert "nothing closes" in found.detail
+
+
+def test_a_line_of_signs_of_a_heading_neither_crashes_nor_hangs() -> None:
+    for end in ("", "\n", "{{"):  # so many calls within each other crashed the reader in C
+        assert isinstance(wiki_text("=a" * 300_000 + end), Skipped)
+
+
+MARKS = st.sampled_from([*WIKI, "{{b}}", "[[c]]", "<br/>", "text ", "\n", "''i''", "'''''", "<ref name='x'/>"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(MARKS, max_size=12).map("".join))
+@example("'''''a''b'''")
+@example("{{a|[[b}}]]")
+def test_both_readers_of_wiki_markup_give_the_same_tokens(markup: str) -> None:
+    assert reading._counting()(markup).tokenize(markup, 0, False) == CTokenizer().tokenize(markup, 0, False)
+
+
+def test_latex_takes_linear_time() -> None:
+    assert_linear(latex_text, patterns(LATEX, LATEX[:8]), lengths=(2_000, 8_000, 32_000))
+    assert_linear(latex_text, MACROS, lengths=(2_000, 8_000, 64_000))
+
+
+def test_macros_within_each_other_are_expanded_however_many_there_are() -> None:
+    tex = "".join(f"\\def\\m{n}{{\\m{n + 1}}}" for n in range(3_000)) + "\\def\\m3000{deep}\\section{A} \\m0"
+    row = ArxivExtractor().extract({"id": "1", "source_id": "s", "content": [tex]})
+    assert isinstance(row, dict)
+    assert row["text"] == "\\section{A} deep"
+
+
+def test_a_paper_whose_macros_make_very_much_of_it_is_set_aside_with_the_reason() -> None:
+    found = latex_text("\\def\\a{" + "x" * 9_000 + "}" + "\\a" * 1_000)
+    assert isinstance(found, Skipped)
+    assert (found.reason, found.fault) == ("macros too large", True)
+    assert "would become 9,000" in found.detail
+
+
+def archive(papers: int) -> bytes:
+    inner = io.BytesIO()
+    with tarfile.open(fileobj=inner, mode="w") as files:
+        info = tarfile.TarInfo("a.tex")
+        info.size = 20
+        files.addfile(info, io.BytesIO(b"\\section{One} words."))
+    packed = gzip.compress(inner.getvalue(), mtime=0)
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as outer:
+        for number in range(papers):
+            info = tarfile.TarInfo(f"2101/2101.{number:05}.gz")
+            info.size = len(packed)
+            outer.addfile(info, io.BytesIO(packed))
+    return made.getvalue()
+
+
+def test_archives_of_many_papers_are_read_in_linear_time(tmp_path: Path) -> None:
+    seconds = []
+    for papers in (500, 2_000):
+        (tmp_path / "a.tar").write_bytes(archive(papers))
+        begin = time.thread_time()
+        assert sum(isinstance(found, dict) for found in ArxivIterator().iterate(str(tmp_path / "a.tar"))) == papers
+        seconds.append(time.thread_time() - begin)
+    assert seconds[1] < 8 * seconds[0] + 0.25
+
+
+def test_a_paper_of_many_packed_members_is_read_in_linear_time(tmp_path: Path) -> None:
+    """What follows a member was copied for each of them."""
+    seconds = []
+    for members in (16_000, 64_000):
+        packed = gzip.compress(b"\\section{One} words. ", mtime=0) * members
+        made = io.BytesIO()
+        with tarfile.open(fileobj=made, mode="w") as outer:
+            info = tarfile.TarInfo("2101/2101.00001.gz")
+            info.size = len(packed)
+            outer.addfile(info, io.BytesIO(packed))
+        (tmp_path / "a.tar").write_bytes(made.getvalue())
+        begin = time.thread_time()
+        (paper,) = ArxivIterator().iterate(str(tmp_path / "a.tar"))
+        seconds.append(time.thread_time() - begin)
+        assert isinstance(paper, dict)
+        assert len(paper["content"][0]) == 21 * members
+    assert seconds[1] < 8 * seconds[0] + 0.25
