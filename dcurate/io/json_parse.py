@@ -29,14 +29,16 @@ _JSON_NAMES = {list: "a list", str: "a string", bool: "true or false", type(None
 class BadLine(NamedTuple):
     """A line that is no row: its number from 0 and first byte within the data, what is wrong, and the line itself.
 
-    ``column`` is the one whose value does not fit, empty where the line as a whole is at fault.
+    ``column`` is the one whose value does not fit, empty where the line as a whole is at fault; ``kind`` is what a
+    report counts it as then.
     """
 
     number: int
     offset: int
     error: str
     raw: bytes
-    column: str
+    column: str = ""
+    kind: str = "malformed line"
 
 
 class _BadRowError(ValueError):
@@ -154,6 +156,15 @@ def parse_lines(data: bytes, wanted: Wanted, origin: str) -> tuple[pa.Table, lis
     arrays = [_array([row.get(name) for row in rows], types.get(name, pa.null())) for name in names]
     table = pa.Table.from_arrays(arrays, names=list(names)) if names else pa.table({})
     return table, bad
+
+
+def lost_lines(data: bytes, damage: str) -> list[BadLine]:
+    """The lines of a damaged stretch, none of them to be trusted, and where they break off what is lost after them."""
+    kind = "line of a damaged stream"
+    end = data.rfind(b"\n") + 1
+    bad = [BadLine(number, offset, damage, line, kind=kind) for number, offset, line in _lines(data[:end])]
+    rest = f"{damage}; from here on the file cannot be read"
+    return [*bad, BadLine(data.count(b"\n"), end, rest, data[end:], kind=kind)]
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, int, bytes]]:

@@ -15,9 +15,9 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk, unified
 from dcurate.io import files, json_text, stores
-from dcurate.io.compression import ending_for, ending_of, head, packing, unpack
+from dcurate.io.compression import Lost, ending_for, ending_of, head, packing, salvage, unpack
 from dcurate.io.contents import check_lines
-from dcurate.io.json_parse import BadLine, Wanted, parse_clean, parse_lines
+from dcurate.io.json_parse import BadLine, Wanted, lost_lines, parse_clean, parse_lines
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
 
@@ -36,11 +36,15 @@ _FAULTS = pa.schema(
 
 
 class _Piece(NamedTuple):
-    """Whole lines of a part of a file, and the byte of the file at which the first of them begins."""
+    """Whole lines of a part of a file, and the byte of the file at which the first of them begins.
+
+    Of a damaged stream of a compressed file they are no rows, and ``damage`` says why.
+    """
 
     data: bytes
     part: FilePart
     start: int
+    damage: str = ""
 
 
 @dataclass
@@ -62,7 +66,7 @@ class JsonlReader(FileReader):
         schema: types of columns by name where they are not to be guessed, such as ``{"id": "string"}``.
         limit: read only the first so many splits.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines that cannot be read and
-            keep them in quarantine.
+            keep them in quarantine; also without what comes after damage in a compressed file.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one: they are parsed on the CPU, by the same
             rules, and moved once. Untested on a GPU.
 
@@ -122,6 +126,8 @@ class JsonlReader(FileReader):
         return batch
 
     def _rows(self, piece: _Piece, shape: Shape, name: str) -> tuple[pa.Table, list[BadLine]]:
+        if piece.damage:
+            return pa.table({}), lost_lines(piece.data, piece.damage)
         wanted = Wanted(shape, self._declared(), None if self.fields is None else tuple(self.fields))
         table = parse_clean(piece.data, wanted)
         if table is not None:
@@ -140,18 +146,30 @@ class JsonlReader(FileReader):
 
     def _pieces(self, part: FilePart, name: str) -> Iterator[_Piece]:
         store, path = self._store(part.path)
+        lost: Lost | None = None
         with stores.told("read", part.path):
             if part.start or part.stop is not None:
                 with stores.unchanged(store, path, part.version, name):
                     data, start = _lines_of_range(store, path, part)
             else:
-                data, start = unpack(_whole(store, path, part, name), ending_of(path), name), 0
+                packed, ending, start = _whole(store, path, part, name), ending_of(path), 0
+                if self.on_bad_line == "raise":
+                    data = unpack(packed, ending, name)
+                else:
+                    data, lost = salvage(packed, ending)
+        doubtful = b""
+        if lost is not None:
+            whole = data.rfind(b"\n") + 1
+            data, doubtful = data[:whole], data[whole:] + lost.doubtful
         if not start:
             check_lines(data, name)
             data = data.removeprefix(_BOM)
         for piece in _cut_at_lines(data):
             yield _Piece(piece, part, start)
             start += len(piece)
+        if lost is not None:
+            damage = f"in the damaged {ending_of(path)} stream at byte {lost.at:,} of the file ({lost.reason})"
+            yield _Piece(doubtful, part, start, damage)
 
     def _faults(self, name: str, piece: _Piece, bad: list[BadLine]) -> list[dict[str, Any]]:
         """What quarantine holds of bad lines: whole lines of text, with undecodable bytes escaped."""
@@ -193,7 +211,12 @@ class JsonlReader(FileReader):
         size, data = _HEAD, b""
         while size <= _LONGEST_HEAD:
             with stores.told("read", file.path), store.open(path, "rb", cache_type="readahead") as source:
-                data = head(source, ending_of(path), size, file.name)
+                try:
+                    data = head(source, ending_of(path), size, file.name)
+                except DataError:
+                    if self.on_bad_line == "raise":
+                        raise
+                    return None  # all of it goes to quarantine
             if len(data) < size or b"\n" in data:
                 break
             size *= 16
@@ -221,7 +244,7 @@ class JsonlReader(FileReader):
 
 def _reason(bad: BadLine) -> str:
     """Why a line is set aside, as a report counts it."""
-    return f"column {bad.column!r} of another type" if bad.column else "malformed line"
+    return f"column {bad.column!r} of another type" if bad.column else bad.kind
 
 
 def _whole(store: Any, path: str, part: FilePart, name: str) -> bytes:
