@@ -377,6 +377,8 @@ class _Run:
                 elif one.name in self.owners:
                     stats[self.owners[one.name]].add(StageStats("", seconds=one.seconds, found=one.found))
         faulty = any(one.faulty for one in stats.values())
+        source = self.stages[0]
+        remarks = source.remarks(stats[source.name].found) if isinstance(source, SourceStage) else []
         return replace(
             reports[-1],
             started=reports[0].started,
@@ -386,7 +388,7 @@ class _Run:
             splits_before=reports[0].splits_before,
             inputs_digest=reports[0].inputs_digest,
             workers=max(report.workers for report in reports),
-            notices=(*self.notices, *reports[-1].notices),
+            notices=(*self.notices, *remarks, *reports[-1].notices),
             rejected_path=self.rejected,
             quarantine_path=f"{self.sink.output_path}/_dcurate/quarantine" if faulty and self.sink else None,
         )

@@ -267,6 +267,14 @@ class SourceStage(ProcessingStage[X, Y]):
         """What a person should know of the input, in sentences; asked for after `splits`."""
         return []
 
+    def remarks(self, found: Mapping[str, int]) -> list[str]:
+        """What a person should know of what was counted in the input while it was read, in sentences.
+
+        Args:
+            found: how often, by kind, as the batches of the source have it.
+        """
+        return []
+
 
 class SinkStage(ProcessingStage[X, FileGroup]):
     """A stage that writes: what it returns names the files written, under names that follow from the key."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -17,7 +18,16 @@ from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk, unifie
 from dcurate.io import files, json_text, stores
 from dcurate.io.compression import Lost, ending_for, ending_of, head, packing, salvage, unpack
 from dcurate.io.contents import check_lines
-from dcurate.io.json_parse import BadLine, Wanted, lost_lines, parse_clean, parse_lines
+from dcurate.io.json_parse import (
+    BadLine,
+    Wanted,
+    lost_lines,
+    parse_clean,
+    parse_lines,
+    remarks_on_rounded,
+    rounded,
+    rounded_in,
+)
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
 
@@ -54,6 +64,10 @@ class JsonlReader(FileReader):
     Types are those of the JSON values: text that looks like a date stays text, whole numbers beside
     others become floats, a column that a line lacks is null there. Plain files larger than 128 MiB (or than
     ``blocksize``) are cut at line ends and read in parallel.
+
+    Whole numbers that 64 bits cannot hold become floats, too; where numbers beyond 2**53 do, a notice of the run says how
+    many, and in which columns. A line is a bad one if it holds a number too large for a float, or if its values are
+    nested more than 40 levels deep, of which the row is the first.
 
     Args:
         file_paths: files, directories (searched to the bottom) and globs, local or URLs.
@@ -103,12 +117,14 @@ class JsonlReader(FileReader):
         shape = self._known()
         tables: list[pa.Table] = []
         faults: dict[str, list[dict[str, Any]]] = {}
+        found = Counter[str]()
         for part in task.parts:
             name = self._named(part)
             for piece in self._pieces(part, name):
                 table, bad = self._rows(piece, shape, name)
                 shape = self._joined(shape, table.schema, name)
                 tables.append(table)
+                found += Counter({rounded_in(name): n for name, n in rounded(piece.data, table, bad).items()})
                 for line, fault in zip(bad, self._faults(name, piece, bad), strict=True):
                     faults.setdefault(_reason(line), []).append(fault)
         schema = shape.schema(self.fields)
@@ -118,12 +134,16 @@ class JsonlReader(FileReader):
             raise DataError(f"{task.key}: {error}; say the type of the column with schema=") from error
         if not rows.num_rows and not faults:
             return None
-        batch = DocumentBatch(data=self._held(rows), key=task.key)
+        batch = DocumentBatch(data=self._held(rows), key=task.key, found=found)
         batch.rejections = tuple(
             Rejection(self.name, reason, data.num_rows, data.nbytes, data, fault=True)
             for reason, data in ((reason, pa.Table.from_pylist(rows, _FAULTS)) for reason, rows in faults.items())
         )
         return batch
+
+    def remarks(self, found: Mapping[str, int]) -> list[str]:
+        """Which whole numbers lost digits."""
+        return remarks_on_rounded(found)
 
     def _rows(self, piece: _Piece, shape: Shape, name: str) -> tuple[pa.Table, list[BadLine]]:
         if piece.damage:

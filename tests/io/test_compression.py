@@ -11,7 +11,7 @@ from io import BytesIO
 
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate.core.batch import FileGroup
@@ -54,6 +54,7 @@ def read(path, **settings) -> tuple[list[int], list[dict]]:
 
 
 @ENDINGS
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=6))
 def test_streams_one_after_the_other_are_read_to_the_end(ending, contents):
     data = b"".join(streams(ending, *contents))
@@ -63,6 +64,7 @@ def test_streams_one_after_the_other_are_read_to_the_end(ending, contents):
 
 
 @ENDINGS
+@settings(deadline=None)
 @given(st.data())
 def test_a_damaged_stream_costs_no_row_before_it_and_is_always_seen(ending, data):
     parts = [b"".join(map(row, range(4 * part, 4 * part + 4))) for part in range(3)]
@@ -80,8 +82,10 @@ def test_a_damaged_stream_costs_no_row_before_it_and_is_always_seen(ending, data
         assert place == 0
         assert content == b"".join(parts[:hurt] + parts[hurt + 1 :])
         return
-    assert content == b"".join(parts[:hurt])
-    assert lost.at == begins
+    # bzip2 fills up its last byte with bits that mean nothing; what follows them is garbage then.
+    intact = ending == ".bz2" and place == len(streams(ending, parts[hurt])[0]) - 1 and lost.at > begins
+    assert content == b"".join(parts[: hurt + intact])
+    assert intact or lost.at == begins
     for attempt in (unpack, lambda *args: list(blocks(BytesIO(args[0]), *args[1:]))):
         with pytest.raises(DataError, match=f"a is cut short or is no {ending} file"):
             attempt(whole, ending, "a")
