@@ -65,8 +65,8 @@ class JsonlReader(FileReader):
     others become floats, a column that a line lacks is null there. Plain files larger than 128 MiB (or than
     ``blocksize``) are cut at line ends and read in parallel.
 
-    Whole numbers that 64 bits cannot hold become floats, too; where numbers beyond 2**53 do, a notice of the run says how
-    many, and in which columns. A line is a bad one if it holds a number too large for a float, or if its values are
+    Whole numbers that 64 bits cannot hold become floats, too; a notice of the run says how many beyond 2**53 became
+    floats, and in which columns. A line is a bad one if it holds a number too large for a float, or if its values are
     nested more than 40 levels deep, of which the row is the first.
 
     Args:
