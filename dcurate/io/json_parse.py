@@ -100,7 +100,8 @@ def parse_clean(data: bytes, wanted: Wanted) -> pa.Table | None:
         return None
     plain = _replain(table, known)
     if not plain.equals(table.schema):
-        overrides = [*known, *(column for column in plain if column.name not in known.names)]
+        names = set(known.names)
+        overrides = [*known, *(column for column in plain if column.name not in names)]
         exact = _read(data, without_null(pa.schema(overrides)), behavior)
         table = exact if exact is not None else _read(data, without_null(_temporal_as_text(table.schema)), behavior)
     if table is None or not _is_whole(data, ends, table):
@@ -127,11 +128,12 @@ def _temporal_as_text(schema: pa.Schema) -> pa.Schema:
 def _replain(table: pa.Table, known: pa.Schema) -> pa.Schema:
     """The schema without what was guessed: dates in texts, and floats that are large whole numbers."""
     columns = []
-    for column in table.schema:
+    names = set(known.names)
+    for column, values in zip(table.schema, table.columns, strict=True):
         type_ = column.type
-        if column.name not in known.names:
+        if column.name not in names:
             type_ = without(type_, "temporal")
-            if pa.types.is_floating(type_) and _is_large(table.column(column.name)):
+            if pa.types.is_floating(type_) and _is_large(values):
                 type_ = pa.uint64()
         columns.append(pa.field(column.name, type_))
     return pa.schema(columns)
@@ -180,8 +182,8 @@ def rounded(data: bytes, table: pa.Table, bad: Sequence[BadLine]) -> Counter[str
         Counter({'n': 1})
     """
     found = Counter[str]()
-    types = {name: column.type for name, column in zip(table.column_names, table.columns, strict=True)}
-    floats = [name for name in types if _farthest(table.column(name)) >= _EXACT]
+    columns = zip(table.column_names, table.columns, strict=True)
+    floats = {name: column.type for name, column in columns if _farthest(column) >= _EXACT}
     if not floats:
         return found
     refused = {line.offset for line in bad}
@@ -192,7 +194,7 @@ def rounded(data: bytes, table: pa.Table, bad: Sequence[BadLine]) -> Counter[str
         start, stop = data.rfind(b"\n", 0, digits.start()) + 1, data.find(b"\n", digits.end()) + 1 or len(data)
         if start not in refused:
             row = json.loads(data[start:stop])
-            found.update({name: _large(row.get(name), types[name]) for name in floats})
+            found.update({name: _large(row.get(name), type_) for name, type_ in floats.items()})
     return +found
 
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from dcurate.errors import DataError
 
 _CHUNK = 2**20
+_COLUMN_CHUNK = 2**14
 _OPTIONS = orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
@@ -85,7 +86,8 @@ def lines(table: pa.Table, default: Callable[[Any], Any] | None = None) -> Itera
         DataError: a text is not valid UTF-8.
     """
     names = table.column_names
-    rows = max(1, table.num_rows * _CHUNK // max(table.nbytes, 1))
+    least = _COLUMN_CHUNK * len(names)  # of many columns a megabyte is few rows, and each column costs a call
+    rows = max(1, table.num_rows * max(_CHUNK, least) // max(table.nbytes, 1))
     fallback = default or moment
     dumps = orjson.dumps
     for batch in table.to_batches(rows):

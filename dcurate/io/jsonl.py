@@ -151,7 +151,8 @@ class JsonlReader(FileReader):
         wanted = Wanted(shape, self._declared(), None if self.fields is None else tuple(self.fields))
         table = parse_clean(piece.data, wanted)
         if table is not None:
-            table = table if self.fields is None else table.select([f for f in self.fields if f in table.column_names])
+            there = set(table.column_names)
+            table = table if self.fields is None else table.select([name for name in self.fields if name in there])
             try:
                 shape.joined(table.schema, name)
             except TypeConflict as conflict:
