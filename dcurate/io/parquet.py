@@ -26,6 +26,7 @@ from dcurate.io.source import FileReader
 
 #: Types that cuDF reads as Arrow does.
 _PLAIN = frozenset({pa.string(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_()})
+_LONGEST_PART = 255
 _NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 _PANDAS = {"engine": "pyarrow", "dtype_backend": "pyarrow"}
 _READ_KWARGS = (
@@ -300,7 +301,14 @@ class ParquetWriter(FileWriter):
         groups = keys.group_by(columns, use_threads=False).aggregate([(place, "list")])
         rows = table.drop_columns(columns)
         for group in groups.to_pylist():
-            folder = "".join(f"{quote(name, safe='')}={_segment(group[name])}/" for name in columns)
+            parts = [f"{quote(name, safe='')}={_segment(group[name])}" for name in columns]
+            for name, part in zip(columns, parts, strict=True):
+                if len(part) > _LONGEST_PART:
+                    raise DataError(
+                        f"{self.name}: a value of column {name!r} makes a name of {len(part):,} bytes, and a "
+                        "directory's has 255 at most; partition by another column, or use separate_by=, which shortens names"
+                    )
+            folder = "".join(f"{part}/" for part in parts)
             yield folder, rows.take(pa.array(group[f"{place}_list"]))
 
 
