@@ -306,7 +306,7 @@ class ParquetWriter(FileWriter):
                 if len(part) > _LONGEST_PART:
                     raise DataError(
                         f"{self.name}: a value of column {name!r} makes a name of {len(part):,} bytes, and a "
-                        "directory's has 255 at most; partition by another column, or use separate_by=, which shortens names"
+                        "directory's has 255 at most; partition by another column, or use separate_by="
                     )
             folder = "".join(f"{part}/" for part in parts)
             yield folder, rows.take(pa.array(group[f"{place}_list"]))

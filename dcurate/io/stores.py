@@ -208,7 +208,8 @@ def opened(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
         if "::" in url and not _is_chain(url):
             store = filesystem(protocol_of(url), **(options or {}))
             return store, store._strip_protocol(url)
-        return cast(tuple[Any, str], url_to_fs(url, **(options or {})))
+        with told("read", url):
+            return cast(tuple[Any, str], url_to_fs(url, **(options or {})))
     except ValueError as error:
         raise DataError(f"cannot open {url!r}: {error}; give a local path or a URL that fsspec knows") from error
     except ImportError as error:

@@ -270,7 +270,10 @@ def test_two_colons_may_be_part_of_a_url_and_chain_protocols_elsewhere(tmp_path)
     assert JsonlReader(f"file://{tmp_path}/a::b.jsonl").process(split).num_items == 1
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
         archive.writestr("a.jsonl", '{"a": 1}\n')
-    assert names(JsonlReader(f"zip://a.jsonl::{tmp_path}/b.zip")) == ["a.jsonl"]
+    store, path = stores.opened(f"zip://a.jsonl::{tmp_path}/b.zip", {})
+    assert store.cat_file(path) == b'{"a": 1}\n'
+    with pytest.raises(DataError, match="cannot read .*none.zip': there is no such file"):
+        stores.opened(f"zip://a.jsonl::{tmp_path}/none.zip", {})
     put(tmp_path, "c.jsonl")
     assert stores.opened(f"simplecache::file://{tmp_path}/c.jsonl", {})[1] == f"{tmp_path}/c.jsonl"
 
