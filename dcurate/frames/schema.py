@@ -186,6 +186,8 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
         return table
     columns = []
     there = dict(zip(table.column_names, table.columns, strict=True))
+    if len(there) < table.num_columns:
+        raise pa.ArrowInvalid(f"two of the columns {table.column_names} have one name")
     for column in schema:
         values = there.get(column.name)
         if values is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -129,6 +130,11 @@ class ParquetReader(FileReader):
             groups = range(part.start, file.num_row_groups if part.stop is None else part.stop)
             stored = file.schema_arrow.names
             wanted = stored if self.fields is None else [name for name in self.fields if name in stored]
+            twice = [column for column, count in Counter(stored).items() if count > 1 and column in wanted]
+            if twice:
+                raise DataError(
+                    f"{name} has several columns {listed(twice)}; leave them out with fields=, or rename them"
+                )
             # One column at least, even if it is dropped later: without any, Arrow forgets how many rows there are.
             table = file.read_row_groups(list(groups), columns=wanted or stored[:1], use_threads=False)
             table.validate(full=True)
@@ -150,10 +156,12 @@ class ParquetReader(FileReader):
             else:
                 source = stack.enter_context(stores.reading(store, path, version, name, cache_type="readahead"))
             try:
-                yield stack.enter_context(pq.ParquetFile(source, **kwargs))
+                opened = stack.enter_context(pq.ParquetFile(source, **kwargs))
+                _check_rows(opened.metadata)
+                yield opened
             except (FileNotFoundError, PermissionError):
                 raise
-            except (pa.ArrowException, OSError) as error:
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 raise DataError(
                     f"{name} is cut short or is no Parquet file ({error}); fetch it again or leave it out"
                 ) from error
@@ -184,6 +192,13 @@ class ParquetReader(FileReader):
                 f"{self.name}: read_kwargs {listed(refused)} mean nothing here; there are {listed(_READ_KWARGS)}, "
                 f"and fields= for columns"
             )
+
+
+def _check_rows(about: pq.FileMetaData) -> None:
+    """Refuse a footer that does not add up: of a row group that says too few rows, Arrow reads no more."""
+    rows = sum(about.row_group(number).num_rows for number in range(about.num_row_groups))
+    if rows != about.num_rows:
+        raise pa.ArrowInvalid(f"its row groups have {rows:,} rows, and it says that it has {about.num_rows:,}")
 
 
 def _is_plain(schema: pa.Schema, known: Shape, fields: Sequence[str] | None) -> bool:
