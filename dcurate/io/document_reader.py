@@ -62,7 +62,7 @@ class DocumentReader(FileReader):
         schema: types of columns by name where they are not to be guessed, or differ: ``{"id": "string"}``.
         limit: read only the first so many splits.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines of JSON that cannot be read and
-            keep them in quarantine.
+            keep them in quarantine; also without what comes after damage in a compressed file.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one. Untested on a GPU.
 
     Examples:
