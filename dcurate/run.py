@@ -400,6 +400,8 @@ class _Run:
                     stats[self.owners[one.name]].add(one.part())
         faulty = any(one.faulty for one in stats.values())
         quarantine = self._quarantine if faulty else None
+        source = self.stages[0]
+        remarks = source.remarks(stats[source.name].found) if isinstance(source, SourceStage) else []
         return replace(
             reports[-1],
             started=reports[0].started,
@@ -409,7 +411,7 @@ class _Run:
             splits_before=reports[0].splits_before,
             inputs_digest=reports[0].inputs_digest,
             workers=max(report.workers for report in reports),
-            notices=(*self.notices, *dict.fromkeys(notice for report in reports for notice in report.notices)),
+            notices=(*self.notices, *remarks, *dict.fromkeys(notice for report in reports for notice in report.notices)),
             rejected_path=self.rejected and without_secrets(self.rejected),
             quarantine_path=without_secrets(quarantine)
             if quarantine and Directory(quarantine, self._storage).files()

@@ -288,6 +288,14 @@ class SourceStage(ProcessingStage[X, Y]):
         """What a person should know of the input, in sentences; asked for after `splits`."""
         return []
 
+    def remarks(self, found: Mapping[str, int]) -> list[str]:
+        """What a person should know of what was counted in the input while it was read, in sentences.
+
+        Args:
+            found: how often, by kind, as the batches of the source have it.
+        """
+        return []
+
 
 def places(batch: Batch) -> list[dict[str, Any]]:
     """Where a batch is that holds no rows itself, as records: its files, or parts of them; else its key.

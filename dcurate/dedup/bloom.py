@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from fsspec.utils import get_protocol
 
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.dedup.bloom_filter import BloomFolder, BloomState, claim_name
@@ -19,6 +18,7 @@ from dcurate.errors import DataError, PipelineError, nearest
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.hashes import NORMAL_FORMS, row_hashes
 from dcurate.io.output import folder_name
+from dcurate.io.stores import protocol_of
 from dcurate.kernels.bloom import BLOCK_WORDS, insert, query
 from dcurate.kernels.layout import Ints, Words
 
@@ -87,7 +87,7 @@ class BloomDuplicates(ProcessingStage[DocumentBatch, DocumentBatch]):
             if form not in NORMAL_FORMS:
                 raise PipelineError(f"{self.name}: no normalize {form!r}{nearest(form, NORMAL_FORMS)}")
         BloomSize.of(self.capacity, self.false_positive_rate)
-        if get_protocol(self.path) not in ("file", "local"):
+        if protocol_of(self.path) not in ("file", "local"):
             raise PipelineError(
                 f"{self.name}: path={self.path!r} must be a folder on a local disk, which can be mapped"
             )

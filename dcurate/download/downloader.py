@@ -34,6 +34,10 @@ _AT_A_TIME = 8
 #: From so many cores on, one is given to downloading alone.
 _MANY_CORES = 8
 
+#: Bytes of a file's name; file systems take 255, and what is not yet whole has an ending of its own.
+_LONGEST_NAME = 230
+_BEGIN, _END = 150, 50
+
 _log = logging.getLogger("dcurate.download")
 
 
@@ -139,7 +143,7 @@ class DocumentDownloader(Configured, ABC):
         return 1
 
     def _mark(self, url: str) -> str:
-        name = hashlib.blake2b(url.encode(), digest_size=8).hexdigest()
+        name = hashlib.blake2b(url.encode(errors="surrogatepass"), digest_size=8).hexdigest()
         return os.path.join(self._download_dir, _FAILED, name)
 
     def target(self, url: str) -> str:
@@ -148,10 +152,23 @@ class DocumentDownloader(Configured, ABC):
         Raises:
             TransferError: what it would be called cannot be the name of a file.
         """
-        name = self._get_output_filename(url)
-        if os.path.basename(name) != name or name in ("", ".", ".."):
-            raise TransferError(f"cannot fetch {url}: {name!r} cannot be the name of a file")
-        return os.path.join(self._download_dir, name)
+        try:
+            name = self._get_output_filename(url)
+        except ValueError as error:  # such as urlsplit has for an address that is none
+            raise TransferError(f"cannot fetch {url!r}: {error}; check the address") from error
+        if os.path.basename(name) != name or name in ("", ".", "..") or "\0" in name:
+            raise TransferError(f"cannot fetch {url!r}: {name!r} cannot be the name of a file")
+        return os.path.join(self._download_dir, _short(name))
+
+
+def _short(name: str) -> str:
+    """The name, or where it is too long for a file its begin and end, with a digest of all of it between them."""
+    encoded = name.encode(errors="surrogatepass")
+    if len(encoded) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.blake2b(encoded, digest_size=8).hexdigest()
+    begin, end = (part.decode(errors="ignore") for part in (encoded[:_BEGIN], encoded[-_END:]))
+    return f"{begin}-{digest}-{end}"
 
 
 class FileDownloader(DocumentDownloader):

@@ -15,12 +15,14 @@ from dcurate.core.temporary import own_folder
 from dcurate.download.transfer import Transfer
 
 _POLL_S = 0.05
+#: Characters of a host that name its locks; no host has more.
+_LONGEST_HOST = 200
 
 
 @contextmanager
 def turn(url: str, transfer: Transfer) -> Iterator[None]:
     """Wait until the server of an address may be sent one more request, and count as one that it serves."""
-    host = re.sub(r"[^A-Za-z0-9.-]", "_", urlsplit(url).netloc.rpartition("@")[2])
+    host = re.sub(r"[^A-Za-z0-9.-]", "_", urlsplit(url).netloc.rpartition("@")[2])[:_LONGEST_HOST]
     with ExitStack() as stack:
         if transfer.connections_per_host:
             stack.enter_context(_one_of(host, transfer.connections_per_host))

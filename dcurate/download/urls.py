@@ -112,6 +112,9 @@ class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
         if not files:
             raise DataError(f"stage {self.name!r}: {self.url_generator!r} lists no file; check its settings")
         files = files[: self.limit]
+        for file in files:
+            if not file.url.isascii() and file.url != file.url.encode(errors="replace").decode():
+                raise DataError(f"stage {self.name!r}: the address {file.url!r} is no valid text; correct it")
         self._check_targets(files)
         for name, file in zip(_names([without_secrets(file.url) for file in files]), files, strict=True):
             failed = self.downloader.failure(file.url) if self.downloader else ""
@@ -145,6 +148,15 @@ class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
         return task
 
 
+def _path(url: str) -> str:
+    """The path of an address with its query; nothing of what is no address, which downloading says."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    return f"{parts.path.lstrip('/')}?{parts.query}".removesuffix("?")
+
+
 def _names(urls: Sequence[str]) -> list[str]:
     """A name for each address: its path, with the query where it has one, or the whole address where paths are equal.
 
@@ -154,7 +166,6 @@ def _names(urls: Sequence[str]) -> list[str]:
         >>> _names(["https://one/a.gz", "https://two/a.gz"])
         ['https://one/a.gz', 'https://two/a.gz']
     """
-    parts = [urlsplit(url) for url in urls]
-    names = [f"{part.path.lstrip('/')}?{part.query}".removesuffix("?") for part in parts]
+    names = [_path(url) for url in urls]
     counts = Counter(names)
     return [name if name and counts[name] == 1 else url for name, url in zip(names, urls, strict=True)]

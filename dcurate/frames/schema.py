@@ -185,14 +185,18 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     if table.schema.equals(schema):
         return table
     columns = []
+    there = dict(zip(table.column_names, table.columns, strict=True))
+    if len(there) < table.num_columns:
+        raise pa.ArrowInvalid(f"two of the columns {table.column_names} have one name")
     for column in schema:
-        if column.name not in table.column_names:
+        values = there.get(column.name)
+        if values is None:
             columns.append(pa.nulls(table.num_rows, column.type))
-        elif table.schema.field(column.name).type == column.type:
-            columns.append(table.column(column.name))
+        elif values.type == column.type:
+            columns.append(values)
         else:
             options = pc.CastOptions(column.type, allow_float_truncate=True)
-            columns.append(pc.cast(table.column(column.name), options=options))
+            columns.append(pc.cast(values, options=options))
     return pa.Table.from_arrays(columns, schema=schema)
 
 

@@ -7,8 +7,9 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import BinaryIO, cast
+from contextlib import contextmanager, suppress
+from io import BytesIO
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import zstandard
 
@@ -28,6 +29,11 @@ _NAMES = {
     "lzma": ".xz",
 }
 _LONGEST_WINDOW = 2**31
+_BLOCK = 2**18
+_SMALLEST_FEED, _LARGEST_FEED = 2**12, 2**24
+_DOUBTED = 2**8
+#: Zeros may follow a stream, as many as a multiple of this.
+_PADDING = {".gz": 1, ".xz": 4}
 _BROKEN = (EOFError, ValueError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
 
 
@@ -59,73 +65,202 @@ def ending_for(compression: str | None) -> str:
     return _NAMES[compression]
 
 
+class Lost(NamedTuple):
+    """What could not be had of a compressed file.
+
+    Args:
+        at: byte of the file at which the damaged stream begins.
+        reason: what is wrong, in words.
+        doubtful: what could be unpacked of the damaged stream; no checksum confirms it.
+    """
+
+    at: int
+    reason: str
+    doubtful: bytes
+
+
 def unpack(data: bytes, ending: str, name: str) -> bytes:
     """The content of a compressed file.
 
     Raises:
-        DataError: it is cut short or not what its name says.
+        DataError: it is cut short, damaged, or not what its name says.
     """
+    content, lost = salvage(data, ending)
+    if lost is not None:
+        raise _broken(name, ending, lost)
+    return content
+
+
+def salvage(data: bytes, ending: str) -> tuple[bytes, Lost | None]:
+    r"""The content of a compressed file up to its first damaged stream, and what is lost if there is one.
+
+    Examples:
+        >>> one, two = (gzip.compress(text, mtime=0) for text in (b"one", b"two"))
+        >>> content, lost = salvage(one + two[:-1], ".gz")
+        >>> content, lost.at == len(one), lost.reason, lost.doubtful
+        (b'one', True, 'the file ends within it', b'two')
+    """
+    if not ending:
+        return data, None
+    pieces: list[bytes] = []
+    whole = 0
     try:
-        return _UNPACK[ending](data)
-    except _BROKEN as error:
-        raise _broken(name, ending, error) from error
+        for piece, last in _streams(BytesIO(data), ending, _LARGEST_FEED):
+            pieces.append(piece)
+            whole = len(pieces) if last else whole
+    except _DamageError as error:
+        return b"".join(pieces[:whole]), Lost(error.at, error.reason, _doubtful(data, error.at, ending))
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces), None
 
 
 def head(file: BinaryIO, ending: str, size: int, name: str) -> bytes:
-    """The first ``size`` bytes of the content of a compressed file, fewer if it has fewer."""
-    try:
-        return _STREAM[ending](file).read(size)
-    except _BROKEN as error:
-        raise _broken(name, ending, error) from error
-
-
-@contextmanager
-def streamed(file: BinaryIO, ending: str, name: str) -> Iterator[BinaryIO]:
-    """The content of a compressed file, to be read piece by piece.
+    """The first ``size`` bytes of the content of a compressed file; fewer if it has fewer before the first damage.
 
     Raises:
-        DataError: it is cut short or not what its name says, where that is found while it is read.
+        DataError: not even its first stream is whole.
     """
+    if not ending:
+        return file.read(size)
+    data, whole = bytearray(), 0
     try:
-        yield _STREAM[ending](file)
-    except _BROKEN as error:
+        for piece, last in _streams(file, ending):
+            data += piece
+            if len(data) >= size:
+                break
+            whole = len(data) if last else whole
+    except _DamageError as error:
+        if not whole:
+            raise _broken(name, ending, error) from error
+        del data[whole:]
+    return bytes(data[:size])
+
+
+def blocks(file: BinaryIO, ending: str, name: str) -> Iterator[bytes]:
+    """The content of a compressed file, piece by piece.
+
+    Raises:
+        DataError: it is cut short, damaged, or not what its name says, where that is found while it is read.
+    """
+    if not ending:
+        yield from iter(lambda: file.read(_BLOCK), b"")
+        return
+    try:
+        yield from (piece for piece, _ in _streams(file, ending))
+    except _DamageError as error:
         raise _broken(name, ending, error) from error
 
 
-def _broken(name: str, ending: str, error: BaseException) -> DataError:
-    return DataError(f"{name} is cut short or is no {ending} file ({error}); fetch it again or leave it out")
+class _DamageError(Exception):
+    """The stream that begins at a byte of a compressed file cannot be unpacked."""
+
+    def __init__(self, at: int, reason: str) -> None:
+        super().__init__(reason)
+        self.at, self.reason = at, reason
 
 
-def _unpack_zstd(data: bytes) -> bytes:
-    pieces = []
-    rest = data
-    while rest:
-        frame = zstandard.ZstdDecompressor(max_window_size=_LONGEST_WINDOW).decompressobj()
-        pieces.append(frame.decompress(rest))
-        if not frame.eof:
-            raise EOFError("the last frame does not end")
-        rest = frame.unused_data
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+def _broken(name: str, ending: str, lost: Lost | _DamageError) -> DataError:
+    where = f" at byte {lost.at:,}" if lost.at else ""
+    return DataError(
+        f"{name} is cut short or is no {ending} file{where} ({lost.reason}); fetch it again or leave it out"
+    )
 
 
-def _stream_zstd(file: BinaryIO) -> BinaryIO:
-    unpacker = zstandard.ZstdDecompressor(max_window_size=_LONGEST_WINDOW)
-    return cast(BinaryIO, unpacker.stream_reader(file, read_across_frames=True))
+class _Feed:
+    """A file that is read in order, from which bytes can be taken and the last of them given back.
+
+    Attributes:
+        at: byte of the file that is taken next.
+    """
+
+    def __init__(self, file: BinaryIO, block: int) -> None:
+        self.at = 0
+        self._file, self._block = file, block
+        self._held, self._used = memoryview(b""), 0
+
+    def take(self, size: int) -> memoryview:
+        """Some bytes, at most so many; none at the end of the file."""
+        if self._used == len(self._held):
+            self._held, self._used = memoryview(self._file.read(self._block)), 0
+        taken = self._held[self._used : self._used + size]
+        self._used += len(taken)
+        self.at += len(taken)
+        return taken
+
+    def give_back(self, size: int) -> None:
+        """The last so many bytes of what was taken last."""
+        self._used -= size
+        self.at -= size
 
 
-_UNPACK: dict[str, Callable[[bytes], bytes]] = {
-    "": bytes,
-    ".gz": gzip.decompress,
-    ".bz2": bz2.decompress,
-    ".xz": lzma.decompress,
-    ".zst": _unpack_zstd,
-}
-_STREAM: dict[str, Callable[[BinaryIO], BinaryIO]] = {
-    "": lambda file: file,
-    ".gz": cast(Callable[[BinaryIO], BinaryIO], gzip.open),
-    ".bz2": cast(Callable[[BinaryIO], BinaryIO], bz2.open),
-    ".xz": cast(Callable[[BinaryIO], BinaryIO], lzma.open),
-    ".zst": _stream_zstd,
+def _streams(file: BinaryIO, ending: str, largest: int = _BLOCK) -> Iterator[tuple[bytes, bool]]:
+    """What the streams of a compressed file hold, piece by piece, and whether a piece is the last of its stream.
+
+    Each stream is given to its unpacker in growing pieces: what follows its end is copied, so that many small streams
+    would otherwise cost the square of their number.
+
+    Args:
+        largest: packed bytes that are unpacked at once at most.
+
+    Raises:
+        _DamageError: a stream is damaged or does not end, or what follows one is none.
+    """
+    feed, padding = _Feed(file, max(largest, _BLOCK)), _PADDING.get(ending)
+    while True:
+        if feed.at and padding:
+            _pass_padding(feed, padding)
+        begin, size = feed.at, _SMALLEST_FEED
+        packed = feed.take(size)
+        if not packed:
+            return
+        unpacker = _UNPACKER[ending]()
+        while True:
+            try:
+                data = unpacker.decompress(packed)
+            except _BROKEN as error:
+                raise _DamageError(begin, str(error)) from error
+            if unpacker.eof:
+                break
+            yield data, False
+            size = min(2 * size, largest)
+            packed = feed.take(size)
+            if not packed:
+                raise _DamageError(begin, "the file ends within it")
+        feed.give_back(len(unpacker.unused_data))
+        yield data, True
+
+
+def _pass_padding(feed: _Feed, unit: int) -> None:
+    """Go over the zeros that may follow a stream; there must be a multiple of so many."""
+    begin = feed.at
+    while packed := feed.take(_SMALLEST_FEED):
+        rest = len(bytes(packed).lstrip(b"\0"))
+        if rest:
+            feed.give_back(rest)
+            break
+    if (feed.at - begin) % unit:
+        raise _DamageError(begin, f"{feed.at - begin} bytes of padding are no multiple of {unit}")
+
+
+def _doubtful(data: bytes, at: int, ending: str) -> bytes:
+    """What can be unpacked of the damaged stream that begins at a byte."""
+    unpacker = _UNPACKER[ending]()
+    pieces: list[bytes] = []
+    with suppress(*_BROKEN):
+        for begin in range(at, len(data), _DOUBTED):
+            pieces.append(unpacker.decompress(data[begin : begin + _DOUBTED]))
+    return b"".join(pieces)
+
+
+def _zstd() -> Any:
+    return zstandard.ZstdDecompressor(max_window_size=_LONGEST_WINDOW).decompressobj()
+
+
+#: What makes an object that unpacks one stream, as `zlib.decompressobj` does.
+_UNPACKER: dict[str, Callable[[], Any]] = {
+    ".gz": lambda: zlib.decompressobj(31),
+    ".bz2": bz2.BZ2Decompressor,
+    ".xz": lzma.LZMADecompressor,
+    ".zst": _zstd,
 }
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -15,6 +15,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, fitted, one_chunk
 from dcurate.io import files, jsonl, parquet, stores
+from dcurate.io.json_parse import remarks_on_rounded
 from dcurate.io.source import FileReader, Frames
 
 
@@ -61,7 +62,7 @@ class DocumentReader(FileReader):
         schema: types of columns by name where they are not to be guessed, or differ: ``{"id": "string"}``.
         limit: read only the first so many splits.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines of JSON that cannot be read and
-            keep them in quarantine.
+            keep them in quarantine; also without what comes after damage in a compressed file.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one. Untested on a GPU.
 
     Examples:
@@ -117,7 +118,12 @@ class DocumentReader(FileReader):
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise DataError(f"{task.key}: {error}; say the type of the column with schema=") from error
         faults = tuple(chain.from_iterable(batch.rejections for batch in batches))
-        return DocumentBatch(data=self._held(rows), key=task.key, rejections=faults)
+        found = sum((Counter(batch.found) for batch in batches), Counter[str]())
+        return DocumentBatch(data=self._held(rows), key=task.key, rejections=faults, found=found)
+
+    def remarks(self, found: Mapping[str, int]) -> list[str]:
+        """Which whole numbers lost digits."""
+        return remarks_on_rounded(found)
 
     def _counted(self, part: FilePart) -> list[FilePart]:
         return self._reader(self._format(part.path))._counted(part)

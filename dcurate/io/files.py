@@ -14,7 +14,6 @@ from typing import Any, Self
 from fsspec import get_filesystem_class
 from fsspec.core import has_magic
 from fsspec.implementations.local import LocalFileSystem
-from fsspec.utils import get_protocol
 
 from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import DataError, PipelineError, listed, without_secrets
@@ -169,7 +168,7 @@ def shown_name(path: str, file_paths: str | list[str]) -> str:
 def _prefixes(file_paths: tuple[str, ...]) -> tuple[str, ...]:
     prefixes = []
     for path in file_paths:
-        store = get_filesystem_class(get_protocol(path))
+        store = get_filesystem_class(stores.protocol_of(path))
         root = store._strip_protocol(path)
         protocol = store.protocol if isinstance(store.protocol, str) else store.protocol[0]
         address = root if issubclass(store, LocalFileSystem) else f"{protocol}://{root}"
@@ -194,6 +193,8 @@ def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
             prefix = root.rstrip("/")
             entries = list(stores.walk(store, prefix, hidden))
         exists = bool(entries) or (not has_magic(root) and store.exists(root))
+    for entry in entries:
+        stores.check_name(entry.path)
     matching = [entry for entry in entries if kind.matches(entry.path)]
     others = [entry.path for entry in entries if not kind.matches(entry.path)]
     data = [other for other in others if not _ABOUT.match(other.rpartition("/")[2])]

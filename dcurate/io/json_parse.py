@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,8 +16,18 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from dcurate.frames.schema import Shape, unified, without, without_null
+from dcurate.io.json_text import floats_in
+from dcurate.kernels.nesting import line_ends
+
+#: A line whose values are nested deeper is a bad one; the row itself is the first level. Arrow passes no more than 63
+#: levels on between processes, and reads a Parquet file back with no more than 49 lists within one another.
+DEEPEST = 40
 
 _NULL_LINE = re.compile(rb"(?m)^[ \t\r]*null[ \t\r]*$")
+#: Floats hold all whole numbers up to here.
+_EXACT = 2**53
+_ROUNDED = "whole numbers beyond 2**53, read as floats, of column "
+_MANY_DIGITS = re.compile(rb"[0-9]{16}")
 _BEYOND_INT64 = float(2**63)
 _SCALARS: dict[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), float: pa.float64(), type(None): pa.null()}
 _NOT_FINITE = (b"NaN", b"Infinity")
@@ -29,14 +41,16 @@ _JSON_NAMES = {list: "a list", str: "a string", bool: "true or false", type(None
 class BadLine(NamedTuple):
     """A line that is no row: its number from 0 and first byte within the data, what is wrong, and the line itself.
 
-    ``column`` is the one whose value does not fit, empty where the line as a whole is at fault.
+    ``column`` is the one whose value does not fit, empty where the line as a whole is at fault; ``kind`` is what a
+    report counts it as then.
     """
 
     number: int
     offset: int
     error: str
     raw: bytes
-    column: str
+    column: str = ""
+    kind: str = "malformed line"
 
 
 class _BadRowError(ValueError):
@@ -69,10 +83,13 @@ class Wanted:
 
 
 def parse_clean(data: bytes, wanted: Wanted) -> pa.Table | None:
-    """The rows of clean JSON Lines; None if a line is no JSON object, not UTF-8, or types clash.
+    """The rows of clean JSON Lines; None if a line is no JSON object, not UTF-8, too deep, or types clash.
 
     The quick way: one pass in C++, and UTF-8 is checked. Texts that look like dates stay text.
     """
+    ends = line_ends(data, DEEPEST)
+    if ends < 0:  # before Arrow sees it: it ends the process at some 20,000 levels, on one line or on many
+        return None
     known = wanted.known()
     behavior = "ignore" if wanted.only() else "infer"
     table = _read(data, known, behavior)
@@ -83,10 +100,13 @@ def parse_clean(data: bytes, wanted: Wanted) -> pa.Table | None:
         return None
     plain = _replain(table, known)
     if not plain.equals(table.schema):
-        overrides = [*known, *(column for column in plain if column.name not in known.names)]
+        names = set(known.names)
+        overrides = [*known, *(column for column in plain if column.name not in names)]
         exact = _read(data, without_null(pa.schema(overrides)), behavior)
         table = exact if exact is not None else _read(data, without_null(_temporal_as_text(table.schema)), behavior)
-    return table if table is not None and _is_whole(data, table) else None
+    if table is None or not _is_whole(data, ends, table):
+        return None
+    return table if max(map(_farthest, table.columns), default=0.0) < math.inf else None  # what JSON writes is finite
 
 
 def _read(data: bytes, schema: pa.Schema, behavior: str) -> pa.Table | None:
@@ -108,11 +128,12 @@ def _temporal_as_text(schema: pa.Schema) -> pa.Schema:
 def _replain(table: pa.Table, known: pa.Schema) -> pa.Schema:
     """The schema without what was guessed: dates in texts, and floats that are large whole numbers."""
     columns = []
-    for column in table.schema:
+    names = set(known.names)
+    for column, values in zip(table.schema, table.columns, strict=True):
         type_ = column.type
-        if column.name not in known.names:
+        if column.name not in names:
             type_ = without(type_, "temporal")
-            if pa.types.is_floating(type_) and _is_large(table.column(column.name)):
+            if pa.types.is_floating(type_) and _is_large(values):
                 type_ = pa.uint64()
         columns.append(pa.field(column.name, type_))
     return pa.schema(columns)
@@ -123,9 +144,78 @@ def _is_large(column: pa.ChunkedArray) -> bool:
     return largest is not None and largest >= _BEYOND_INT64
 
 
-def _is_whole(data: bytes, table: pa.Table) -> bool:
+def rounded_in(column: str) -> str:
+    """What a report counts `rounded` numbers of a column as."""
+    return f"{_ROUNDED}{column!r}"
+
+
+def remarks_on_rounded(found: Mapping[str, int]) -> list[str]:
+    """What a person should know of `rounded` numbers that were counted, in sentences.
+
+    Examples:
+        >>> print(*remarks_on_rounded({rounded_in("id"): 1200}))
+        whole numbers beyond 2**53 became floats, which may cost digits: 1,200 in 'id'; keep them as text with \
+schema={'id': 'string'}
+    """
+    columns = {kind.removeprefix(_ROUNDED): count for kind, count in found.items() if kind.startswith(_ROUNDED)}
+    if not columns:
+        return []
+    counts = ", ".join(f"{count:,} in {column}" for column, count in columns.items())
+    types = ", ".join(f"{column}: 'string'" for column in columns)
+    return [
+        f"whole numbers beyond 2**53 became floats, which may cost digits: {counts}; keep them as text with "
+        f"schema={{{types}}}"
+    ]
+
+
+def rounded(data: bytes, table: pa.Table, bad: Sequence[BadLine]) -> Counter[str]:
+    r"""How many whole numbers beyond 2**53 of each column were read as floats, which do not tell all of those apart.
+
+    Args:
+        data: the lines.
+        table: what was read of them.
+        bad: those among them that are no rows.
+
+    Examples:
+        >>> data = b'{"n": 0.5}\n{"n": 9007199254740993}\n'
+        >>> rounded(data, parse_clean(data, Wanted(Shape(), {})), [])
+        Counter({'n': 1})
+    """
+    found = Counter[str]()
+    columns = zip(table.column_names, table.columns, strict=True)
+    floats = {name: column.type for name, column in columns if _farthest(column) >= _EXACT}
+    if not floats:
+        return found
+    refused = {line.offset for line in bad}
+    stop = 0
+    for digits in _MANY_DIGITS.finditer(data):
+        if digits.start() < stop:
+            continue
+        start, stop = data.rfind(b"\n", 0, digits.start()) + 1, data.find(b"\n", digits.end()) + 1 or len(data)
+        if start not in refused:
+            row = json.loads(data[start:stop])
+            found.update({name: _large(row.get(name), type_) for name, type_ in floats.items()})
+    return +found
+
+
+def _farthest(column: pa.ChunkedArray) -> float:
+    """The largest magnitude of the floats of a column, also of those within its values."""
+    ends = [pc.min_max(values).as_py() for chunk in column.chunks for values in floats_in(chunk)]
+    return max((abs(end) for pair in ends for end in pair.values() if end is not None), default=0.0)
+
+
+def _large(value: Any, type_: pa.DataType) -> int:
+    """How many whole numbers beyond 2**53 of a value become floats as this type."""
+    if isinstance(value, dict) and pa.types.is_struct(type_):
+        return sum(_large(value.get(child.name), child.type) for child in type_)
+    if isinstance(value, list) and pa.types.is_list(type_):
+        return sum(_large(inner, type_.value_type) for inner in value)
+    return int(isinstance(value, int) and pa.types.is_floating(type_) and abs(value) > _EXACT)
+
+
+def _is_whole(data: bytes, ends: int, table: pa.Table) -> bool:
     """Whether every line became one row, and none of them is ``null``."""
-    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    lines = ends + (not data.endswith(b"\n"))
     if lines != table.num_rows:
         lines = sum(1 for line in data.split(b"\n") if line.strip())
     could_be_null = table.num_rows and all(column.null_count for column in table.columns)
@@ -139,10 +229,13 @@ def parse_lines(data: bytes, wanted: Wanted, origin: str) -> tuple[pa.Table, lis
     type of its column in the lines and files before.
     """
     types, origins = dict(wanted.shape.types), dict(wanted.shape.origins)
+    text = [name for name, type_ in wanted.fixed.items() if pa.types.is_string(type_)]
     rows, bad = [], []
     for number, offset, line in _lines(data):
         try:
             row = _row(line)
+            if text and _MANY_DIGITS.search(line):
+                row.update(_as_written(line, row, text))
             fresh = _new_types(row, types, origins, wanted)
         except _BadRowError as error:
             bad.append(BadLine(number, offset, error.problem, line, error.column))
@@ -156,6 +249,15 @@ def parse_lines(data: bytes, wanted: Wanted, origin: str) -> tuple[pa.Table, lis
     return table, bad
 
 
+def lost_lines(data: bytes, damage: str) -> list[BadLine]:
+    """The lines of a damaged stretch, none of them to be trusted, and where they break off what is lost after them."""
+    kind = "line of a damaged stream"
+    end = data.rfind(b"\n") + 1
+    bad = [BadLine(number, offset, damage, line, kind=kind) for number, offset, line in _lines(data[:end])]
+    rest = f"{damage}; from here on the file cannot be read"
+    return [*bad, BadLine(data.count(b"\n"), end, rest, data[end:], kind=kind)]
+
+
 def _lines(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     offset = 0
     for number, line in enumerate(data.split(b"\n")):
@@ -165,18 +267,27 @@ def _lines(data: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _row(line: bytes) -> dict[str, Any]:
+    if line.count(b"[") + line.count(b"{") > DEEPEST and line_ends(line, DEEPEST) < 0:
+        raise _BadRowError(f"values within values to a depth of more than {DEEPEST}")
     try:
         value = _loads(line)
     except json.JSONDecodeError as error:
         if line.strip() in _OPENED:
             raise _BadRowError(f"a JSON value over several lines; {_ONE_A_LINE}") from error
         raise _BadRowError(f"not valid JSON ({error.msg} at character {error.colno})") from error
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise _BadRowError(f"not valid JSON ({error})") from error
     if not isinstance(value, dict):
         also = f"; {_ONE_A_LINE}" if isinstance(value, list) else ""
         raise _BadRowError(f"a JSON object was expected, not {_JSON_NAMES.get(type(value), 'a number')}{also}")
     return value
+
+
+def _as_written(line: bytes, row: dict[str, Any], text: Sequence[str]) -> dict[str, str]:
+    """The values that are to be text and are none yet, with every digit of whole numbers."""
+    others = [name for name in text if not isinstance(row.get(name), str | None)]
+    exact = json.loads(line) if others else {}
+    return {name: json.dumps(exact[name], ensure_ascii=False, separators=(",", ":")) for name in others}
 
 
 def _loads(line: bytes) -> Any:
@@ -185,9 +296,15 @@ def _loads(line: bytes) -> Any:
     except orjson.JSONDecodeError:
         if not any(word in line for word in _NOT_FINITE) or not line.isascii():
             raise
-        value = json.loads(line)
+        value = json.loads(line, parse_float=_finite)
         orjson.dumps(value)  # refuses lone surrogates, which no text column can hold
         return value
+
+
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError("number is infinity when parsed as double")
+    return number
 
 
 def _new_types(

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from dcurate.errors import DataError
 
 _CHUNK = 2**20
+_COLUMN_CHUNK = 2**14
 _OPTIONS = orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
@@ -51,18 +52,20 @@ def infinite(table: pa.Table) -> int:
         >>> infinite(pa.table({"score": [1.0, float("inf"), float("nan")], "pairs": [[1.0], [float("-inf")], None]}))
         2
     """
-    return sum(_infinite(chunk) for column in table.columns for chunk in column.chunks)
+    floats = (found for column in table.columns for chunk in column.chunks for found in floats_in(chunk))
+    return sum(int(pc.sum(pc.is_inf(values)).as_py() or 0) for values in floats)
 
 
-def _infinite(values: pa.Array) -> int:
+def floats_in(values: pa.Array) -> Iterator[pa.Array]:
+    """The floats that an array is of, or that are within its values: an array of them for each place in its type."""
     if pa.types.is_floating(values.type):
-        return int(pc.sum(pc.is_inf(values)).as_py() or 0)
-    if not _has_floats(values.type):
-        return 0
-    if pa.types.is_dictionary(values.type):
-        return _infinite(values.dictionary_decode())
-    children = values.flatten()
-    return sum(map(_infinite, children)) if pa.types.is_struct(values.type) else _infinite(children)
+        yield values
+    elif pa.types.is_dictionary(values.type) and _has_floats(values.type):
+        yield from floats_in(values.dictionary_decode())
+    elif _has_floats(values.type):
+        children = values.flatten()
+        for child in children if pa.types.is_struct(values.type) else [children]:
+            yield from floats_in(child)
 
 
 def _has_floats(type_: pa.DataType) -> bool:
@@ -83,7 +86,8 @@ def lines(table: pa.Table, default: Callable[[Any], Any] | None = None) -> Itera
         DataError: a text is not valid UTF-8.
     """
     names = table.column_names
-    rows = max(1, table.num_rows * _CHUNK // max(table.nbytes, 1))
+    least = _COLUMN_CHUNK * len(names)  # of many columns a megabyte is few rows, and each column costs a call
+    rows = max(1, table.num_rows * max(_CHUNK, least) // max(table.nbytes, 1))
     fallback = default or moment
     dumps = orjson.dumps
     for batch in table.to_batches(rows):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -15,9 +16,18 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk, unified
 from dcurate.io import files, json_text, stores
-from dcurate.io.compression import ending_for, ending_of, head, packing, streamed, unpack
+from dcurate.io.compression import Lost, ending_for, ending_of, head, packing, salvage, streamed, unpack
 from dcurate.io.contents import check_lines
-from dcurate.io.json_parse import BadLine, Wanted, parse_clean, parse_lines
+from dcurate.io.json_parse import (
+    BadLine,
+    Wanted,
+    lost_lines,
+    parse_clean,
+    parse_lines,
+    remarks_on_rounded,
+    rounded,
+    rounded_in,
+)
 from dcurate.io.lines import Stretch, blocks_of, count_lines, count_rows, lines_between
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
@@ -41,13 +51,15 @@ _FAULTS = pa.schema(
 class _Piece(NamedTuple):
     """Whole lines of a part of a file, and the byte of the file at which the first of them begins.
 
-    ``line`` is the number of the first from 0, where it is known without looking.
+    ``line`` is the number of the first from 0, where it is known without looking. Of a damaged stream of a compressed
+    file they are no rows, and ``damage`` says why.
     """
 
     data: bytes
     part: FilePart
     start: int
     line: int | None = None
+    damage: str = ""
 
 
 @dataclass
@@ -57,6 +69,10 @@ class JsonlReader(FileReader):
     Types are those of the JSON values: text that looks like a date stays text, whole numbers beside
     others become floats, a column that a line lacks is null there. Plain files larger than 128 MiB (or than
     ``blocksize``) are cut at line ends and read in parallel.
+
+    Whole numbers that 64 bits cannot hold become floats, too; a notice of the run says how many beyond 2**53 became
+    floats, and in which columns. A line is a bad one if it holds a number too large for a float, or if its values are
+    nested more than 40 levels deep, of which the row is the first.
 
     Args:
         file_paths: files, directories (searched to the bottom) and globs, local or URLs.
@@ -69,7 +85,7 @@ class JsonlReader(FileReader):
         schema: types of columns by name where they are not to be guessed, such as ``{"id": "string"}``.
         limit: read only the first so many splits.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines that cannot be read and
-            keep them in quarantine.
+            keep them in quarantine; also without what comes after damage in a compressed file.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one: they are parsed on the CPU, by the same
             rules, and moved once. Untested on a GPU.
 
@@ -106,12 +122,14 @@ class JsonlReader(FileReader):
         shape = self._known()
         tables: list[pa.Table] = []
         faults: dict[str, list[dict[str, Any]]] = {}
+        found = Counter[str]()
         for part in task.parts:
             name = self._named(part)
             for piece in self._pieces(part, name):
                 table, bad = self._rows(piece, shape, name)
                 shape = self._joined(shape, table.schema, name)
                 tables.append(table)
+                found += Counter({rounded_in(name): n for name, n in rounded(piece.data, table, bad).items()})
                 for line, fault in zip(bad, self._faults(name, piece, bad), strict=True):
                     faults.setdefault(_reason(line), []).append(fault)
         schema = shape.schema(self.fields)
@@ -121,18 +139,25 @@ class JsonlReader(FileReader):
             raise DataError(f"{task.key}: {error}; say the type of the column with schema=") from error
         if not rows.num_rows and not faults:
             return None
-        batch = DocumentBatch(data=self._held(rows), key=task.key)
+        batch = DocumentBatch(data=self._held(rows), key=task.key, found=found)
         batch.rejections = tuple(
             Rejection(self.name, reason, data.num_rows, data.nbytes, data, fault=True)
             for reason, data in ((reason, pa.Table.from_pylist(rows, _FAULTS)) for reason, rows in faults.items())
         )
         return batch
 
+    def remarks(self, found: Mapping[str, int]) -> list[str]:
+        """Which whole numbers lost digits."""
+        return remarks_on_rounded(found)
+
     def _rows(self, piece: _Piece, shape: Shape, name: str) -> tuple[pa.Table, list[BadLine]]:
+        if piece.damage:
+            return pa.table({}), lost_lines(piece.data, piece.damage)
         wanted = Wanted(shape, self._declared(), None if self.fields is None else tuple(self.fields))
         table = parse_clean(piece.data, wanted)
         if table is not None:
-            table = table if self.fields is None else table.select([f for f in self.fields if f in table.column_names])
+            there = set(table.column_names)
+            table = table if self.fields is None else table.select([name for name in self.fields if name in there])
             try:
                 shape.joined(table.schema, name)
             except TypeConflict as conflict:
@@ -148,6 +173,7 @@ class JsonlReader(FileReader):
     def _pieces(self, part: FilePart, name: str) -> Iterator[_Piece]:
         store, path = self._store(part.path)
         first = 0
+        lost: Lost | None = None
         with stores.told("read", part.path):
             if part.rows is not None:
                 first, stretches = part.rows[0], list(self._lines(part))
@@ -156,7 +182,15 @@ class JsonlReader(FileReader):
                 with stores.unchanged(store, path, part.version, name):
                     data, start = _lines_of_range(store, path, part)
             else:
-                data, start = unpack(_whole(store, path, part, name), ending_of(path), name), 0
+                packed, ending, start = _whole(store, path, part, name), ending_of(path), 0
+                if self.on_bad_line == "raise":
+                    data = unpack(packed, ending, name)
+                else:
+                    data, lost = salvage(packed, ending)
+        doubtful = b""
+        if lost is not None:
+            whole = data.rfind(b"\n") + 1
+            data, doubtful = data[:whole], data[whole:] + lost.doubtful
         if not start:
             check_lines(data, name)
             data = data.removeprefix(_BOM)
@@ -164,6 +198,9 @@ class JsonlReader(FileReader):
         for piece in _cut_at_lines(data):
             yield _Piece(piece, part, start, line=line)
             start, line = start + len(piece), None
+        if lost is not None:
+            damage = f"in the damaged {ending_of(path)} stream at byte {lost.at:,} of the file ({lost.reason})"
+            yield _Piece(doubtful, part, start, damage=damage)
 
     def _lines(self, part: FilePart) -> Iterator[Stretch]:
         """The lines of a part, or those of its rows, in blocks."""
@@ -248,7 +285,12 @@ class JsonlReader(FileReader):
         size, data = _HEAD, b""
         while size <= _LONGEST_HEAD:
             with stores.told("read", file.path), store.open(path, "rb", cache_type="readahead") as source:
-                data = head(source, ending_of(path), size, file.name)
+                try:
+                    data = head(source, ending_of(path), size, file.name)
+                except DataError:
+                    if self.on_bad_line == "raise":
+                        raise
+                    return None  # all of it goes to quarantine
             if len(data) < size or b"\n" in data:
                 break
             size *= 16
@@ -276,7 +318,7 @@ class JsonlReader(FileReader):
 
 def _reason(bad: BadLine) -> str:
     """Why a line is set aside, as a report counts it."""
-    return f"column {bad.column!r} of another type" if bad.column else "malformed line"
+    return f"column {bad.column!r} of another type" if bad.column else bad.kind
 
 
 def _whole(store: Any, path: str, part: FilePart, name: str) -> bytes:

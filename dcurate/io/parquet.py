@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from dcurate.io.source import FileReader
 _PLAIN = frozenset({pa.string(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_()})
 #: Rows that are decoded at once where some rows of a row group are read.
 _BATCH = 1024
+_LONGEST_PART = 255
 _NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 _PANDAS = {"engine": "pyarrow", "dtype_backend": "pyarrow"}
 _READ_KWARGS = (
@@ -130,6 +132,11 @@ class ParquetReader(FileReader):
             groups = range(part.start, file.num_row_groups if part.stop is None else part.stop)
             stored = file.schema_arrow.names
             wanted = stored if self.fields is None else [name for name in self.fields if name in stored]
+            twice = [column for column, count in Counter(stored).items() if count > 1 and column in wanted]
+            if twice:
+                raise DataError(
+                    f"{name} has several columns {listed(twice)}; leave them out with fields=, or rename them"
+                )
             # One column at least, even if it is dropped later: without any, Arrow forgets how many rows there are.
             table = _groups(file, groups, wanted or stored[:1], part.rows)
             table.validate(full=True)
@@ -157,10 +164,12 @@ class ParquetReader(FileReader):
             else:
                 source = stack.enter_context(stores.reading(store, path, version, name, cache_type="readahead"))
             try:
-                yield stack.enter_context(pq.ParquetFile(source, **kwargs))
+                opened = stack.enter_context(pq.ParquetFile(source, **kwargs))
+                _check_rows(opened.metadata)
+                yield opened
             except (FileNotFoundError, PermissionError, pa.ArrowMemoryError):
                 raise
-            except (pa.ArrowException, OSError) as error:
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 raise DataError(
                     f"{name} is cut short or is no Parquet file ({error}); fetch it again or leave it out"
                 ) from error
@@ -207,6 +216,13 @@ def _groups(file: pq.ParquetFile, groups: range, columns: list[str], rows: tuple
             if at >= last:
                 break
     return pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table().select(columns)
+
+
+def _check_rows(about: pq.FileMetaData) -> None:
+    """Refuse a footer that does not add up: of a row group that says too few rows, Arrow reads no more."""
+    rows = sum(about.row_group(number).num_rows for number in range(about.num_row_groups))
+    if rows != about.num_rows:
+        raise pa.ArrowInvalid(f"its row groups have {rows:,} rows, and it says that it has {about.num_rows:,}")
 
 
 def _is_plain(schema: pa.Schema, known: Shape, fields: Sequence[str] | None) -> bool:
@@ -324,7 +340,14 @@ class ParquetWriter(FileWriter):
         groups = keys.group_by(columns, use_threads=False).aggregate([(place, "list")])
         rows = table.drop_columns(columns)
         for group in groups.to_pylist():
-            folder = "".join(f"{quote(name, safe='')}={_segment(group[name])}/" for name in columns)
+            parts = [f"{quote(name, safe='')}={_segment(group[name])}" for name in columns]
+            for name, part in zip(columns, parts, strict=True):
+                if len(part) > _LONGEST_PART:
+                    raise DataError(
+                        f"{self.name}: a value of column {name!r} makes a name of {len(part):,} bytes, and a "
+                        "directory's has 255 at most; partition by another column, or use separate_by="
+                    )
+            folder = "".join(f"{part}/" for part in parts)
             yield folder, rows.take(pa.array(group[f"{place}_list"]))
 
 

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 
 from dcurate.errors import DataError
 from dcurate.frames.excerpts import id_column
-from dcurate.io.compression import ending_of, streamed
+from dcurate.io.compression import blocks, ending_of
 from dcurate.io.files import JSONL, PARQUET
 from dcurate.io.stores import Directory, opened, told
 
-_ROWS, _BLOCK = 1024, 2**20
+_ROWS = 1024
 
 
 class Row(NamedTuple):
@@ -77,16 +77,20 @@ def rows_with(directory: Directory, name: str, column: str | None, wanted: Colle
 
 
 def _lines(directory: Directory, name: str) -> Iterator[tuple[int, bytes]]:
-    number, rest = 0, b""
-    with _stored(directory, name) as file, streamed(file, ending_of(name), directory.path(name)) as content:
-        while block := content.read(_BLOCK):
-            *lines, rest = (rest + block).split(b"\n")
-            for line in lines:
+    number, begun = 0, list[bytes]()
+    with _stored(directory, name) as file:
+        for block in blocks(file, ending_of(name), directory.path(name)):
+            *lines, rest = block.split(b"\n")
+            for end in lines:
+                line = b"".join([*begun, end])
+                begun.clear()
                 if line.strip():
                     yield number, line
                 number += 1
-    if rest.strip():
-        yield number, rest
+            begun.append(rest)
+    line = b"".join(begun)
+    if line.strip():
+        yield number, line
 
 
 def _parsed(line: bytes, path: str, number: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -11,13 +12,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
+from inspect import signature
 from io import BytesIO
 from typing import Any, BinaryIO, NamedTuple, cast
 
 import psutil
+from fsspec import available_protocols, filesystem, get_filesystem_class
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractBufferedFile
+from fsspec.utils import get_protocol
 
 from dcurate.core.redirects import guarded
 from dcurate.core.secrets import HidesSecrets
@@ -37,6 +41,8 @@ _SHARED = {
     *("nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "cifs", "smb3", "smbfs", "9p", "orangefs"),
     *(f"fuse.{name}" for name in ("glusterfs", "ceph", "s3fs", "gcsfuse", "goofys", "juicefs", "rclone", "sshfs")),
 }
+#: How an address begins that says its protocol, or several in a chain.
+_PROTOCOL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(://|::)")
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -200,13 +206,18 @@ def opened(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
     """The file system of fsspec for an address, and the path in it.
 
     Raises:
-        DataError: no such protocol.
+        DataError: no such protocol, or what no file can be called.
         ResourceError: the package for the protocol is not installed.
     """
+    check_name(url)
     if not options and url.startswith("/") and "::" not in url:  # fsspec takes 20 times as long to find this out
         return _local_files(), url.rstrip("/") or "/"
     try:
-        return cast(tuple[Any, str], url_to_fs(url, **guarded(url, options)))
+        if "::" in url and not _is_chain(url):
+            store = filesystem(protocol_of(url), **guarded(url, options))
+            return store, store._strip_protocol(url)
+        with told("read", url):
+            return cast(tuple[Any, str], url_to_fs(url, **guarded(url, options)))
     except ValueError as error:
         raise DataError(f"cannot open {url!r}: {error}; give a local path or a URL that fsspec knows") from error
     except ImportError as error:
@@ -217,6 +228,40 @@ def opened(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
 @cache
 def _local_files() -> LocalFileSystem:
     return LocalFileSystem()
+
+
+def check_name(path: str) -> None:
+    """Refuse what would break a report or a ledger, and what no file can be called.
+
+    Raises:
+        DataError: the path holds bytes that are no UTF-8, or a NUL.
+    """
+    if "\0" in path:
+        raise DataError(f"{path!r} holds a NUL, which no file has in its name; leave it out")
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{path!r} is a name in bytes that are not UTF-8; rename the file or folder") from error
+
+
+def protocol_of(url: str) -> str:
+    """The protocol by which an address is opened.
+
+    Examples:
+        >>> [protocol_of(url) for url in ("a/b::c.jsonl", "s3://bucket/a::b.jsonl", "simplecache::s3://bucket/a")]
+        ['file', 's3', 'simplecache']
+    """
+    match = _PROTOCOL.match(url)
+    if "::" not in url:
+        return str(get_protocol(url))
+    return match[1] if match and (match[2] == "://" or match[1] in available_protocols()) else "file"
+
+
+def _is_chain(url: str) -> bool:
+    """Whether ``::`` chains protocols in an address, as in ``zip://a::b.zip``; else it is part of a name."""
+    protocol = protocol_of(url)
+    taken = signature(get_filesystem_class(protocol).__init__).parameters
+    return url.startswith(f"{protocol}::") or "fo" in taken or "target_protocol" in taken
 
 
 def full_address(store: Any, path: str) -> str:
@@ -408,6 +453,11 @@ def told(doing: str, path: str) -> Iterator[None]:
         with _hushed():
             yield
     except FileNotFoundError as error:
+        if os.path.islink(path):
+            raise DataError(
+                f"cannot {doing} {path!r}: it is a link to {os.readlink(path)!r}, which is not there; "
+                "put it there or remove the link"
+            ) from error
         raise DataError(f"cannot {doing} {path!r}: there is no such file or directory; check the path") from error
     except PermissionError as error:
         mend = "check the credentials in storage_options" if "://" in path else "give this user the right to it"

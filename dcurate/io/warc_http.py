@@ -17,6 +17,7 @@ LARGEST_BODY = 2**28
 
 _FOLDED = re.compile(r"\r?\n[ \t]+")
 _STATUS = re.compile(rb"HTTP/\S{1,8} +(\d{3})")
+_HEADER = re.compile(rb"(?:[^\s:]+[ \t]*:|[ \t]).*\n|\r?\n")
 _END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 _CHUNK_SIZE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
 _IDENTITY = ("", "identity", "none", "utf-8", "binary", "8bit", "7bit")
@@ -68,6 +69,8 @@ def response(message: bytes, largest: int = LARGEST_BODY) -> Response | None:
         return None
     end = _END_OF_HEAD.search(message)
     head, body = (message, b"") if end is None else (message[: end.start()], message[end.end() :])
+    if end is None and b"\n" in message and not all(map(_HEADER.match, message.splitlines(keepends=True)[1:])):
+        return Response(int(status[1]), {}, b"", "the HTTP header does not end")
     headers = header_fields(head.partition(b"\n")[2])
     if "chunked" in headers.get("transfer-encoding", "").lower():
         body = _unchunked(body)

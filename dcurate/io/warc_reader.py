@@ -22,6 +22,8 @@ from dcurate.io.warc_http import Response, response
 
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s\"';,]+)", re.IGNORECASE)
 _BLOCK = 2**22
+#: The types of records that WARC knows: https://iipc.github.io/warc-specifications
+_KINDS = frozenset(("warcinfo", "response", "resource", "request", "metadata", "revisit", "conversion", "continuation"))
 _CHUNK = 2**28
 _ORIGIN = [
     ("url", pa.string()),
@@ -183,7 +185,7 @@ class WarcReader(ArchiveReader):
 
     def _row(self, record: Record, name: str) -> dict[str, Any] | Damage | str:
         if record.kind not in self.record_types:
-            return ""
+            return _odd(record)
         message = response(record.content) or Response(0, {}, record.content)
         if message.fault:
             return Damage(record.offset, message.fault, record.url)
@@ -233,7 +235,7 @@ class WetReader(ArchiveReader):
 
     def _row(self, record: Record, name: str) -> dict[str, Any] | Damage | str:
         if record.kind != "conversion":
-            return ""
+            return _odd(record)
         text = record.content.decode(errors="replace")
         return {**_origin(record, name), "content_language": _language(record), "text": text}
 
@@ -279,6 +281,14 @@ def _origin(record: Record, name: str) -> dict[str, Any]:
         "source_id": name,
         "offset": record.offset,
     }
+
+
+def _odd(record: Record) -> str:
+    """Why a record that no row is made of may be one that was meant to become a row; nothing if it may not."""
+    if record.kind not in _KINDS:
+        return "unknown record type"
+    is_page = record.kind == "resource" and "warc-type" not in record.headers and record.url.startswith("http")
+    return "no HTTP response" if is_page else ""  # of ARC, where what a record holds says its type
 
 
 def _language(record: Record) -> str | None:

@@ -272,3 +272,46 @@ def test_an_extractor_may_say_why_a_record_gives_no_row(tmp_path: Path) -> None:
     (rejection,) = batch.rejections
     assert (batch.num_items, rejection.reason, rejection.rows, rejection.fault) == (0, "too old", 2, False)
     assert rejection.data["id"].to_pylist() == ["by name", "by name"]
+
+
+ODD = [
+    "https://127.0.0.1:9/" + "a" * 5000 + ".warc.gz",
+    "https://host/a\0b",
+    "https://" + "h" * 300 + "/a",
+    "https://[host/a",
+]
+
+
+def test_odd_addresses_cost_no_other_file(tmp_path: Path) -> None:
+    class Odd(OwnUrls):
+        def generate_urls(self) -> list[str]:
+            return [*ODD, f"file://{tmp_path}/good.txt"]
+
+    (tmp_path / "good.txt").write_text("good")
+    downloader = FileDownloader(str(tmp_path / "files"), transfer=Transfer(attempts=1, timeout_s=0.001))
+    source = URLGenerationStage(Odd(2), downloader=downloader)
+    stage = DocumentDownloadStage(downloader)
+    results = [stage.process(split) for split in source.splits()]
+    assert [len(result.parts) for result in results] == [0, 0, 0, 0, 1]
+    faults = [row for result in results for each in result.rejections for row in each.data.to_pylist()]
+    assert [fault["url"] for fault in faults] == ODD
+    assert "cannot be the name of a file" in faults[1]["error"]
+    assert "check the address" in faults[3]["error"]
+
+
+def test_names_too_long_for_a_file_are_shortened_and_stay_apart(tmp_path: Path) -> None:
+    downloader = FileDownloader(str(tmp_path))
+    urls = [f"https://host/{middle * 400}{mark}.warc.gz" for middle in "aé" for mark in "12"]
+    names = [os.path.basename(downloader.target(url)) for url in urls]
+    assert len(set(names)) == 4
+    assert all(name.endswith(".warc.gz") and len(os.fsencode(name)) <= 230 for name in names)
+    assert os.path.basename(downloader.target(f"https://host/{'a' * 200}")) == f"host-{'a' * 200}"
+
+
+def test_an_address_that_is_no_text_is_refused() -> None:
+    class Odd(OwnUrls):
+        def generate_urls(self) -> list[str]:
+            return ["https://host/\udcff"]
+
+    with pytest.raises(DataError, match="is no valid text; correct it"):
+        list(URLGenerationStage(Odd(1)).splits())

@@ -1,14 +1,20 @@
 """What JSON has no form for is not lost in silence."""
 
 import math
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pytest
 
 from dcurate import DocumentBatch, DocumentWriter, InlineExecutor, JsonlWriter, ParquetWriter, Pipeline
 from dcurate.core.stage import ProcessingStage
+from dcurate.frames.schema import Shape, fitted
+from dcurate.io import json_text
+from dcurate.io.json_parse import Wanted, parse_clean
 from dcurate.io.json_text import infinite
 
 ROWS = pa.table(
@@ -45,3 +51,30 @@ def test_the_report_says_how_many_numbers_were_infinite_and_are_null_now(
 def test_slices_and_columns_of_several_pieces_are_counted_once() -> None:
     whole = pa.concat_tables([ROWS, ROWS, ROWS.slice(1)])
     assert [infinite(whole), infinite(ROWS.slice(1, 2)), infinite(ROWS.slice(0, 0))] == [13, 1, 0]
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """The least that it takes of the CPU, of three times."""
+    times = []
+    for _ in range(3):
+        begun = time.process_time()
+        work()
+        times.append(time.process_time() - begun)
+    return min(times)
+
+
+def test_rows_of_many_columns_are_written_many_at_a_time():
+    table = pa.table({f"k{place}": np.arange(1000) for place in range(2000)})
+    pieces = list(json_text.lines(table))
+    assert len(pieces) <= 4
+    assert b"\n".join(line for piece in pieces for line in piece) == b"\n".join(map(orjson.dumps, table.to_pylist()))
+
+
+def test_reading_costs_the_number_of_keys_and_not_the_square_of_it():
+    def read(keys: int) -> float:
+        data = orjson.dumps({f"k{place}": place for place in range(keys)}) + b"\n"
+        schema = pa.schema([(f"k{place}", pa.int64()) for place in range(0, 2 * keys, 2)])
+        wanted = Wanted(Shape().joined(schema, "the head"), {})
+        return seconds(lambda: fitted(parse_clean(data, wanted), wanted.shape.schema()))
+
+    assert read(4000) < 12 * read(500)

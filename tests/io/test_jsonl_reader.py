@@ -5,6 +5,7 @@ import gzip
 import lzma
 import pickle
 
+import distributed.protocol
 import orjson
 import pyarrow as pa
 import pytest
@@ -12,9 +13,13 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dcurate import InlineExecutor, Pipeline
 from dcurate.core.batch import FileGroup
 from dcurate.errors import DataError
-from dcurate.io.jsonl import JsonlReader
+from dcurate.io.document_reader import DocumentReader
+from dcurate.io.json_parse import DEEPEST
+from dcurate.io.jsonl import JsonlReader, JsonlWriter
+from dcurate.io.parquet import ParquetWriter
 
 PACK = {
     "": bytes,
@@ -385,3 +390,114 @@ def test_the_quick_and_the_exact_way_give_the_same_rows(tmp_path, rows):
     exact = read(put(tmp_path / "a.jsonl", data + b"bad\n"), on_bad_line="quarantine")
     assert bad_lines(exact) == bad_lines(quick) + 1
     assert [row for batch in quick for row in batch.data.to_pylist()] == exact[0].data.to_pylist()
+
+
+def nested(levels, kind="list"):
+    """A line whose values are nested so deep, the row itself being the first level."""
+    opening, closing = {"list": (b"[", b"]"), "object": (b'{"a": ', b"}")}[kind]
+    return b'{"a": ' + opening * (levels - 1) + b"1" + closing * (levels - 1) + b"}"
+
+
+DEEP = pytest.mark.parametrize("levels", [DEEPEST + 1, 200, 900, 20_000])
+KINDS = pytest.mark.parametrize("kind", ["list", "object"])
+
+
+@DEEP
+@KINDS
+def test_a_line_that_is_nested_too_deep_is_a_bad_line(tmp_path, levels, kind):
+    put(tmp_path / "a.jsonl", b'{"b": 1}\n' + nested(levels, kind) + b'\n{"b": 2}\n')
+    (batch,) = read(tmp_path, on_bad_line="quarantine")
+    assert batch.to_arrow().to_pylist() == [{"b": 1}, {"b": 2}]
+    (fault,) = batch.rejections[0].data.to_pylist()
+    assert (fault["line"], fault["byte"], fault["raw"]) == (2, 9, nested(levels, kind).decode())
+    with pytest.raises(
+        DataError, match=f"a.jsonl line 2: values within values to a depth of more than {DEEPEST}; set on_b"
+    ):
+        read(tmp_path)
+
+
+def test_a_deep_value_that_is_spread_over_lines_is_no_danger(tmp_path):
+    put(tmp_path / "a.jsonl", b'{"b": 1}\n' + nested(20_000).replace(b"[", b"[\n"))
+    (batch,) = read(tmp_path, on_bad_line="quarantine")
+    assert batch.to_arrow().to_pylist() == [{"b": 1}]
+    put(tmp_path / "a.jsonl", b'{"b": 1}\n' + nested(20_000, "object").replace(b"{", b"{\n"))
+    with pytest.raises(DataError, match="a.jsonl line 2: a JSON value over several lines"):
+        read(tmp_path)
+
+
+@KINDS
+def test_the_deepest_line_goes_through_every_format_and_process(tmp_path, kind):
+    path = put(tmp_path / "a.jsonl", nested(DEEPEST, kind) + b"\n")
+    (batch,) = read(path)
+    (row,) = batch.to_arrow().to_pylist()
+    assert orjson.dumps(row) == nested(DEEPEST, kind).replace(b" ", b"")
+    assert table(path, on_bad_line="quarantine").equals(batch.to_arrow())
+    assert pickle.loads(pickle.dumps(batch)).to_arrow().equals(batch.to_arrow())
+    assert distributed.protocol.deserialize(*distributed.protocol.serialize(batch.to_arrow())).equals(batch.to_arrow())
+    assert batch.to_pandas().shape == (1, 1)
+    for writer in (JsonlWriter(str(tmp_path / "jsonl")), ParquetWriter(str(tmp_path / "parquet"))):
+        writer.prepare(resume=False)
+        (file,) = writer.process(batch).parts
+        reader = DocumentReader(file.path)
+        again = [reader.process(split) for split in reader.splits()]
+        assert [one.to_arrow().to_pylist() for one in again] == [[row]]
+
+
+def notices(path, **settings):
+    pipeline = Pipeline("read", stages=[JsonlReader(str(path), **settings)])
+    return pipeline.run(InlineExecutor(), observers=[]).report.notices
+
+
+LARGE = b"123456789012345678901234567890"
+
+
+@pytest.mark.parametrize(
+    ("data", "counted"),
+    [
+        (b'{"a": %s}\n{"a": 1}\n' % LARGE, "1 in 'a'"),
+        (b'{"a": -%s}\n{"a": %s}\nx\n' % (LARGE, LARGE), "2 in 'a'"),
+        (b'{"a": 18446744073709551616}\n', "1 in 'a'"),
+        (b'{"a": 18446744073709551615}\n{"a": -1}\n', "1 in 'a'"),
+        (b'{"a": 9007199254740993}\n{"a": 0.5}\n', "1 in 'a'"),
+        (b'{"a": {"b": [0.5, %s]}, "c": %s, "d": "%s"}\n' % (LARGE, LARGE, LARGE), "1 in 'a', 1 in 'c'"),
+    ],
+)
+def test_large_whole_numbers_that_become_floats_are_counted_for_a_notice(tmp_path, data, counted):
+    (notice,) = notices(put(tmp_path / "a.jsonl", data), on_bad_line="quarantine")
+    beginning = "whole numbers beyond 2**53 became floats, which may cost digits: "
+    assert notice.startswith(f"{beginning}{counted}; keep them as text with schema={{'a': 'string'")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a": 18446744073709551615}\n{"a": 9223372036854775808}\n{"a": 0}\n',
+        b'{"a": -9223372036854775808}\n{"a": 9223372036854775807}\n',
+        b'{"a": 1e300}\n{"a": 9007199254740992}\n{"a": 0.5}\n',
+        b'{"a": "%s"}\n' % LARGE,
+        b'{"a": "%s", "b": 1e300}\n' % LARGE,
+    ],
+)
+def test_numbers_that_keep_their_value_make_no_notice(tmp_path, data):
+    path = put(tmp_path / "a.jsonl", data)
+    assert notices(path) == ()
+    assert table(path).to_pylist() == [orjson.loads(line) for line in data.splitlines()]
+
+
+def test_large_whole_numbers_keep_their_digits_where_text_is_asked_for(tmp_path):
+    put(tmp_path / "a.jsonl", b'{"a": %s, "b": {"c": [%s]}}\n{"a": "x", "b": null}\n' % (LARGE, LARGE))
+    text = LARGE.decode()
+    assert table(tmp_path, schema={"a": "string", "b": "string"}).to_pylist() == [
+        {"a": text, "b": f'{{"c":[{text}]}}'},
+        {"a": "x", "b": None},
+    ]
+    assert notices(tmp_path, schema={"a": "string", "b": "string"}) == ()
+
+
+@pytest.mark.parametrize("number", [b"1e400", b"-1e400", b"1" * 400, b"1" * 5000])
+@pytest.mark.parametrize("also", [b"", b', "b": NaN'])
+def test_a_number_that_is_no_finite_float_makes_a_bad_line(tmp_path, number, also):
+    put(tmp_path / "a.jsonl", b'{"a": 1}\n{"a": %s%s}\n' % (number, also))
+    batches = read(tmp_path, on_bad_line="quarantine")
+    assert [batch.to_arrow()["a"].to_pylist() for batch in batches] == [[1]]
+    assert bad_lines(batches) == 1

@@ -98,3 +98,17 @@ def test_a_resumed_run_writes_each_row_to_its_folder_once(cluster: LocalCluster,
     assert len(whole) == 12
     next((tmp_path / "out" / "y").glob("*")).unlink()
     assert content(InlineExecutor(), True) == whole
+
+
+@pytest.mark.parametrize("value", ["x" * 5000, "é" * 60])
+def test_a_value_too_long_for_the_name_of_a_directory_is_shortened_or_refused(value: str, tmp_path: Path) -> None:
+    columns = {"n": [1, 2], "v": ["a", value]}
+    for kind, reader in ((JsonlWriter, JsonlReader), (ParquetWriter, ParquetReader)):
+        write(kind, tmp_path / kind.__name__, columns, separate_by="v")
+        source = reader(str(tmp_path / kind.__name__))
+        found = [row for split in source.splits() for row in source.process(split).to_arrow().to_pylist()]
+        assert sorted(found, key=lambda row: row["n"]) == [{"n": 1, "v": "a"}, {"n": 2, "v": value}]
+    with pytest.raises(
+        DataError, match="parquet_writer: a value of column 'v' makes a name of .* bytes, and a directory"
+    ):
+        write(ParquetWriter, tmp_path / "hive", columns, partition_cols=["v"])

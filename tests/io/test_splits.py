@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from dcurate.errors import DataError, PipelineError
-from dcurate.io.jsonl import JsonlReader
+from dcurate.io import stores
+from dcurate.io.jsonl import JsonlReader, JsonlWriter
 from dcurate.io.parquet import ParquetReader
 from tests.conftest import skip_outside_ci
 
@@ -249,3 +251,55 @@ def test_settings_leave_out_where_the_files_are():
     two = JsonlReader("there", blocksize=2**20)
     assert one.settings() == two.settings()
     assert one.settings() != JsonlReader("here", blocksize="2MiB").settings()
+
+
+@pytest.mark.parametrize("name", ["a::b.jsonl", "dir::x/a.jsonl", "a::b/c::d.jsonl", "::.jsonl"])
+def test_two_colons_may_be_part_of_a_name(tmp_path, name, monkeypatch):
+    put(tmp_path, name)
+    assert names(JsonlReader(str(tmp_path))) == [name]
+    (split,) = JsonlReader(str(tmp_path / name)).splits()
+    assert JsonlReader(str(tmp_path / name)).process(split).num_items == 1
+    monkeypatch.chdir(tmp_path)
+    if not name.startswith("dir::"):  # the name of a protocol, which a relative path may begin with
+        assert names(JsonlReader(name)) == [name.rpartition("/")[2]]
+
+
+def test_two_colons_may_be_part_of_a_url_and_chain_protocols_elsewhere(tmp_path):
+    put(tmp_path, "a::b.jsonl")
+    (split,) = JsonlReader(f"file://{tmp_path}/a::b.jsonl").splits()
+    assert JsonlReader(f"file://{tmp_path}/a::b.jsonl").process(split).num_items == 1
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
+        archive.writestr("a.jsonl", '{"a": 1}\n')
+    store, path = stores.opened(f"zip://a.jsonl::{tmp_path}/b.zip", {})
+    assert store.cat_file(path) == b'{"a": 1}\n'
+    with pytest.raises(DataError, match="cannot read .*none.zip': there is no such file"):
+        stores.opened(f"zip://a.jsonl::{tmp_path}/none.zip", {})
+    put(tmp_path, "c.jsonl")
+    assert stores.opened(f"simplecache::file://{tmp_path}/c.jsonl", {})[1] == f"{tmp_path}/c.jsonl"
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe.jsonl", b"x\xff/a.jsonl"])
+def test_a_name_that_is_not_utf8_is_refused_in_one_sentence(tmp_path, name):
+    path = os.path.join(os.fsencode(tmp_path), b"in", name)
+    os.makedirs(os.path.dirname(path))
+    Path(os.fsdecode(path)).write_bytes(b'{"a": 1}\n')
+    for given in (tmp_path / "in", os.fsdecode(path)):
+        with pytest.raises(DataError, match="is a name in bytes that are not UTF-8; rename the file or folder"):
+            names(JsonlReader(str(given)))
+
+
+def test_a_nul_in_a_path_is_refused_in_one_sentence(tmp_path):
+    with pytest.raises(DataError, match="holds a NUL, which no file has in its name"):
+        names(JsonlReader(f"{tmp_path}/a\0b.jsonl"))
+    with pytest.raises(DataError, match="holds a NUL, which no file has in its name"):
+        JsonlWriter(f"{tmp_path}/o\0").check()
+
+
+def test_a_link_to_nothing_is_an_error_that_says_so(tmp_path):
+    put(tmp_path, "a.jsonl")
+    (tmp_path / "b.jsonl").symlink_to(tmp_path / "gone" / "b.jsonl")
+    reader = JsonlReader(str(tmp_path))
+    first, second = reader.splits()
+    assert reader.process(first).num_items == 1
+    with pytest.raises(DataError, match=r"b.jsonl': it is a link to '.*/gone/b.jsonl', which is not there; put it"):
+        reader.process(second)

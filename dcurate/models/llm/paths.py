@@ -35,7 +35,11 @@ class FieldPath:
     def replaced(self, value: Any, texts: list[str]) -> Any:
         """The value with others at the path, as many as `texts` gave."""
         waiting = iter(texts)
-        changed = self._each(copy.deepcopy(self._opened(value)), lambda _: next(waiting))
+        opened = self._opened(value)
+        if opened is None:
+            return value  # what is no JSON holds no texts, and stays as it is
+        own = copy.deepcopy(value) if opened is value else opened
+        changed = self._each(own, lambda _: next(waiting))
         return json.dumps(changed, ensure_ascii=False) if self._steps and isinstance(value, str) else changed
 
     def _opened(self, value: Any) -> Any:
@@ -43,7 +47,7 @@ class FieldPath:
             return value
         try:
             return json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):  # the one of what is no JSON, the other of what is nested too deep
             return None
 
     def _each(self, value: Any, change: Callable[[str], str], depth: int = 0) -> Any:

@@ -104,4 +104,6 @@ def is_translatable(piece: str) -> bool:
             return not isinstance(json.loads(bare), dict | list)
         except ValueError:
             return True
+        except RecursionError:  # deep JSON is JSON, too
+            return False
     return True

@@ -15,7 +15,7 @@ from dcurate.errors import PipelineError
 from dcurate.models.llm.faith import FaithEvalFilter
 from dcurate.models.llm.openai_client import AsyncOpenAIClient
 from dcurate.models.llm.paths import FieldPath
-from dcurate.models.llm.segmenting import segments_of
+from dcurate.models.llm.segmenting import is_translatable, segments_of
 from dcurate.models.llm.translation import TranslationStage
 from tests.models.llm.server import Endpoint
 
@@ -203,3 +203,16 @@ def test_a_path_changes_only_what_it_names() -> None:
     assert path.replaced(value, ["X"]) == {"a": [{"b": "X", "c": "y"}, {"c": 3}, "z"], "b": "w"}
     assert value["a"][0] == {"b": "x", "c": "y"}  # type: ignore[index]
     assert FieldPath("column.a").texts("no json") == []
+
+
+@pytest.mark.parametrize("levels", [300, 900, 5000, 100_000])
+def test_deep_json_is_taken_apart_or_left_as_it_is(levels: int) -> None:
+    text = '{"t": "Hi", "x": ' + "[" * levels + "]" * levels + "}"
+    path = FieldPath("column.t")
+    texts = path.texts(text)
+    assert path.replaced(text, ["Hallo"] * len(texts)) == (text.replace("Hi", "Hallo") if texts else text)
+    assert not is_translatable(text)
+
+
+def test_what_is_no_json_stays_as_it_is() -> None:
+    assert FieldPath("column.a").replaced("no json", []) == "no json"
