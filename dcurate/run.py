@@ -411,7 +411,7 @@ class _Run:
             splits_before=reports[0].splits_before,
             inputs_digest=reports[0].inputs_digest,
             workers=max(report.workers for report in reports),
-            notices=(*self.notices, *remarks, *dict.fromkeys(notice for report in reports for notice in report.notices)),
+            notices=(*self.notices, *remarks, *dict.fromkeys(one for report in reports for one in report.notices)),
             rejected_path=self.rejected and without_secrets(self.rejected),
             quarantine_path=without_secrets(quarantine)
             if quarantine and Directory(quarantine, self._storage).files()

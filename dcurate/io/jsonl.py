@@ -16,7 +16,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk, unified
 from dcurate.io import files, json_text, stores
-from dcurate.io.compression import Lost, ending_for, ending_of, head, packing, salvage, streamed, unpack
+from dcurate.io.compression import Lost, blocks, ending_for, ending_of, head, packing, salvage, unpack
 from dcurate.io.contents import check_lines
 from dcurate.io.json_parse import (
     BadLine,
@@ -28,7 +28,7 @@ from dcurate.io.json_parse import (
     rounded,
     rounded_in,
 )
-from dcurate.io.lines import Stretch, blocks_of, count_lines, count_rows, lines_between
+from dcurate.io.lines import Stretch, blocks_of, count_lines, count_rows, in_a_row, lines_between
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
 
@@ -209,10 +209,10 @@ class JsonlReader(FileReader):
         with (
             stores.told("read", part.path),
             stores.reading(store, path, part.version, name, cache_type="readahead") as file,
-            streamed(file, ending_of(path), name) as content,
         ):
-            blocks = blocks_of(content, part.start, part.stop)
-            yield from blocks if part.rows is None else lines_between(blocks, *part.rows)
+            ending = ending_of(path)
+            lines = in_a_row(blocks(file, ending, name)) if ending else blocks_of(file, part.start, part.stop)
+            yield from lines if part.rows is None else lines_between(lines, *part.rows)
 
     def _counted(self, part: FilePart) -> list[FilePart]:
         return [replace(part, rows=(0, count_lines(self._lines(part))))]

@@ -44,6 +44,19 @@ def blocks_of(file: BinaryIO, start: int = 0, stop: int | None = None, block: in
         at, ended = at + len(data), bool(high)
 
 
+def in_a_row(pieces: Iterable[bytes]) -> Iterator[Stretch]:
+    """Pieces of a file that follow each other from its beginning, with their places.
+
+    Examples:
+        >>> [*in_a_row([b"one", b"two"])]
+        [Stretch(start=0, data=b'one'), Stretch(start=3, data=b'two')]
+    """
+    start = 0
+    for data in pieces:
+        yield Stretch(start, data)
+        start += len(data)
+
+
 def count_lines(blocks: Iterable[Stretch]) -> int:
     """How many lines there are, blank ones too; the last need not end."""
     count, last = 0, b"\n"
