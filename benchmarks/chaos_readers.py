@@ -30,9 +30,9 @@ from benchmarks.measure import machine, save, versions
 from dcurate import DaskExecutor, DocumentBatch, DocumentReader, FileGroup, JsonlWriter, LocalCluster, Pipeline
 
 #: Files of a round, and rows of each; a round that takes longer than so many seconds hangs.
-FILES, ROWS, LONGEST_S = 60, 100, 400
+FILES, ROWS, LONGEST_S = 40, 100, 900
 #: Rows of each round that kill whoever reads them, and seconds between two kills from outside.
-DEADLY, PAUSE_S = 1, 0.7
+DEADLY, PAUSE_S = 1, 2.5
 _ENDINGS = (".jsonl", ".jsonl.gz", ".parquet")
 
 
