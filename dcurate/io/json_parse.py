@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -188,14 +189,21 @@ def rounded(data: bytes, table: pa.Table, bad: Sequence[BadLine]) -> Counter[str
         return found
     refused = {line.offset for line in bad}
     stop = 0
-    for digits in _MANY_DIGITS.finditer(data):
-        if digits.start() < stop:
+    for place in _many_digits(data):
+        if place < stop:
             continue
-        start, stop = data.rfind(b"\n", 0, digits.start()) + 1, data.find(b"\n", digits.end()) + 1 or len(data)
+        start, stop = data.rfind(b"\n", 0, place) + 1, data.find(b"\n", place) + 1 or len(data)
         if start not in refused:
             row = json.loads(data[start:stop])
             found.update({name: _large(row.get(name), type_) for name, type_ in floats.items()})
     return +found
+
+
+def _many_digits(data: bytes) -> list[int]:
+    """A place in each run of 16 digits or more, and few others: it holds four in a row of every fourth byte."""
+    digits = np.frombuffer(data, np.uint8)[3::4] - np.uint8(ord("0")) < 10
+    runs = np.flatnonzero(digits[:-3] & digits[1:-2] & digits[2:-1] & digits[3:])
+    return list((4 * runs + 3).tolist())
 
 
 def _farthest(column: pa.ChunkedArray) -> float:
