@@ -192,7 +192,8 @@ class _Look:
         end = self.markup.find("-->", match.end())
         if end >= 0:
             return end + 3
-        return self._odd(match)
+        self._odd(match)
+        return None
 
     def _tag(self, match: re.Match[str]) -> int | None:
         name = _NAME.search(match[0])[0].lower()  # type: ignore[index]
@@ -203,7 +204,10 @@ class _Look:
             return None
         ends = self.ends.get(name, [])
         at = bisect_left(ends, match.end())
-        return ends[at] + 2 if at < len(ends) else self._odd(match)
+        if at < len(ends):
+            return ends[at] + 2
+        self._odd(match)
+        return None
 
     def _close_tag(self, match: re.Match[str]) -> None:
         tag = f"<{_NAME.search(match[0])[0].lower()}"  # type: ignore[index]
@@ -231,7 +235,7 @@ class _Look:
 
     def _link(self, match: re.Match[str]) -> None:
         address = _ADDRESS.match(self.markup, match.start())
-        outside = bool(address) and self._is_address(address)
+        outside = address is not None and self._is_address(address)
         if len(match[0]) == 2:
             if outside:
                 self._read_again(match.start())
