@@ -23,7 +23,7 @@ _DEEPEST, _TABLES, _EQUAL_SIGNS = 30, 3, 100
 _NEAR = 8
 #: Steps that the reader in Python may take: so many for each piece of a page (most take two or three)
 #: and so many more.
-_STEPS, _STEPS_MORE = 8, 20_000
+_STEPS, _STEPS_MORE = 5, 20_000
 
 _PACKAGE = "mwparserfromhell"
 _PLAIN = r"""(?:[^<>{}\[\]"'\\]++|"[^<>{}\[\]"\\]*+"|'[^<>{}\[\]'\\]*+')*+"""
