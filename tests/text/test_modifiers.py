@@ -74,6 +74,14 @@ def test_a_modifier_gives_what_its_rule_says(text: str) -> None:
     assert BoilerPlateStringModifier().modify_document(text) == without_boilerplate(text)
 
 
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(["*", "_", "__", "[", "](", "]", ")", "a", "é", " ", "\n", "\x85"])).map("".join))
+@example("[a](b) [c](d [e]")
+@example("__a_ _b__ ___c___")
+def test_marks_that_overlap_go_as_the_rules_say(text: str) -> None:
+    assert MarkdownRemover().modify_document(text) == "\n".join(map(without_marks, text.split("\n")))
+
+
 @given(texts)
 def test_quotation_marks_go_if_they_are_around_all(text: str) -> None:
     quoted = len(text.strip()) > 2 and text[0] == text[-1] == '"'

@@ -23,7 +23,7 @@ _DEEPEST, _TABLES, _EQUAL_SIGNS = 30, 3, 100
 _NEAR = 8
 #: Steps that the reader in Python may take: so many for each piece of a page (most take two or three)
 #: and so many more.
-_STEPS, _STEPS_MORE = 8, 20_000
+_STEPS, _STEPS_MORE = 5, 20_000
 
 _PACKAGE = "mwparserfromhell"
 _PLAIN = r"""(?:[^<>{}\[\]"'\\]++|"[^<>{}\[\]"\\]*+"|'[^<>{}\[\]'\\]*+')*+"""
@@ -192,7 +192,8 @@ class _Look:
         end = self.markup.find("-->", match.end())
         if end >= 0:
             return end + 3
-        return self._odd(match)
+        self._odd(match)
+        return None
 
     def _tag(self, match: re.Match[str]) -> int | None:
         name = _NAME.search(match[0])[0].lower()  # type: ignore[index]
@@ -203,7 +204,10 @@ class _Look:
             return None
         ends = self.ends.get(name, [])
         at = bisect_left(ends, match.end())
-        return ends[at] + 2 if at < len(ends) else self._odd(match)
+        if at < len(ends):
+            return ends[at] + 2
+        self._odd(match)
+        return None
 
     def _close_tag(self, match: re.Match[str]) -> None:
         tag = f"<{_NAME.search(match[0])[0].lower()}"  # type: ignore[index]
@@ -231,7 +235,7 @@ class _Look:
 
     def _link(self, match: re.Match[str]) -> None:
         address = _ADDRESS.match(self.markup, match.start())
-        outside = bool(address) and self._is_address(address)
+        outside = address is not None and self._is_address(address)
         if len(match[0]) == 2:
             if outside:
                 self._read_again(match.start())

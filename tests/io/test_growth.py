@@ -1,0 +1,51 @@
+"""The time to read archives grows with their length, however many members they have or seem to have."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import time
+from collections.abc import Callable
+
+import pytest
+import zstandard
+
+from dcurate.io.warc_members import Archive, pieces
+
+RECORD = b"WARC/1.0\r\nContent-Length: 0\r\n\r\n\r\n\r\n"
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": lambda data: gzip.compress(data, mtime=0),
+    "zstd": zstandard.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+}
+#: What members begin with; after a gzip header of the first kind comes a name that never ends.
+BEGINNINGS = {
+    "gzip": [b"\x1f\x8b\x08\x08", b"\x1f\x8b\x08\x00"],
+    "zstd": [zstandard.FRAME_HEADER],
+    "bzip2": [b"BZh91AY&SY"],
+    "xz": [b"\xfd7zXZ\x00"],
+}
+
+
+def seconds(data: bytes) -> float:
+    begin = time.thread_time()
+    found = list(pieces(Archive(io.BytesIO(data), lambda content: content.startswith(b"WARC/"))))
+    assert found[0].data == RECORD
+    return time.thread_time() - begin
+
+
+@pytest.mark.parametrize("packing", PACKED)
+def test_archives_of_many_members_are_read_in_linear_time(packing: str) -> None:
+    member = PACKED[packing](RECORD)
+    assert seconds(member * 16_000) < 8 * seconds(member * 4_000) + 0.25
+
+
+@pytest.mark.parametrize("packing", PACKED)
+def test_what_only_looks_like_many_members_is_passed_in_linear_time(packing: str) -> None:
+    member = PACKED[packing](RECORD)
+    for beginning in BEGINNINGS[packing]:
+        shorter, longer = (member + beginning * (size // len(beginning)) for size in (60_000, 240_000))
+        assert seconds(longer) < 8 * seconds(shorter) + 0.25
