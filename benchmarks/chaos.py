@@ -214,7 +214,7 @@ def soak(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         begin, rounds = time.monotonic(), []
         killer.start()
         while time.monotonic() - begin < options.seconds and sum(killer.killed.values()) < options.kills:
-            faulthandler.dump_traceback_later(2 * HANGS_S, exit=True)
+            faulthandler.dump_traceback_later(HANGS_S, exit=True)
             rounds.append(one_round(address, source, scratch / f"output-{len(rounds)}", options.rows, heard))
             faulthandler.cancel_dump_traceback_later()
             print(f"round {len(rounds)}: {rounds[-1]}, kills so far: {dict(killer.killed)}", flush=True)

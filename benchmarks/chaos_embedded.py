@@ -44,7 +44,7 @@ VICTIMS = ("one worker", "all workers", "the resource tracker", "all but the dri
 #: The last moment of a kill, in seconds after the start of the driver.
 LAST_S = 10.0
 #: A run that takes longer than this, in seconds, counts as one that hangs.
-HANGS_S = 180.0
+HANGS_S = 600.0
 #: Seconds that processes may outlive their driver.
 LINGER_S = 15.0
 #: An environment variable by which the processes of a run are known.

@@ -36,7 +36,9 @@ STARTS = re.compile(r"\b((Attached|Elastic|Local)Cluster|DaskExecutor|scheduler_
 PROGRAMS = re.compile(r"\b(subprocess|NotebookClient|figures_of)\b")
 
 #: What the laws that say no number of their own are tried on; more of them find more: DCURATE_EXAMPLES=1000.
-settings.register_profile("suite", settings(), max_examples=int(os.environ.get("DCURATE_EXAMPLES", "30")))
+settings.register_profile(
+    "suite", settings(), max_examples=int(os.environ.get("DCURATE_EXAMPLES", "30")), deadline=None
+)
 settings.load_profile("suite")
 
 

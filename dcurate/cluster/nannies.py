@@ -75,6 +75,8 @@ class Keeper(Nanny):  # type: ignore[misc]
     Dask's own starts it again only if it dies while nothing else is under way, and then tries that once.
     """
 
+    process: Any
+
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.given_up: DcurateError | None = None
@@ -159,7 +161,7 @@ def outlive_the_resource_tracker() -> None:
     each that is given up.
     """
     warnings.filterwarnings("ignore", "resource_tracker: process died unexpectedly", UserWarning)
-    resource_tracker.unregister = _unregister
+    vars(resource_tracker)["unregister"] = _unregister
 
 
 def refuse_inside_a_worker() -> None:

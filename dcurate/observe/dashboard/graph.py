@@ -105,4 +105,7 @@ def _figures(one: OperatorView, goes_on: bool) -> str:
 
 
 def _went_in(one: OperatorView) -> str:
-    return f"{short(one.figures.calls)} batches" if one.rows is None else f"{short(one.rows)} docs"
+    """What an operator was given: documents, or batches where it is an inner round."""
+    calls = one.figures.calls
+    words = "1 batch" if calls == 1 else f"{short(calls)} batches"
+    return words if one.rows is None else f"{short(one.rows)} docs"

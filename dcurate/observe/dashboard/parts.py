@@ -59,7 +59,7 @@ def runs(snapshots: Sequence[tuple[Snapshot, str]], chosen: str, page: str) -> P
     parts = {"runs": "".join(links) or '<p class="note">none yet</p>'}
     for one, state in newest_first:
         took = spent(one.elapsed)
-        rate = f"{short(one.rows_in / one.elapsed)}/s"
+        rate = "" if one.ended is None else f"{short(one.rows_in / one.elapsed)}/s"
         parts[f"run {one.run}"] = (
             f'<b><i class="dot {state.replace(" ", "-")}"></i>{escape(one.pipeline)}</b>'
             f"<span>{count(one.rows_in)} docs<em>{rate}</em></span>"

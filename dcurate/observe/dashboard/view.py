@@ -200,9 +200,9 @@ def _operator(snapshot: Snapshot, last: Point, number: int) -> OperatorView:
 
 
 def _rows(stages: Sequence[StageStats], operator: OperatorFigures) -> int | None:
-    """Documents that went into an operator; into one that begins with a round of an exchange none are known to have."""
-    first = operator.stages[0] if operator.stages else operator.name
-    return next((stage.rows_in for stage in stages if stage.name == first), None)
+    """Documents that went into an operator's first stage that is given documents; None if it has only inner rounds."""
+    counts = {stage.name: stage.rows_in for stage in stages}
+    return next((counts[name] for name in operator.stages or (operator.name,) if name in counts), None)
 
 
 def _with_bottleneck(snapshot: Snapshot, operators: list[OperatorView]) -> list[OperatorView]:
