@@ -191,7 +191,15 @@ def test_no_error_shows_what_is_secret_in_an_address(url):
 
 
 def test_addresses_without_secrets_stay_as_they_are():
-    for text in ("s3://b/date=1/key=2/a?page=1", "C:\\a?b", "me@host", "a?x=1&y=2#z", "/a b/c=d?", "is it so? sig=1"):
+    for text in (
+        "s3://b/date=1/key=2/a?page=1",
+        "C:\\a?b",
+        "me@host",
+        "a?x=1&y=2#z",
+        "/a b/c=d?",
+        "is it so? sig=1",
+        "/a?key=1.jsonl",
+    ):
         assert without_secrets(text) == text
 
 
