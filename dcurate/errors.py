@@ -23,11 +23,10 @@ def without_secrets(text: str) -> str:
         >>> without_secrets("cannot read 'https://me:pw@host/a.jsonl?page=2&sig=x%2Fy'")
         "cannot read 'https://host/a.jsonl?page=2&sig=***'"
     """
-    if "://" in text:
-        text = _LOGIN.sub("", text)
-    if "=" in text:
-        text = _QUERY.sub(lambda part: f"{part[1]}=***" if SECRET.search(part[1]) else part[0], text)
-    return text
+    if "://" not in text:
+        return text
+    text = _LOGIN.sub("", text)
+    return _QUERY.sub(lambda part: f"{part[1]}=***" if SECRET.search(part[1]) else part[0], text)
 
 
 class DcurateError(Exception):

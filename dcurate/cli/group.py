@@ -130,7 +130,7 @@ def main() -> None:
         sys.path.append(os.getcwd())  # a recipe may then name classes in modules beside it
     elif arguments[:1] and arguments[0] in _RECIPE_COMMANDS and os.path.isfile(_NUMBA_CONFIG):
         _fail(
-            f"error: {_NUMBA_CONFIG} in this folder tells numba where to load compiled code from; run elsewhere, "
+            f"error: {_NUMBA_CONFIG} in this folder sets where numba loads compiled code from; run elsewhere, "
             "remove it, or give --trust if you trust it as you would a program",
             WRONG_USE,
             debug,

@@ -1,4 +1,4 @@
-"""Settings as text that tells no secret."""
+"""Settings as text that shows no secret."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 from dcurate.errors import SECRET, without_secrets
 
-#: Settings of which all that is in them may be secret, whatever it is called: fsspec's options, headers, environments.
+#: Settings of which all that is in them may be secret, under any name: fsspec's options, headers, environments.
 _WHOLE = ("storage_options", "options", "headers", "cookies", "env_vars", "environment")
 #: What is none among them.
 _PLAIN = ("endpoint_url", "region_name", "anon", "use_ssl", "verify", "timeout", "default_block_size", "block_size")
 #: Characters from which on a secret is looked for in other texts; shorter ones are in every sentence.
 _LEAST = 4
-#: What stands for a secret.
+#: Replaces a secret.
 HIDDEN = "***"
 _INNER = re.compile(r"""([\w-]+)(["']?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s,{}\[\]]+)""")
 
@@ -121,10 +121,10 @@ class HidesSecrets:
 
     @recursive_repr()
     def __repr__(self) -> str:
-        told = {one.name: getattr(self, one.name) for one in _fields(self) if one.repr}
+        values = {one.name: getattr(self, one.name) for one in _fields(self) if one.repr}
         if not is_dataclass(type(self)):
             return object.__repr__(self)
-        return f"{type(self).__qualname__}({', '.join(f'{name}={shown(one, name)!r}' for name, one in told.items())})"
+        return f"{type(self).__qualname__}({', '.join(f'{name}={shown(one, name)!r}' for name, one in values.items())})"
 
 
 def _fields(value: Any) -> tuple[Field[Any], ...]:

@@ -106,7 +106,7 @@ def scratch_folder() -> Iterator[str]:
 
 
 def _make_private(path: Path) -> None:
-    mend = "remove it, or name another temporary directory with TMPDIR"
+    advice = "remove it, or name another temporary directory with TMPDIR"
     try:
         with suppress(FileExistsError):
             os.mkdir(path, 0o700)
@@ -115,13 +115,13 @@ def _make_private(path: Path) -> None:
         raise
     except OSError as error:
         raise ResourceError(
-            f"{str(path)!r} cannot be used as a private folder: {error.strerror}, or it is a link; {mend}"
+            f"{str(path)!r} cannot be used as a private folder: {error.strerror}, or it is a link; {advice}"
         ) from error
     try:
         status = os.fstat(folder)
         if status.st_uid != os.geteuid():
             raise ResourceError(
-                f"{str(path)!r} belongs to another user, who could read or change what is in it; {mend}"
+                f"{str(path)!r} belongs to another user, who could read or change what is in it; {advice}"
             )
         if status.st_mode & 0o077:
             os.fchmod(folder, 0o700)

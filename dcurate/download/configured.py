@@ -28,5 +28,5 @@ class Configured:
         return hash(type(self))
 
     def __repr__(self) -> str:
-        told = (f"{name}={shown(value, name)!r}" for name, value in self._settings().items())
-        return f"{type(self).__name__}({', '.join(told)})"
+        settings = (f"{name}={shown(value, name)!r}" for name, value in self._settings().items())
+        return f"{type(self).__name__}({', '.join(settings)})"

@@ -160,7 +160,7 @@ def shown_name(path: str, file_paths: str | list[str]) -> str:
     """What a file is called in messages: its path below the directory or glob that it was found by."""
     for prefix in _prefixes(tuple(as_list(file_paths))):
         if path.startswith(prefix):
-            return without_secrets(path[len(prefix) :])
+            return _below(path, prefix)
     return without_secrets(path).rpartition("/")[2]
 
 
@@ -203,13 +203,18 @@ def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
     files = [
         SourceFile(
             stores.full_address(store, entry.path),
-            without_secrets(entry.path)[len(without_secrets(prefix)) :].lstrip("/"),
+            _below(entry.path, prefix).lstrip("/"),
             entry.size,
             entry.version,
         )
         for entry in matching
     ]
-    return Listing(files, [without_secrets(other[len(prefix) :]).lstrip("/") for other in data])
+    return Listing(files, [_below(other, prefix).lstrip("/") for other in data])
+
+
+def _below(path: str, prefix: str) -> str:
+    """What follows a prefix in a path, without what is secret in an address."""
+    return without_secrets(path)[len(without_secrets(prefix)) :]
 
 
 def _is_special(path: str) -> bool:

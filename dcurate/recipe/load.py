@@ -70,7 +70,7 @@ def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = 
         path_or_name: a YAML file, or a name that `bundled_recipes` lists.
         overrides: values for params of the recipe, taken as they are.
         trust: whether the recipe may run any code, as a program may: classes and functions of modules beside
-            dcurate's, code that comes with a model. If not, it still reads and writes whatever files and addresses it
+            dcurate's, code that comes with a model. If not, it still reads and writes all files and addresses that it
             names.
 
     Raises:

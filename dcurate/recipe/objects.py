@@ -12,7 +12,7 @@ from typing import Any
 import dcurate
 from dcurate.core.secrets import HIDDEN, secrets_in, shown
 from dcurate.errors import DcurateError, PipelineError, listed, nearest
-from dcurate.recipe.trust import MEND, check_arguments, may_be_made, public_name
+from dcurate.recipe.trust import ADVICE, check_arguments, may_be_made, public_name
 from dcurate.recipe.values import kind
 from dcurate.text import presets
 
@@ -40,13 +40,13 @@ def _lookup(name: str, place: str, trust: bool) -> Any:
     module_name, colon, attribute = name.partition(":")
     public = public_name(name)
     if public is not None and not trust and not may_be_made(public):
-        raise PipelineError(f"{place}: {public} is no stage or filter, nor what one of these is made of; {MEND}")
+        raise PipelineError(f"{place}: {public} is no stage or filter, nor what one of these is made of; {ADVICE}")
     if public is not None:
         return getattr(dcurate if public in dcurate.__all__ else presets, public)
     if not colon:
         raise PipelineError(f"{place}: dcurate has no {name!r}; {_mend(name)}")
     if not trust:
-        raise PipelineError(f"{place}: {name} is not dcurate's, so it may run any code; {MEND}")
+        raise PipelineError(f"{place}: {name} is not dcurate's, so it may run any code; {ADVICE}")
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:

@@ -20,7 +20,7 @@ from dcurate.errors import PipelineError
 from dcurate.text import presets
 
 #: How a sentence that refuses something ends.
-MEND = "give --trust, or trust=True in Python, if you trust this recipe as you would a program"
+ADVICE = "give --trust, or trust=True in Python, if you trust this recipe as you would a program"
 
 #: A public class of dcurate that is one of these may be made by any recipe.
 _KINDS = (
@@ -65,7 +65,7 @@ _ADDRESS = re.compile(r"([A-Za-z][\w+.-]*)://")
 
 
 def public_name(name: str) -> str | None:
-    """The public name of dcurate that a name in a recipe stands for, if there is one.
+    """The public name of dcurate that a name in a recipe refers to, if there is one.
 
     Examples:
         >>> public_name("WordCountFilter"), public_name("dcurate.text.filters.words:WordCountFilter")
@@ -124,23 +124,25 @@ def check_arguments(public: str, arguments: Mapping[str, Any], place: str) -> No
         PipelineError: there is such an argument; begins with the place.
     """
     if public == "SpacyRecognizer" and re.search(r"[^\w.-]", str(arguments.get("model", ""))):
-        raise PipelineError(f"{place}: the folder of a spaCy pipeline may hold code; name an installed one, or {MEND}")
+        raise PipelineError(
+            f"{place}: the folder of a spaCy pipeline may hold code; name an installed one, or {ADVICE}"
+        )
     if public not in _CLIENTS:
         return
     if arguments.get("api_key_variable") is not None:
-        raise PipelineError(f"{place}: api_key_variable has a variable of the environment sent to a server; {MEND}")
+        raise PipelineError(f"{place}: api_key_variable has a variable of the environment sent to a server; {ADVICE}")
     url = arguments.get("base_url")
     if url is not None and arguments.get("api_key") is None and not _is_here(str(url)):
         raise PipelineError(
-            f"{place}: base_url has the key in OPENAI_API_KEY sent to a server; give api_key, or {MEND}"
+            f"{place}: base_url has the key in OPENAI_API_KEY sent to a server; give api_key, or {ADVICE}"
         )
 
 
 def _check_setting(key: str, value: Any, place: str) -> None:
     if key == "trust_remote_code" and value not in (False, None):
-        raise PipelineError(f"{place}: trust_remote_code runs code that comes with a model; {MEND}")
+        raise PipelineError(f"{place}: trust_remote_code runs code that comes with a model; {ADVICE}")
     if key.endswith("_init_kwargs") and value:
-        raise PipelineError(f"{place}: {key} may have code loaded with a model; {MEND}")
+        raise PipelineError(f"{place}: {key} may have code loaded with a model; {ADVICE}")
     if key.endswith("protocol") and isinstance(value, str):
         _check_protocol(value, value, place)
 
@@ -156,7 +158,7 @@ def _check_address(text: str, place: str) -> None:
 
 def _check_protocol(protocol: str, text: str, place: str) -> None:
     if protocol.lower() not in _PROTOCOLS and protocol.lower() in fsspec.available_protocols():
-        raise PipelineError(f"{place}: {protocol!r} in {text!r} is a kind of store that may run code; {MEND}")
+        raise PipelineError(f"{place}: {protocol!r} in {text!r} is a kind of store that may run code; {ADVICE}")
 
 
 def _is_here(url: str) -> bool:

@@ -14,7 +14,7 @@ MAX_LENGTH, MAX_DEPTH, MAX_SIZE = 2**19, 50, 2**20
 _PER_VALUE = 16
 #: Characters of a number; longer ones take time that grows with the square of their length.
 _MAX_DIGITS = 400
-#: Characters of what is told of an error.
+#: Characters of an error that are shown.
 _LONGEST = 200
 
 

@@ -63,7 +63,7 @@ from dcurate.io.stores import Directory, opened
 from dcurate.models.llm.config import GenerationConfig, Request
 from dcurate.recipe import load_recipe
 
-#: Many secrets, each of which is found by this in whatever a run prints, logs, writes or sends.
+#: Many secrets, each of which is found by this in all that a run prints, logs, writes or sends.
 MARK = "hunter2"
 
 
@@ -135,10 +135,10 @@ HOLDERS = {
 @pytest.mark.parametrize("name", HOLDERS)
 def test_nothing_that_holds_a_secret_shows_it_when_it_is_printed(name):
     holder = HOLDERS[name]()
-    told = repr(holder) + str(holder) + repr([holder]) + repr({"a": holder})
-    assert MARK not in told
-    assert "4711471147" not in told
-    assert type(holder).__name__ in told
+    text = repr(holder) + str(holder) + repr([holder]) + repr({"a": holder})
+    assert MARK not in text
+    assert "4711471147" not in text
+    assert type(holder).__name__ in text
 
 
 def test_a_stage_without_secrets_prints_itself_as_a_dataclass_does():
@@ -191,7 +191,15 @@ def test_no_error_shows_what_is_secret_in_an_address(url):
 
 
 def test_addresses_without_secrets_stay_as_they_are():
-    for text in ("s3://b/date=1/key=2/a?page=1", "C:\\a?b", "me@host", "a?x=1&y=2#z", "/a b/c=d?", "is it so? sig=1"):
+    for text in (
+        "s3://b/date=1/key=2/a?page=1",
+        "C:\\a?b",
+        "me@host",
+        "a?x=1&y=2#z",
+        "/a b/c=d?",
+        "is it so? sig=1",
+        "/a?key=1.jsonl",
+    ):
         assert without_secrets(text) == text
 
 
@@ -326,10 +334,10 @@ def found(text, where):
 
 class Spy(Observer):
     def __init__(self):
-        self.told = []
+        self.seen = []
 
     def on_event(self, event):
-        self.told.append(repr(event))
+        self.seen.append(repr(event))
 
 
 @pytest.mark.parametrize("mode", ["inline", "dask"])
@@ -371,16 +379,16 @@ def test_a_run_prints_logs_writes_and_tells_no_secret(servers, tmp_path, monkeyp
                 with urllib.request.urlopen(f"{link}/{page}", timeout=30) as answer:
                     pages += answer.read().decode()
             assert "jsonl_reader" in pages
-    shown_in = {"printed": printed.getvalue(), "logged": caplog.text, "events": "".join(spy.told), "pages": pages}
-    told = [place for where, text in shown_in.items() for place in found(text, where)]
+    shown_in = {"printed": printed.getvalue(), "logged": caplog.text, "events": "".join(spy.seen), "pages": pages}
+    leaks = [place for where, text in shown_in.items() for place in found(text, where)]
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     names = {path.relative_to(tmp_path).parts[0] + "/" + path.name for path in files}
     assert {"out/report.html", "out/report.json", "out/history.json", "out/000001.jsonl"} <= names
     assert [path for path in files if path.parent.name == "quarantine"]
     assert [path for path in files if path.parent == rejected]
     for path in files:
-        told += [*found(str(path), "name"), *found(path.read_text("latin1"), str(path.relative_to(tmp_path)))]
-    assert told == []
+        leaks += [*found(str(path), "name"), *found(path.read_text("latin1"), str(path.relative_to(tmp_path)))]
+    assert leaks == []
     assert result.report.stages[-1].rows_out == 1
     assert MARK in repr(here.asked)  # the server was given them
 

@@ -294,7 +294,7 @@ def test_a_folder_has_no_code_run_by_the_command_nor_by_its_workers(tmp_path):
     (tmp_path / ".numba_config.yaml").write_text("cache_dir: here\n")
     code, _, said = command(tmp_path, "plan", "r.yaml")
     assert (code, said.count("\n")) == (2, 1)
-    assert ".numba_config.yaml in this folder tells numba where to load compiled code from" in said
+    assert ".numba_config.yaml in this folder sets where numba loads compiled code from" in said
 
 
 def test_a_corpus_is_profiled_with_rules_of_ones_own_only_where_the_recipe_is_trusted(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""YAML that users supply is refused in a sentence and a second, whatever is in it."""
+"""YAML that users supply is refused in one sentence within a second."""
 
 import time
 

@@ -66,8 +66,8 @@ class Configured:
         return hash(type(self))
 
     def __repr__(self) -> str:
-        told = (f"{name}={shown(value, name)!r}" for name, value in self._public().items())
-        return f"{type(self).__name__}({', '.join(told)})"
+        settings = (f"{name}={shown(value, name)!r}" for name, value in self._public().items())
+        return f"{type(self).__name__}({', '.join(settings)})"
 
     def __getstate__(self) -> dict[str, Any]:
         return self._public()
