@@ -98,7 +98,7 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
         return not any(isinstance(given, DocumentModifier) and given.loads_model for given in self._modifiers)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        table, counts = task.to_arrow(), Counter[str]()
+        table, counts = DocumentBatch.given(task).to_arrow(), Counter[str]()
         for modifier, (fields, target) in zip(self._modifiers, self._columns(), strict=True):
             if isinstance(modifier, ColumnModifier) and len(fields) == 1:
                 new_texts, found = modifier.modify_and_count(text_column(table, fields[0]))

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+from dcurate.core.part import wrapping
 from dcurate.core.stage import NodeInfo, ProcessingStage, WorkerMetadata, Y
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
@@ -80,6 +81,14 @@ def _mend(rule: Any, kinds: str) -> str:
     """What would make a rule acceptable, where that is known."""
     if isinstance(rule, type):
         return f"; make one of it: {rule.__name__}()"
+    if wrapping(rule):
+        return wrapping(rule)
+    if (
+        inspect.isfunction(rule)
+        and kinds == "filter"
+        and not any(one.default is one.empty for one in inspect.signature(rule).parameters.values())
+    ):
+        return f"; call it if it makes filters: {rule.__name__}()"
     if callable(rule) and kinds == "filter":
         return "; subclass DocumentFilter and call the function in its score_document, or use Score and then Filter"
     return ""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from dcurate.core.part import Part
 from dcurate.errors import PipelineError, listed, nearest
 from dcurate.text.extract.neighbours import judge_by_neighbours
 from dcurate.text.extract.nesting import nested_deeper
@@ -22,7 +23,7 @@ _BEGINNING = 50
 _BLOCK = re.compile(r"<(?:article|body|div|h1|main|p|section|table)\b", re.IGNORECASE)
 
 
-class HTMLExtractorAlgorithm(ABC):
+class HTMLExtractorAlgorithm(Part, ABC):
     """Takes the main text out of a page. Subclass it for one of your own.
 
     Examples:
@@ -33,14 +34,26 @@ class HTMLExtractorAlgorithm(ABC):
         ['<p>hi</p>']
     """
 
+    held_by = "HtmlExtractor"
     NON_SPACED_LANGUAGES: ClassVar[frozenset[str]] = frozenset(["THAI", "CHINESE", "JAPANESE", "KOREAN"])
 
-    def load(self) -> None:  # noqa: B027 - one that needs no library need not say so
+    _library: Any = None
+
+    def load(self) -> None:
         """Load the library; called before the first page, in the process that reads it.
 
         Raises:
             ResourceError: it is not installed.
         """
+
+    def _loaded(self) -> Any:
+        """What `load` has put into ``_library``; loaded now if it is not yet."""
+        if self._library is None:
+            self.load()
+        return self._library
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_library"}
 
     @property
     def uses_stop_words(self) -> bool:
@@ -92,10 +105,10 @@ class JusTextExtractor(HTMLExtractorAlgorithm):
     is_boilerplate: bool | None = None
 
     def load(self) -> None:
-        self._core = needed("justext.core", type(self).__name__, _EXTRA)
+        self._library = needed("justext.core", type(self).__name__, _EXTRA)
 
     def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
-        core = self._core
+        core = self._loaded()
         paragraphs = core.ParagraphMaker.make_paragraphs(core.preprocessor(core.html_to_dom(html)))
         core.classify_paragraphs(
             paragraphs,
@@ -126,7 +139,6 @@ class ResiliparseExtractor(HTMLExtractorAlgorithm):
 
     Examples:
         >>> extractor = ResiliparseExtractor(required_stopword_density=0)
-        >>> extractor.load()
         >>> extractor.extract_text("<article><p>A tale of two cities.</p></article>", frozenset(), "ENGLISH")
         ['A tale of two cities.']
     """
@@ -136,12 +148,12 @@ class ResiliparseExtractor(HTMLExtractorAlgorithm):
     alt_texts: bool = False
 
     def load(self) -> None:
-        self._extract = needed("resiliparse.extract.html2text", type(self).__name__, _EXTRA).extract_plain_text
+        self._library = needed("resiliparse.extract.html2text", type(self).__name__, _EXTRA).extract_plain_text
 
     def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
         if self.main_content and nested_deeper(html, _DEEPEST):
             raise ValueError(f"elements are nested more than {_DEEPEST} deep, which would take forever")
-        text = self._extract(html, main_content=self.main_content, alt_texts=self.alt_texts)
+        text = self._loaded()(html, main_content=self.main_content, alt_texts=self.alt_texts)
         return _dense(text, self.required_stopword_density, stop_words, language)
 
     @property
@@ -170,7 +182,6 @@ class TrafilaturaExtractor(HTMLExtractorAlgorithm):
 
     Examples:
         >>> extractor = TrafilaturaExtractor(required_stopword_density=0, include_comments=False)
-        >>> extractor.load()
         >>> extractor.extract_text("<article><p>A tale of two cities.</p></article>", frozenset(), "ENGLISH")
         ['A tale of two cities.']
     """
@@ -204,16 +215,17 @@ class TrafilaturaExtractor(HTMLExtractorAlgorithm):
         self.extract_kwargs = {"deduplicate": True, **extract_kwargs}
 
     def load(self) -> None:
-        self._extract = needed("trafilatura", type(self).__name__, _EXTRA).extract
+        extract = needed("trafilatura", type(self).__name__, _EXTRA).extract
         logging.getLogger("trafilatura").setLevel(
             logging.CRITICAL
         )  # pages without text are counted, not told one by one
-        unknown = [name for name in self.extract_kwargs if name not in inspect.signature(self._extract).parameters]
+        unknown = [name for name in self.extract_kwargs if name not in inspect.signature(extract).parameters]
         if unknown:
             raise PipelineError(f"{type(self).__name__}: trafilatura.extract takes no {listed(unknown)}")
-        self._settings = copy.deepcopy(needed("trafilatura.settings", type(self).__name__, _EXTRA).DEFAULT_CONFIG)
+        settings = copy.deepcopy(needed("trafilatura.settings", type(self).__name__, _EXTRA).DEFAULT_CONFIG)
         for name, size in self.sizes.items():
-            self._settings["DEFAULT"][name.upper()] = "" if size is None else str(size)
+            settings["DEFAULT"][name.upper()] = "" if size is None else str(size)
+        self._library = extract, settings
 
     @property
     def uses_stop_words(self) -> bool:
@@ -222,7 +234,8 @@ class TrafilaturaExtractor(HTMLExtractorAlgorithm):
     def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
         if "html" not in html[:_BEGINNING].lower() and _BLOCK.search(html):
             html = f"<html>{html}</html>"  # without it, what has a single element is refused as no HTML
-        text = self._extract(html, config=self._settings, **self.extract_kwargs) or ""
+        extract, settings = self._loaded()
+        text = extract(html, config=settings, **self.extract_kwargs) or ""
         return _dense(text, self.required_stopword_density, stop_words, language)
 
 

@@ -113,7 +113,7 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
         self._stop_lists = StopLists(self.stop_lists)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        table = task.to_arrow()
+        table = DocumentBatch.given(task).to_arrow()
         pages = values(table, self.html_field)
         charsets = self._optional(table, self.charset_field)
         languages = self._optional(table, self.language_field)
