@@ -25,7 +25,7 @@ from dcurate.execute.job import Books, Job
 from dcurate.io.finished import Finished, find_finished, inputs_of, mark_finished
 from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.origins import Origins
-from dcurate.io.output import check_claim, claim
+from dcurate.io.output import check_claim, claim, folder_name
 from dcurate.io.rejections import DirectoryRejections
 from dcurate.io.stores import Directory
 from dcurate.observe.history import History
@@ -279,7 +279,7 @@ class _Run:
             if not isinstance(stage, ExchangeStage):
                 stages.append(stage)
                 continue
-            url = f"{scratch}/{stage.name}"
+            url = f"{scratch}/{folder_name(stage.name)}"
             before = stage.before(url, self._storage)
             yield from self._carry(session, [*stages, *before], last=False)
             after = stage.exchange(url, self._storage, self.books[-1].in_order())

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from dcurate.core.names import short
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import column_of, values, with_column, with_text
@@ -52,7 +53,7 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
     def __post_init__(self) -> None:
         names = [_name_of(modifier) for modifier in self._modifiers]
         if self.name == "modifier_fn":
-            self.name = names[0] if len(names) == 1 else "modifier_chain_of_" + "_".join(names)
+            self.name = names[0] if len(names) == 1 else short("modifier_chain_of_" + "_".join(names))
         self._columns()
 
     @property

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+from dcurate.core.names import short
 from dcurate.core.part import wrapping
 from dcurate.core.stage import NodeInfo, ProcessingStage, WorkerMetadata, Y
 from dcurate.errors import PipelineError
@@ -99,7 +100,7 @@ def chain_name(rules: list[Any], kind: str, given: str, default: str) -> str:
     if given != default:
         return given
     if len(rules) > 1:
-        return f"{kind}_chain_of_" + "_".join(map(name_of, rules))
+        return short(f"{kind}_chain_of_" + "_".join(map(name_of, rules)))
     return rules[0].name if isinstance(rules[0], DocumentFilter) else given
 
 
