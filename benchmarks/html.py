@@ -1,11 +1,12 @@
 """Pages to text: F1 against text marked by hand, and pages a second, of each extractor and of its library called bare.
 
-``python -m benchmarks.html --input FILE [--repeat 3] [--json FILE]``. See README.md here.
+``python -m benchmarks.html --input FILE [--segments FOLDER] [--most N] [--repeat 3] [--json FILE]``: see README.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import re
 import statistics
@@ -53,6 +54,11 @@ class Subject:
     published: float | None = None
 
 
+def _english(name: str) -> HtmlExtractor:
+    """An extractor that takes every page for English."""
+    return HtmlExtractor(name, language_field="language")
+
+
 def subjects() -> list[Subject]:
     english = justext.get_stoplist("English")
 
@@ -64,21 +70,26 @@ def subjects() -> list[Subject]:
         Subject(
             "trafilatura",
             HtmlExtractor("trafilatura"),
-            lambda page: trafilatura.extract(page, include_comments=False, fast=True, favor_recall=True),
+            lambda page: trafilatura.extract(page, include_comments=False),
             PUBLISHED["trafilatura"],
         ),
         Subject(
-            "trafilatura, settings of the published score",
-            HtmlExtractor("trafilatura", {"fast": False, "favor_recall": False}),
-            lambda page: trafilatura.extract(page, include_comments=False),
-            PUBLISHED["trafilatura"],
+            "trafilatura, fast",
+            HtmlExtractor("trafilatura", {"fast": True}),
+            lambda page: trafilatura.extract(page, include_comments=False, fast=True),
+        ),
+        Subject(
+            "trafilatura, fast, favor_recall",
+            HtmlExtractor("trafilatura", {"fast": True, "favor_recall": True}),
+            lambda page: trafilatura.extract(page, include_comments=False, fast=True, favor_recall=True),
         ),
         Subject(
             "resiliparse",
             HtmlExtractor("resiliparse"),
             lambda page: extract_plain_text(page, main_content=True, alt_texts=False),
         ),
-        Subject("justext", HtmlExtractor("justext"), bare_justext, PUBLISHED["justext"]),
+        Subject("justext", HtmlExtractor("justext"), None, PUBLISHED["justext"]),
+        Subject("justext, English stop words", _english("justext"), bare_justext, PUBLISHED["justext"]),
         Subject("TrafilaturaExtractor(), NeMo Curator's defaults", HtmlExtractor(TrafilaturaExtractor())),
         Subject("ResiliparseExtractor(), NeMo Curator's defaults", HtmlExtractor(ResiliparseExtractor())),
         Subject("JusTextExtractor(), NeMo Curator's defaults", HtmlExtractor(JusTextExtractor())),
@@ -133,7 +144,7 @@ def measure_one(subject: Subject, pages: Sequence[dict[str, str]], repeat: int) 
     html = [page["html"].encode() for page in pages]
     truths = [page["truth_text"] for page in pages]
     mb = sum(map(len, html)) / MB
-    batch = DocumentBatch(data=pa.table({"id": list(range(len(html))), "content": html}))
+    batch = _batch(html)
     subject.stage.setup()
     stage_s, bare_s = [], []
     for _ in range(repeat):
@@ -157,6 +168,58 @@ def measure_one(subject: Subject, pages: Sequence[dict[str, str]], repeat: int) 
     return figures
 
 
+def _batch(html: Sequence[bytes]) -> DocumentBatch:
+    return DocumentBatch(data=pa.table({"id": list(range(len(html))), "content": html, "language": ["en"] * len(html)}))
+
+
+# The evaluation of trafilatura: segments that the text of a page holds, and others that it does not
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A page, segments of its text, and segments of what is around it."""
+
+    html: bytes
+    within: list[str]
+    without: list[str]
+
+
+def marked_pages(folder: Path) -> list[Marked]:
+    """The pages of the folder ``tests`` of trafilatura's repository."""
+    pages = []
+    for _, page in sorted(json.loads((folder / "evaldata.json").read_bytes()).items()):
+        places = [folder / part / page["file"] for part in ("cache", "eval")]
+        html = next(place for place in places if place.is_file()).read_bytes()
+        pages.append(Marked(html, [_spaced(one) for one in page["with"]], [_spaced(one) for one in page["without"]]))
+    return pages
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+def measure_segments(subject: Subject, pages: Sequence[Marked]) -> dict[str, Any]:
+    """F1 over all segments, as trafilatura's own evaluation has it."""
+    subject.stage.setup()
+    begin = time.process_time()
+    rows = subject.stage.process(_batch([page.html for page in pages])).to_pandas()
+    seconds = time.process_time() - begin
+    found = {number: _spaced(text) for number, text in zip(rows["id"], rows["text"], strict=True)}
+    right = wrong = lost = 0
+    for number, page in enumerate(pages):
+        text = found.get(number, "")
+        right += sum(one in text for one in page.within)
+        lost += sum(one not in text for one in page.within)
+        wrong += sum(one in text for one in page.without)
+    return {
+        "f1": 2 * right / max(1, 2 * right + wrong + lost),
+        "precision": right / max(1, right + wrong),
+        "recall": right / max(1, right + lost),
+        "pages_without_text": len(pages) - len(found),
+        "pages_per_cpu_s": len(pages) / seconds,
+    }
+
+
 def _alone(extract: Callable[[str], str | None], page: str) -> str:
     """What the library finds in a page; nothing in one that it refuses, such as an empty one."""
     try:
@@ -168,6 +231,8 @@ def _alone(extract: Callable[[str], str | None], page: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--input", type=Path, required=True, help="JSONL with the columns html and truth_text")
+    parser.add_argument("--segments", type=Path, help="the folder tests of trafilatura's repository")
+    parser.add_argument("--most", type=int, default=10_000, help="of these pages so many at most, spread evenly")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each; medians count")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     given = parser.parse_args(arguments)
@@ -193,6 +258,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"{len(pages)} pages, {size:.1f} MB of HTML; rates are per CPU-second of one core, medians of {given.repeat}\n"
     )
     print(table(header, rows))
+    marked = marked_pages(given.segments) if given.segments else []
+    marked = marked[:: -(-len(marked) // given.most) or 1]
+    segments = {subject.name: measure_segments(subject, marked) for subject in subjects()} if marked else {}
+    if marked:
+        print(f"\n{len(marked)} pages of many languages with segments marked by hand\n")
+        header = ["extractor", "F1", "precision", "recall", "no text", "pages/s"]
+        rows = [
+            [
+                name,
+                *(f"{each[key]:.3f}" for key in ("f1", "precision", "recall")),
+                each["pages_without_text"],
+                f"{each['pages_per_cpu_s']:.0f}",
+            ]
+            for name, each in segments.items()
+        ]
+        print(table(header, rows))
     packages = versions("dcurate", "trafilatura", "resiliparse", "justext", "lxml")
     save(
         given.json,
@@ -203,6 +284,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "machine": before,
             "versions": packages,
             "results": results,
+            "pages_with_segments": len(marked),
+            "segments": segments,
         },
     )
 

@@ -14,6 +14,7 @@ from dask.system import CPU_COUNT
 from dask.utils import is_dataframe_like
 
 from dcurate.core.batch import BatchKey
+from dcurate.core.part import Part
 from dcurate.core.pipeline import PipelineDefinition, check_columns
 from dcurate.core.stage import ExchangeStage, ProcessingStage, SinkStage, SourceStage
 from dcurate.errors import PipelineError
@@ -57,7 +58,7 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
         ['just three words']
     """
     check_dask(ddf, "apply()")
-    wanted = [stages] if isinstance(stages, ProcessingStage) else list(stages)
+    wanted = [stages] if isinstance(stages, Part) else list(stages)
     built = PipelineDefinition("apply", stages=wanted).build()
     for stage in built:
         if isinstance(stage, SourceStage | SinkStage | ExchangeStage):

@@ -26,7 +26,7 @@ from dcurate.execute.job import Books, Job
 from dcurate.io.finished import Finished, find_finished, inputs_of, mark_finished
 from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.origins import Origins
-from dcurate.io.output import check_claim, claim
+from dcurate.io.output import check_claim, claim, folder_name
 from dcurate.io.rejections import DirectoryRejections, clear_stale
 from dcurate.io.stores import OWN, Directory
 from dcurate.observe.history import History
@@ -287,7 +287,7 @@ class _Run:
             if not isinstance(stage, ExchangeStage):
                 stages.append(stage)
                 continue
-            url = f"{scratch}/{stage.name}"
+            url = f"{scratch}/{folder_name(stage.name)}"
             before = stage.before(url, self._storage)
             owner = self.owners.get(stage.name, stage.name)
             self.owners.update({one.name: owner for one in before})

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from dcurate.core.batch import Batch, BatchKey
+from dcurate.core.part import Part, wrapping
 from dcurate.core.stage import CompositeStage, ProcessingStage, SinkStage, SourceStage
 from dcurate.errors import PipelineError, listed
 
 AnyStage = ProcessingStage[Any, Any]
+
+_SHOWN = 100
 
 
 class PipelineDefinition:
@@ -35,6 +39,8 @@ class PipelineDefinition:
         self.description = description
         self.stages: list[AnyStage] = []
         self.config = config or {}
+        if isinstance(stages, Part) or (stages is not None and not isinstance(stages, Iterable)):
+            raise PipelineError(f"stages={_called(stages)} must be a list; write [...] around it")
         for stage in stages or ():
             self.add_stage(stage)
 
@@ -47,9 +53,7 @@ class PipelineDefinition:
         if isinstance(stage, type) and issubclass(stage, ProcessingStage):
             raise PipelineError(f"{stage.__name__} is a class; add a stage made of it: {stage.__name__}(...)")
         if not isinstance(stage, ProcessingStage):
-            raise PipelineError(
-                f"{type(stage).__name__} {stage!r} is not a stage; subclass ProcessingStage or use @processing_stage"
-            )
+            raise PipelineError(f"{_called(stage)} is not a stage{_how(stage)}")
         self.stages.append(stage)
         return self
 
@@ -91,6 +95,29 @@ class PipelineDefinition:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, stages=[{', '.join(stage.name for stage in self.stages)}])"
+
+
+def _called(value: Any) -> str:
+    """What a person has called a value: the name of a class or function, or how the value is written, cut short."""
+    if isinstance(value, type) or inspect.isroutine(value):
+        return value.__name__
+    text, kind = repr(value), type(value).__name__
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return shown if text.startswith(kind) else f"{kind} {shown}"
+
+
+def _how(value: Any) -> str:
+    """What would make a stage of it, where that is known."""
+    wrapped = wrapping(value)
+    if wrapped:
+        return wrapped
+    if isinstance(value, list | tuple):
+        return "; give what it holds: put * before it"
+    if inspect.isroutine(value):
+        return (
+            f"; call it ({value.__name__}(...)) if it makes stages, or use @processing_stage on a function of a batch"
+        )
+    return "; subclass ProcessingStage or use @processing_stage"
 
 
 def _check_order(stages: list[AnyStage]) -> None:

@@ -7,13 +7,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from dcurate.core.batch import Batch, FileGroup, FilePart, FileRows
+from dcurate.core.part import Part
 from dcurate.core.resources import Resources
-from dcurate.core.secrets import HidesSecrets
 from dcurate.core.spec import SPEC_FIELDS, StageSpec
-from dcurate.errors import PipelineError, nearest
+from dcurate.errors import PipelineError, StageError, nearest
 
 X = TypeVar("X", bound=Batch)
 Y = TypeVar("Y", bound=Batch)
@@ -22,6 +22,7 @@ Y = TypeVar("Y", bound=Batch)
 Spec = tuple[list[str], list[str]]
 
 _UNSET: Any = object()
+_A = {str: "text", Resources: "Resources, such as Resources(cpus=2)"}
 #: Attributes of a stage that decide nothing of the rows that it makes.
 _NO_SETTINGS = ("_with", "_num_workers", "_metrics", "spec")
 
@@ -58,7 +59,11 @@ class WorkerMetadata:
     allocation: tuple[int, ...] = ()
 
 
-class ProcessingStage(HidesSecrets, ABC, Generic[X, Y]):
+class NotSetUpError(StageError, AttributeError):
+    """A stage was used by hand before its ``setup``."""
+
+
+class ProcessingStage(Part, ABC, Generic[X, Y]):
     """One step of a pipeline: configuration, and a function from a batch to what it becomes.
 
     Subclass it, give it a ``name``, and write ``process``. A stage is best a dataclass: it is then
@@ -91,6 +96,17 @@ class ProcessingStage(HidesSecrets, ABC, Generic[X, Y]):
         super().__init_subclass__(**kwargs)
         if "name" not in vars(cls):
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__).lower()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            missing = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if not name.startswith("_") or name.startswith("__") or type(self).setup is ProcessingStage.setup:
+                raise AttributeError(missing)
+            raise NotSetUpError(
+                f"stage {type(self).name!r} is not set up ({missing}); call its setup() before process(), "
+                "or run it in a pipeline, which does"
+            )
 
     @abstractmethod
     def process(self, task: X) -> Y | list[Y] | None:
@@ -214,8 +230,17 @@ class ProcessingStage(HidesSecrets, ABC, Generic[X, Y]):
         """
         for unknown in set(spec) - set(SPEC_FIELDS):
             raise PipelineError(f"stage {self.name!r}: with_ has no setting {unknown!r}{nearest(unknown, SPEC_FIELDS)}")
-        if batch_size is not None and batch_size < 1:
-            raise PipelineError(f"stage {self.name!r}: batch_size={batch_size} must be at least 1")
+        if isinstance(name, Mapping):
+            raise PipelineError(
+                f"stage {self.name!r} is one stage and has no inner ones, which a dict would name; "
+                "give its settings by name: .with_(resources=..., batch_size=...)"
+            )
+        for setting, given, kind in (("name", name, str), ("resources", resources, Resources)):
+            if given is not None and not isinstance(given, kind):
+                raise PipelineError(f"stage {self.name!r}: {setting}={given!r} must be {_A[kind]}")
+        for setting, number in (("batch_size", batch_size), ("num_workers", num_workers)):
+            if number is not None and number is not _UNSET and (not isinstance(number, int) or number < 1):
+                raise PipelineError(f"stage {self.name!r}: {setting}={number!r} must be at least 1")
         changed = copy.deepcopy(self)
         for attribute, value in (("name", name), ("resources", resources), ("batch_size", batch_size)):
             if value is not None:
@@ -223,8 +248,6 @@ class ProcessingStage(HidesSecrets, ABC, Generic[X, Y]):
         if resources is not None and self.spec.gpu_optional:
             spec = {"gpu_optional": False, **spec}  # who asks for a GPU by name is to have one
         if num_workers is not _UNSET:
-            if num_workers is not None and num_workers < 1:
-                raise PipelineError(f"stage {self.name!r}: num_workers={num_workers} must be at least 1")
             object.__setattr__(changed, "_num_workers", num_workers)
         if spec:
             try:

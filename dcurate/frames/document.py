@@ -39,6 +39,15 @@ class DocumentBatch(Batch):
     _stage_perf: list[Any] = field(default_factory=list)
     _types: pa.Schema | None = field(default=None, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.data, pa.Table | pd.DataFrame) or convert.is_cudf(self.data)):
+            raise DataError(
+                f"a batch holds an Arrow table or a pandas or cuDF frame, not {type(self.data).__name__}; "
+                "name what it is given: DocumentBatch(data=frame, dataset_name='name')"
+            )
+        if not isinstance(self.dataset_name, str):
+            raise DataError(f"dataset_name must be text, not {type(self.dataset_name).__name__}")
+
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table; no copy when they are held as one."""
         return convert.to_arrow(self.data, self._types)
@@ -76,6 +85,23 @@ class DocumentBatch(Batch):
         if isinstance(self.data, pa.Table):
             return self.with_data(self.data.slice(start, stop - start))
         return self.with_data(self.data.iloc[start:stop].reset_index(drop=True))
+
+    @classmethod
+    def given(cls, task: Any) -> Self:
+        """What a stage is given, if it is a batch.
+
+        Raises:
+            DataError: it is not.
+
+        Examples:
+            >>> DocumentBatch.given(pd.DataFrame({"text": ["a"]}))
+            Traceback (most recent call last):
+            dcurate.errors.DataError: a stage takes a batch, not pandas.DataFrame; make one: DocumentBatch(data=frame)
+        """
+        if not isinstance(task, cls):
+            kind = f"{type(task).__module__.partition('.')[0]}.{type(task).__name__}"
+            raise DataError(f"a stage takes a batch, not {kind}; make one: DocumentBatch(data=frame)")
+        return task
 
     @classmethod
     def joined(cls, batches: Sequence[Self]) -> Self | None:

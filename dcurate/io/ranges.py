@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dcurate.core.batch import Batch, BatchKey, FileGroup, FilePart
+from dcurate.core.names import file_safe
 from dcurate.core.stage import SourceStage
 from dcurate.errors import DataError
 from dcurate.frames.columns import numbers, rows_at, with_column
@@ -220,8 +221,8 @@ class RangeFiles:
         spans = self._spans(edges)
         about = json.dumps({"names": self.names, "edges": list(edges)}).encode()
         version = hashlib.blake2b(about + spans.tobytes(), digest_size=8).hexdigest()
-        self.folder.write(f"{OWN}/{name}.spans", spans.tobytes())
-        self.folder.write(f"{OWN}/{name}.json", about)
+        self.folder.write(f"{OWN}/{file_safe(name)}.spans", spans.tobytes())
+        self.folder.write(f"{OWN}/{file_safe(name)}.json", about)
         held = (spans[:, 1] - spans[:, 0]).sum(axis=1).tolist()
         return RangeTables(self.folder.url, dict(self.folder.options), by, name, tuple(held), version)
 
@@ -288,7 +289,7 @@ class RangeTables:
     @property
     def path(self) -> str:
         """The file that says where the rows of each range are."""
-        return self._folder.path(f"{OWN}/{self.name}.spans")
+        return self._folder.path(f"{OWN}/{file_safe(self.name)}.spans")
 
     def read(self, part: int, *, ordered: bool = True) -> pa.Table:
         """The rows of a range in the order of keys, files and places, with the number of their file as a column.
@@ -319,7 +320,7 @@ class RangeTables:
     def _look(self) -> None:
         if self._edges:
             return
-        listed = self._folder.read(f"{OWN}/{self.name}.json")
+        listed = self._folder.read(f"{OWN}/{file_safe(self.name)}.json")
         if listed is None:
             raise DataError(f"{self.url!r} has lost its list of files {self.name!r}; run again without resume")
         about = json.loads(listed)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +10,7 @@ import orjson
 import pyarrow as pa
 
 from dcurate.core.batch import BatchKey, Rejection
+from dcurate.core.names import file_safe
 from dcurate.frames.convert import to_arrow
 from dcurate.io import json_text
 from dcurate.io.stores import Directory
@@ -20,7 +19,6 @@ from dcurate.io.stores import Directory
 STAGE, REASON, SOURCE, SCORE = "_dcurate_stage", "_dcurate_reason", "_dcurate_source", "_dcurate_score"
 
 _SCRATCH = ".tmp"
-_LONGEST_NAME = 80
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class DirectoryRejections:
         Raises:
             DataError: they cannot be written.
         """
-        name, quarantined = f"{key.digest}-{_safe(operator)}.jsonl", ""
+        name, quarantined = f"{key.digest}-{file_safe(operator)}.jsonl", ""
         for url, fault in ((self.quarantine, True), (self.rejected, False)):
             kept = [each for each in rejections if each.fault is fault and each.data is not None and each.rows]
             if url is not None and kept:
@@ -73,7 +71,7 @@ def clear_stale(
     Raises:
         DataError: they cannot be read or removed.
     """
-    stale, endings = [], {f"{_safe(operator)}.jsonl" for operator in operators}
+    stale, endings = [], {f"{file_safe(operator)}.jsonl" for operator in operators}
     for name in quarantine.files():
         if name in written or name.partition("-")[2] not in endings:
             continue
@@ -107,16 +105,3 @@ def _with(table: pa.Table, column: str, values: pa.Array) -> pa.Table:
     if column in table.column_names:
         return table.set_column(table.column_names.index(column), column, values)
     return table.append_column(column, values)
-
-
-def _safe(operator: str) -> str:
-    """The operator's name as part of a file name; a long one is cut, and a digest tells it from others.
-
-    Examples:
-        >>> _safe("read > filter")
-        'read-filter-62d28f60'
-    """
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", operator).strip("-.") or "operator"
-    if safe == operator and len(safe) <= _LONGEST_NAME:
-        return safe
-    return f"{safe[:_LONGEST_NAME]}-{hashlib.blake2b(operator.encode(), digest_size=4).hexdigest()}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,16 @@ Frames: TypeAlias = Literal["arrow", "cudf"]
 _HEADS = 16
 #: What a slot needs that reads rows to a card: four of them share one.
 _ON_CARD = Resources(cpus=1, gpus=0.25)
+
+
+_CONVERT = "convert it, with pandas say"
+#: What to do with files that are of another format, as their names end.
+_ELSEWHERE = {
+    **dict.fromkeys((".csv", ".tsv", ".xls", ".xlsx", ".arrow", ".feather", ".orc", ".avro", ".xml", ".pdf"), _CONVERT),
+    **dict.fromkeys((".parquet", ".pq"), "read it with ParquetReader"),
+    **dict.fromkeys((".jsonl", ".ndjson"), "read it with JsonlReader"),
+    **dict.fromkeys((".warc", ".arc"), "read it with WarcReader"),
+}
 
 
 @dataclass
@@ -129,6 +140,13 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     def _files(self) -> list[SourceFile]:
         found = listing(self.file_paths, self.kind, self._options())
         self._left_out = left_out(found.others, self.kind) if found.others else ""
+        for file in found.files:
+            ending = os.path.splitext(file.path.lower())[1]
+            if ending in _ELSEWHERE and not self.kind.matches(file.path):
+                raise DataError(
+                    f"{shown_name(file.path, self.file_paths)} is no {self.kind.name} file by its ending, which would "
+                    f"be {self.kind.wanted}; {_ELSEWHERE[ending]}, or rename it if it is one"
+                )
         return found.files
 
     def _partitioning(self) -> Partitioning:

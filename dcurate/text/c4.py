@@ -82,7 +82,7 @@ class C4Lines(ProcessingStage[DocumentBatch, DocumentBatch]):
         clean_lines(*text_as_column("One line."), np.zeros(1, np.int64), self.rules)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        table = task.to_arrow()
+        table = DocumentBatch.given(task).to_arrow()
         column = text_column(table, self.text_field)
         left = clean_lines(*column, np.arange(len(column), dtype=np.int64), self.rules)
         return task.with_data(with_column(table, self.text_field, from_text(*_stripped(left))))

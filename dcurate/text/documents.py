@@ -56,7 +56,9 @@ class DocumentSplitter(ProcessingStage[DocumentBatch, DocumentBatch]):
         return ["data"], [self.text_field, self.segment_id_field]
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        return task.with_data(segmented(task.to_arrow(), self.text_field, self.separator, self.segment_id_field))
+        return task.with_data(
+            segmented(DocumentBatch.given(task).to_arrow(), self.text_field, self.separator, self.segment_id_field)
+        )
 
 
 @dataclass
@@ -117,7 +119,9 @@ class DocumentJoiner(ProcessingStage[DocumentBatch, DocumentBatch]):
         return ["data"], [self.text_field, self.document_id_field, *numbers_, *length]
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        table, starts = segment_order(task.to_arrow(), self.document_id_field, self.segment_id_field)
+        table, starts = segment_order(
+            DocumentBatch.given(task).to_arrow(), self.document_id_field, self.segment_id_field
+        )
         rows, totals = starts, None
         if self.max_length is not None and self.length_field is not None:
             lengths = self._lengths(numbers(table, self.length_field))

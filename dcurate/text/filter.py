@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.core.secrets import HidesSecrets
+from dcurate.core.part import Part
 from dcurate.errors import PipelineError
 from dcurate.text.signals import Needs, Signals, text_as_column
 from dcurate.text.unspaced import check_installed, needs_splitting, splitter
@@ -21,7 +21,7 @@ Scores = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
 
-class DocumentFilter(HidesSecrets, ABC):
+class DocumentFilter(Part, ABC):
     """A rule that scores documents one by one in Python; subclass it for rules of your own.
 
     The name is the class name in snake case unless you set ``self._name``. A document whose text is null is
@@ -43,6 +43,7 @@ class DocumentFilter(HidesSecrets, ABC):
         ('too_short', True)
     """
 
+    held_by = "ScoreFilter"
     _name: str = ""
 
     def __post_init__(self) -> None:

@@ -55,7 +55,7 @@ class AddId(ProcessingStage[DocumentBatch, DocumentBatch]):
             )
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        self.check_columns(task.get_columns())
+        self.check_columns(DocumentBatch.given(task).get_columns())
         if task.key is None:
             raise DataError(f"stage {self.name!r} makes ids of the batch's key, and this batch has none; give it a key")
         start = f"{self.id_prefix}_{task.key.digest}_" if self.id_prefix else f"{task.key.digest}_"

@@ -79,7 +79,7 @@ class LanguageId(ProcessingStage[DocumentBatch, DocumentBatch]):
         self._identifier = Identifier(self.max_chars)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        table = task.to_arrow()
+        table = DocumentBatch.given(task).to_arrow()
         signals = Signals(text_column(table, self.text_field), Needs())
         texts = list(signals.texts())
         found = self._identifier.identify_all(texts)

@@ -8,11 +8,11 @@ from typing import Any, final
 
 import numpy as np
 
-from dcurate.core.secrets import HidesSecrets
+from dcurate.core.part import Part
 from dcurate.frames.text import TextColumn
 
 
-class DocumentModifier(HidesSecrets, ABC):
+class DocumentModifier(Part, ABC):
     """A function from what a document holds to a new value; subclass it for modifiers of your own.
 
     The name is the class name in snake case unless you set ``self._name``. A null text stays null.
@@ -25,6 +25,7 @@ class DocumentModifier(HidesSecrets, ABC):
         ('shout', 'HEY')
     """
 
+    held_by = "Modify"
     _name: str = ""
 
     @property

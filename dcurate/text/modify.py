@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from dcurate.core.names import short
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import column_of, values, with_column, with_text
@@ -52,7 +53,7 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
     def __post_init__(self) -> None:
         names = [_name_of(modifier) for modifier in self._modifiers]
         if self.name == "modifier_fn":
-            self.name = names[0] if len(names) == 1 else "modifier_chain_of_" + "_".join(names)
+            self.name = names[0] if len(names) == 1 else short("modifier_chain_of_" + "_".join(names))
         self._columns()
 
     @property
@@ -98,7 +99,7 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
         return not any(isinstance(given, DocumentModifier) and given.loads_model for given in self._modifiers)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        table, counts = task.to_arrow(), Counter[str]()
+        table, counts = DocumentBatch.given(task).to_arrow(), Counter[str]()
         for modifier, (fields, target) in zip(self._modifiers, self._columns(), strict=True):
             if isinstance(modifier, ColumnModifier) and len(fields) == 1:
                 new_texts, found = modifier.modify_and_count(text_column(table, fields[0]))

@@ -47,7 +47,7 @@ class Pass:
     """
 
     def __init__(self, batch: DocumentBatch, needs: Needs, *, gpu: bool = False) -> None:
-        self._batch = batch
+        self._batch = DocumentBatch.given(batch)
         self._needs = needs
         self._gpu = gpu and usable()
         self._settled = False

@@ -7,6 +7,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+from dcurate.core.names import short
+from dcurate.core.part import wrapping
 from dcurate.core.stage import NodeInfo, ProcessingStage, WorkerMetadata, Y
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
@@ -80,6 +82,14 @@ def _mend(rule: Any, kinds: str) -> str:
     """What would make a rule acceptable, where that is known."""
     if isinstance(rule, type):
         return f"; make one of it: {rule.__name__}()"
+    if wrapping(rule):
+        return wrapping(rule)
+    if (
+        inspect.isfunction(rule)
+        and kinds == "filter"
+        and not any(one.default is one.empty for one in inspect.signature(rule).parameters.values())
+    ):
+        return f"; call it if it makes filters: {rule.__name__}()"
     if callable(rule) and kinds == "filter":
         return "; subclass DocumentFilter and call the function in its score_document, or use Score and then Filter"
     return ""
@@ -90,7 +100,7 @@ def chain_name(rules: list[Any], kind: str, given: str, default: str) -> str:
     if given != default:
         return given
     if len(rules) > 1:
-        return f"{kind}_chain_of_" + "_".join(map(name_of, rules))
+        return short(f"{kind}_chain_of_" + "_".join(map(name_of, rules)))
     return rules[0].name if isinstance(rules[0], DocumentFilter) else given
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from dcurate.core.names import short
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.filter import DocumentFilter, SignalFilter
@@ -237,7 +238,7 @@ class MergedScoreFilter(RuleStage[DocumentBatch]):
     name: str = ""
 
     def __post_init__(self) -> None:
-        self.name = self.name or "+".join(stage.name for stage in self.stages)
+        self.name = self.name or short("+".join(stage.name for stage in self.stages))
         self.resources = self.stages[0].resources
         self.batch_size = self.stages[0].batch_size
         self.spec = self.stages[0].spec

@@ -14,6 +14,7 @@ from inspect import Parameter, signature
 import cloudpickle
 
 from dcurate.core.batch import Batch
+from dcurate.core.names import file_safe
 from dcurate.core.stage import NodeInfo, WorkerMetadata
 from dcurate.errors import DcurateError, StageError
 from dcurate.worker.alone import Alone, Settings
@@ -164,9 +165,9 @@ def _hooked(stage: AnyStage, name: str, *arguments: object, attempts: int = 1) -
 @contextmanager
 def _once_per_host(run: str, operator: str) -> Iterator[bool]:
     """True for the first process of a host that comes here for a run and operator; the others wait for it."""
-    folder = hold_host_folder(run)
-    done = folder / f"{operator}.done"
-    with (folder / f"{operator}.lock").open("w") as lock:
+    folder, name = hold_host_folder(run), file_safe(operator)
+    done = folder / f"{name}.done"
+    with (folder / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         first = not done.exists()
         yield first

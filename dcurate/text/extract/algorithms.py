@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from dcurate.core.part import Part
 from dcurate.errors import PipelineError, listed, nearest
 from dcurate.text.extract.neighbours import judge_by_neighbours
 from dcurate.text.extract.nesting import nested_too_deeply
@@ -24,7 +25,7 @@ _UNWRAPPED = ("embed", "form", "iframe", "layer", "object", "param")
 _BLOCK = re.compile(r"<(?:article|body|div|h1|main|p|section|table)\b", re.IGNORECASE)
 
 
-class HTMLExtractorAlgorithm(ABC):
+class HTMLExtractorAlgorithm(Part, ABC):
     """Takes the main text out of a page. Subclass it for one of your own.
 
     Examples:
@@ -35,14 +36,26 @@ class HTMLExtractorAlgorithm(ABC):
         ['<p>hi</p>']
     """
 
+    held_by = "HtmlExtractor"
     NON_SPACED_LANGUAGES: ClassVar[frozenset[str]] = frozenset(["THAI", "CHINESE", "JAPANESE", "KOREAN"])
 
-    def load(self) -> None:  # noqa: B027 - one that needs no library need not say so
+    _library: Any = None
+
+    def load(self) -> None:
         """Load the library; called before the first page, in the process that reads it.
 
         Raises:
             ResourceError: it is not installed.
         """
+
+    def _loaded(self) -> Any:
+        """What `load` has put into ``_library``; loaded now if it is not yet."""
+        if self._library is None:
+            self.load()
+        return self._library
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_library"}
 
     @property
     def uses_stop_words(self) -> bool:
@@ -94,14 +107,16 @@ class JusTextExtractor(HTMLExtractorAlgorithm):
     is_boilerplate: bool | None = None
 
     def load(self) -> None:
-        self._core = needed("justext.core", type(self).__name__, _EXTRA)
-        self._etree = needed("lxml.etree", type(self).__name__, _EXTRA)
+        self._library = (
+            needed("justext.core", type(self).__name__, _EXTRA),
+            needed("lxml.etree", type(self).__name__, _EXTRA),
+        )
 
     def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
-        core = self._core
+        core, etree = self._loaded()
         page = core.html_to_dom(html)
-        self._etree.strip_elements(page, *_KILLED, with_tail=False)
-        self._etree.strip_tags(page, *_UNWRAPPED, self._etree.Comment)
+        etree.strip_elements(page, *_KILLED, with_tail=False)
+        etree.strip_tags(page, *_UNWRAPPED, etree.Comment)
         paragraphs = core.ParagraphMaker.make_paragraphs(core.preprocessor(page))
         core.classify_paragraphs(
             paragraphs,
@@ -132,7 +147,6 @@ class ResiliparseExtractor(HTMLExtractorAlgorithm):
 
     Examples:
         >>> extractor = ResiliparseExtractor(required_stopword_density=0)
-        >>> extractor.load()
         >>> extractor.extract_text("<article><p>A tale of two cities.</p></article>", frozenset(), "ENGLISH")
         ['A tale of two cities.']
     """
@@ -142,12 +156,12 @@ class ResiliparseExtractor(HTMLExtractorAlgorithm):
     alt_texts: bool = False
 
     def load(self) -> None:
-        self._extract = needed("resiliparse.extract.html2text", type(self).__name__, _EXTRA).extract_plain_text
+        self._library = needed("resiliparse.extract.html2text", type(self).__name__, _EXTRA).extract_plain_text
 
     def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
         if nested_too_deeply(html):
             raise ValueError("its elements are nested too deeply, which would take too long")
-        text = self._extract(html, main_content=self.main_content, alt_texts=self.alt_texts)
+        text = self._loaded()(html, main_content=self.main_content, alt_texts=self.alt_texts)
         return _dense(text, self.required_stopword_density, stop_words, language)
 
     @property
@@ -159,7 +173,8 @@ class ResiliparseExtractor(HTMLExtractorAlgorithm):
 class TrafilaturaExtractor(HTMLExtractorAlgorithm):
     """Trafilatura: the main text by rules on the page's structure, with other methods where these find little.
 
-    The defaults are NeMo Curator's; by its name, ``"trafilatura"``, it is twice as fast and finds more.
+    The defaults are NeMo Curator's; by its name, ``"trafilatura"``, it has the library's own, without comments, and
+    finds more. ``fast=True`` leaves the other methods out, for nearly twice the speed.
 
     Args:
         required_stopword_density: paragraphs with a smaller share of stop words are left out. The rule is NeMo
@@ -176,7 +191,6 @@ class TrafilaturaExtractor(HTMLExtractorAlgorithm):
 
     Examples:
         >>> extractor = TrafilaturaExtractor(required_stopword_density=0, include_comments=False)
-        >>> extractor.load()
         >>> extractor.extract_text("<article><p>A tale of two cities.</p></article>", frozenset(), "ENGLISH")
         ['A tale of two cities.']
     """
@@ -210,16 +224,17 @@ class TrafilaturaExtractor(HTMLExtractorAlgorithm):
         self.extract_kwargs = {"deduplicate": True, **extract_kwargs}
 
     def load(self) -> None:
-        self._extract = needed("trafilatura", type(self).__name__, _EXTRA).extract
+        extract = needed("trafilatura", type(self).__name__, _EXTRA).extract
         logging.getLogger("trafilatura").setLevel(
             logging.CRITICAL
         )  # pages without text are counted, not told one by one
-        unknown = [name for name in self.extract_kwargs if name not in inspect.signature(self._extract).parameters]
+        unknown = [name for name in self.extract_kwargs if name not in inspect.signature(extract).parameters]
         if unknown:
             raise PipelineError(f"{type(self).__name__}: trafilatura.extract takes no {listed(unknown)}")
-        self._settings = copy.deepcopy(needed("trafilatura.settings", type(self).__name__, _EXTRA).DEFAULT_CONFIG)
+        settings = copy.deepcopy(needed("trafilatura.settings", type(self).__name__, _EXTRA).DEFAULT_CONFIG)
         for name, size in self.sizes.items():
-            self._settings["DEFAULT"][name.upper()] = "" if size is None else str(size)
+            settings["DEFAULT"][name.upper()] = "" if size is None else str(size)
+        self._library = extract, settings
 
     @property
     def uses_stop_words(self) -> bool:
@@ -228,11 +243,13 @@ class TrafilaturaExtractor(HTMLExtractorAlgorithm):
     def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
         if "html" not in html[:_BEGINNING].lower() and _BLOCK.search(html):
             html = f"<html>{html}</html>"  # without it, what has a single element is refused as no HTML
-        text = self._extract(html, config=self._settings, **self.extract_kwargs) or ""
+        extract, settings = self._loaded()
+        text = extract(html, config=settings, **self.extract_kwargs) or ""
         return _dense(text, self.required_stopword_density, stop_words, language)
 
 
-#: Extractors by name, with the settings that score best on the article extraction benchmark (docs/howto/web-pages.md).
+#: Extractors by name, with settings that score well on English articles and on pages of many languages alike
+#: (docs/howto/web-pages.md).
 _NAMED: Mapping[str, tuple[type[HTMLExtractorAlgorithm], Mapping[str, Any]]] = {
     "trafilatura": (
         TrafilaturaExtractor,
@@ -240,8 +257,6 @@ _NAMED: Mapping[str, tuple[type[HTMLExtractorAlgorithm], Mapping[str, Any]]] = {
             "required_stopword_density": 0.0,
             "deduplicate": False,
             "include_comments": False,
-            "fast": True,
-            "favor_recall": True,
         },
     ),
     "resiliparse": (ResiliparseExtractor, {"required_stopword_density": 0.0}),

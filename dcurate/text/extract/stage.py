@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import html
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import encodable
 from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, extractor
 from dcurate.text.extract.charset import decoded, markup
+from dcurate.text.extract.language import unescaped
 from dcurate.text.extract.stop_words import ENGLISH, StopLists, StopWords
 
 _TITLE = re.compile(r"<title\b[^>]{0,1000}>", re.IGNORECASE)
@@ -57,16 +57,18 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
     does the same for one that takes forever.
 
     Args:
-        algorithm: ``"trafilatura"``, ``"resiliparse"``, ``"justext"``, or an extractor. A name stands for the settings
-            that score best on the public benchmark; the classes have NeMo Curator's.
+        algorithm: ``"trafilatura"``, ``"resiliparse"``, ``"justext"``, or an extractor. A name stands for settings
+            that score well on two public benchmarks; the classes have NeMo Curator's.
         algorithm_kwargs: other settings for the extractor that is named.
-        stop_lists: stop words by the English name of their language in capitals, instead of jusText's.
+        stop_lists: stop words by the English name of their language in capitals, instead of jusText's; pages are
+            taken to be in one of these languages or in none.
         html_field: the column with the pages, as bytes or text.
         text_field: the column for the text.
         title_field: the column for the page's title; None for none.
         charset_field: the column with the charset that the server declared; used if it is there.
         language_field: a column with the page's language (ISO 639 code or English name), for extractors that use stop
-            words; English without it.
+            words. Without it, or where it is null, the stop words in the page's text tell its language; where they do
+            not, no stop words are used.
         keep_html: whether the pages are kept beside their text.
         largest_page: pages of more bytes (or characters) go to quarantine.
 
@@ -113,7 +115,7 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
         self._stop_lists = StopLists(self.stop_lists)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        table = task.to_arrow()
+        table = DocumentBatch.given(task).to_arrow()
         pages = values(table, self.html_field)
         charsets = self._optional(table, self.charset_field)
         languages = self._optional(table, self.language_field)
@@ -140,13 +142,16 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
             source = markup(page) if isinstance(page, str) else decoded(page, charset)
             if not source.strip():
                 return Extracted()
-            words = self._stop_lists.of(language) if self._extractor.uses_stop_words else _NO_STOP_WORDS
+            words = self._stop_words(source, language) if self._extractor.uses_stop_words else _NO_STOP_WORDS
             paragraphs = self._extractor.extract_text(source, *words)
         except DcurateError:
             raise
         except Exception as error:  # what libraries raise on pages that nobody thought of is not told anywhere
             return Extracted(error=f"{type(error).__name__}: {error}"[:500])
         return Extracted(encodable("\n\n".join(paragraphs or ()).strip()), encodable(_title(source)))
+
+    def _stop_words(self, page: str, language: str | None) -> StopWords:
+        return self._stop_lists.of(language) if language else self._stop_lists.of_page(page)
 
     def _optional(self, table: Any, name: str | None) -> list[Any]:
         return values(table, name) if name and name in table.column_names else [None] * table.num_rows
@@ -171,4 +176,4 @@ def _title(page: str) -> str:
     """
     begin = _TITLE.search(page, 0, _HEAD)
     end = begin and _END_OF_TITLE.search(page, begin.end(), _HEAD)
-    return " ".join(html.unescape(page[begin.end() : end.start()]).split()) if begin and end else ""
+    return " ".join(unescaped(page[begin.end() : end.start()]).split()) if begin and end else ""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache, cached_property
 from typing import NamedTuple
 
+from dcurate.text.extract.language import StopWordVote, shown_text
 from dcurate.text.optional import needed
 
 ENGLISH = "ENGLISH"
@@ -56,7 +58,7 @@ class StopWords(NamedTuple):
 
 
 class StopLists:
-    """Lists of stop words by language, each loaded when a page first needs it.
+    """Lists of stop words by language, loaded when a page first needs one.
 
     Args:
         given: lists by the English name of the language in capitals, to be used instead of jusText's.
@@ -66,17 +68,36 @@ class StopLists:
         self._given = given
         self._known: dict[str, StopWords] = {}
 
-    def of(self, language: str | None) -> StopWords:
+    def of_page(self, page: str) -> StopWords:
+        """The stop words of the language that a page's text is in; none where that cannot be told.
+
+        Args:
+            page: its markup.
+
+        Examples:
+            >>> lists = StopLists({"ENGLISH": frozenset({"the"}), "GERMAN": frozenset({"der"})})
+            >>> lists.of_page("<p>Der Tag</p>").language, lists.of_page("<p>12:30</p>")
+            ('GERMAN', StopWords(words=frozenset(), language=''))
+        """
+        vote = _vote() if self._given is None else self._given_vote
+        language = vote.language(shown_text(page)) or ""
+        return StopWords(self._list(language), language)
+
+    @cached_property
+    def _given_vote(self) -> StopWordVote:
+        return StopWordVote(self._given or {})
+
+    def of(self, language: str) -> StopWords:
         """The stop words of a language; none if there is no list for it.
 
         Args:
-            language: ISO 639 code, also with a script (``"srp_Cyrl"``), or its English name; English if None.
+            language: ISO 639 code, also with a script (``"srp_Cyrl"``), or its English name.
 
         Examples:
             >>> StopLists({"ENGLISH": frozenset({"the"})}).of("en")
             StopWords(words=frozenset({'the'}), language='ENGLISH')
         """
-        wanted = (language or "en").strip().lower()
+        wanted = language.strip().lower()
         if wanted not in self._known:
             name = _NAMES.get(wanted) or _NAMES.get(wanted.replace("-", "_").partition("_")[0], wanted)
             self._known[wanted] = StopWords(self._list(name), name.upper())
@@ -85,5 +106,16 @@ class StopLists:
     def _list(self, name: str) -> frozenset[str]:
         if self._given is not None:
             return frozenset(self._given.get(name.upper(), ()))
-        lists = needed("justext", "stop words", "html")
-        return frozenset(lists.get_stoplist(name)) if name in lists.get_stoplists() else frozenset()
+        return _justext().get(name.upper(), frozenset())
+
+
+@cache
+def _justext() -> dict[str, frozenset[str]]:
+    """All of jusText's lists."""
+    lists = needed("justext", "stop words", "html")
+    return {name.upper(): frozenset(lists.get_stoplist(name)) for name in lists.get_stoplists()}
+
+
+@cache
+def _vote() -> StopWordVote:
+    return StopWordVote(_justext())

@@ -72,7 +72,7 @@ class CountPii(ProcessingStage[DocumentBatch, DocumentBatch]):
         return self.recognizer is None
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        table = task.to_arrow()
+        table = DocumentBatch.given(task).to_arrow()
         found = self._finder().find(text_column(table, self.text_field))
         counts = counted(found)
         for kind, column in zip(self._entities, self.outputs()[1], strict=True):

@@ -1,5 +1,6 @@
 """Pages to text."""
 
+import time
 from types import SimpleNamespace
 
 import justext.core
@@ -18,8 +19,10 @@ from dcurate.text.extract.algorithms import (
     extractor,
 )
 from dcurate.text.extract.charset import decoded
+from dcurate.text.extract.language import shown_text
 from dcurate.text.extract.neighbours import judge_by_neighbours
 from dcurate.text.extract.stage import HtmlExtractor
+from dcurate.text.extract.stop_words import StopLists
 
 NAMES = ("trafilatura", "resiliparse", "justext")
 SENTENCE = (
@@ -236,6 +239,74 @@ def test_a_language_without_a_list_is_judged_by_length_and_links():
     page = f"<body><p>{SENTENCE * 3}</p><p><a href='/'>{SENTENCE * 3}</a></p></body>"
     result = run(HtmlExtractor("justext", language_field="lang"), [page, page], lang=["xx", None])
     assert result.to_pandas()["text"].tolist() == [(SENTENCE * 3).strip()] * 2
+
+
+#: The same paragraph in languages of several scripts; Aymara has no list of stop words.
+IN_MANY = {
+    "de": "Alle Menschen sind frei und gleich an Würde und Rechten geboren, sie sind mit Vernunft und Gewissen begabt.",
+    "fr": "Tous les êtres humains naissent libres et égaux en dignité et en droits, ils sont doués de raison.",
+    "pl": "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw, są oni obdarzeni rozumem.",
+    "ru": "Все люди рождаются свободными и равными в своем достоинстве и правах, они наделены разумом и совестью.",
+    "el": "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια και τα δικαιώματα, είναι προικισμένοι.",
+    "hi": "सभी मनुष्यों को गौरव और अधिकारों के मामले में जन्मजात स्वतन्त्रता और समानता प्राप्त है।",
+    "tr": "Bütün insanlar hür, haysiyet ve haklar bakımından eşit doğarlar, akıl ve vicdana sahiptirler.",
+    "ay": "Taqpach jaqejh khuskat uñjatatäpjhewa munañapansa, lurañapansa, amuyasiñapataki ch'amanipjhewa.",
+    "zh": "人人生而自由，在尊严和权利上一律平等。他们赋有理性和良心，并应以兄弟关系的精神相对待。",
+}
+
+
+@pytest.mark.parametrize("extractor_", ["justext", JusTextExtractor(length_low=50), ResiliparseExtractor()])
+def test_pages_of_all_languages_have_text_without_a_column_that_says_which(extractor_):
+    pages = [
+        f"<html><head><title>a</title></head><body><nav><a href='/'>Home</a> <a href='/n'>News</a></nav><article>"
+        f"{f'<p>{text} {text} {text}</p>' * 3}</article></body></html>"
+        for text in IN_MANY.values()
+    ]
+    result = run(HtmlExtractor(extractor_), pages)
+    assert {name for name, text in zip(IN_MANY, result.to_pandas()["text"], strict=False) if not text} == set()
+    assert result.to_pandas()["url"].tolist() == list(range(len(pages)))
+    assert [text.count(own) for own, text in zip(IN_MANY.values(), result.to_pandas()["text"], strict=True)] == [9] * 9
+    assert (
+        run(HtmlExtractor(extractor_), pages, language=[None] * 9)
+        .to_pandas()["text"]
+        .equals(result.to_pandas()["text"])
+    )
+
+
+def test_the_language_of_a_page_is_that_of_its_text_and_not_of_its_scripts_and_tags():
+    lists = StopLists()
+    for code, text in IN_MANY.items():
+        page = f"<script>{'the of and is to a in ' * 500}</script><p title='the of and is to'>{text}</p>"
+        known = {"ay": "", "zh": "CHINESE"}
+        assert lists.of_page(page).language == known.get(code, lists.of(code).language)
+    assert lists.of_page("<p>12:30</p>") == (frozenset(), "")
+    assert lists.of_page("") == (frozenset(), "")
+
+
+def test_lists_of_ones_own_are_the_languages_that_pages_may_be_in():
+    own = StopLists({"ENGLISH": frozenset(["the", "of"]), "KLINGON": frozenset(["tlh"])})
+    assert own.of_page(f"<p>{IN_MANY['de']}</p>").language == ""
+    assert own.of_page("<p>tlh a b c</p>").language == "KLINGON"
+
+
+def seconds(page: str) -> float:
+    begin = time.process_time()
+    shown_text(page)
+    return time.process_time() - begin
+
+
+@pytest.mark.parametrize("piece", ["<", "<a", "<a ", "<script>", "</script", "<!--", "&", "&#9", "<p>", "a ", "<b><"])
+def test_the_text_that_tells_the_language_is_found_in_linear_time(piece):
+    seconds(piece * 10)
+    small, large = (min(seconds(piece * count) for _ in range(3)) for count in (20_000, 200_000))
+    assert large < max(30 * small, 0.2)
+
+
+def test_a_reference_to_no_character_does_not_cost_the_page():
+    page = f"<title>a&#{'9' * 5000};b</title>{PAGE}&#{'9' * 5000};"
+    result = run(HtmlExtractor("resiliparse"), [page])
+    assert result.rejections == ()
+    assert result.to_pandas()["title"][0] == "a b"
 
 
 def test_text_without_spaces_is_not_taken_for_boilerplate():

@@ -1,0 +1,61 @@
+"""What stages and the rules that they are given have in common: how they are made."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from typing import Any, ClassVar, Self
+
+from dcurate.core.secrets import HidesSecrets
+from dcurate.errors import nearest
+
+
+class Part(HidesSecrets):
+    """A stage, or what one is given. An argument that it does not take is refused with the one that is like it.
+
+    Attributes:
+        held_by: the stage that takes such an object; empty for a stage.
+
+    Examples:
+        >>> class Longer(Part):
+        ...     def __init__(self, least_words=3):
+        ...         pass
+        >>> Longer(least_word=3)
+        Traceback (most recent call last):
+        TypeError: Longer() takes no argument 'least_word'; did you mean 'least_words'?
+    """
+
+    held_by: ClassVar[str] = ""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        if (args or kwargs) and cls.__init__ is object.__init__:
+            raise TypeError(f"{cls.__name__}() takes no arguments")
+        names = _arguments(cls.__init__) if kwargs else None
+        unknown = [] if names is None else [name for name in kwargs if name not in names]
+        if unknown:
+            raise TypeError(f"{cls.__name__}() takes no argument {unknown[0]!r}{nearest(unknown[0], names or ())}")
+        return super().__new__(cls)
+
+
+@cache
+def _arguments(function: Callable[..., Any]) -> tuple[str, ...] | None:
+    """The arguments that may be given by name; None if any may."""
+    _, *parameters = inspect.signature(function).parameters.values()
+    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return None
+    return tuple(one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY))
+
+
+def wrapping(value: Any) -> str:
+    """The end of an error sentence that says which stage takes an object; empty if that is not known.
+
+    Examples:
+        >>> from dcurate import WordCountFilter
+        >>> wrapping(WordCountFilter()), wrapping(WordCountFilter), wrapping(3)
+        ('; wrap it: ScoreFilter(WordCountFilter(...))', '; wrap it: ScoreFilter(WordCountFilter(...))', '')
+    """
+    kind = value if isinstance(value, type) else type(value)
+    if not (issubclass(kind, Part) and kind.held_by):
+        return ""
+    return f"; wrap it: {kind.held_by}({kind.__name__}(...))"

@@ -1,0 +1,218 @@
+"""What a beginner gets wrong: one sentence that says what to write instead."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import dcurate
+from dcurate import (
+    AddId,
+    DocumentBatch,
+    HtmlExtractor,
+    InlineExecutor,
+    JsonlReader,
+    LanguageId,
+    Modify,
+    ParquetReader,
+    PiiModifier,
+    Pipeline,
+    ProcessingStage,
+    Resources,
+    ScoreFilter,
+    WordCountFilter,
+)
+from dcurate.core.fingerprint import fingerprint
+from dcurate.core.part import Part
+from dcurate.errors import DataError, DcurateError, PipelineError
+from dcurate.text.extract.algorithms import (
+    HTMLExtractorAlgorithm,
+    JusTextExtractor,
+    ResiliparseExtractor,
+    TrafilaturaExtractor,
+)
+from dcurate.text.filter import DocumentFilter
+from dcurate.text.modifier import DocumentModifier
+from dcurate.text.presets import fineweb, gopher
+
+FRAME = pd.DataFrame({"text": ["one two three"]})
+PAGE = (
+    f"<html><body><article><p>{'It was a bright cold day, and the clocks were striking thirteen. ' * 4}</p></article>"
+)
+KINDS = (DocumentFilter, DocumentModifier, HTMLExtractorAlgorithm, ProcessingStage)
+
+
+def parts() -> list[Any]:
+    """An object of every public class that takes no arguments."""
+    found = []
+    for name in dcurate.__all__:
+        kind = getattr(dcurate, name)
+        if inspect.isclass(kind) and issubclass(kind, KINDS) and not inspect.isabstract(kind):
+            try:
+                found.append(kind())
+            except (DcurateError, TypeError):  # it needs an argument
+                continue
+    return found
+
+
+@pytest.mark.parametrize("part", parts(), ids=lambda part: type(part).__name__)
+def test_whatever_is_used_by_hand_works_or_says_in_one_sentence_what_to_do(part: Any) -> None:
+    try:
+        if isinstance(part, DocumentFilter):
+            part.keep_document(part.score_document("one two three"))
+        elif isinstance(part, DocumentModifier):
+            part.modify_document("one two three")
+        elif isinstance(part, HTMLExtractorAlgorithm):
+            part.extract_text(PAGE, frozenset(["it", "was", "a"]), "ENGLISH")
+        else:
+            part.process(DocumentBatch(data=FRAME))
+    except DcurateError as error:
+        if "\n" in str(error):
+            raise AssertionError("not a sentence") from error
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [JusTextExtractor, ResiliparseExtractor, partial(TrafilaturaExtractor, deduplicate=False)],
+    ids=["justext", "resiliparse", "trafilatura"],
+)
+def test_an_extractor_that_was_used_by_hand_is_the_extractor_that_it_was(kind: Any) -> None:
+    used, fresh = kind(), kind()
+    assert "".join(used.extract_text(PAGE, frozenset(["it", "was", "a", "in", "and", "the", "were"]), "ENGLISH"))
+    assert (used, repr(used)) == (fresh, repr(fresh))
+    assert fingerprint([HtmlExtractor(used)]) == fingerprint([HtmlExtractor(fresh)])
+    for one in (copy.deepcopy(used), pickle.loads(pickle.dumps(used))):
+        assert "_library" not in vars(one)
+
+
+@pytest.mark.parametrize("stage", [HtmlExtractor(), LanguageId()])
+def test_a_stage_that_is_not_set_up_says_so(stage: ProcessingStage[Any, Any]) -> None:
+    batch = DocumentBatch(data=FRAME.assign(content=PAGE))
+    with pytest.raises(
+        DcurateError, match=f"stage '{stage.name}' is not set up .* call its setup\\(\\) before process"
+    ):
+        stage.process(batch)
+    stage.setup()
+    made: Any = stage.process(batch)
+    assert made.num_items == 1
+    assert not hasattr(stage, "_other")
+    with pytest.raises(AttributeError, match="no attribute 'other'"):
+        _ = stage.other  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "said"),
+    [
+        (WordCountFilter, {"min_word": 3}, "WordCountFilter() takes no argument 'min_word'; did you mean 'min_words'?"),
+        (AddId, {"id_fields": "id"}, "AddId() takes no argument 'id_fields'; did you mean 'id_field'?"),
+        (PiiModifier, {"lang": "en"}, "PiiModifier() takes no argument 'lang'"),
+        (JusTextExtractor, {"length_lo": 3}, "did you mean 'length_low'?"),
+    ],
+)
+def test_an_argument_that_is_misspelt_is_named_with_the_right_one(kind: Any, arguments: Any, said: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        kind(**arguments)
+    assert said in str(raised.value)
+
+
+def test_a_part_without_arguments_takes_none() -> None:
+    class Bare(Part):
+        pass
+
+    assert isinstance(Bare(), Bare)
+    for arguments, named in (((1,), {}), ((), {"a": 1})):
+        with pytest.raises(TypeError, match="takes no arguments"):
+            Bare(*arguments, **named)
+
+
+@pytest.mark.parametrize(
+    ("stages", "said"),
+    [
+        ([WordCountFilter()], "is not a stage; wrap it: ScoreFilter(WordCountFilter(...))"),
+        ([WordCountFilter], "WordCountFilter is not a stage; wrap it: ScoreFilter(WordCountFilter(...))"),
+        ([PiiModifier()], "is not a stage; wrap it: Modify(PiiModifier(...))"),
+        ([JusTextExtractor()], "is not a stage; wrap it: HtmlExtractor(JusTextExtractor(...))"),
+        ([fineweb], "fineweb is not a stage; call it (fineweb(...)) if it makes stages"),
+        ([fineweb()], "is not a stage; give what it holds: put * before it"),
+        ([3], "int 3 is not a stage; subclass ProcessingStage"),
+        (AddId("id"), "must be a list; write [...] around it"),
+        (WordCountFilter(), "must be a list; write [...] around it"),
+    ],
+)
+def test_what_is_no_stage_is_refused_with_what_makes_one_of_it(stages: Any, said: str) -> None:
+    with pytest.raises(PipelineError) as raised:
+        Pipeline("p", stages=stages)
+    assert said in str(raised.value)
+    assert len(str(raised.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: ScoreFilter(fineweb), "call it if it makes filters: fineweb()"),  # type: ignore[arg-type]
+        (lambda: ScoreFilter(PiiModifier()), "wrap it: Modify(PiiModifier(...))"),  # type: ignore[arg-type]
+        (lambda: Modify(WordCountFilter()), "wrap it: ScoreFilter(WordCountFilter(...))"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_rule_of_another_stage_is_refused_with_its_stage(make: Any, said: str) -> None:
+    with pytest.raises(PipelineError) as raised:
+        make()
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("stage", [ScoreFilter(WordCountFilter()), Modify(str.strip), AddId("id"), LanguageId()])
+def test_a_stage_that_is_given_a_frame_says_how_to_make_a_batch(stage: Any) -> None:
+    with pytest.raises(DataError, match=r"takes a batch, not pandas.DataFrame; make one: DocumentBatch\(data=frame\)"):
+        stage.process(FRAME)
+
+
+def test_a_batch_takes_a_frame_and_a_name_and_nothing_else() -> None:
+    for given in (("name", FRAME), ("name",), ([1],), (None,)):
+        with pytest.raises(DataError, match=r"holds an Arrow table .*DocumentBatch\(data=frame, dataset_name='name'\)"):
+            DocumentBatch(*given)
+    with pytest.raises(DataError, match="dataset_name must be text, not int"):
+        DocumentBatch(data=FRAME, dataset_name=3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"name": {"reader": {}}}, "has no inner ones, which a dict would name"),
+        ({"name": 3}, "name=3 must be text"),
+        ({"resources": 4}, "resources=4 must be Resources, such as Resources(cpus=2)"),
+        ({"batch_size": "4"}, "batch_size='4' must be at least 1"),
+        ({"num_workers": "4"}, "num_workers='4' must be at least 1"),
+    ],
+)
+def test_with_refuses_a_setting_of_the_wrong_kind(settings: Any, said: str, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError) as raised:
+        JsonlReader(str(tmp_path)).with_(**settings)
+    assert said in str(raised.value)
+    assert AddId("id").with_(name="other", resources=Resources(cpus=2)).name == "other"
+
+
+@pytest.mark.parametrize(
+    ("name", "reader", "said"),
+    [
+        ("a.csv", JsonlReader, "no JSONL file by its ending, .* convert it"),
+        ("a.parquet", JsonlReader, "no JSONL file by its ending, .* read it with ParquetReader"),
+        ("a.jsonl", ParquetReader, "no Parquet file by its ending, .* read it with JsonlReader"),
+    ],
+)
+def test_a_file_that_is_named_as_another_format_is_refused_with_what_reads_it(
+    name: str, reader: Any, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text('{"text": "a"}\n')
+    with pytest.raises(DataError, match=f"{name} is {said}"):
+        Pipeline("p", stages=[reader(str(tmp_path / name))]).run(InlineExecutor())
+
+
+def test_a_rule_set_is_a_list_of_filters_that_a_stage_takes() -> None:
+    assert ScoreFilter(list(gopher("dclm"))).filters == list(gopher("dclm"))

@@ -1,0 +1,94 @@
+"""Names that users give become no name of a file that a file system refuses, or that lies elsewhere."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dcurate import (
+    DaskExecutor,
+    ExactDuplicates,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    LocalCluster,
+    Modify,
+    Pipeline,
+    Score,
+    ScoreFilter,
+    WordCountFilter,
+)
+from dcurate.core.names import LONGEST
+from dcurate.text.presets import gopher
+
+NAMES = ["n" * 5000, "ü" * 200, "a/b", "../../outside", ".", "..", "a\nb", "*?<>|:", "%", "CON", ""]
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The folders and files that are made, wherever they are."""
+    made: set[str] = set()
+    opened, makedirs, mkdir = os.open, os.makedirs, os.mkdir
+    for module, name, function in ((os, "makedirs", makedirs), (os, "mkdir", mkdir), (os, "open", opened)):
+
+        def told(path: Any, *arguments: Any, _function: Any = function, **named: Any) -> Any:
+            made.add(os.fsdecode(path) if not isinstance(path, int) else "")
+            return _function(path, *arguments, **named)
+
+        monkeypatch.setattr(module, name, told)
+    return made
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    (tmp_path / "in").mkdir()
+    rows = "".join(f'{{"text": "{text}"}}\n' for text in ("one two", "one", "one two", "three four"))
+    (tmp_path / "in" / "a.jsonl").write_text(rows)
+    return str(tmp_path / "in")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name], ids=lambda name: name[:9])
+@pytest.mark.parametrize("writes", [True, False])
+def test_stages_of_any_name_run_and_write_within_the_output(
+    name: str, writes: bool, source: str, tmp_path: Path, made: set[str]
+) -> None:
+    out = tmp_path / "far" / "within" / "out"
+    stages: list[Any] = [
+        JsonlReader(source).with_(name=f"{name}-read"),
+        ScoreFilter(WordCountFilter(min_words=2), name=name),
+        ExactDuplicates(name=f"{name}-twice"),
+        *([JsonlWriter(str(out), name=f"{name}-write")] if writes else []),
+    ]
+    result = Pipeline(name, stages=stages).run(
+        InlineExecutor(), rejected=str(tmp_path / "far" / "rejected") if writes else None
+    )
+    assert result.report.stages[-1].rows_out == 2
+    assert {step for path in made for step in path.split("/") if len(step.encode()) > 255} == set()
+    if writes:
+        assert {path.name for path in tmp_path.iterdir()} == {"in", "far"}
+        assert {path.name for path in (tmp_path / "far").iterdir()} == {"within", "rejected"}
+
+
+def test_a_chain_of_many_filters_runs_without_a_writer(source: str, cluster: LocalCluster) -> None:
+    stages: list[Any] = [JsonlReader(source), ScoreFilter(list(gopher("dclm"))), ScoreFilter(list(gopher("datatrove")))]
+    for executor in (InlineExecutor(), DaskExecutor(cluster=cluster)):
+        result = Pipeline("p", stages=stages).run(executor)
+        assert sum(result.report.stages[1].dropped.values()) == 4
+
+
+def test_generated_names_are_short_and_tell_chains_apart() -> None:
+    functions: list[Any] = [str.strip, str.lower, str.upper, str.title] * 5
+    makes: tuple[Any, ...] = (
+        lambda rules: ScoreFilter(rules).name,
+        lambda rules: Score(rules, [f"c{number}" for number, _ in enumerate(rules)]).name,
+        lambda rules: Modify([functions[len(rules) % 4], *functions]).name,
+    )
+    rules: list[Any] = [*gopher("dclm"), *gopher("datatrove")]
+    for make in makes:
+        names = [make(rules), make(rules[:-1]), make(rules[:-2])]
+        assert len(set(names)) == 3
+        assert all(len(name) <= LONGEST for name in names)
+        assert names == [make(rules), make(rules[:-1]), make(rules[:-2])]
