@@ -105,7 +105,7 @@ def iterate_records(
         [Damage(offset=0, reason='the file ends within the record', url='urn:a')]
     """
     begin = max(start - 1, 0)  # the byte before a range may end the line before a record
-    archive = Archive(file, begins_record, begin)
+    archive = Archive(file, begins_record, begin, _holds_record)
     plain = archive.packing is None
     stream = pieces(archive, begin if plain else start, stop)
     return _Reader(_Tape(stream, plain), stop, largest).records(start)
@@ -114,6 +114,12 @@ def iterate_records(
 def begins_record(data: bytes | bytearray) -> bool:
     """Whether the bytes begin a record of WARC or ARC; blank lines may come before it."""
     return _BEGIN.match(data.lstrip(_BLANK)) is not None
+
+
+def _holds_record(data: bytes) -> bool:
+    """Whether a whole record is in the bytes."""
+    reader = _Reader(_Tape(iter([Piece(data, 0, first=True)]), plain=True), None, len(data))
+    return any(isinstance(found, Record) for found in reader.records(0))
 
 
 class _Tape:

@@ -69,10 +69,17 @@ class Archive:
     Args:
         begins: whether unpacked bytes begin a record.
         start: the byte to begin at.
+        holds: whether unpacked bytes hold a whole record.
     """
 
-    def __init__(self, file: BinaryIO, begins: Callable[[bytes], bool], start: int = 0) -> None:
-        self.begins = begins
+    def __init__(
+        self,
+        file: BinaryIO,
+        begins: Callable[[bytes], bool],
+        start: int = 0,
+        holds: Callable[[bytes], bool] = lambda data: False,
+    ) -> None:
+        self.begins, self.holds = begins, holds
         self._file = file
         self._data = bytearray()
         self._base = 0
@@ -220,6 +227,8 @@ def _packing_of(archive: Archive) -> Packing | None:
     for _, number in candidates:
         if _next(archive, _PACKINGS[number], 0, archive.begins, len(head)) is not None:
             return _PACKINGS[number]
+    if archive.holds(head):  # a plain file of which the first bytes were damaged, and look like a packing's
+        return None
     return next((_PACKINGS[number] for at, number in candidates if not at), None)
 
 

@@ -154,6 +154,9 @@ def test_a_file_cut_anywhere_gives_all_whole_records_and_one_damage(data, pack):
 @example("plain", False, 0.0, 3, b"xxx")
 @example("gzip", False, 0.5, 0, b"\x1f\x8b\x08\0" * 20)
 @example("plain", True, 0.5, 61, b"\0")
+@example("plain", False, 0.0, 0, b'\x04"M\x18')
+@example("plain", True, 0.0, 0, b"\x1f\x8b\x08\0")
+@example("plain", False, 0.0, 5, b"BZh9")
 def test_damage_anywhere_costs_only_the_records_that_it_touches(pack, arc, place, size, instead):
     contents_of = [content * 6 for content in CONTENTS * 3]  # longer than what may be lost: lengths never fit by chance
     make = arc_record if arc else warc_record
