@@ -112,6 +112,8 @@ def _before(origin: pd.DataFrame, name: str) -> list[str]:
 def _model(came: pd.Series[Any] | None, made: Any) -> pd.Series[Any]:
     """A column without rows, of the dtype that it has afterwards: that of before if its type is the same."""
     if came is not None and (made is None or _dtype(made) == came.dtype or _type(made) == _type(came)):
+        if _open(came.dtype):  # Dask gives no categories for what it reads from Parquet, and could not write that
+            return came.iloc[:0].cat.set_categories([_UNKNOWN_CATEGORIES])
         return came.iloc[:0]
     if isinstance(made, pd.Series):
         return made.iloc[:0]
@@ -211,7 +213,11 @@ def _nothing(part: Partition, meta: pd.DataFrame) -> pd.DataFrame:
 def kept_of(meta: pd.DataFrame, origin: Any) -> tuple[str, ...]:
     """The columns that have the same dtype in both frames."""
     before = dict(zip(convert.columns(origin), origin.dtypes, strict=True))
-    return tuple(str(label) for label, dtype in meta.dtypes.items() if before.get(str(label)) == dtype)
+    return tuple(
+        str(label)
+        for label, dtype in meta.dtypes.items()
+        if before.get(str(label)) == dtype or (_open(before.get(str(label))) and _open(dtype))
+    )
 
 
 def _framed(columns: dict[Any, Any], model: pd.DataFrame, index: pd.Index | None, rows: int = 0) -> pd.DataFrame:
