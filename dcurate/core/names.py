@@ -10,7 +10,7 @@ LONGEST = 80
 
 
 def short(name: str, most: int = LONGEST) -> str:
-    """The name itself, or the beginning of a long one and a digest that tells it from others.
+    """The name itself, or the beginning of a long one and a digest that sets it apart.
 
     Examples:
         >>> short("word_count"), short("a_chain_of_" + "word_count_" * 9, 40)
@@ -22,7 +22,7 @@ def short(name: str, most: int = LONGEST) -> str:
 
 
 def file_safe(name: str, most: int = LONGEST) -> str:
-    """A name as part of a file name, in ASCII; where it had to be changed, a digest tells it from others.
+    """A name as part of a file name, in ASCII; where it had to be changed, a digest sets it apart.
 
     Examples:
         >>> file_safe("word_count"), file_safe("read > filter")
