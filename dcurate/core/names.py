@@ -14,7 +14,7 @@ def short(name: str, most: int = LONGEST) -> str:
 
     Examples:
         >>> short("word_count"), short("a_chain_of_" + "word_count_" * 9, 40)
-        ('word_count', 'a_chain_of_word_count_word_coun-a74a5c5b')
+        ('word_count', 'a_chain_of_word_count_word_coun-db2c813c')
     """
     if len(name) <= most:
         return name
