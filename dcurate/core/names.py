@@ -10,11 +10,11 @@ LONGEST = 80
 
 
 def short(name: str, most: int = LONGEST) -> str:
-    """The name itself, or the beginning of a long one and a digest that tells it from others.
+    """The name itself, or the beginning of a long one and a digest that sets it apart.
 
     Examples:
         >>> short("word_count"), short("a_chain_of_" + "word_count_" * 9, 40)
-        ('word_count', 'a_chain_of_word_count_word_coun-a74a5c5b')
+        ('word_count', 'a_chain_of_word_count_word_coun-db2c813c')
     """
     if len(name) <= most:
         return name
@@ -22,7 +22,7 @@ def short(name: str, most: int = LONGEST) -> str:
 
 
 def file_safe(name: str, most: int = LONGEST) -> str:
-    """A name as part of a file name, in ASCII; where it had to be changed, a digest tells it from others.
+    """A name as part of a file name, in ASCII; where it had to be changed, a digest sets it apart.
 
     Examples:
         >>> file_safe("word_count"), file_safe("read > filter")

@@ -60,7 +60,7 @@ def shown_text(markup: str) -> str:
 
 
 class StopWordVote:
-    """Tells the language of a text by which stop words it has most of.
+    """Finds the language of a text by which stop words it has most of.
 
     Args:
         lists: stop words by the name of their language.
