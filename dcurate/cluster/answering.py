@@ -69,10 +69,10 @@ def shown(address: str) -> str:
     """An address as it may be shown: without a user and password.
 
     Examples:
-        >>> shown("tcp://me:secret@10.0.0.1:8786"), shown("tcp://10.0.0.1:8786")
-        ('tcp://***@10.0.0.1:8786', 'tcp://10.0.0.1:8786')
+        >>> shown("me:secret@10.0.0.1:8786"), shown("tcp://10.0.0.1:8786")
+        ('10.0.0.1:8786', 'tcp://10.0.0.1:8786')
     """
-    return re.sub(r"[^/]*@", "***@", address)
+    return re.sub(r"[^/]*@", "", address)
 
 
 def _refuse(address: str, why: str, mend: str = "start one with 'dask scheduler', or " + _MEND) -> NoReturn:
@@ -89,6 +89,8 @@ def _parsed(address: str) -> tuple[str, str, int]:
         _refuse(address, f"Dask knows no scheme {scheme!r}, but {', '.join(map(repr, sorted(backends)))}", _MEND)
     if scheme not in BY_PORT:
         return scheme, "", 0
+    if "@" in location:
+        _refuse(address, "addresses of schedulers have no user and password", _MEND)
     try:
         host, port = parse_host_port(location)
     except ValueError:
