@@ -116,7 +116,7 @@ class Heard:
 
 @dataclass
 class Killer(threading.Thread):
-    """Kills something now and then until it is told to stop, when a call has ended since the last time.
+    """Kills something now and then until it is stopped, when a call has ended since the last time.
 
     On a machine that has much else to do workers may take longer to start than it pauses; no run would end.
     """

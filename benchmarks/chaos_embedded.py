@@ -78,7 +78,7 @@ class Blow:
 
     Args:
         victim: one of `VICTIMS`.
-        due: whether it is time, so many seconds after the start of the driver.
+        due: whether to kill now, given the seconds since the start of the driver.
         draw: chooses among several.
         again: whether to kill for as long as the run lasts, not once.
     """
@@ -188,7 +188,7 @@ def fits(run: dict[str, Any]) -> bool:
 
 
 def kills_of_start_up(scratch: Path, runs: int, seed: int) -> dict[str, Any]:
-    """So many runs with a kill each; those that did not end well are gone on with, and all rows are counted."""
+    """Runs with a kill each; resume those that did not end well, and count all rows."""
     source, draw = scratch / "input-embedded", random.Random(seed)
     write_input(source)
     every: list[dict[str, Any]] = []

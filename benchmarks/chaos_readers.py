@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from benchmarks.measure import machine, save, versions
 from dcurate import DaskExecutor, DocumentBatch, DocumentReader, FileGroup, JsonlWriter, LocalCluster, Pipeline
 
-#: Files of a round, and rows of each; a round that takes longer than so many seconds hangs.
+#: Files of a round, and rows of each; seconds after which a round counts as hung.
 FILES, ROWS, LONGEST_S = 40, 100, 900
 #: Rows of each round that kill whoever reads them, and seconds between two kills from outside.
 DEADLY, PAUSE_S = 1, 2.5

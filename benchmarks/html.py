@@ -232,7 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--input", type=Path, required=True, help="JSONL with the columns html and truth_text")
     parser.add_argument("--segments", type=Path, help="the folder tests of trafilatura's repository")
-    parser.add_argument("--most", type=int, default=10_000, help="of these pages so many at most, spread evenly")
+    parser.add_argument("--most", type=int, default=10_000, help="the most of these pages to take, spread evenly")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each; medians count")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     given = parser.parse_args(arguments)

@@ -42,7 +42,7 @@ def report(*, run: str, html: str | None, json_path: str | None) -> None:
         written = write_run_page(found.report, found.history, found.about, html)
         click.echo(f"page written to {written}", err=json_path == "-")
     elif json_path is None:
-        click.echo(f"page: {without_secrets(found.address).rstrip('/')}/{PAGE}, or --html FILE to write it anew")
+        click.echo(f"page: {without_secrets(found.address).rstrip('/')}/{PAGE}, or --html FILE to write it again")
     _write_json(json_path, {**found.to_dict(), "history": found.history.to_dict()})
 
 

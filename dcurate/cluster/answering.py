@@ -156,7 +156,7 @@ def _check_greeting(address: str, connection: socket.socket, end: float) -> None
 
 
 def _read(connection: socket.socket, count: int) -> bytes:
-    """So many bytes, or those that came before the other side closed."""
+    """Read `count` bytes, or fewer if the other side closes first."""
     data = b""
     while len(data) < count:
         more = connection.recv(count - len(data))

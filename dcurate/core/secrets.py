@@ -12,7 +12,7 @@ from dcurate.errors import SECRET, without_secrets
 
 #: Settings of which all that is in them may be secret, under any name: fsspec's options, headers, environments.
 _WHOLE = ("storage_options", "options", "headers", "cookies", "env_vars", "environment")
-#: What is none among them.
+#: Options among them that hold no secret.
 _PLAIN = ("endpoint_url", "region_name", "anon", "use_ssl", "verify", "timeout", "default_block_size", "block_size")
 #: Characters from which on a secret is looked for in other texts; shorter ones are in every sentence.
 _LEAST = 4

@@ -154,7 +154,7 @@ class DocumentDownloader(Configured, ABC):
         """
         try:
             name = self._get_output_filename(url)
-        except ValueError as error:  # such as urlsplit has for an address that is none
+        except ValueError as error:  # such as urlsplit raises for text that is no address
             raise TransferError(f"cannot fetch {url!r}: {error}; check the address") from error
         if os.path.basename(name) != name or name in ("", ".", "..") or "\0" in name:
             raise TransferError(f"cannot fetch {url!r}: {name!r} cannot be the name of a file")

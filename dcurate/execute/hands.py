@@ -329,7 +329,7 @@ class ClusterHands:
         return StageError(f"operator {name!r} failed: {type(error).__name__}: {error}")
 
     def _look_around(self) -> None:
-        """Whether the scheduler is still there, and workers or a hope of them; and how the run stands."""
+        """Check that the scheduler is there, and workers or a prospect of them; sample the state of the run."""
         self.books.sample(self.flow)
         if trouble := self.cluster.trouble():
             raise RunError(trouble)

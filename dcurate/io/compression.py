@@ -178,7 +178,7 @@ class _Feed:
         self._held, self._used = memoryview(b""), 0
 
     def take(self, size: int) -> memoryview:
-        """Some bytes, at most so many; none at the end of the file."""
+        """Read at most `size` bytes; empty at the end of the file."""
         if self._used == len(self._held):
             self._held, self._used = memoryview(self._file.read(self._block)), 0
         taken = self._held[self._used : self._used + size]
@@ -187,7 +187,7 @@ class _Feed:
         return taken
 
     def give_back(self, size: int) -> None:
-        """The last so many bytes of what was taken last."""
+        """Give back the last `size` bytes of what was taken last."""
         self._used -= size
         self.at -= size
 
@@ -230,7 +230,7 @@ def _streams(file: BinaryIO, ending: str, largest: int = _BLOCK) -> Iterator[tup
 
 
 def _pass_padding(feed: _Feed, unit: int) -> None:
-    """Go over the zeros that may follow a stream; there must be a multiple of so many."""
+    """Skip the zeros that may follow a stream; their number must be a multiple of `unit`."""
     begin = feed.at
     while packed := feed.take(_SMALLEST_FEED):
         rest = len(bytes(packed).lstrip(b"\0"))

@@ -104,7 +104,7 @@ def lines_between(blocks: Iterable[Stretch], first: int, last: int) -> Iterator[
 
 
 def _after(data: bytes, ends: int) -> int:
-    """Where so many lines have ended."""
+    """The byte after the end of line number `ends`."""
     place = 0
     for _ in range(ends):
         place = data.index(b"\n", place) + 1

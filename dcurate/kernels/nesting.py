@@ -25,7 +25,7 @@ def _is_white(byte: Scalar) -> Scalar:
 
 @njit(**INLINE)
 def _joins(data: Bytes, at: int) -> Scalar:
-    """Whether the line end stands between two objects, blank lines aside, or at an end of the data."""
+    """Whether the line end is between two objects, blank lines aside, or at an end of the data."""
     before, after = at - 1, at + 1
     if before >= 0 and _is_white(data[before]):
         while before >= 0 and data[before] != _NEWLINE and _is_white(data[before]):

@@ -22,7 +22,7 @@ Process: TypeAlias = Callable[[list[Batch]], Sequence[Any]]
 #: What a row in quarantine says besides: what was raised, and where.
 ERROR, TRACEBACK = "_dcurate_error", "_dcurate_traceback"
 
-#: The first row of the piece that stands for dividing a split.
+#: The first row of the piece that represents dividing a split.
 _DIVIDING = -1
 
 #: A call that failed sooner, in seconds, is looked into for the row at fault, for about as long.

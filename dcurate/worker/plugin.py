@@ -213,7 +213,7 @@ class SlotHolder(WorkerPlugin):
         return await asyncio.get_running_loop().run_in_executor(self.threads, function, *arguments)
 
     def _tell(self, run: str, news: dict[str, Any]) -> None:
-        """Send news of a run to its scaler, which publishes them; where the run is over there is none."""
+        """Send news of a run to its scaler, which publishes them unless the run is over."""
         self.worker.loop.add_callback(self.worker.batched_send, {"op": "dcurate-told", "run": run, "news": news})
 
     # What tasks and the driver ask for

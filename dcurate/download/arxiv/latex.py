@@ -27,7 +27,7 @@ _INNER_CALL = re.compile(r"\\(?:[^A-Za-z0-9]|([A-Za-z0-9]+))", re.DOTALL)
 #: Two backslashes are a line end, and what follows them is no macro.
 _CALL = re.compile(r"\\(?:\\|([A-Za-z0-9]+))")
 _LONGEST_VALUE = 10_000
-#: A text may grow by so many characters when macros are expanded, and to so many times its length.
+#: By how many characters a text may grow when macros are expanded, and to how many times its length.
 _GROWTH, _GROWTH_FACTOR = 1_000_000, 10
 
 

@@ -15,14 +15,13 @@ from typing import Any
 
 from dcurate.text.optional import needed
 
-#: What the reader in C may read twice: so many times a page's length, and so many characters more.
+#: The most that the reader in C may read twice: a multiple of the page's length, and characters beyond that.
 _REREAD, _REREAD_MORE = 50, 500_000
 #: What is nested deeper, beside what it may read twice, is left to the reader in Python.
 _DEEPEST, _TABLES, _EQUAL_SIGNS = 30, 3, 100
 #: How far down the innermost openings a closing mark looks for its opening.
 _NEAR = 8
-#: Steps that the reader in Python may take: so many for each piece of a page (most take two or three)
-#: and so many more.
+#: Steps that the reader in Python may take: for each piece of a page (most take two or three), and beyond that.
 _STEPS, _STEPS_MORE = 5, 20_000
 
 _PACKAGE = "mwparserfromhell"

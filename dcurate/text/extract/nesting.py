@@ -9,7 +9,7 @@ _NESTED = (
     *("main", "nav", "ol", "section", "table", "ul"),
 )
 _TAG = re.compile(rf"<(?:(/?)(?:{'|'.join(_NESTED)})\b|[a-z])", re.IGNORECASE)
-#: For each tag all blocks that it stands in are looked at: so many times in all, and so many more for each character.
+#: Resiliparse looks at all blocks around each tag: how many looks are allowed in all, and more for each character.
 _LOOKS, _LOOKS_MORE = 8_000_000, 10
 
 

@@ -57,7 +57,7 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
     does the same for one that takes forever.
 
     Args:
-        algorithm: ``"trafilatura"``, ``"resiliparse"``, ``"justext"``, or an extractor. A name stands for settings
+        algorithm: ``"trafilatura"``, ``"resiliparse"``, ``"justext"``, or an extractor. A name selects settings
             that score well on two public benchmarks; the classes have NeMo Curator's.
         algorithm_kwargs: other settings for the extractor that is named.
         stop_lists: stop words by the English name of their language in capitals, instead of jusText's; pages are

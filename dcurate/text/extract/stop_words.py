@@ -69,7 +69,7 @@ class StopLists:
         self._known: dict[str, StopWords] = {}
 
     def of_page(self, page: str) -> StopWords:
-        """The stop words of the language that a page's text is in; none where that cannot be told.
+        """The stop words of the language that a page's text is in; none where that is not clear.
 
         Args:
             page: its markup.
