@@ -412,10 +412,11 @@ async def let_go(dask_scheduler: Scheduler, run: str, client: str) -> None:
     The driver has cancelled the tasks, but some may be wanted for as long as an error's traceback holds their futures,
     and some may be on their way: this question overtakes what travels on the driver's stream.
     """
-    said_all = dask_scheduler.extensions.get(OVER, {}).pop(run, None)
-    if said_all is not None:
+    over = dask_scheduler.extensions.get(OVER, {})
+    if run in over:
         with suppress(TimeoutError):
-            await asyncio.wait_for(said_all.wait(), OVER_S)
+            await asyncio.wait_for(over[run].wait(), OVER_S)
+        over.pop(run, None)
     dask_scheduler._broker.truncate(topic(run))
     keys = [key for key in dask_scheduler.tasks if isinstance(key, tuple) and is_of(run, key[0])]
     dask_scheduler.client_releases_keys(keys=keys, client=client, stimulus_id=f"dcurate-over-{time.time()}")

@@ -11,6 +11,7 @@ from distributed import Scheduler, Worker, scheduler
 from dcurate import DaskExecutor, LocalCluster, Pipeline
 from dcurate.core.events import Event, RunStarted
 from dcurate.errors import StageError
+from dcurate.execute import scaler
 from dcurate.worker.plugin import holder_of
 from tests.stages import FailOn, Numbers, Sleep
 
@@ -102,3 +103,13 @@ def test_what_a_call_outlasts_its_run_with_is_forgotten_with_the_next(cluster: L
     assert set(map(tuple, cluster.client.run(offered_by).values())) == {()}
     after = set(cluster.client.run_on_scheduler(news_with))
     assert after == before
+
+
+@pytest.mark.timeout(60)
+def test_a_run_ends_when_its_driver_has_said_all_and_not_when_time_is_up(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scaler, "OVER_S", 3600.0)  # the scheduler is in this process
+    for _ in range(5):
+        result = Pipeline("test", stages=[Numbers(2, 5)]).run(DaskExecutor(cluster=cluster), observers=[])
+        assert result.report.stages[-1].rows_out == 10
