@@ -27,6 +27,8 @@ class ExecutorConfig:
         logging_interval: seconds between progress lines where there is no terminal.
         memory_share: share of the workers' memory that batches between operators may take, above 0 to 1.
         scheduler_timeout_s: how long to wait for a scheduler that does not answer, in seconds.
+        worker_timeout_s: how long a run goes on without any worker before it ends with an error, in seconds; on
+            clusters that start workers by themselves (`ElasticCluster`) it waits as long as these may come.
 
     Raises:
         PipelineError: a value out of range.
@@ -48,6 +50,7 @@ class ExecutorConfig:
     max_workers_per_stage: int | None = None
     memory_share: float = 0.3
     scheduler_timeout_s: float = 10.0
+    worker_timeout_s: float = 600.0
 
     def __post_init__(self) -> None:
         if self.execution_mode not in ("streaming", "batch"):

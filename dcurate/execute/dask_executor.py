@@ -152,6 +152,7 @@ class DaskSession:
                 for one in job.plan.operators
             },
             interval_s=self.config.autoscale_interval_s,
+            worker_timeout_s=self.config.worker_timeout_s,
         )
         self.cluster.settle()
         # `scheduler_info` answers from a note that the client also renews by itself, and then without workers.

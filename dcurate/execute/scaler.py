@@ -16,7 +16,7 @@ from distributed import Scheduler, Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 from tornado.ioloop import PeriodicCallback
 
-from dcurate.cluster.offer import WANTED, offered
+from dcurate.cluster.offer import OFFER, WANTED, offered
 from dcurate.cluster.shape import Shape
 from dcurate.execute.demand import Demand, WorkerView
 from dcurate.execute.governor import Governor
@@ -55,6 +55,7 @@ class Orders:
         lifetimes: of operators whose processes are recycled: minutes that one lives, and between two restarts.
         interval_s: the longest time between two looks at the allocation, in seconds.
         recycle_share: share of a worker's memory limit at which its process is recycled.
+        worker_timeout_s: how long to wait for workers where there are none, in seconds.
     """
 
     demands: Sequence[Demand]
@@ -64,6 +65,7 @@ class Orders:
     lifetimes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     interval_s: float = 180.0
     recycle_share: float = 0.75
+    worker_timeout_s: float = 600.0
 
 
 class Scaler(SchedulerPlugin):
@@ -94,6 +96,7 @@ class Scaler(SchedulerPlugin):
         self.target: Seating = {}
         self._told: dict[str, int] = {}
         self._told_hosts = 0.0
+        self._with_workers = time.monotonic()
         self.is_over = False
 
     # What Dask calls
@@ -317,6 +320,7 @@ class Scaler(SchedulerPlugin):
                 self._wake(self.scheduler.workers[worker])
         now = time.monotonic()
         self._look_if_stuck(now)
+        self._look_if_deserted(now)
         self.recycler.look(now)
         if now - self._told_hosts >= TELL_S:
             self._told_hosts = now
@@ -334,6 +338,17 @@ class Scaler(SchedulerPlugin):
                 f"all workers are paused as their memory is full ({used:.3g} of {limit:.3g} GB), and no call is under "
                 "way that would empty it; use a smaller blocksize or batch_size, or fewer workers with more memory, "
                 "and see that the disk to which they move results is not full"
+            )
+            self.tell({"failed": "", "error": error})
+
+    def _look_if_deserted(self, now: float) -> None:
+        """End a run that has had no worker for long, unless the cluster starts workers by itself."""
+        if self.scheduler.workers or OFFER in self.scheduler.extensions:
+            self._with_workers = now
+        elif now - self._with_workers >= self.orders.worker_timeout_s:
+            error = (
+                f"the cluster has had no workers for {self.orders.worker_timeout_s:g} seconds; start some with 'dask "
+                "worker' and run again with resume=True, or have runs wait longer with worker_timeout_s"
             )
             self.tell({"failed": "", "error": error})
 

@@ -40,3 +40,17 @@ def test_a_cluster_without_workers_says_that_some_must_be_there_first() -> None:
 def test_a_scheduler_that_asks_for_certificates_says_how_to_give_them() -> None:
     with pytest.raises(RunError, match=r"if it needs certificates, connect a client with them"):
         AttachedCluster("tls://127.0.0.1:1").__enter__()
+
+
+@pytest.mark.timeout(60)
+def test_a_run_whose_workers_go_and_do_not_come_back_ends_with_one_sentence() -> None:
+    with (
+        DaskCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        executor = DaskExecutor({"worker_timeout_s": 2}, cluster=client)
+        stream = Pipeline("test", stages=[Numbers(1000, 1), Sleep(0.05)]).stream(executor)
+        next(stream)
+        cluster.scale(0)
+        with pytest.raises(ResourceError, match=r"no workers for 2 seconds; start some with 'dask worker' and run again"):
+            list(stream)
