@@ -43,6 +43,8 @@ def check_answers(address: str, timeout_s: float) -> None:
         return
     end = time.monotonic() + timeout_s
     try:
+        if scheme == "tls":
+            _check_certificate()
         if scheme in BY_PORT:
             with _within(timeout_s, lambda: socket.create_connection((host, port), timeout_s)) as connection:
                 if scheme in GREETS:
@@ -54,7 +56,7 @@ def check_answers(address: str, timeout_s: float) -> None:
         _refuse(address, f"there is no host {host!r} ({error.strerror})")
     except TimeoutError:
         _refuse(address, f"nothing answers within {timeout_s:g} seconds")
-    except TypeError as error:  # what Dask raises where a certificate is missing
+    except TypeError as error:
         raise RunError(
             f"cannot connect to {shown(address)!r} ({error}); if it needs certificates, connect a client with "
             "them and give that: DaskExecutor(cluster=Client(address, security=...))"
@@ -63,6 +65,16 @@ def check_answers(address: str, timeout_s: float) -> None:
         raise
     except Exception as error:  # of any library that talks in this way
         _refuse(address, getattr(error, "strerror", None) or str(error) or type(error).__name__)
+
+
+def _check_certificate() -> None:
+    """Raise what Dask does where TLS is asked for without a certificate, before anything is asked.
+
+    Raises:
+        TypeError: Dask's configuration names no certificate.
+    """
+    if Security().get_connection_args("client")["ssl_context"] is None:
+        raise TypeError("TLS expects a certificate, and Dask's configuration names none")
 
 
 def shown(address: str) -> str:
