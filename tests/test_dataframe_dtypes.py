@@ -19,12 +19,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dcurate
 from dcurate import (
     AddId,
     Annotate,
     DocumentBatch,
     DocumentSplitter,
     Modify,
+    NewlineNormalizer,
+    NonAlphaNumericFilter,
     Score,
     ScoreFilter,
     WordCountFilter,
@@ -377,3 +380,12 @@ def test_rows_that_a_stage_makes_afresh_are_numbered_from_0_in_each_partition() 
     assert [part.index.tolist() for part in partitions(made)] == [[0, 1], [0]]
     with pytest.raises(DataError, match="the index 'key' cannot stay; make it a column with reset_index"):
         apply(lengths, cut(frame, [2]), meta=made._meta).compute()
+
+
+def test_a_score_in_floats_beside_a_changed_text_is_a_column_of_floats() -> None:
+    frame = pd.DataFrame({"text": ["one two\r\n", "three!"], "n": [1.5, 2.5]})
+    ddf = dd.from_pandas(frame, npartitions=2)
+    stages = [Modify(NewlineNormalizer()), ScoreFilter(NonAlphaNumericFilter(1.0), score_field="score")]
+    found = dcurate.apply(stages, ddf)
+    assert found.dtypes["score"] == found.compute().dtypes["score"] == np.float64
+    assert found.compute().score.tolist() == [NonAlphaNumericFilter().score_document(text) for text in frame.text]

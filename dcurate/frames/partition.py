@@ -111,7 +111,7 @@ def _before(origin: pd.DataFrame, name: str) -> list[str]:
 
 def _model(came: pd.Series[Any] | None, made: Any) -> pd.Series[Any]:
     """A column without rows, of the dtype that it has afterwards: that of before if its type is the same."""
-    if came is not None and (made is None or _dtype(made) == came.dtype or _type(made) == _type(came)):
+    if came is not None and (made is None or _is_of(made, came.dtype) or _type(made) == _type(came)):
         if _open(came.dtype):  # Dask gives no categories for what it reads from Parquet, and could not write that
             return came.iloc[:0].cat.set_categories([_UNKNOWN_CATEGORIES])
         return came.iloc[:0]
@@ -246,8 +246,9 @@ def _column(frame: Any, name: str) -> Any:
     return frame.column(place) if isinstance(frame, pa.Table) else frame.iloc[:, place]
 
 
-def _dtype(column: Any) -> Any:
-    return column.dtype if isinstance(column, pd.Series) else None
+def _is_of(column: Any, dtype: Any) -> bool:
+    """Whether a column is a series of pandas of a dtype."""
+    return isinstance(column, pd.Series) and bool(column.dtype == dtype)
 
 
 def _no_way_back(kind: pa.DataType) -> bool:
@@ -298,7 +299,7 @@ def _cast(made: Any, dtype: Any, name: str, where: str) -> pd.Series[Any]:
     Raises:
         DataError: that would change a value.
     """
-    if _dtype(made) == dtype:
+    if _is_of(made, dtype):
         return cast("pd.Series[Any]", made)
     try:
         return _casted(made, dtype)

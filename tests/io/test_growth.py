@@ -31,10 +31,14 @@ BEGINNINGS = {
 
 
 def seconds(data: bytes) -> float:
-    begin = time.thread_time()
-    found = list(pieces(Archive(io.BytesIO(data), lambda content: content.startswith(b"WARC/"))))
-    assert found[0].data == RECORD
-    return time.thread_time() - begin
+    """CPU seconds to read an archive, the least of three times: the machine may be busy."""
+    times = []
+    for _ in range(3):
+        begin = time.thread_time()
+        found = list(pieces(Archive(io.BytesIO(data), lambda content: content.startswith(b"WARC/"))))
+        times.append(time.thread_time() - begin)
+        assert found[0].data == RECORD
+    return min(times)
 
 
 @pytest.mark.parametrize("packing", PACKED)

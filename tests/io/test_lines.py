@@ -3,7 +3,7 @@
 import itertools
 from io import BytesIO
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dcurate.io.lines import Stretch, blocks_of, count_lines, count_rows, lines_between
@@ -27,6 +27,7 @@ def joined(stretches: list[Stretch], content: bytes) -> bytes:
 
 
 @given(CONTENT, st.integers(1, 7), st.lists(st.integers(0, 60), max_size=3))
+@example(b" \n\n", 1, [1])
 def test_ranges_that_meet_give_every_line_once(content: bytes, block: int, cuts: list[int]) -> None:
     bounds = [0, *sorted(min(cut, len(content)) for cut in cuts), len(content)]
     ranges = [
@@ -34,7 +35,8 @@ def test_ranges_that_meet_give_every_line_once(content: bytes, block: int, cuts:
         for start, stop in itertools.pairwise(bounds)
     ]
     assert b"".join(ranges) == content
-    assert all(not each or content[: content.find(each)].endswith(b"\n") or content.startswith(each) for each in ranges)
+    starts = itertools.accumulate(map(len, ranges[:-1]), initial=0)
+    assert all(not each or content[:at].endswith(b"\n") or at == 0 for at, each in zip(starts, ranges, strict=True))
 
 
 @given(CONTENT, st.integers(1, 7), st.data())
