@@ -1,7 +1,7 @@
 """A soak under kills while files are read: random ones from outside, and rows whose reading kills the worker.
 
-``python -m benchmarks.chaos_readers [--kills 60] [--seed 0] [--json FILE]``. Every row must be in the output once, but
-for those that kill: these must be in quarantine once. See README.md here.
+``python -m benchmarks.chaos_readers [--kills 60] [--pause 0.7] [--seed 0] [--json FILE]``. Every row
+must be in the output once, but for those that kill: these must be in quarantine once. See README.md here.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from dcurate import DaskExecutor, DocumentBatch, DocumentReader, FileGroup, Json
 
 #: Files of a round, and rows of each; seconds after which a round counts as hung.
 FILES, ROWS, LONGEST_S = 40, 100, 900
-#: Rows of each round that kill whoever reads them, and seconds between two kills from outside.
-DEADLY, PAUSE_S = 1, 2.5
+#: Rows of each round that kill whoever reads them.
+DEADLY = 1
 _ENDINGS = (".jsonl", ".jsonl.gz", ".parquet")
 
 
@@ -57,12 +57,13 @@ class Reader(DocumentReader):
 class Killer(threading.Thread):
     """Kills a worker process that reads, now and then."""
 
-    def __init__(self, folder: Path, draw: random.Random) -> None:
+    def __init__(self, folder: Path, draw: random.Random, pause_s: float) -> None:
         super().__init__(daemon=True)
-        self.folder, self.draw, self.kills, self.over = folder, draw, 0, threading.Event()
+        self.folder, self.draw, self.pause_s = folder, draw, pause_s
+        self.kills, self.over = 0, threading.Event()
 
     def run(self) -> None:
-        while not self.over.wait(self.draw.uniform(0.0, 2.0) * PAUSE_S):
+        while not self.over.wait(self.draw.uniform(0.0, 2.0) * self.pause_s):
             reading = [child for child in psutil.Process().children() if (self.folder / str(child.pid)).exists()]
             if reading:
                 with suppress(psutil.NoSuchProcess):
@@ -83,7 +84,7 @@ def write_input(folder: Path, deadly: set[int]) -> None:
             path.write_bytes(gzip.compress(lines) if path.suffix == ".gz" else lines)
 
 
-def one_round(scratch: Path, draw: random.Random) -> dict[str, Any]:
+def one_round(scratch: Path, draw: random.Random, pause_s: float) -> dict[str, Any]:
     """Run the pipeline once while workers are killed, and count its rows."""
     scratch.mkdir()
     deadly = set(draw.sample(range(FILES * ROWS), DEADLY))
@@ -92,7 +93,7 @@ def one_round(scratch: Path, draw: random.Random) -> dict[str, Any]:
     reading = scratch / "reading"
     reading.mkdir()
     stages = [Reader(str(scratch / "input"), folder=str(reading)), JsonlWriter(str(output))]
-    killer, begin = Killer(reading, draw), time.monotonic()
+    killer, begin = Killer(reading, draw, pause_s), time.monotonic()
     signal.alarm(LONGEST_S)
     with LocalCluster(n_workers=2, gpus=False) as cluster:
         killer.start()
@@ -124,6 +125,7 @@ def one_round(scratch: Path, draw: random.Random) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=60, help="how many kills from outside, at least")
+    parser.add_argument("--pause", type=float, default=0.7, help="seconds between two of them, on average")
     parser.add_argument("--seed", type=int, default=0, help="of what is killed and when")
     parser.add_argument("--json", help="where to write the figures")
     options = parser.parse_args()
@@ -131,7 +133,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="dcurate-chaos-") as scratch:
         os.environ["DCURATE_CACHE"] = f"{scratch}/cache"
         while sum(one["kills"] for one in rounds) < options.kills:
-            rounds.append(one_round(Path(scratch, str(len(rounds))), draw))
+            rounds.append(one_round(Path(scratch, str(len(rounds))), draw, options.pause))
             print(f"round {len(rounds)}: {rounds[-1]}", flush=True)
     names = ("rows", "kills", "deadly_rows", "quarantined", "lost", "doubled", "good_rows_in_quarantine")
     sums = {name: sum(one[name] for one in rounds) for name in (*names, "counted_otherwise")}
