@@ -293,3 +293,24 @@ def test_a_nul_in_a_path_is_refused_in_one_sentence(tmp_path):
         names(JsonlReader(f"{tmp_path}/a\0b.jsonl"))
     with pytest.raises(DataError, match="holds a NUL, which no file has in its name"):
         JsonlWriter(f"{tmp_path}/o\0").check()
+
+
+@pytest.mark.parametrize(
+    ("files", "characters", "packing", "wanted"),
+    [
+        (1000, 11, {}, ["1,000 files of 0.0 kB on average are a split each; blocksize='32MiB' packs them"]),
+        (999, 11, {}, []),
+        (1000, 2**18, {}, []),
+        (1000, 11, {"blocksize": "1MiB"}, []),
+        (1000, 11, {"files_per_partition": 1}, []),
+    ],
+    ids=["many small", "few", "large", "packed", "asked for"],
+)
+def test_packing_is_recommended_for_many_small_files_only(tmp_path, files, characters, packing, wanted):
+    for number in range(files):
+        with (tmp_path / f"{number}.jsonl").open("wb") as file:
+            file.write(b'{"a": 1}\n')
+            file.truncate(characters)  # what follows takes no space on the disk
+    reader = JsonlReader(str(tmp_path), **packing)
+    reader.splits()
+    assert [notice.partition(", which")[0] for notice in reader.notices()] == wanted
