@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import called, machine, save, table, versions
-from dcurate.execute.allocation import Card, Host, Place, Places, Solution, Unit, count_slots, throughput
-from dcurate.execute.solve import shortfall, solve, solve_in_place
+from dcurate.engine.allocate.allocation import Card, Host, Place, Places, Solution, Unit, count_slots, throughput
+from dcurate.engine.allocate.solve import shortfall, solve, solve_in_place
 
 GB = 1e9
 

@@ -29,9 +29,9 @@ from distributed.scheduler import WorkerState
 
 from benchmarks.dashboard_runs import Shape, at, history
 from benchmarks.measure import machine, save, table, versions
-from dcurate.observe.dashboard.pages import UPDATE_MS, Page
-from dcurate.observe.history import History
-from dcurate.observe.hub import RUNS
+from dcurate.runs.history import History
+from dcurate.ui.dashboard.pages import UPDATE_MS, Page
+from dcurate.ui.scheduler_store import RUNS
 
 #: Runs by what they are called.
 SHAPES = {

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dcurate.core.events import GpuSample, HostSample, StageStats
-from dcurate.observe.history import History
-from dcurate.observe.snapshot import Note, OperatorFigures, Snapshot
+from dcurate.runs.history import History
+from dcurate.runs.snapshot import Note, OperatorFigures, Snapshot
 
 #: What operators are called, again and again.
 NAMES = ("jsonl_reader", "clean", "score_filter", "language", "minhash", "quality_classifier", "redact", "jsonl_writer")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 GB = 1e9
-#: Of files of chunks, see `dcurate.io.ranges`.
+#: Of files of chunks, see `dcurate.shuffle.ranges`.
 MOST_CHUNKS, LEAST_CHUNK = 1024, 2**14
 
 

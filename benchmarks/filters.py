@@ -33,7 +33,7 @@ from benchmarks.measure import (
     whole_sizes_given,
 )
 from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
-from dcurate.io.compression import ending_of, unpack
+from dcurate.fs.compression import ending_of, unpack
 from dcurate.io.files import JSONL, list_files
 from dcurate.recipe import load_recipe
 from dcurate.text.filter import DocumentFilter

@@ -29,7 +29,7 @@ from distributed import Client, Scheduler, Worker
 import benchmarks.sleeping  # noqa: F401  a run is not to wait until every host has imported what it needs
 from benchmarks.measure import ROOT
 from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS
-from dcurate.worker.announce import Announcement, VisibleCard, declare
+from dcurate.cluster.worker_info import Announcement, VisibleCard, declare
 
 #: Where dcurate keeps what it measured, for later runs.
 CACHE = "DCURATE_CACHE"

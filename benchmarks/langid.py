@@ -33,7 +33,7 @@ from benchmarks.rows import read_rows
 from dcurate.core.batch import BatchKey
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import column_of
-from dcurate.io.compression import ending_of
+from dcurate.fs.compression import ending_of
 from dcurate.text.fasttext import FastTextModel
 from dcurate.text.identifier import Identifier, lid_176
 from dcurate.text.language import LanguageId

@@ -34,7 +34,7 @@ from dcurate.dedup.bands import Bands
 from dcurate.dedup.minhash import MinHash, estimated, jaccard
 from dcurate.dedup.shingles import Shingles
 from dcurate.frames.text import TextColumn, column_of
-from dcurate.io.compression import ending_of, unpack
+from dcurate.fs.compression import ending_of, unpack
 from dcurate.kernels.sets import Sets
 
 Ints = npt.NDArray[np.int64]

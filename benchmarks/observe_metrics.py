@@ -18,11 +18,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from benchmarks.measure import machine, save, table, versions
 from dcurate.core.events import GpuSample, HostSample, RunEnded, RunStarted, StageStats, TaskDone
-from dcurate.observe.families import prometheus
-from dcurate.observe.hub import Hub
-from dcurate.observe.metrics import RunMetrics
-from dcurate.observe.snapshot import LATENCY_S, Note, OperatorFigures, Snapshot
-from dcurate.observe.tracing import Tracing
+from dcurate.runs.snapshot import LATENCY_S, Note, OperatorFigures, Snapshot
+from dcurate.ui.metrics.definitions import prometheus
+from dcurate.ui.metrics.run_metrics import RunMetrics
+from dcurate.ui.scheduler_store import Hub
+from dcurate.ui.tracing import Tracing
 
 SPANS = 20_000
 

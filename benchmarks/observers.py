@@ -20,12 +20,12 @@ from unittest.mock import patch
 from benchmarks.filters import multiplied, pipeline_of, plain_copies
 from benchmarks.measure import machine, save, table, versions
 from dcurate import DaskExecutor, InlineExecutor, LocalCluster
-from dcurate.observe.relay import Relay
 from dcurate.run import Executor
+from dcurate.ui.publisher import Relay
 
 #: What is switched off, on workers and on the driver, by module and attribute.
-ON_WORKERS = (("dcurate.worker.evidence", "Evidence", "add"), ("dcurate.text.passes", "Pass", "tell"))
-ON_DRIVER = (("dcurate.observe.history", "History", "on_event"), ("dcurate.run", "_Run", "_record"))
+ON_WORKERS = (("dcurate.engine.worker.samples", "Evidence", "add"), ("dcurate.text.filter_run", "Pass", "tell"))
+ON_DRIVER = (("dcurate.runs.history", "History", "on_event"), ("dcurate.run", "_Run", "_record"))
 
 
 def _nothing(*_: Any, **__: Any) -> None:
@@ -95,7 +95,7 @@ def in_turn(source: Path, rounds: int, workers: int, scratch: Path) -> dict[str,
 #: Parts whose own time is measured, by name.
 PARTS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "scores and examples": ON_WORKERS,
-    "history": (("dcurate.observe.history", "History", "on_event"),),
+    "history": (("dcurate.runs.history", "History", "on_event"),),
     "report, history and page as files": (("dcurate.run", "_Run", "_record"),),
 }
 

@@ -19,7 +19,7 @@ import orjson
 from benchmarks.filters import peer_python
 from benchmarks.measure import ROOT, called, job, machine, save, scratch_folder, table
 from benchmarks.parity import answer, compare, judged, show_one, written
-from dcurate.io.compression import ending_of, unpack
+from dcurate.fs.compression import ending_of, unpack
 from dcurate.text.presets import fineweb2
 
 

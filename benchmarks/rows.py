@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from dcurate.errors import DataError
-from dcurate.io.compression import ending_of, unpack
+from dcurate.fs.compression import ending_of, unpack
 
 _ENDINGS = (".jsonl", ".json", ".ndjson")
 

@@ -19,7 +19,7 @@ import psutil
 from benchmarks.measure import MB, called, machine, save, table, versions
 from benchmarks.simulated import Job, Stage, job_of
 from benchmarks.simulation import Outcome, Simulation
-from dcurate.execute.allocation import Card, Host, Unit
+from dcurate.engine.allocate.allocation import Card, Host, Unit
 
 #: Operators of the pipeline that is run at several scales: name, CPUs, GPUs, seconds, cv, setup seconds.
 OPERATORS = (

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dcurate.execute.allocation import Card, Host, Unit
-from dcurate.execute.solve import solve
+from dcurate.engine.allocate.allocation import Card, Host, Unit
+from dcurate.engine.allocate.solve import solve
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.simulated import Job, Stage
-from dcurate.execute.allocation import Place, Places, count_slots, throughput
-from dcurate.execute.decide import Decision, decide
-from dcurate.execute.flow import Flow, Pull, Release, SplitFinished, Submit
-from dcurate.execute.rates import Rate, Ratio, Setup
-from dcurate.execute.snapshot import Measured, Snapshot
+from dcurate.engine.allocate.allocation import Place, Places, count_slots, throughput
+from dcurate.engine.allocate.inputs import Measured, Snapshot
+from dcurate.engine.allocate.policy import Decision, decide
+from dcurate.engine.allocate.rates import Rate, Ratio, Setup
+from dcurate.engine.flow import Flow, Pull, Release, SplitFinished, Submit
 
 #: Ended calls are told to the flow, and the decider is asked, at this rhythm; in seconds.
 TELL_S, ASK_S = 0.01, 0.25

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dcurate.cluster.attach import AttachedCluster as AttachedCluster
-    from dcurate.cluster.kinds import ElasticCluster as ElasticCluster
-    from dcurate.cluster.kinds import adapt_kinds as adapt_kinds
+    from dcurate.cluster.elastic import ElasticCluster as ElasticCluster
+    from dcurate.cluster.elastic import adapt_kinds as adapt_kinds
     from dcurate.cluster.local import LocalCluster as LocalCluster
-    from dcurate.cluster.shape import Shape as Shape
-    from dcurate.cluster.supply import Kind as Kind
+    from dcurate.cluster.worker_pools import Kind as Kind
+    from dcurate.cluster.worker_shape import Shape as Shape
     from dcurate.core.batch import Batch as Batch
     from dcurate.core.batch import BatchKey as BatchKey
     from dcurate.core.batch import FileGroup as FileGroup
@@ -92,14 +92,14 @@ if TYPE_CHECKING:
     from dcurate.download.wikipedia.stage import WikipediaDownloader as WikipediaDownloader
     from dcurate.download.wikipedia.stage import WikipediaDownloadExtractStage as WikipediaDownloadExtractStage
     from dcurate.download.wikipedia.text import WikipediaExtractor as WikipediaExtractor
+    from dcurate.engine.dask.executor import DaskExecutor as DaskExecutor
+    from dcurate.engine.inline import InlineExecutor as InlineExecutor
     from dcurate.errors import DataError as DataError
     from dcurate.errors import DcurateError as DcurateError
     from dcurate.errors import PipelineError as PipelineError
     from dcurate.errors import ResourceError as ResourceError
     from dcurate.errors import RunError as RunError
     from dcurate.errors import StageError as StageError
-    from dcurate.execute.dask_executor import DaskExecutor as DaskExecutor
-    from dcurate.execute.inline import InlineExecutor as InlineExecutor
     from dcurate.frames.document import DocumentBatch as DocumentBatch
     from dcurate.inspection import RunPlaces as RunPlaces
     from dcurate.inspection import compare_runs as compare_runs
@@ -142,8 +142,8 @@ if TYPE_CHECKING:
     from dcurate.models.llm.client import LLMClient as LLMClient
     from dcurate.models.llm.config import GenerationConfig as GenerationConfig
     from dcurate.models.llm.embedding import EndpointEmbeddingStage as EndpointEmbeddingStage
+    from dcurate.models.llm.errors import RequestError as RequestError
     from dcurate.models.llm.faith import FaithEvalFilter as FaithEvalFilter
-    from dcurate.models.llm.faults import RequestError as RequestError
     from dcurate.models.llm.generate import GenerateStage as GenerateStage
     from dcurate.models.llm.nemotron_cc import DistillStage as DistillStage
     from dcurate.models.llm.nemotron_cc import DiverseQAPostProcessingStage as DiverseQAPostProcessingStage
@@ -162,10 +162,6 @@ if TYPE_CHECKING:
     from dcurate.models.llm.translate import SegmentTranslationStage as SegmentTranslationStage
     from dcurate.models.llm.translation import TranslationStage as TranslationStage
     from dcurate.models.tokenizer import TokenizerStage as TokenizerStage
-    from dcurate.observe.progress import JsonProgress as JsonProgress
-    from dcurate.observe.progress import Progress as Progress
-    from dcurate.observe.table import report_table as report_table
-    from dcurate.observe.tracing import Tracing as Tracing
     from dcurate.profiling import CorpusProfile as CorpusProfile
     from dcurate.profiling import profile as profile
     from dcurate.result import RunResult as RunResult
@@ -244,6 +240,10 @@ if TYPE_CHECKING:
     from dcurate.text.signals import Needs as Needs
     from dcurate.text.signals import Signals as Signals
     from dcurate.text.unicode_repair import UnicodeReformatter as UnicodeReformatter
+    from dcurate.ui.progress import JsonProgress as JsonProgress
+    from dcurate.ui.progress import Progress as Progress
+    from dcurate.ui.table import report_table as report_table
+    from dcurate.ui.tracing import Tracing as Tracing
     from dcurate.workflows.exact import ExactDeduplicationWorkflow as ExactDeduplicationWorkflow
     from dcurate.workflows.fuzzy import FuzzyDeduplicationWorkflow as FuzzyDeduplicationWorkflow
     from dcurate.workflows.removal import TextDuplicatesRemovalWorkflow as TextDuplicatesRemovalWorkflow
@@ -255,7 +255,7 @@ __version__ = "0.1.0"
 
 #: Where each public name lives.
 _HOME = {
-    "adapt_kinds": "dcurate.cluster.kinds",
+    "adapt_kinds": "dcurate.cluster.elastic",
     "AddId": "dcurate.text.ids",
     "AegisClassifier": "dcurate.models.classifiers.aegis",
     "AlphaFilter": "dcurate.text.filters.code",
@@ -299,7 +299,7 @@ _HOME = {
     "ConversationFormatter": "dcurate.models.llm.client",
     "CorpusProfile": "dcurate.profiling",
     "CountPii": "dcurate.text.pii.counts",
-    "DaskExecutor": "dcurate.execute.dask_executor",
+    "DaskExecutor": "dcurate.engine.dask.executor",
     "DataError": "dcurate.errors",
     "DcurateError": "dcurate.errors",
     "Decontaminate": "dcurate.dedup.decontamination",
@@ -327,7 +327,7 @@ _HOME = {
     "DocumentWriter": "dcurate.io.document_writer",
     "DomainClassifier": "dcurate.models.classifiers.quality",
     "EasinessFilter": "dcurate.models.llm.retrieval",
-    "ElasticCluster": "dcurate.cluster.kinds",
+    "ElasticCluster": "dcurate.cluster.elastic",
     "EllipsisFilter": "dcurate.text.filters.lines",
     "EmbeddingCreatorStage": "dcurate.models.embedders.creator",
     "EmbeddingModelStage": "dcurate.models.embedders.stages",
@@ -358,15 +358,15 @@ _HOME = {
     "HTMLBoilerplateFilter": "dcurate.text.filters.code",
     "HtmlExtractor": "dcurate.text.extract.stage",
     "HTMLExtractorAlgorithm": "dcurate.text.extract.algorithms",
-    "InlineExecutor": "dcurate.execute.inline",
+    "InlineExecutor": "dcurate.engine.inline",
     "inspect": "dcurate.inspection",
     "InstructionDataGuardClassifier": "dcurate.models.classifiers.aegis",
     "JsonlReader": "dcurate.io.jsonl",
     "JsonlWriter": "dcurate.io.jsonl",
-    "JsonProgress": "dcurate.observe.progress",
+    "JsonProgress": "dcurate.ui.progress",
     "JusTextExtractor": "dcurate.text.extract.algorithms",
     "Keep": "dcurate.dedup.keep",
-    "Kind": "dcurate.cluster.supply",
+    "Kind": "dcurate.cluster.worker_pools",
     "KnowledgeListPostProcessingStage": "dcurate.models.llm.nemotron_cc",
     "KnowledgeListStage": "dcurate.models.llm.nemotron_cc",
     "LabelFilter": "dcurate.models.classifiers.labels",
@@ -412,7 +412,7 @@ _HOME = {
     "processing_stage": "dcurate.core.stage",
     "ProcessingStage": "dcurate.core.stage",
     "profile": "dcurate.profiling",
-    "Progress": "dcurate.observe.progress",
+    "Progress": "dcurate.ui.progress",
     "PromptTaskComplexityClassifier": "dcurate.models.classifiers.prompts",
     "PunctuationFilter": "dcurate.text.filters.lines",
     "PythonCommentToCodeFilter": "dcurate.text.filters.comments",
@@ -430,8 +430,8 @@ _HOME = {
     "RepeatedParagraphsFilter": "dcurate.text.filters.repetition",
     "RepeatingDuplicateNGramsFilter": "dcurate.text.filters.repetition",
     "RepeatingTopNGramsFilter": "dcurate.text.filters.repetition",
-    "report_table": "dcurate.observe.table",
-    "RequestError": "dcurate.models.llm.faults",
+    "report_table": "dcurate.ui.table",
+    "RequestError": "dcurate.models.llm.errors",
     "ResiliparseExtractor": "dcurate.text.extract.algorithms",
     "ResourceError": "dcurate.errors",
     "Resources": "dcurate.core.resources",
@@ -446,7 +446,7 @@ _HOME = {
     "SemanticDeduplicationWorkflow": "dcurate.workflows.semantic",
     "SemanticDuplicates": "dcurate.dedup.semantic.stage",
     "SentenceTransformerEmbeddingModelStage": "dcurate.models.embedders.stages",
-    "Shape": "dcurate.cluster.shape",
+    "Shape": "dcurate.cluster.worker_shape",
     "Shingles": "dcurate.dedup.shingles",
     "Shuffle": "dcurate.datasets.shuffle",
     "SignalFilter": "dcurate.text.filter",
@@ -470,7 +470,7 @@ _HOME = {
     "TokenizerFertilityFilter": "dcurate.text.filters.tokens",
     "TokenizerStage": "dcurate.models.tokenizer",
     "trace": "dcurate.lineage",
-    "Tracing": "dcurate.observe.tracing",
+    "Tracing": "dcurate.ui.tracing",
     "TrafilaturaExtractor": "dcurate.text.extract.algorithms",
     "Transfer": "dcurate.download.transfer",
     "TranslationStage": "dcurate.models.llm.translation",

@@ -17,13 +17,13 @@ from dcurate.core.batch import BatchKey
 from dcurate.core.part import Part
 from dcurate.core.pipeline import PipelineDefinition, check_columns
 from dcurate.core.stage import ExchangeStage, ProcessingStage, SinkStage, SourceStage
+from dcurate.engine.serialization import pickled
+from dcurate.engine.worker.operator_task import Program
+from dcurate.engine.worker.slots import SlotPool
 from dcurate.errors import PipelineError
-from dcurate.execute.ship import pickled
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.partition import Partition, check_frame, kept_of, meta_of, parted, restored, with_index_of
 from dcurate.plan.compile import compile_plan
-from dcurate.worker.program import Program
-from dcurate.worker.slots import SlotPool
 
 AnyStage = ProcessingStage[Any, Any]
 

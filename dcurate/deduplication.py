@@ -40,8 +40,8 @@ from dcurate.dedup.partitions import (
 from dcurate.errors import DataError, PipelineError, listed, nearest
 from dcurate.frames.columns import numbers
 from dcurate.frames.convert import to_arrow
-from dcurate.frames.exchanged import from_exchange, to_exchange
 from dcurate.frames.partition import check_frame
+from dcurate.frames.shuffled import from_exchange, to_exchange
 
 _Stage = ExactDuplicates | FuzzyDuplicates
 #: What is looked for: by name, or as a stage with its settings.

@@ -16,12 +16,12 @@ from dcurate.core.events import StageStats
 from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import DataError, PipelineError, listed, nearest
 from dcurate.frames.excerpts import excerpt, id_column
+from dcurate.fs.stores import OWN, Directory
 from dcurate.io.rejections import REASON, SCORE, STAGE
 from dcurate.io.rows import Row, is_readable, rows_in
-from dcurate.io.stores import OWN, Directory
-from dcurate.observe.compare import Comparison, compare
-from dcurate.observe.inspected import Document, Inspected
-from dcurate.observe.recorded import RecordedRun
+from dcurate.runs.load import RecordedRun
+from dcurate.ui.compare import Comparison, compare
+from dcurate.ui.inspected import Document, Inspected
 
 #: A sample is drawn from so many bytes of files at most; from so many files that hold such documents, so many of the
 #: first in each, and so many times as many as are wanted, where there are as many.

@@ -9,12 +9,12 @@ from typing import Any
 
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.excerpts import excerpt
+from dcurate.fs.stores import OWN, Directory
 from dcurate.inspection import RunPlaces, keeps_of, read_run
 from dcurate.io.rejections import REASON, SCORE, STAGE
 from dcurate.io.rows import Row, is_readable, rows_with
-from dcurate.io.stores import OWN, Directory
-from dcurate.observe.inspected import Fate, Traced
-from dcurate.observe.recorded import RecordedRun
+from dcurate.runs.load import RecordedRun
+from dcurate.ui.inspected import Fate, Traced
 
 #: Columns of groups of duplicates, see `dcurate.FuzzyDuplicates`.
 _KEPT_ID, _SIMILARITY, _KEPT = "kept_id", "similarity", "kept"

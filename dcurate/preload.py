@@ -14,9 +14,9 @@ from typing import Any, TypeVar, cast
 import click
 from distributed import Scheduler, Worker
 
+from dcurate.cluster.worker_info import Said, declare, found, names
 from dcurate.errors import ResourceError
-from dcurate.observe.hub import HUB, Hub
-from dcurate.worker.announce import Said, declare, found, names
+from dcurate.ui.scheduler_store import HUB, Hub
 
 T = TypeVar("T")
 

@@ -19,8 +19,6 @@ from dcurate.errors import PipelineError, listed
 from dcurate.frames.convert import from_rows
 from dcurate.io.document_reader import DocumentReader
 from dcurate.io.files import as_list
-from dcurate.observe.profile_page import write_page
-from dcurate.observe.profile_table import profile_table
 from dcurate.recipe import Recipe, load_recipe
 from dcurate.run import Executor, Pipeline, observers_of
 from dcurate.text.filter import DocumentFilter
@@ -28,6 +26,8 @@ from dcurate.text.profile import CountsBatch, DocumentCounts, ProfileDocuments
 from dcurate.text.profile_summary import summary_of
 from dcurate.text.rules import Rule
 from dcurate.text.score import ScoreFilter
+from dcurate.ui.profile_page import write_page
+from dcurate.ui.profile_table import profile_table
 
 AnyStage = ProcessingStage[Any, Any]
 

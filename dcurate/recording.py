@@ -8,17 +8,17 @@ from typing import Any
 import orjson
 
 from dcurate.core.report import RunReport
-from dcurate.io.stores import OWN, Directory
-from dcurate.observe.history import History
-from dcurate.observe.run_page import PAGE, run_page
-from dcurate.observe.table import report_text
+from dcurate.fs.stores import OWN, Directory
+from dcurate.runs.history import History
+from dcurate.ui.report.page import PAGE, run_page
+from dcurate.ui.table import report_text
 
 
 def record(report: RunReport, history: History, about: Mapping[str, Any], output: Directory) -> None:
     """Write ``report.json``, ``report.txt``, ``history.json`` and ``report.html``, each whole or not at all.
 
     Args:
-        about: what is known of the run besides, as `dcurate.provenance.provenance` gives it.
+        about: what is known of the run besides, as `dcurate.runs.manifest.provenance` gives it.
         output: the files go to the folder ``_dcurate`` in it.
 
     Raises:

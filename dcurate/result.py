@@ -11,9 +11,9 @@ from dcurate.core.report import RunReport
 from dcurate.errors import DataError, RunError
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.tables import frame_of, with_seconds
-from dcurate.observe import records
-from dcurate.observe.history import History
-from dcurate.observe.notebook import summary_html
+from dcurate.runs import records
+from dcurate.runs.history import History
+from dcurate.ui.notebook import summary_html
 
 
 @dataclass(frozen=True)

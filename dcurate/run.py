@@ -20,24 +20,24 @@ from dcurate.core.pipeline import PipelineDefinition, with_source
 from dcurate.core.report import RunReport
 from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
 from dcurate.core.temporary import scratch_folder
+from dcurate.engine.accounting import Books, Job
+from dcurate.engine.dask.executor import DaskExecutor, DaskSession
 from dcurate.errors import DcurateError, PipelineError, RunError, without_secrets
-from dcurate.execute.dask_executor import DaskExecutor, DaskSession
-from dcurate.execute.job import Books, Job
-from dcurate.io.finished import Finished, find_finished, inputs_of, mark_finished
+from dcurate.fs.stores import OWN, Directory
+from dcurate.io.input_manifest import Origins
 from dcurate.io.ledger import DirectoryLedger
-from dcurate.io.origins import Origins
 from dcurate.io.output import check_claim, claim, folder_name
 from dcurate.io.rejections import DirectoryRejections, clear_stale
-from dcurate.io.stores import OWN, Directory
-from dcurate.observe.history import History
-from dcurate.observe.notebook import NotebookProgress, in_notebook
-from dcurate.observe.picture import picture
-from dcurate.observe.relay import Relay
+from dcurate.io.success_marker import Finished, find_finished, inputs_of, mark_finished
 from dcurate.plan.compile import compile_plan
 from dcurate.plan.operators import Plan
-from dcurate.provenance import provenance
 from dcurate.recording import record
 from dcurate.result import RunResult
+from dcurate.runs.history import History
+from dcurate.runs.manifest import provenance
+from dcurate.ui.notebook import NotebookProgress, in_notebook
+from dcurate.ui.pipeline_svg import picture
+from dcurate.ui.publisher import Relay
 
 AnyStage = ProcessingStage[Any, Any]
 
@@ -100,7 +100,7 @@ class Pipeline(PipelineDefinition):
             resume: go on with an earlier run into the same output: only what it had not finished is done.
             rejected: a directory in which rows that rules drop are kept, with the stage and reason.
             examples: whether the report shows excerpts of a few documents that were dropped, with the reason.
-            observers: are told what happens, such as `dcurate.observe.progress.Progress`; in a notebook a view of the
+            observers: are told what happens, such as `dcurate.ui.progress.Progress`; in a notebook a view of the
                 run is shown if none are given, and nothing with ``[]``.
 
         Raises:

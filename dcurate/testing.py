@@ -15,14 +15,14 @@ from dcurate.cluster.local import LocalCluster
 from dcurate.core.batch import Batch, BatchKey
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.stage import CompositeStage, ExchangeStage, ProcessingStage, SinkStage, SourceStage
+from dcurate.engine.dask.executor import DaskExecutor
+from dcurate.engine.inline import InlineExecutor
+from dcurate.engine.serialization import pickled
+from dcurate.engine.worker.operator_task import Program
+from dcurate.engine.worker.slots import SlotPool, forget_host_setup, opened
 from dcurate.errors import DcurateError, PipelineError, StageError, nearest
-from dcurate.execute.dask_executor import DaskExecutor
-from dcurate.execute.inline import InlineExecutor
-from dcurate.execute.ship import pickled
 from dcurate.frames.document import DocumentBatch
 from dcurate.run import Executor, Pipeline
-from dcurate.worker.program import Program
-from dcurate.worker.slots import SlotPool, forget_host_setup, opened
 
 AnyStage = ProcessingStage[Any, Any]
 

@@ -10,7 +10,7 @@ from dcurate import DocumentBatch, DocumentReader, JsonlReader, ParquetReader, P
 from dcurate.core.batch import FileGroup, Rejection
 from dcurate.io.source import FileReader
 from dcurate.io.warc_reader import WetReader
-from tests.worker.failing import MISCHIEF
+from tests.engine.worker.failing import MISCHIEF
 
 
 def _strike(made: DocumentBatch | None) -> DocumentBatch | None:

@@ -6,7 +6,7 @@ import pytest
 from dcurate import ExactDuplicates, InlineExecutor, JsonlWriter, Pipeline
 from dcurate.core.report import RunReport
 from dcurate.errors import StageError
-from dcurate.observe.history import History
+from dcurate.runs.history import History
 from tests.stages import Append, FailOn, Numbers
 
 FILES = ["history.json", "report.html", "report.json", "report.txt"]

@@ -59,7 +59,7 @@ from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.secrets import shown
 from dcurate.download.fetch import read
 from dcurate.errors import DataError, DcurateError, PipelineError, without_secrets
-from dcurate.io.stores import Directory, opened
+from dcurate.fs.stores import Directory, opened
 from dcurate.models.llm.config import GenerationConfig, Request
 from dcurate.recipe import load_recipe
 

@@ -38,9 +38,9 @@ from dcurate import (
 from dcurate.dedup.minhash import MinHash
 from dcurate.dedup.semantic.kmeans import moved, nearest, seeds, sums_of
 from dcurate.dedup.shingles import Shingles
-from dcurate.execute.dask_executor import DaskExecutor
-from dcurate.frames.cards import texts_on_card
+from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.frames.convert import cudf
+from dcurate.frames.gpus import texts_on_card
 from dcurate.frames.text import TextColumn, column_of, text_column
 from dcurate.frames.vectors import array_library
 from dcurate.kernels import cuda, cuda_signals

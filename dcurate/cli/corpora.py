@@ -6,8 +6,8 @@ import click
 
 import dcurate
 from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor, trust_option
-from dcurate.observe.profile_plots import library
-from dcurate.observe.progress import Progress
+from dcurate.ui.profile_plots import library
+from dcurate.ui.progress import Progress
 
 
 @cli.command(short_help="Say what documents are like.")

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from dcurate.cli.group import cli
-from dcurate.observe.monitor.config import Watched, write_config
-from dcurate.observe.monitor.processes import down, up
+from dcurate.ui.monitor.config import Watched, write_config
+from dcurate.ui.monitor.processes import down, up
 
 
 @cli.group(short_help="Watch runs with Prometheus and Grafana.")

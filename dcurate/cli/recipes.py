@@ -18,12 +18,12 @@ from dcurate.core.events import Observer
 from dcurate.core.report import RunReport
 from dcurate.core.secrets import shown
 from dcurate.errors import PipelineError, nearest
-from dcurate.io.stores import OWN
-from dcurate.observe.progress import JsonProgress, Progress
-from dcurate.observe.run_page import PAGE
-from dcurate.observe.table import report_table
+from dcurate.fs.stores import OWN
 from dcurate.plan.compile import compile_plan
 from dcurate.recipe import Recipe, bundled_recipes, load_recipe, parse_setting
+from dcurate.ui.progress import JsonProgress, Progress
+from dcurate.ui.report.page import PAGE
+from dcurate.ui.table import report_table
 
 #: How progress may be shown.
 PROGRESS = ("auto", "lines", "json", "none")

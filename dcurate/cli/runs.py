@@ -12,9 +12,9 @@ from rich.text import Text
 import dcurate
 from dcurate.cli.group import cli, console, debug_option
 from dcurate.errors import without_secrets
-from dcurate.observe.compare import comparison_page
-from dcurate.observe.run_page import PAGE, write_run_page
-from dcurate.observe.table import report_table
+from dcurate.ui.compare import comparison_page
+from dcurate.ui.report.page import PAGE, write_run_page
+from dcurate.ui.table import report_table
 
 _HTML = click.option("--html", metavar="FILE", help="Write a page, which needs nothing else.")
 _JSON = click.option("--json", "json_path", metavar="FILE", help="Write all figures as JSON; - for standard output.")

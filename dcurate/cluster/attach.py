@@ -8,8 +8,8 @@ from typing import Any
 from distributed import Client
 from distributed.deploy import Cluster as DaskCluster
 
-from dcurate.cluster.answering import check_answers, shown
 from dcurate.cluster.base import Cluster
+from dcurate.cluster.probe import check_answers, shown
 from dcurate.errors import PipelineError, RunError
 
 

@@ -19,8 +19,8 @@ from dask.utils import parse_bytes
 from distributed import SpecCluster
 
 from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS, WORKER_PRELOAD, Spec
+from dcurate.cluster.worker_info import visible_cards
 from dcurate.errors import ResourceError
-from dcurate.worker.announce import visible_cards
 
 
 def gpus_here() -> int:

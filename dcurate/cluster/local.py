@@ -32,8 +32,8 @@ from dcurate.cluster.nannies import (
     said_why,
     simulated_gpu_worker,
 )
+from dcurate.cluster.worker_info import SIMULATED_GB
 from dcurate.errors import ResourceError, RunError
-from dcurate.worker.announce import SIMULATED_GB
 
 #: How often it is looked whether workers have started, in seconds.
 SETTLE_S = 0.05

@@ -11,13 +11,13 @@ import numpy as np
 
 from dcurate.core.batch import BatchKey, FileGroup, FileRows
 from dcurate.core.stage import CompositeStage, ProcessingStage, SourceStage
-from dcurate.datasets.keyed import DATASET, KeyedFile, stream_of
 from dcurate.datasets.shuffle import KeyedExchange, check_count
-from dcurate.datasets.streams import Stream, shares
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.columns import with_column
 from dcurate.frames.document import DocumentBatch
-from dcurate.io.stores import Directory
+from dcurate.fs.stores import Directory
+from dcurate.shuffle.keyed import DATASET, KeyedFile, stream_of
+from dcurate.shuffle.random_streams import Stream, shares
 
 Reader = SourceStage[FileGroup, DocumentBatch]
 

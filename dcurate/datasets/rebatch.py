@@ -14,10 +14,19 @@ from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
 from dcurate.datasets.shuffle import check_count
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
-from dcurate.io.chunks import SUFFIX, ChunkIndex, Ints, read_chunks, read_index, read_indexes, stacked, write_chunks
+from dcurate.fs.stores import Directory
 from dcurate.io.partition import parse_bytes
 from dcurate.io.sink import FileWriter
-from dcurate.io.stores import Directory
+from dcurate.shuffle.chunks import (
+    SUFFIX,
+    ChunkIndex,
+    Ints,
+    read_chunks,
+    read_index,
+    read_indexes,
+    stacked,
+    write_chunks,
+)
 
 _CHUNK = 2**18
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
-from dcurate.datasets.keyed import KeyedFile, KeyedWriter, StreamReader, keyed_files, stream_of
-from dcurate.datasets.streams import Stream
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.rows import row_keys
+from dcurate.fs.stores import Directory
 from dcurate.io.partition import parse_bytes
-from dcurate.io.stores import Directory
+from dcurate.shuffle.keyed import KeyedFile, KeyedWriter, StreamReader, keyed_files, stream_of
+from dcurate.shuffle.random_streams import Stream
 
 NOT_SAMPLED = "not_sampled"
 _WHOLE = 2.0**64

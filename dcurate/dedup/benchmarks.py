@@ -18,9 +18,9 @@ from dcurate.errors import DataError, PipelineError
 from dcurate.frames.columns import values
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn, text_column
-from dcurate.io.compression import ending_of, unpack
+from dcurate.fs.compression import ending_of, unpack
+from dcurate.fs.stores import Directory
 from dcurate.io.document_reader import DocumentReader
-from dcurate.io.stores import Directory
 from dcurate.kernels.normal_words import Normal, normalised
 from dcurate.kernels.overlap import Grams, Matches, gram_hashes, gram_table, overlaps
 

@@ -20,7 +20,7 @@ import orjson
 from dcurate.core.batch import BatchKey
 from dcurate.dedup.bloom_size import BloomSize
 from dcurate.errors import DataError, PipelineError
-from dcurate.io.stores import Directory, told
+from dcurate.fs.stores import Directory, told
 from dcurate.kernels import bloom
 from dcurate.kernels.layout import Words
 

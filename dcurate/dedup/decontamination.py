@@ -15,13 +15,13 @@ from dcurate.core.batch import Rejection
 from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec, WorkerMetadata
 from dcurate.dedup.benchmarks import IndexSource, NgramIndex, NgramSize, Tasks
 from dcurate.dedup.cut import Cut, stretches_of
-from dcurate.dedup.staging import Staged, StagedWriter
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import rows_at, with_column, with_text
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import text_column, with_layout
-from dcurate.io.stores import Directory
+from dcurate.fs.stores import Directory
 from dcurate.kernels.overlap import Matches
+from dcurate.shuffle.spill import Staged, StagedWriter
 
 Action = Literal["drop", "flag"]
 

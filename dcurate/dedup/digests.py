@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.frames.cards import texts_on_card
 from dcurate.frames.convert import is_cudf, to_arrow
+from dcurate.frames.gpus import texts_on_card
 from dcurate.frames.hashes import content_hashes
 from dcurate.kernels.cuda import usable
 from dcurate.kernels.cuda_minhash import text_digests

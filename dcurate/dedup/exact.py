@@ -11,16 +11,16 @@ import numpy as np
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
 from dcurate.dedup.keep import First, Keep, keep_of
-from dcurate.dedup.marks import COLUMNS, FLAGS, Action, MarkDuplicates, Members, check_action
-from dcurate.dedup.staging import Staged, StagedWriter, bases_of, identified, ids_at
+from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, MarkDuplicates, Members, check_action
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import nulls, numbers, table_of, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.hashes import NORMAL_FORMS, content_hashes, row_hashes
+from dcurate.fs.stores import Directory
 from dcurate.io.files import is_names
-from dcurate.io.merge import with_few_reads
-from dcurate.io.ranges import FILE, RangeFiles
-from dcurate.io.stores import Directory
+from dcurate.shuffle.merge import with_few_reads
+from dcurate.shuffle.ranges import FILE, RangeFiles
+from dcurate.shuffle.spill import Staged, StagedWriter, bases_of, identified, ids_at
 
 REASON = "exact_duplicate"
 

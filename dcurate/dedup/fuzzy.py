@@ -14,21 +14,21 @@ from dcurate.dedup.bands import Bands
 from dcurate.dedup.clusters import Clustering
 from dcurate.dedup.index import SeenDocuments
 from dcurate.dedup.keep import Keep, keep_of
-from dcurate.dedup.marks import COLUMNS, FLAGS, Action, check_action
 from dcurate.dedup.minhash import Method, MinHash
 from dcurate.dedup.near import Search, Verification, hashes_of, on_card_if
 from dcurate.dedup.pairs import CONTENT, KEY, ROW, FindPairs, PairUp
+from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, check_action
 from dcurate.dedup.shingles import Shingles
-from dcurate.dedup.staging import ID, Staged, StagedWriter, identified
 from dcurate.dedup.verify import NearDuplicates, with_shingles
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import as_text, nulls, only, table_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn, text_column
-from dcurate.io.merge import with_few_reads
-from dcurate.io.ranges import RangeFiles
-from dcurate.io.stores import Directory
+from dcurate.fs.stores import Directory
 from dcurate.kernels.cuda import CudaColumn
+from dcurate.shuffle.merge import with_few_reads
+from dcurate.shuffle.ranges import RangeFiles
+from dcurate.shuffle.spill import ID, Staged, StagedWriter, identified
 
 #: Folder of the bands, below that of the round.
 BANDS = "bands/"

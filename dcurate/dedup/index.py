@@ -12,7 +12,7 @@ import orjson
 from dcurate.core.secrets import HidesSecrets
 from dcurate.dedup.near import Search
 from dcurate.errors import PipelineError
-from dcurate.io.stores import Directory
+from dcurate.fs.stores import Directory
 
 _MANIFEST = "index.json"
 _FORMAT = 1

@@ -12,13 +12,13 @@ from dcurate.dedup.candidates import candidate_pairs
 from dcurate.dedup.components import forest
 from dcurate.dedup.labels import FOREST, LEFT, RIGHT, Forests, ForestWriter, LabelWriter, edge_tables
 from dcurate.dedup.labels import KEY as LABEL_KEY
-from dcurate.dedup.staging import bases_of, document_keys
 from dcurate.dedup.verify import GatherCandidates, NearDuplicates
 from dcurate.frames.columns import numbers, table_of
 from dcurate.frames.document import DocumentBatch
-from dcurate.io.merge import with_few_reads
-from dcurate.io.ranges import FILE, ChunkWriter, RangeFiles, RangeTables, file_names
-from dcurate.io.stores import Directory
+from dcurate.fs.stores import Directory
+from dcurate.shuffle.merge import with_few_reads
+from dcurate.shuffle.ranges import FILE, ChunkWriter, RangeFiles, RangeTables, file_names
+from dcurate.shuffle.spill import bases_of, document_keys
 
 #: Columns of bands: a hash of the band, the row of the document in its file, and a hash of its text.
 KEY, ROW, CONTENT = "key", "row", "content"

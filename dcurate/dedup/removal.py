@@ -15,7 +15,7 @@ from dcurate.dedup.removal_ids import RemovalIds, SortedIds
 from dcurate.errors import DataError
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.ids import id_keys
-from dcurate.io.stores import Directory
+from dcurate.fs.stores import Directory
 
 #: The column of ids that are made where documents have none; the name is NeMo Curator's.
 CURATOR_DEDUP_ID_STR = "_curator_dedup_id"

@@ -23,8 +23,8 @@ from dcurate.core.secrets import HidesSecrets
 from dcurate.core.temporary import own_folder
 from dcurate.errors import DataError
 from dcurate.frames.ids import NONE, IdKeys, id_keys
+from dcurate.fs.stores import Directory, told
 from dcurate.io.parquet import ParquetReader
-from dcurate.io.stores import Directory, told
 from dcurate.kernels.layout import Words
 
 #: Keys are sorted in parts, one for about so many bytes of Parquet, but no more than files can be open at a time.

@@ -14,20 +14,20 @@ from dcurate.core.batch import BatchKey, FilePart, Rejection
 from dcurate.core.stage import ExchangeStage, NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.dedup.near import on_card_if
 from dcurate.dedup.spans_report import SpanReport, write_tops
-from dcurate.dedup.staging import NUMBER, Staged, StagedWriter, bases_of, document_keys
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import numbers, rows_at, table_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn, column_of, text_column, with_layout
+from dcurate.fs.stores import Directory
 from dcurate.io.parquet import ParquetWriter
-from dcurate.io.ranges import FILE, RangeFiles, RangeTables, RangeWriter
-from dcurate.io.stores import Directory
 from dcurate.kernels.characters import character_signals
 from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.splice import spliced
 from dcurate.kernels.stretches import Copies, Stretches, blank, stretches_of, surplus
 from dcurate.kernels.units import Spans
 from dcurate.kernels.words import word_signals
+from dcurate.shuffle.ranges import FILE, RangeFiles, RangeTables, RangeWriter
+from dcurate.shuffle.spill import NUMBER, Staged, StagedWriter, bases_of, document_keys
 
 #: Which copies stay: the first ones in the order of the source, or none.
 Kept = Literal["first", "none"]

@@ -14,8 +14,8 @@ from dcurate.core.secrets import HidesSecrets
 from dcurate.frames.columns import table_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn
+from dcurate.fs.stores import Directory
 from dcurate.io.parquet import ParquetWriter
-from dcurate.io.stores import Directory
 from dcurate.kernels.units import Spans
 
 #: A report tells so many spans.

@@ -18,10 +18,9 @@ from dcurate.dedup.index import SeenDocuments
 from dcurate.dedup.keep import Keep
 from dcurate.dedup.labels import LABEL, LEFT, RIGHT
 from dcurate.dedup.labels import NUMBER as LABELLED
-from dcurate.dedup.marks import Action, MarkDuplicates, Members
 from dcurate.dedup.minhash import estimated, jaccard
 from dcurate.dedup.near import Search
-from dcurate.dedup.staging import ID, NUMBER, Staged, document_keys, identified, ids_at, source_names
+from dcurate.dedup.resolve import Action, MarkDuplicates, Members
 from dcurate.frames.columns import (
     as_text,
     lists_of,
@@ -35,11 +34,12 @@ from dcurate.frames.columns import (
 )
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn, text_column
-from dcurate.io.merge import with_few_reads
-from dcurate.io.ranges import ChunkWriter, RangeFiles, RangeTables, equal_edges, part_of
-from dcurate.io.stores import Directory
+from dcurate.fs.stores import Directory
 from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.sets import Sets
+from dcurate.shuffle.merge import with_few_reads
+from dcurate.shuffle.ranges import ChunkWriter, RangeFiles, RangeTables, equal_edges, part_of
+from dcurate.shuffle.spill import ID, NUMBER, Staged, document_keys, identified, ids_at, source_names
 
 Ints = npt.NDArray[np.int64]
 

@@ -25,9 +25,8 @@ from dcurate.download.transfer import RemoteFile, Transfer, TransferError
 from dcurate.download.urls import WAITING
 from dcurate.errors import DcurateError, PipelineError, without_secrets
 from dcurate.frames.records import table_of
-from dcurate.io import stores
+from dcurate.fs import stores
 
-#: Where in the download directory it is noted which files could not be fetched.
 _FAILED = ".failed"
 #: How many files one slot fetches at a time where nothing else is said: a connection alone seldom fills a line.
 _AT_A_TIME = 8

@@ -17,7 +17,7 @@ import orjson
 from dcurate.download.origin import asked
 from dcurate.download.transfer import Interrupted, RemoteFile, Transfer, TransferError
 from dcurate.errors import DataError
-from dcurate.io import stores
+from dcurate.fs import stores
 
 _PROGRESS = 2**20
 _SPARE = 2**26

@@ -17,10 +17,10 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import urllib3
 
 from dcurate.core.redirects import HARMLESS
-from dcurate.download.polite import turn
+from dcurate.download.rate_limit import turn
 from dcurate.download.transfer import Interrupted, Transfer, TransferError
 from dcurate.errors import DataError
-from dcurate.io import stores
+from dcurate.fs import stores
 
 CHUNK = 2**20
 _RANGE = 2**24

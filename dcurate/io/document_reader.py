@@ -14,7 +14,8 @@ from dcurate.core.batch import FileGroup, FilePart
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, fitted, one_chunk
-from dcurate.io import files, jsonl, parquet, stores
+from dcurate.fs import stores
+from dcurate.io import files, jsonl, parquet
 from dcurate.io.json_parse import remarks_on_rounded
 from dcurate.io.source import FileReader, Frames
 

@@ -17,8 +17,8 @@ from fsspec.implementations.local import LocalFileSystem
 
 from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import DataError, PipelineError, listed, without_secrets
-from dcurate.io import stores
-from dcurate.io.compression import ENDINGS
+from dcurate.fs import stores
+from dcurate.fs.compression import ENDINGS
 
 #: Names of files that tell of data and hold none.
 _ABOUT = re.compile(r"(readme|licen[sc]e|notice|citation|changelog)\b|.*\.md$", re.IGNORECASE)

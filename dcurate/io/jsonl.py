@@ -15,9 +15,10 @@ from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk, unified
-from dcurate.io import files, json_text, stores
-from dcurate.io.compression import Lost, blocks, ending_for, ending_of, head, packing, salvage, unpack
-from dcurate.io.contents import check_lines
+from dcurate.fs import stores
+from dcurate.fs.compression import Lost, blocks, ending_for, ending_of, head, packing, salvage, unpack
+from dcurate.io import files, json_text
+from dcurate.io.file_type import check_lines
 from dcurate.io.json_parse import (
     BadLine,
     Wanted,

@@ -14,10 +14,10 @@ import orjson
 from dcurate.core.ledger import SplitRecord
 from dcurate.core.stage import SinkStage
 from dcurate.errors import PipelineError, listed
+from dcurate.fs.stores import OWN, Directory
 from dcurate.io import output
-from dcurate.io.origins import Origins, Vanished
+from dcurate.io.input_manifest import Origins, Vanished
 from dcurate.io.sink import FileWriter
-from dcurate.io.stores import OWN, Directory
 
 _FOLDER = f"{OWN}/ledger"
 _PIPELINE = f"{_FOLDER}/pipeline.json"

@@ -12,8 +12,8 @@ import orjson
 
 from dcurate.core.batch import BatchKey
 from dcurate.errors import DataError, PipelineError, listed
-from dcurate.io.compression import ending_of
-from dcurate.io.stores import OWN, TMP, Directory
+from dcurate.fs.compression import ending_of
+from dcurate.fs.stores import OWN, TMP, Directory
 
 Mode = Literal["error", "overwrite", "ignore", "append"]
 MODES = ("error", "overwrite", "ignore", "append")

@@ -17,10 +17,11 @@ from fsspec.implementations.local import LocalFileSystem
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart, FileRows
 from dcurate.errors import DataError, PipelineError, listed
-from dcurate.frames.cards import decode
 from dcurate.frames.document import DocumentBatch
+from dcurate.frames.gpus import decode
 from dcurate.frames.schema import Shape, fitted, one_chunk, without
-from dcurate.io import files, stores
+from dcurate.fs import stores
+from dcurate.io import files
 from dcurate.io.partition import LARGE
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader

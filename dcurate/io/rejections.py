@@ -12,8 +12,8 @@ import pyarrow as pa
 from dcurate.core.batch import BatchKey, Rejection
 from dcurate.core.names import file_safe
 from dcurate.frames.convert import to_arrow
+from dcurate.fs.stores import Directory
 from dcurate.io import json_text
-from dcurate.io.stores import Directory
 
 #: Columns that rejected rows have besides their own.
 STAGE, REASON, SOURCE, SCORE = "_dcurate_stage", "_dcurate_reason", "_dcurate_source", "_dcurate_score"

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 
 from dcurate.errors import DataError
 from dcurate.frames.excerpts import id_column
-from dcurate.io.compression import blocks, ending_of
+from dcurate.fs.compression import blocks, ending_of
+from dcurate.fs.stores import Directory, opened, told
 from dcurate.io.files import JSONL, PARQUET
-from dcurate.io.stores import Directory, opened, told
 
 _ROWS = 1024
 

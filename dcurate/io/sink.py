@@ -17,10 +17,10 @@ from dcurate.core.stage import SinkStage
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.columns import column_of
 from dcurate.frames.document import DocumentBatch
+from dcurate.fs.stores import Directory
 from dcurate.io import output
 from dcurate.io.files import is_names
 from dcurate.io.partition import parse_bytes
-from dcurate.io.stores import Directory
 
 
 @dataclass

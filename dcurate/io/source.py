@@ -17,7 +17,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.convert import to_cudf
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, TypeConflict, declared
-from dcurate.io import stores
+from dcurate.fs import stores
 from dcurate.io.files import Format, SourceFile, as_list, is_names, left_out, listing, shown_name
 from dcurate.io.partition import LARGE, LEAST, Partitioning
 

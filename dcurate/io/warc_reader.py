@@ -15,7 +15,8 @@ from dcurate.core.batch import FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import fitted, one_chunk
-from dcurate.io import files, stores
+from dcurate.fs import stores
+from dcurate.io import files
 from dcurate.io.source import FileReader
 from dcurate.io.warc import Damage, Record, iterate_records
 from dcurate.io.warc_http import Response, response

@@ -14,7 +14,7 @@ from dcurate.errors import PipelineError
 from dcurate.frames.columns import with_constant, with_texts_each
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.filter import DocumentFilter
-from dcurate.text.passes import Pass
+from dcurate.text.filter_run import Pass
 from dcurate.text.rules import RuleStage, checked, is_filter, needs_of
 from dcurate.text.score import Filter
 

@@ -19,7 +19,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.hashes import content_hashes
 from dcurate.frames.text import text_column
 from dcurate.text.filter import DocumentFilter, SignalFilter
-from dcurate.text.passes import Column, Pass
+from dcurate.text.filter_run import Column, Pass
 from dcurate.text.rules import Rule, RuleStage, needs_of
 from dcurate.text.signals import Signals
 from dcurate.text.sketch import NumberSketch, TextSketch

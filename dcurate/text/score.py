@@ -9,7 +9,7 @@ from dcurate.core.names import short
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.filter import DocumentFilter, SignalFilter
-from dcurate.text.passes import Judged, Pass
+from dcurate.text.filter_run import Judged, Pass
 from dcurate.text.rules import (
     Rule,
     RuleStage,

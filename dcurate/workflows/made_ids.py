@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from dcurate.errors import DataError, PipelineError, listed
-from dcurate.io.stores import Directory
+from dcurate.fs.stores import Directory
 from dcurate.workflows.files import Source
 
 

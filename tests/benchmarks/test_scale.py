@@ -12,7 +12,7 @@ import pytest
 from benchmarks.scale import at_scale, cluster, in_scenario
 from benchmarks.simulated import Job, Stage, job_of
 from benchmarks.simulation import Simulation
-from dcurate.execute.allocation import Card, Host, Unit, count_slots
+from dcurate.engine.allocate.allocation import Card, Host, Unit, count_slots
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,13 +12,13 @@ from distributed.system import MEMORY_LIMIT
 
 from dcurate import AttachedCluster, LocalCluster
 from dcurate.cluster import cuda
-from dcurate.cluster.kinds import ElasticCluster
+from dcurate.cluster.elastic import ElasticCluster
 from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS
-from dcurate.cluster.shape import Shape
-from dcurate.cluster.supply import Kind
+from dcurate.cluster.worker_info import announcement
+from dcurate.cluster.worker_pools import Kind
+from dcurate.cluster.worker_shape import Shape
 from dcurate.errors import ResourceError, RunError
-from dcurate.worker.announce import announcement
-from tests.cluster.test_kinds import until
+from tests.cluster.test_elastic import until
 from tests.conftest import ROOT, scheduler_and_workers, workers_of
 
 

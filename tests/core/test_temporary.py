@@ -14,10 +14,10 @@ import dcurate
 from dcurate import ExactDuplicates, JsonlReader, LocalCluster, Pipeline
 from dcurate.core.temporary import folder_of_host, held, own_folder, scratch_folder, sweep
 from dcurate.dedup.removal_ids import RemovalIds
-from dcurate.download import polite
+from dcurate.download import rate_limit
+from dcurate.engine.worker.timeouts import WATCHDOG, take_hangs
+from dcurate.engine.worker.working_folder import hold_host_folder, host_folder, leave_host_folder
 from dcurate.errors import ResourceError
-from dcurate.worker.deadline import WATCHDOG, take_hangs
-from dcurate.worker.folder import hold_host_folder, host_folder, leave_host_folder
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ USES = {
     "a folder of ones own": lambda: own_folder("some", "more"),
     "a run on a host": lambda: hold_host_folder("run"),
     "reports of hung calls": lambda: take_hangs("run"),
-    "limits per server": lambda: polite._opened("host.0").close(),
+    "limits per server": lambda: rate_limit._opened("host.0").close(),
     "sorted ids": lambda: RemovalIds("nowhere", "id").opened(),
     "between rounds": lambda: scratch_folder().__enter__(),
     "scratch space of Dask": lambda: LocalCluster(n_workers=1)._started(0),
@@ -99,7 +99,7 @@ def test_every_folder_is_private_whatever_the_umask_and_whatever_it_was(temporar
     before = os.umask(0)
     try:
         run = hold_host_folder("run")
-        polite._opened("host.0").close()
+        rate_limit._opened("host.0").close()
         with scratch_folder() as scratch:
             found = [base(temporary), run, Path(scratch), *(one for one in base(temporary).rglob("*") if one.is_dir())]
             assert {path.name: rights(path) for path in found} == {path.name: 0o700 for path in found}
@@ -114,7 +114,7 @@ import os, sys, time
 from pathlib import Path
 from dcurate.core.temporary import own_folder, scratch_folder
 from dcurate.dedup.removal_ids import _locked
-from dcurate.worker.folder import hold_host_folder
+from dcurate.engine.worker.working_folder import hold_host_folder
 import fcntl
 
 with scratch_folder() as scratch:

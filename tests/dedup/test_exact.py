@@ -157,8 +157,8 @@ def test_the_result_does_not_depend_on_how_rows_are_cut_into_batches(files: list
 def test_many_files_are_merged_first(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = numbered([["a", "b"], ["a"], ["c", "b"], ["d", "a", "c"]])
     before = [run(ExactDuplicates(action=action), rows) for action in ("drop", "flag")]
-    monkeypatch.setattr("dcurate.io.merge.MOST_READS", 0)
-    monkeypatch.setattr("dcurate.io.merge.MERGED_BYTES", 150)
+    monkeypatch.setattr("dcurate.shuffle.merge.MOST_READS", 0)
+    monkeypatch.setattr("dcurate.shuffle.merge.MERGED_BYTES", 150)
     assert [run(ExactDuplicates(action=action), rows) for action in ("drop", "flag")] == before
 
 

@@ -191,8 +191,8 @@ def test_many_files_are_merged_and_many_forests_level_by_level(action: Any, monk
     monkeypatch.setattr(labels, "FAN_IN", 2)
     monkeypatch.setattr("dcurate.dedup.fuzzy._BLOCK", 2000)
     monkeypatch.setattr("dcurate.dedup.verify._BLOCK", 5000)
-    monkeypatch.setattr("dcurate.io.merge.MOST_READS", 0)
-    monkeypatch.setattr("dcurate.io.merge.MERGED_BYTES", 20_000)
+    monkeypatch.setattr("dcurate.shuffle.merge.MOST_READS", 0)
+    monkeypatch.setattr("dcurate.shuffle.merge.MERGED_BYTES", 20_000)
     assert sorted(map(repr, run(stage, texts))) == sorted(map(repr, before))
 
 

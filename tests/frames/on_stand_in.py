@@ -30,7 +30,7 @@ from dcurate import (
     WordCountFilter,
 )
 from dcurate.errors import DataError
-from dcurate.frames.cards import texts_on_card
+from dcurate.frames.gpus import texts_on_card
 from dcurate.frames.text import text_column
 from dcurate.kernels.cuda import BUILDS
 from dcurate.text.filters.c4 import C4SentencesFilter

@@ -12,9 +12,9 @@ import pytest
 from benchmarks.device.sections import CUDF, DOCUMENTED, by_cudf, clouds, curate, sample
 from dcurate import DocumentBatch, InlineExecutor, LocalCluster, ParquetReader
 from dcurate.dedup.semantic.kmeans import nearest, seeds, sums_of
-from dcurate.execute.dask_executor import DaskExecutor
-from dcurate.frames.cards import texts_on_card
+from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.frames.convert import cudf
+from dcurate.frames.gpus import texts_on_card
 from dcurate.frames.text import column_of
 from dcurate.frames.vectors import array_library
 from dcurate.kernels import cuda

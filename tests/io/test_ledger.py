@@ -7,9 +7,9 @@ import pytest
 from dcurate.core.events import StageStats
 from dcurate.core.ledger import SplitRecord
 from dcurate.errors import PipelineError
+from dcurate.fs.stores import Directory
 from dcurate.io.jsonl import JsonlWriter
 from dcurate.io.ledger import DirectoryLedger
-from dcurate.io.stores import Directory
 
 PRINT = {"reader": "1", "writer": "2"}
 

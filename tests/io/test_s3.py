@@ -9,11 +9,11 @@ from dcurate.core.batch import BatchKey, Rejection
 from dcurate.core.ledger import SplitRecord
 from dcurate.errors import DataError
 from dcurate.frames.document import DocumentBatch
+from dcurate.fs.stores import Directory
 from dcurate.io.jsonl import JsonlReader, JsonlWriter
 from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.parquet import ParquetReader, ParquetWriter
 from dcurate.io.rejections import DirectoryRejections
-from dcurate.io.stores import Directory
 
 pytestmark = pytest.mark.s3
 

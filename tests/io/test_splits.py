@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dcurate.errors import DataError, PipelineError
-from dcurate.io import stores
+from dcurate.fs import stores
 from dcurate.io.jsonl import JsonlReader, JsonlWriter
 from dcurate.io.parquet import ParquetReader
 from tests.conftest import skip_outside_ci

@@ -10,7 +10,7 @@ import pytest
 
 from dcurate import InlineExecutor, JsonlWriter, Pipeline
 from dcurate.errors import DataError, PipelineError
-from dcurate.io.stores import Directory
+from dcurate.fs.stores import Directory
 from dcurate.io.warc_reader import WarcReader, WetReader
 from dcurate.text.extract.stage import HtmlExtractor
 from tests.archives import PACK, arc_file, arc_record, archive, http, page, warc_record

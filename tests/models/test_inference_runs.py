@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dcurate import InlineExecutor, JsonlReader, LocalCluster, ParquetWriter, Pipeline
+from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.errors import DcurateError
-from dcurate.execute.dask_executor import DaskExecutor
 from dcurate.models.tokenizer import TokenizerStage
 from tests.models.hub import Hub, served
 from tests.models.stages import Classify

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from dcurate import ExactDuplicates, ProcessingStage, Resources
 from dcurate.core.batch import Batch
-from dcurate.execute.inline import InlineExecutor
-from dcurate.execute.job import Books, Job
+from dcurate.engine.accounting import Books, Job
+from dcurate.engine.inline import InlineExecutor
 from dcurate.plan.compile import RULES, compile_plan
 from dcurate.plan.operators import Plan, plan_of
 from tests.stages import Append, KeepEvery, Numbers, OneByOne

@@ -28,7 +28,7 @@ from dcurate.errors import RunError, StageError
 from tests.conftest import ROOT
 from tests.deadly import Broken, CountsOnly, DeadlyJsonl, FirstTime
 from tests.dying import dying
-from tests.execute.test_faults_rows import ids, quarantined
+from tests.engine.test_faults_rows import ids, quarantined
 from tests.run import curate
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate.core.batch import BatchKey
+from dcurate.engine.inline import InlineExecutor
 from dcurate.errors import DataError, PipelineError
-from dcurate.execute.inline import InlineExecutor
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.jsonl import JsonlReader
 from dcurate.run import Pipeline

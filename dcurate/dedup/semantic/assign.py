@@ -25,14 +25,14 @@ from dcurate.dedup.semantic.ranking import Ranking
 from dcurate.dedup.semantic.search import ALL_ROWS, Centroids, Search
 from dcurate.dedup.semantic.similar import CompareClusters, SimilarRound
 from dcurate.dedup.semantic.staging import VECTOR, VECTORS, VectorReader, rank_column
-from dcurate.dedup.staging import NUMBER
 from dcurate.frames.columns import numbers, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import array_library, one_blas_thread, vectors_in
-from dcurate.io.chunks import SUFFIX as CHUNKS
-from dcurate.io.ranges import RangeFiles, file_names
-from dcurate.io.stores import Directory
-from dcurate.io.vectors import SUFFIX
+from dcurate.fs.stores import Directory
+from dcurate.shuffle.chunks import SUFFIX as CHUNKS
+from dcurate.shuffle.ranges import RangeFiles, file_names
+from dcurate.shuffle.spill import NUMBER
+from dcurate.shuffle.vectors import SUFFIX
 
 #: Blocks of rows are a multiple of this, so that products are of the same blocks however files are cut.
 _ROWS = 4096

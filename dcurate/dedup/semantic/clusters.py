@@ -14,13 +14,13 @@ import numpy.typing as npt
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.stage import SourceStage
 from dcurate.dedup.semantic.staging import VECTOR, matrix_file, rank_column
-from dcurate.dedup.staging import NUMBER
 from dcurate.frames.columns import numbers, rows_at, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import Matrix, vectors_in
-from dcurate.io.ranges import FILE, WHOLE, ChunkWriter, RangeTables, part_of, spread
-from dcurate.io.stores import Directory
-from dcurate.io.vectors import read_vectors
+from dcurate.fs.stores import Directory
+from dcurate.shuffle.ranges import FILE, WHOLE, ChunkWriter, RangeTables, part_of, spread
+from dcurate.shuffle.spill import NUMBER
+from dcurate.shuffle.vectors import read_vectors
 
 Ints = npt.NDArray[np.int64]
 

@@ -14,11 +14,11 @@ from dcurate.dedup.semantic.assign import assign
 from dcurate.dedup.semantic.kmeans import Sums, moved, seeds, sums_of
 from dcurate.dedup.semantic.search import ALL_ROWS, Centroids, KMeans, Search
 from dcurate.dedup.semantic.staging import VECTOR, SampleReader
-from dcurate.dedup.staging import Staged, StagedWriter
 from dcurate.frames.columns import numbers, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import Matrix, array_library, one_blas_thread, table_of_vectors, vectors_in
-from dcurate.io.stores import Directory
+from dcurate.fs.stores import Directory
+from dcurate.shuffle.spill import Staged, StagedWriter
 
 _TOTALS, _COUNTS, _SQUARES = "totals", "counts", "squares"
 #: Seeds are drawn among so many rows for each.

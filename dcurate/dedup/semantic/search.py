@@ -11,13 +11,13 @@ import numpy as np
 
 from dcurate.core.resources import Resources
 from dcurate.core.spec import StageSpec
-from dcurate.dedup.marks import Action
+from dcurate.dedup.resolve import Action
 from dcurate.dedup.semantic.ranking import Ranking
 from dcurate.dedup.semantic.staging import Vectors
-from dcurate.dedup.staging import Staged
 from dcurate.errors import DataError
 from dcurate.frames.vectors import Matrix
-from dcurate.io.stores import OWN, Directory
+from dcurate.fs.stores import OWN, Directory
+from dcurate.shuffle.spill import Staged
 
 #: For stages between rounds: none of the rows that they are given may be left out.
 ALL_ROWS = StageSpec(ignore_failures=False)

@@ -12,16 +12,16 @@ import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import ExchangeStage, ProcessingStage
-from dcurate.dedup.marks import MarkWriter, members_of
+from dcurate.dedup.resolve import MarkWriter, members_of
 from dcurate.dedup.semantic.clusters import CENTROID, COSINE, STRAIGHT, RowsOnDisk, Task
 from dcurate.dedup.semantic.compare import most_similar
 from dcurate.dedup.semantic.search import ALL_ROWS, Search
-from dcurate.dedup.staging import ID, NUMBER, document_keys
 from dcurate.frames.columns import numbers, only, rows_at, with_column, with_taken
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import Matrix, array_library, one_blas_thread
-from dcurate.io.ranges import RangeFiles, RangeTables, RangeWriter, part_of
-from dcurate.io.stores import Directory
+from dcurate.fs.stores import Directory
+from dcurate.shuffle.ranges import RangeFiles, RangeTables, RangeWriter, part_of
+from dcurate.shuffle.spill import ID, NUMBER, document_keys
 
 Ints = npt.NDArray[np.int64]
 

@@ -8,17 +8,17 @@ from typing import Any
 
 from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
 from dcurate.dedup.keep import Keep
-from dcurate.dedup.marks import Action, check_action
+from dcurate.dedup.resolve import Action, check_action
 from dcurate.dedup.semantic.fit import fit
 from dcurate.dedup.semantic.ranking import Ranking, ranking_of
 from dcurate.dedup.semantic.search import KMeans, Search
 from dcurate.dedup.semantic.similar import FLAGS, IDENTIFIED, mark
 from dcurate.dedup.semantic.staging import EmbeddingWriter, Vectors
-from dcurate.dedup.staging import Staged
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.document import DocumentBatch
+from dcurate.fs.stores import Directory
 from dcurate.io.partition import parse_bytes
-from dcurate.io.stores import Directory
+from dcurate.shuffle.spill import Staged
 
 _INITS = ("k-means||", "random")
 #: Rows for each cluster that k-means is fitted to, as FAISS has it.

@@ -13,18 +13,18 @@ from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.stage import SourceStage, Spec
 from dcurate.dedup.semantic.ranking import Ranking
 from dcurate.dedup.semantic.sample import drawn, edges
-from dcurate.dedup.staging import NUMBER, ROWS, Staged, StagedWriter, identified
 from dcurate.errors import DataError
 from dcurate.frames.columns import nulls, numbers, table_of, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import Matrix, embeddings, table_of_vectors, with_vectors
-from dcurate.io.chunks import SUFFIX as CHUNKS
-from dcurate.io.chunks import read_chunks, read_index, read_indexes, stacked
+from dcurate.fs.stores import Directory
 from dcurate.io.output import file_name
-from dcurate.io.ranges import part_of
 from dcurate.io.sink import FileWriter
-from dcurate.io.stores import Directory
-from dcurate.io.vectors import SUFFIX, read_rows, read_vectors, write_vectors
+from dcurate.shuffle.chunks import SUFFIX as CHUNKS
+from dcurate.shuffle.chunks import read_chunks, read_index, read_indexes, stacked
+from dcurate.shuffle.ranges import part_of
+from dcurate.shuffle.spill import NUMBER, ROWS, Staged, StagedWriter, identified
+from dcurate.shuffle.vectors import SUFFIX, read_rows, read_vectors, write_vectors
 
 Ints = npt.NDArray[np.int64]
 

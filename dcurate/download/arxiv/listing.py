@@ -10,7 +10,7 @@ from dcurate.download.markup import fields
 from dcurate.download.transfer import RemoteFile, Transfer, TransferError
 from dcurate.download.urls import URLGenerator
 from dcurate.errors import DataError
-from dcurate.io.stores import Directory
+from dcurate.fs.stores import Directory
 
 #: arXiv's bucket is paid for by whoever reads it.
 REQUESTER_PAYS = Transfer(storage_options={"requester_pays": True})

@@ -9,7 +9,7 @@ from typing import Any, cast
 from dcurate.download.extract import DocumentExtractor, Skipped
 from dcurate.download.iterate import RangeIterator
 from dcurate.errors import PipelineError, nearest
-from dcurate.io import stores
+from dcurate.fs import stores
 from dcurate.io.warc import Damage, Record, iterate_records
 from dcurate.io.warc_http import response
 from dcurate.text.extract.algorithms import (

@@ -13,7 +13,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.columns import only, rows_at, values, with_text, with_texts_each
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.tokens import Tokens, with_results, with_tokens
-from dcurate.text.passes import TOLD
+from dcurate.text.filter_run import TOLD
 
 
 def check_free(stage: str, added: Sequence[str], columns: Sequence[str], overwrite: bool) -> None:

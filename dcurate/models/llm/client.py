@@ -13,8 +13,8 @@ from typing import Any
 from dcurate.errors import PipelineError, ResourceError
 from dcurate.models.llm.cache import AnswerCache
 from dcurate.models.llm.config import Answer, EmbeddingRequest, GenerationConfig, Messages, Question, Request
-from dcurate.models.llm.faults import RequestError
-from dcurate.models.llm.pace import Limits, Pace
+from dcurate.models.llm.errors import RequestError
+from dcurate.models.llm.rate_limit import Limits, Pace
 from dcurate.models.llm.settings import Configured
 
 #: No wait between two attempts is longer by itself; a server that asks for more is believed, up to `LONGEST_ASKED_S`.

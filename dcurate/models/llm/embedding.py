@@ -16,9 +16,9 @@ from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import column_of, rows_at
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import with_vectors
-from dcurate.models.llm.asking import Asker, Outcome
+from dcurate.models.llm.batch_client import Asker, Outcome
 from dcurate.models.llm.config import Answer, EmbeddingRequest
-from dcurate.models.llm.faults import RequestError
+from dcurate.models.llm.errors import RequestError
 from dcurate.models.llm.generate import quarantined
 from dcurate.models.llm.openai_client import AsyncOpenAIClient, OpenAIClient
 

@@ -14,7 +14,7 @@ from dcurate.core.stage import Spec
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import values, with_column, with_text
 from dcurate.frames.document import DocumentBatch
-from dcurate.models.llm.asking import Outcome
+from dcurate.models.llm.batch_client import Outcome
 from dcurate.models.llm.config import Answer, GenerationConfig, Question, Request
 from dcurate.models.llm.generate import GenerateStage
 from dcurate.models.llm.structured import first_object

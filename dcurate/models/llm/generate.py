@@ -16,10 +16,10 @@ from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import rows_at, values, with_text, with_texts_each
 from dcurate.frames.document import DocumentBatch
-from dcurate.models.llm.asking import Asker, Outcome
+from dcurate.models.llm.batch_client import Asker, Outcome
 from dcurate.models.llm.client import AsyncLLMClient, LLMClient
 from dcurate.models.llm.config import Answer, GenerationConfig, Messages, Question, Request
-from dcurate.models.llm.faults import RequestError
+from dcurate.models.llm.errors import RequestError
 from dcurate.models.llm.prompt import Prompt
 from dcurate.models.llm.structured import AnswerSchema
 

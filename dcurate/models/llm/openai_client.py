@@ -29,8 +29,8 @@ from dcurate.models.llm.config import (
     Request,
     encoded,
 )
-from dcurate.models.llm.faults import RequestError, failed
-from dcurate.models.llm.loop import Loop
+from dcurate.models.llm.errors import RequestError, failed
+from dcurate.models.llm.event_loop import Loop
 from dcurate.models.llm.settings import Secret
 from dcurate.text.optional import needed
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.columns import with_column, with_text, with_texts_each
-from dcurate.models.llm.faults import RequestError
+from dcurate.models.llm.errors import RequestError
 
 #: Python's types of the values that a schema may name, and those of a column of numbers.
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
@@ -52,7 +52,7 @@ class AnswerSchema:
         >>> schema.parsed('{"score": 7}')
         Traceback (most recent call last):
         ...
-        dcurate.models.llm.faults.RequestError: 'score' is 7, above 5, in the answer '{"score": 7}'
+        dcurate.models.llm.errors.RequestError: 'score' is 7, above 5, in the answer '{"score": 7}'
     """
 
     schema: Mapping[str, Any]

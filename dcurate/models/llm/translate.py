@@ -12,9 +12,9 @@ from dcurate.core.stage import Spec
 from dcurate.errors import PipelineError, listed, nearest
 from dcurate.frames.columns import values, with_column, with_text
 from dcurate.frames.document import DocumentBatch
-from dcurate.models.llm.asking import Outcome
+from dcurate.models.llm.batch_client import Outcome
 from dcurate.models.llm.config import Question, Request
-from dcurate.models.llm.faults import RequestError
+from dcurate.models.llm.errors import RequestError
 from dcurate.models.llm.generate import GenerateStage, Result
 from dcurate.models.llm.paths import FieldPath
 from dcurate.models.llm.segmenting import MODES, Segments, segments_of

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from dcurate.core.batch import BatchKey
 from dcurate.core.stage import ProcessingStage
-from dcurate.execute.inline import InlineExecutor
+from dcurate.engine.inline import InlineExecutor
 from dcurate.frames.document import DocumentBatch
 from dcurate.run import Pipeline, RunResult
 

@@ -14,8 +14,8 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
+from dcurate.engine.inline import InlineExecutor
 from dcurate.errors import DataError, PipelineError, ResourceError
-from dcurate.execute.inline import InlineExecutor
 from dcurate.models.classifiers.aegis import (
     HIDDEN_TEXT_FIELD,
     AegisClassifier,

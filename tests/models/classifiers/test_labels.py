@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from dcurate.core.batch import BatchKey
+from dcurate.engine.inline import InlineExecutor
 from dcurate.errors import DataError, PipelineError
-from dcurate.execute.inline import InlineExecutor
 from dcurate.frames.document import DocumentBatch
 from dcurate.models.classifiers.labels import LabelFilter, check_wanted, config_in, labels_of, wanted_labels
 from dcurate.run import Pipeline

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from dcurate.cluster.local import LocalCluster
-from dcurate.execute.dask_executor import DaskExecutor
-from dcurate.execute.inline import InlineExecutor
+from dcurate.engine.dask.executor import DaskExecutor
+from dcurate.engine.inline import InlineExecutor
 from dcurate.models.classifiers.quality import QualityClassifier
 from dcurate.models.fasttext import FastTextClassifier
 from dcurate.run import Pipeline

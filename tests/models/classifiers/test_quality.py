@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from dcurate.core.resources import Resources
+from dcurate.engine.inline import InlineExecutor
 from dcurate.errors import DataError, PipelineError
-from dcurate.execute.inline import InlineExecutor
 from dcurate.models.classifiers.checkpoint import encoder_config
 from dcurate.models.classifiers.quality import (
     ClassifierModelStage,

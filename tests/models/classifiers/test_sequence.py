@@ -11,8 +11,8 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from dcurate.engine.inline import InlineExecutor
 from dcurate.errors import DataError, PipelineError
-from dcurate.execute.inline import InlineExecutor
 from dcurate.models.classifiers.finemath import FineMathClassifier, centre
 from dcurate.models.classifiers.fineweb import (
     FineWebEduClassifier,

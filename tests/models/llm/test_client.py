@@ -16,7 +16,7 @@ from dcurate.errors import PipelineError, ResourceError
 from dcurate.models.llm.cache import AnswerCache
 from dcurate.models.llm.client import AsyncLLMClient, LLMClient
 from dcurate.models.llm.config import Answer, EmbeddingRequest, GenerationConfig, Messages, Request
-from dcurate.models.llm.faults import RequestError, wait_asked
+from dcurate.models.llm.errors import RequestError, wait_asked
 from dcurate.models.llm.generate import GenerateStage
 from dcurate.models.llm.openai_client import AsyncOpenAIClient, OpenAIClient
 from tests.models.llm.server import Endpoint, vector_of

@@ -12,7 +12,7 @@ from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, LocalCluster, P
 from dcurate.errors import PipelineError
 from dcurate.frames.vectors import embeddings
 from dcurate.models.llm.embedding import EndpointEmbeddingStage
-from dcurate.models.llm.faults import RequestError
+from dcurate.models.llm.errors import RequestError
 from dcurate.models.llm.openai_client import AsyncOpenAIClient, OpenAIClient
 from dcurate.models.llm.pii import LLMPiiStage
 from dcurate.models.llm.retrieval import AnswerabilityFilter, EasinessFilter

@@ -28,10 +28,10 @@ from dcurate import (
     Pipeline,
 )
 from dcurate.errors import DataError, PipelineError, ResourceError, RunError
-from dcurate.models.llm import asking
-from dcurate.models.llm.asking import Asker
+from dcurate.models.llm import batch_client
+from dcurate.models.llm.batch_client import Asker
 from dcurate.models.llm.config import GenerationConfig, Request
-from dcurate.models.llm.faults import RequestError
+from dcurate.models.llm.errors import RequestError
 from dcurate.models.llm.generate import GenerateStage
 from dcurate.models.llm.openai_client import AsyncOpenAIClient
 from dcurate.recipe import load_recipe
@@ -213,7 +213,9 @@ def test_a_run_that_ignores_failures_asks_each_row_that_has_an_answer_once(endpo
 
 def test_an_endpoint_that_fails_again_and_again_ends_the_run(endpoint: Endpoint) -> None:
     endpoint.behave(faults=[{"status": 500, "times": 10_000}])
-    with pytest.raises(RunError, match=f"{asking.GIVE_UP_AFTER} requests in a row have failed, the last with: model"):
+    with pytest.raises(
+        RunError, match=f"{batch_client.GIVE_UP_AFTER} requests in a row have failed, the last with: model"
+    ):
         run(said(endpoint, client=client(endpoint, max_retries=0)), texts(*map(str, range(100))))
     assert endpoint.seen.requests < 30
 

@@ -1,0 +1,303 @@
+"""Clusters of several kinds of workers that grow and shrink by kind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+import dask
+from distributed import Adaptive, Client, SpecCluster, Status
+from distributed.deploy import Cluster as DaskCluster
+from distributed.protocol.pickle import dumps
+
+from dcurate.cluster.base import Cluster
+from dcurate.cluster.nannies import (
+    DASK_SETTINGS,
+    local_scheduler,
+    not_started,
+    outlive_the_resource_tracker,
+    refuse_inside_a_worker,
+    said_why,
+)
+from dcurate.cluster.scale_api import OFFER, Offer
+from dcurate.cluster.worker_pools import Kind, SpecSupply, Supply
+from dcurate.cluster.worker_shape import Shape
+from dcurate.errors import ResourceError, RunError, nearest
+
+#: How long a worker that is to go may go on with its calls, in seconds.
+PATIENCE_S = 60.0
+#: How often it is looked whether the last look at what is wanted has ended, in seconds.
+FINISH_LOOK_S = 0.02
+
+
+class KindsAdaptive(Adaptive):  # type: ignore[misc]
+    """Brings the workers of each kind to the number that the runs want: up at once, down after some confirmations.
+
+    Args:
+        cluster: an open Dask cluster.
+        supplies: where workers come from, by kind.
+        interval: seconds between two looks; None to look only when told.
+        wait_count: looks in a row that must want fewer workers before some go.
+        patience_s: how long a worker that is to go may go on with its calls, in seconds.
+    """
+
+    def __init__(
+        self,
+        cluster: DaskCluster,
+        supplies: Mapping[str, Supply],
+        interval: float | None = 1.0,
+        wait_count: int = 3,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._adapting: bool = False
+        self.supplies = dict(supplies)
+        self.patience_s = patience_s
+        self._fewer: dict[str, list[int]] = {}
+        self._going: dict[str, int] = {}
+        self._gone: dict[str, set[Any]] = {kind: set() for kind in supplies}
+        self._tasks: set[asyncio.Task[None]] = set()
+        super().__init__(cluster, interval=interval or 0, minimum=0, maximum=math.inf, wait_count=wait_count)
+
+    async def adapt(self) -> None:
+        """Ask what is wanted, and act on it (called by Dask, again and again)."""
+        if self._adapting or self.cluster.status != Status.running:
+            return
+        self._adapting = True
+        try:
+            wanted = await self.offer()
+            for kind, supply in self.supplies.items():
+                await supply.mend()
+                await self._approach(kind, supply.shape.clamped(wanted.get(kind, 0)))
+        finally:
+            self._adapting = False
+
+    async def offer(self) -> dict[str, int]:
+        """Tell the scheduler what workers could come; answers what is wanted."""
+        shapes = {kind: supply.shape.to_dict() for kind, supply in self.supplies.items()}
+        wanted: dict[str, int] = await self.scheduler.dcurate_offer(shapes=shapes)
+        return wanted
+
+    async def number(self, kind: str) -> int:
+        """Workers of a kind (or jobs, or pods), without those that are about to go."""
+        entries = await self.supplies[kind].entries()
+        return len(set(entries) - self._gone[kind]) - self._going.get(kind, 0)
+
+    async def bring(self, kind: str, number: int) -> None:
+        """Have so many workers of a kind; returns when those that go are gone."""
+        now = await self.number(kind)
+        if number > now:
+            await self.supplies[kind].start(number - now)
+        elif number < now:
+            await self._let_go(kind, now - number)
+
+    async def _approach(self, kind: str, wanted: int) -> None:
+        now = await self.number(kind)
+        if wanted >= now:
+            self._fewer.pop(kind, None)
+            await self.bring(kind, wanted)
+            return
+        fewer = self._fewer.setdefault(kind, [])
+        fewer.append(wanted)
+        if len(fewer) >= self.wait_count and not self._going.get(kind):
+            del self._fewer[kind]
+            task = asyncio.ensure_future(self._let_go(kind, now - max(fewer)))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _let_go(self, kind: str, number: int) -> None:
+        entries = await self.supplies[kind].entries()
+        among = [[entry, list(names)] for entry, names in entries.items() if entry not in self._gone[kind]]
+        self._going[kind] = self._going.get(kind, 0) + number
+        gone: list[Any] = []
+        try:
+            gone = await self.scheduler.dcurate_let_go(among=among, number=number, patience_s=self.patience_s)
+        finally:
+            self._gone[kind].update(gone)
+            self._going[kind] -= number
+        # A SpecCluster that is stopped while it starts or ends processes would lose sight of them.
+        await asyncio.shield(self._end(kind, gone))
+
+    async def _end(self, kind: str, entries: Sequence[Any]) -> None:
+        try:
+            await self.supplies[kind].end(entries)
+        finally:
+            self._gone[kind].difference_update(entries)
+
+    async def finish(self) -> None:
+        """Stop, leave nothing under way, and take the offer back."""
+        self.stop(reason="finished")
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        while self._adapting:
+            await asyncio.sleep(FINISH_LOOK_S)
+        with suppress(OSError):
+            await self.scheduler.dcurate_offer(shapes={})
+
+
+def adapt_kinds(
+    cluster: DaskCluster,
+    kinds: Mapping[str, Kind | Supply],
+    interval_s: float | None = 1.0,
+    wait_count: int = 3,
+    patience_s: float = PATIENCE_S,
+) -> KindsAdaptive:
+    """Have a Dask cluster grow and shrink by kind, with what runs of dcurate want; instead of its own ``adapt``.
+
+    Args:
+        cluster: an open cluster, such as dask-jobqueue's ``SLURMCluster``. Its scheduler needs dcurate installed.
+        kinds: by name. A `Kind` is kept up within the cluster itself, which must then be a `SpecCluster`; for
+            anything else give a `Supply` of your own.
+        interval_s: seconds between two looks; None to look only when told, and to offer nothing to runs.
+        wait_count: looks in a row that must want fewer workers before some go.
+        patience_s: how long a worker that is to go may go on with its calls, in seconds.
+
+    Returns:
+        What does it; ``stop()`` ends it.
+
+    Raises:
+        ResourceError: no kinds, or a `Kind` for a cluster that is no `SpecCluster`, or a scheduler without dcurate.
+    """
+    if not kinds:
+        raise ResourceError("kinds is empty; say what workers there may be: {'cpu': Kind(...)}")
+    supplies: dict[str, Supply] = {}
+    for name, kind in kinds.items():
+        if isinstance(kind, Kind) and not isinstance(cluster, SpecCluster):
+            raise ResourceError(
+                f"kind {name!r} is a Kind, but a {type(cluster).__name__} does not start workers from a specification; "
+                "give a Supply that starts and ends them"
+            )
+        supplies[name] = SpecSupply(cluster, name, kind) if isinstance(kind, Kind) else kind
+    try:
+        register = cluster.scheduler_comm.register_scheduler_plugin
+        cluster.sync(register, plugin=dumps(Offer()), name=OFFER, idempotent=True)
+    except (ImportError, AttributeError) as error:
+        raise ResourceError(f"the scheduler cannot load dcurate ({error}); install the same version there") from error
+    options = {"supplies": supplies, "interval": interval_s, "wait_count": wait_count, "patience_s": patience_s}
+    adaptive: KindsAdaptive = DaskCluster.adapt(cluster, Adaptive=KindsAdaptive, **options)
+    if interval_s is not None:
+        cluster.sync(adaptive.offer)
+    return adaptive
+
+
+@contextmanager
+def _troubles_shown() -> Iterator[None]:
+    """Have Dask say on stderr when workers cannot be started or let go, however quiet it is else."""
+    log, handler = logging.getLogger("distributed.deploy.adaptive"), logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+
+
+class ElasticCluster(Cluster):
+    """Workers of several kinds under one scheduler, as many of each as the runs want.
+
+    Args:
+        kinds: by name.
+        scheduler: class and options of the scheduler, as Dask's `SpecCluster` takes them; one in this process that
+            only this machine can reach if not given.
+        follow: whether to follow what runs want; else only `scale_kind` changes the numbers.
+        interval_s: seconds between two looks at what is wanted.
+        wait_count: looks in a row that must want fewer workers before some go.
+        patience_s: how long a worker that is to go may go on with its calls, in seconds.
+
+    Raises:
+        ResourceError: no kinds.
+
+    Examples:
+        >>> kinds = {"cpu": Kind.cpus_here(maximum=4, minimum=1), "gpu": Kind.simulated_gpus_here(maximum=2)}
+        >>> ElasticCluster(kinds).shapes["gpu"].maximum
+        2
+    """
+
+    def __init__(
+        self,
+        kinds: Mapping[str, Kind],
+        scheduler: Mapping[str, Any] | None = None,
+        follow: bool = True,
+        *,
+        interval_s: float = 1.0,
+        wait_count: int = 3,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        super().__init__()
+        if not kinds:
+            raise ResourceError("kinds is empty; say what workers there may be: {'cpu': Kind.cpus_here()}")
+        self.kinds = dict(kinds)
+        self.scheduler = dict(scheduler or local_scheduler())
+        self.follow = follow
+        self.interval_s = interval_s
+        self.wait_count = wait_count
+        self.patience_s = patience_s
+        self._adaptive: KindsAdaptive | None = None
+
+    @property
+    def shapes(self) -> dict[str, Shape]:
+        """What workers there may be, by kind."""
+        return {name: kind.shape for name, kind in self.kinds.items()}
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """How many workers of each kind there are now, or have been asked for.
+
+        Raises:
+            RunError: the cluster is not open.
+        """
+        adaptive = self._running()
+        return {kind: adaptive.cluster.sync(adaptive.number, kind) for kind in self.kinds}
+
+    def scale_kind(self, kind: str, number: int) -> None:
+        """Have so many workers of a kind. Those that go end their calls, and their results move to others.
+
+        Workers whose results nobody could take stay.
+
+        Raises:
+            ResourceError: there is no such kind, or there may not be so many of it.
+            RunError: the cluster is not open, or it follows what runs want.
+        """
+        adaptive = self._running()
+        if self.follow:
+            raise RunError("the cluster follows what runs want; open it with follow=False to set numbers yourself")
+        if kind not in self.kinds:
+            raise ResourceError(f"there are no workers of kind {kind!r}{nearest(kind, self.kinds)}")
+        shape = self.kinds[kind].shape
+        if shape.clamped(number) != number:
+            raise ResourceError(f"{number} workers of kind {kind!r}: there may be {shape.minimum} to {shape.maximum}")
+        adaptive.cluster.sync(adaptive.bring, kind, number)
+
+    def _running(self) -> KindsAdaptive:
+        if self._adaptive is None:
+            raise RunError(
+                "the cluster is not open; use it in a with statement: with ElasticCluster(...) as cluster: ..., "
+                "or open() it and close() it at the end"
+            )
+        return self._adaptive
+
+    def _connect(self, stack: ExitStack) -> Client:
+        refuse_inside_a_worker()
+        outlive_the_resource_tracker()
+        stack.enter_context(dask.config.set(DASK_SETTINGS))
+        workers = {
+            f"{name}-{number}": kind.spec(name, number)
+            for name, kind in self.kinds.items()
+            for number in range(kind.shape.minimum)
+        }
+        stack.enter_context(_troubles_shown())
+        try:
+            cluster = stack.enter_context(SpecCluster(workers, self.scheduler, silence_logs=logging.CRITICAL))
+        except (RuntimeError, TimeoutError) as error:
+            raise not_started(error) from said_why(error)
+        interval_s = self.interval_s if self.follow else None
+        adaptive = adapt_kinds(cluster, self.kinds, interval_s, self.wait_count, self.patience_s)
+        stack.callback(cluster.sync, adaptive.finish)
+        self._adaptive = adaptive
+        stack.callback(setattr, self, "_adaptive", None)
+        return stack.enter_context(Client(cluster, direct_to_workers=True, set_as_default=False))

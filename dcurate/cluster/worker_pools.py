@@ -1,0 +1,151 @@
+"""Where the workers of each kind come from."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dask
+from dask.system import CPU_COUNT
+from dask.utils import parse_timedelta
+from distributed import Nanny, SpecCluster, Status
+
+from dcurate.cluster.nannies import GPU_THREADS, Spec, cpu_worker, simulated_gpu_worker
+from dcurate.cluster.worker_info import SIMULATED_GB
+from dcurate.cluster.worker_shape import Shape
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of workers.
+
+    Args:
+        shape: what one of them brings, and how many there may be.
+        worker: class and options, as Dask's `SpecCluster` takes them: ``{"cls": Nanny, "options": {...}}``; or a
+            function that gives them for the number of a worker, which is less than the maximum. For jobs of several
+            worker processes it says ``"group"``, too, as `SpecCluster` has it. Workers must announce the kind by the
+            name that it has in the cluster (``--kind NAME``); those whose class is `Nanny` are told it.
+
+    Examples:
+        >>> Kind.cpus_here(maximum=4).shape.seats
+        1
+    """
+
+    shape: Shape
+    worker: Mapping[str, Any] | Callable[[int], Mapping[str, Any]]
+
+    def spec(self, name: str, number: int) -> Spec:
+        """The class and options of a worker of this kind, under the name that it has in a cluster."""
+        spec = dict(self.worker(number) if callable(self.worker) else self.worker)
+        if isinstance(spec["cls"], type) and issubclass(spec["cls"], Nanny):
+            options = dict(spec.get("options", {}))
+            spec["options"] = {**options, "env": {**options.get("env", {}), "DCURATE_KIND": name}}
+        return spec
+
+    @classmethod
+    def cpus_here(cls, maximum: int = CPU_COUNT, minimum: int = 0, memory_limit: int | None = None) -> Kind:
+        """Processes of one thread on this machine; ``memory_limit`` in bytes."""
+        return cls(Shape(1.0, maximum=maximum, minimum=minimum, host="here"), cpu_worker(memory_limit))
+
+    @classmethod
+    def simulated_gpus_here(
+        cls, maximum: int, minimum: int = 0, memory_gb: float = SIMULATED_GB, memory_limit: int | None = None
+    ) -> Kind:
+        """Processes on this machine that each say they have a GPU, of so many GB of memory."""
+        shape = Shape(0.0, 1, memory_gb * 1e9, GPU_THREADS, maximum=maximum, minimum=minimum, host="here")
+        return cls(shape, lambda number: simulated_gpu_worker(number, maximum, memory_gb, memory_limit))
+
+
+class Supply(ABC):
+    """Where workers of one kind come from.
+
+    Args:
+        shape: what one of them brings, and how many there may be.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+
+    @abstractmethod
+    async def entries(self) -> Mapping[Any, Sequence[Any]]:
+        """What was asked for and not given back, whether it came or not: names of the workers of each entry."""
+
+    @abstractmethod
+    async def start(self, number: int) -> None:
+        """Ask for so many entries more."""
+
+    @abstractmethod
+    async def end(self, entries: Sequence[Any]) -> None:
+        """Give entries back; their workers have left the scheduler."""
+
+    async def mend(self) -> None:  # noqa: B027
+        """Ask again for what was lost; nothing, where that happens by itself."""
+
+
+class SpecSupply(Supply):
+    """Workers of one kind within a `SpecCluster`, such as dask-jobqueue's: those named after the kind.
+
+    Args:
+        cluster: an open one.
+        name: of the kind.
+        kind: what its workers are.
+    """
+
+    def __init__(self, cluster: SpecCluster, name: str, kind: Kind) -> None:
+        super().__init__(kind.shape)
+        self.cluster = cluster
+        self.name = name
+        self.kind = kind
+        self._last_here: dict[Any, float] = {}
+        self._arrivals: dict[Any, int] = {}
+
+    async def entries(self) -> Mapping[Any, Sequence[Any]]:
+        own = {f"{self.name}-{number}" for number in range(self.shape.maximum)}
+        specs = {entry: spec for entry, spec in self.cluster.worker_spec.items() if entry in own}
+        return {entry: [f"{entry}{suffix}" for suffix in spec.get("group", [""])] for entry, spec in specs.items()}
+
+    async def start(self, number: int) -> None:
+        free = [one for one in range(self.shape.maximum) if f"{self.name}-{one}" not in self.cluster.worker_spec]
+        for one in free[:number]:
+            self.cluster.worker_spec[f"{self.name}-{one}"] = self.kind.spec(self.name, one)
+        await self.cluster._correct_state()
+
+    async def end(self, entries: Sequence[Any]) -> None:
+        for entry in entries:
+            self.cluster.worker_spec.pop(entry, None)
+            self._last_here.pop(entry, None)
+        await self.cluster._correct_state()
+
+    async def mend(self) -> None:
+        for entry, worker in list(self.cluster.workers.items()):
+            if worker.status in (Status.created, Status.failed):  # it was refused
+                worker.status = Status.failed  # else Dask would not close the cluster while something refers to it
+                del self.cluster.workers[entry]
+        for entry in await self._lost():
+            await self.cluster.workers.pop(entry).close()
+        if set(self.cluster.worker_spec) - set(self.cluster.workers):
+            await self.cluster._correct_state()
+
+    async def _lost(self) -> list[Any]:
+        """Entries whose workers were here, and have all been away for too long: jobs that were ended, say.
+
+        Workers that came and went between two looks were here, too.
+
+        `SpecCluster` sees to that itself, but not for entries of several workers.
+        """
+        present = {str(worker["name"]) for worker in self.cluster.scheduler_info["workers"].values()}
+        patience_s = parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout"))
+        arrivals = await self.cluster.scheduler_comm.dcurate_arrivals()
+        now = time.monotonic()
+        for entry, workers in (await self.entries()).items():
+            arrived = sum(arrivals.get(worker, 0) for worker in workers)
+            if present & set(workers) or arrived > self._arrivals.get(entry, 0):
+                self._last_here[entry] = now
+            self._arrivals[entry] = arrived
+        lost = [entry for entry, last in self._last_here.items() if now - last > patience_s]
+        for entry in lost:
+            del self._last_here[entry]
+        return [entry for entry in lost if entry in self.cluster.workers]

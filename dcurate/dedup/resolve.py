@@ -1,0 +1,255 @@
+"""What becomes of documents once it is known which are copies of which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.batch import BatchKey, FilePart
+from dcurate.core.stage import ExchangeStage, ProcessingStage
+from dcurate.dedup.giant_clusters import LargeGroups, RunawayGroup, large_groups, runaway_groups
+from dcurate.errors import PipelineError, nearest
+from dcurate.frames.columns import numbers, table_of, with_column, with_taken
+from dcurate.frames.document import DocumentBatch
+from dcurate.fs.stores import Directory
+from dcurate.io.parquet import ParquetWriter
+from dcurate.shuffle.merge import with_few_reads
+from dcurate.shuffle.ranges import RangeFiles, RangeTables, RangeWriter
+from dcurate.shuffle.spill import ID, NUMBER, Staged, document_keys
+
+#: What to do with duplicates: drop them, keep all rows and say which they are, or make a row of each member of a group.
+Action = Literal["drop", "flag", "identify"]
+
+Ints = npt.NDArray[np.int64]
+
+#: Columns of the members of groups after their ids, as ``action="identify"`` and reports have them.
+GROUP, SIZE, KEPT, KEPT_ID, SIMILARITY = "group_id", "group_size", "kept", "kept_id", "similarity"
+COLUMNS = [ID, GROUP, SIZE, KEPT, KEPT_ID, SIMILARITY]
+#: Columns that ``action="flag"`` adds.
+FLAGS = ["duplicate_group", "is_duplicate"]
+_KEY, _SOURCE = "_dcurate_key", "_dcurate_source"
+_BLOCK = 2**26
+_MOST_ALARMS, _SAMPLE = 5, 80
+
+
+def check_action(stage: str, action: str) -> None:
+    """Refuse what is no action.
+
+    Raises:
+        PipelineError: it is none.
+    """
+    if action not in get_args(Action):
+        raise PipelineError(f"{stage}: no action {action!r}{nearest(str(action), get_args(Action))}")
+
+
+@dataclass(frozen=True)
+class Members:
+    """Documents that belong to groups of two or more, as arrays of equal length.
+
+    Args:
+        numbers: of the documents.
+        groups: the number of the first document of the group of each.
+        sizes: how many documents that group has.
+        kept: which stay.
+        keepers: where in these arrays the one stands that stays of the group.
+        similarity: to the one that stays; NaN if it was not worked out.
+        sources: the number of the source of each, in the order of `Staged.sources`; None if no column tells them.
+    """
+
+    numbers: Ints
+    groups: Ints
+    sizes: Ints
+    kept: npt.NDArray[np.bool_]
+    keepers: Ints
+    similarity: npt.NDArray[np.float32]
+    sources: Ints | None = None
+
+    def table(self, ids: Any | None, documents: int) -> Any:
+        """The table of them that `MarkDuplicates` takes.
+
+        Args:
+            ids: a table with the column of ids, a row for each member; None if they are not asked for.
+            documents: how many there are in the whole dataset.
+        """
+        columns: dict[str, npt.NDArray[Any]] = {
+            _KEY: document_keys(self.numbers, documents),
+            NUMBER: self.numbers,
+            GROUP: self.groups,
+            SIZE: self.sizes,
+            KEPT: self.kept,
+            SIMILARITY: self.similarity,
+        }
+        if self.sources is not None:
+            columns[_SOURCE] = self.sources
+        table = table_of(columns) if ids is None else ids
+        if ids is not None:
+            for name, column in columns.items():
+                table = with_column(table, name, column)
+            table = with_taken(table, KEPT_ID, ID, self.keepers)
+        return table
+
+
+@dataclass
+class MarkDuplicates(ExchangeStage[DocumentBatch]):
+    """The last round of a search for duplicates: takes `Members` from all sides to the splits of their documents.
+
+    Args:
+        staged: the rows of the documents.
+        action: what to do with them.
+        reason: for which duplicates are dropped.
+        report_path: a folder for the groups as Parquet.
+        text_field: the column of texts.
+        stage: the name of the stage that a person wrote.
+        name: of the round.
+        when_known: called when all duplicates are known.
+    """
+
+    staged: Staged
+    action: Action
+    reason: str
+    report_path: str | None
+    text_field: str
+    stage: str
+    name: str
+    when_known: Callable[[], None] | None = None
+    _alarms: list[RunawayGroup] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+        return [
+            MarkWriter(
+                url,
+                mode="overwrite",
+                storage_options=dict(options),
+                by=_KEY,
+                report_path=self.report_path,
+                name=f"{self.name}_to_disk",
+            )
+        ]
+
+    def exchange(
+        self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
+    ) -> list[ProcessingStage[Any, Any]]:
+        files = RangeFiles.written(Directory(url, options), splits)
+        large = (LargeGroups(*index.notes["large"]) for index in files.indexes)
+        self._alarms = runaway_groups(large, self.staged.documents, self.staged.sources)
+        if self.when_known is not None:
+            self.when_known()
+        if self.action == "identify":
+            return [files.reader(files.parts_for(_BLOCK), _KEY, f"{self.stage}_groups"), GroupRows(name=self.stage)]
+        edges = self.staged.edges()
+
+        def marked(found: RangeFiles) -> list[ProcessingStage[Any, Any]]:
+            kind = DropMarked if self.action == "drop" else FlagMarked
+            marks = found.tables(edges, _KEY, f"{self.name}_of_splits")
+            mark = kind(marks, self.staged.documents, self.reason, name=self.stage)
+            return [self.staged.reader(f"{self.stage}_from_disk"), mark]
+
+        return with_few_reads(files, len(edges), _KEY, f"{self.name}_merged", marked)
+
+    def notices(self) -> list[str]:
+        """Says which groups are too large to be believed, with what their first documents say."""
+        told = [f"{self.stage}: {self._sampled(alarm)}" for alarm in self._alarms[:_MOST_ALARMS]]
+        more = len(self._alarms) - len(told)
+        return [*told, f"{self.stage}: {more:,} more groups are as large as that"] if more else told
+
+    def _sampled(self, alarm: RunawayGroup) -> RunawayGroup:
+        text = self.staged.value(alarm.group_id, self.text_field)
+        return alarm if not text else replace(alarm, sample_text=" ".join(str(text).split())[:_SAMPLE])
+
+
+@dataclass
+class MarkWriter(RangeWriter):
+    """Writes the members of groups for the exchange, and as a report where one is wanted."""
+
+    report_path: str | None = None
+    name: str = "mark_writer"
+
+    def prepare(self, resume: bool) -> None:
+        super().prepare(resume)
+        if self.report_path is not None:
+            report = self._report(self.report_path)
+            report.prepare(resume)
+            self.report_path = report.path
+
+    def settings(self) -> dict[str, Any]:
+        return {name: value for name, value in super().settings().items() if name != "report_path"}
+
+    def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        sources = numbers(table, _SOURCE) if _SOURCE in table.column_names else None
+        large = np.stack(large_groups(numbers(table, GROUP), sources))
+        yield self.ranges(table, key, self.by, folder, large=large)
+        if self.report_path is not None:
+            self._report(self.report_path).process(DocumentBatch(data=_reported(table), key=key))
+
+    def _report(self, path: str) -> ParquetWriter:
+        return ParquetWriter(path, mode="overwrite", storage_options=self.storage_options)
+
+
+def _reported(table: Any) -> Any:
+    """The columns for a person, those that say who is meant first."""
+    return table.select(COLUMNS)
+
+
+@dataclass
+class GroupRows(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Makes rows for a person of the members of groups."""
+
+    name: str = "group_rows"
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task.with_data(_reported(task.to_arrow()))
+
+
+@dataclass
+class DropMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Drops the rows that are copies of others that stay."""
+
+    marks: RangeTables
+    documents: int
+    reason: str
+    name: str = "drop_marked"
+
+    def settings(self) -> dict[str, Any]:
+        return {"reason": self.reason}
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        table = task.to_arrow()
+        gone = np.zeros(table.num_rows, np.bool_)
+        places, members = members_of(table, self.marks, self.documents)
+        gone[places] = ~numbers(members, KEPT) if len(places) else False
+        return task.with_data(table.drop_columns([NUMBER])).keep(~gone, self.name, self.reason)
+
+
+@dataclass
+class FlagMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Says of each row to which group it belongs, by the number of its first document, and whether it would go."""
+
+    marks: RangeTables
+    documents: int
+    reason: str
+    name: str = "flag_marked"
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        table = task.to_arrow()
+        groups, gone = numbers(table, NUMBER).copy(), np.zeros(table.num_rows, np.bool_)
+        places, members = members_of(table, self.marks, self.documents)
+        if len(places):
+            groups[places], gone[places] = numbers(members, GROUP), ~numbers(members, KEPT)
+        flagged = with_column(table.drop_columns([NUMBER]), FLAGS[0], groups)
+        return task.with_data(with_column(flagged, FLAGS[1], gone))
+
+
+def members_of(table: Any, marks: RangeTables, documents: int) -> tuple[Ints, Any]:
+    """The rows of a staged split that are members of groups: their places in it, and what is known of them."""
+    if not table.num_rows:
+        return np.zeros(0, np.int64), table
+    own = numbers(table, NUMBER)
+    found = marks.read(marks.holding(int(document_keys(own[:1], documents)[0])))
+    return (numbers(found, NUMBER) - own[0] if found.num_rows else np.zeros(0, np.int64)), found

@@ -1,0 +1,292 @@
+"""What is to be carried out, and the books that are kept of it."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dcurate.core.batch import Batch, FileGroup
+from dcurate.core.events import (
+    Event,
+    Observer,
+    OperatorSample,
+    RunEnded,
+    RunStarted,
+    Sampled,
+    SourceListed,
+    SplitDone,
+    StageStats,
+    TaskDone,
+)
+from dcurate.core.ledger import Ledger, RejectionSink, SplitRecord, check_accounts
+from dcurate.core.report import RunReport
+from dcurate.engine.flow import Flow
+from dcurate.engine.worker.operator_task import Program, rejecting
+from dcurate.errors import PipelineError, without_secrets
+from dcurate.plan.operators import Plan
+
+#: Seconds between two looks at how a run stands.
+SAMPLE_S = 0.5
+
+
+@dataclass
+class Job:
+    """A plan with everything that carrying it out needs.
+
+    Args:
+        pipeline: its name.
+        splits: the source splits, listed as they are asked for.
+        delivers: whether what the last operator makes is handed out batch by batch.
+        ledger: knows what earlier runs finished, and is told what this one does.
+        rejections: where rows that stages take out are kept.
+        observers: are told what happens.
+        ignore_failures: whether rows on which a stage fails go to quarantine and the run goes on.
+        examples: whether excerpts of a few rows that are dropped are kept for the report.
+        run: id of the run that it is the whole or a ``phase`` of; ``last`` says whether no other phase follows.
+        stages: names of the run's stages, and ``owners`` whose part others are, as in `RunStarted`.
+    """
+
+    pipeline: str
+    plan: Plan
+    splits: Iterator[Batch]
+    delivers: bool = False
+    ledger: Ledger | None = None
+    rejections: RejectionSink | None = None
+    observers: Sequence[Observer] = ()
+    ignore_failures: bool = False
+    examples: bool = True
+    run: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+    phase: int = 0
+    last: bool = True
+    stages: tuple[str, ...] = ()
+    owners: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def tag(self) -> str:
+        """What tells it from all other jobs of a cluster: its run, and which phase of it."""
+        return f"{self.run}-{self.phase}"
+
+    def operators(self) -> list[str]:
+        """Under which names `RejectionSink.keep` is given rows."""
+        return [rejecting(operator.name, stage) for operator in self.plan.operators for stage in operator.stages]
+
+    def programs(self) -> list[Program]:
+        """The operators as they are shipped."""
+        operators = self.plan.operators
+        keeps = [True] * (len(operators) - 1) + [self.delivers]
+        return [
+            Program(
+                operator.name,
+                operator.stages,
+                self.rejections,
+                keep,
+                ignore_failures=self.ignore_failures,
+                examples=self.examples,
+            )
+            for operator, keep in zip(operators, keeps, strict=True)
+        ]
+
+
+@dataclass
+class _Open:
+    """A split that is under way."""
+
+    key: str
+    version: str
+    stats: dict[str, StageStats] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    unread: str = ""
+
+
+class Books:
+    """Counts what happened in a run: for its report, its ledger and its observers.
+
+    Args:
+        job: what is carried out.
+        mode: how: ``streaming``, ``batch`` or ``inline``.
+
+    Attributes:
+        unread: why splits do not count as finished that hold files which could not be read, by their keys.
+        repeats: whether calls were made again, as workers died.
+        quarantined: names of the files in quarantine that this run wrote.
+    """
+
+    def __init__(self, job: Job, mode: str) -> None:
+        self.job = job
+        self.mode = mode
+        self.started = time.time()
+        self.workers = 0
+        self.splits = 0
+        self.splits_before = 0
+        self.unread: dict[str, str] = {}
+        self.repeats = False
+        self.quarantined: set[str] = set()
+        self._written: dict[str, tuple[str, ...]] = {}
+        self._inputs = self._outputs = 0
+        self.error = ""
+        self._output = without_secrets(job.plan.sink.output_path) if job.plan.sink else None
+        self._seconds: float | None = None
+        self._totals = {part.name: StageStats(part.name) for part in job.plan.parts}
+        self._open: dict[int, _Open] = {}
+        self._names: dict[str, None] = {}
+        self._before: set[str] = set()
+        self._number = 0
+        operators = tuple(tuple(part.name for part in operator.parts) for operator in job.plan.operators)
+        self._sampled = 0.0
+        self.tell(
+            RunStarted(time.time(), job.run, job.pipeline, mode, operators, job.phase, job.stages, dict(job.owners))
+        )
+
+    def tell(self, event: Event) -> None:
+        """Tell the observers."""
+        for observer in self.job.observers:
+            observer.on_event(event)
+
+    def sample(self, flow: Flow) -> None:
+        """Tell how the run stands, if that has not just been told."""
+        now = time.monotonic()
+        if not self.job.observers or now - self._sampled < SAMPLE_S:
+            return
+        self._sampled = now
+        made = [0, *(stage.output_bytes for stage in flow.operators)]
+        samples = [
+            OperatorSample(one.name, stage.window.slots, len(stage.running), stage.items_waiting, nbytes)
+            for one, stage, nbytes in zip(self.job.plan.operators, flow.operators, made, strict=False)
+        ]
+        self.tell(Sampled(time.time(), tuple(samples), sum(made), int(flow.budget_bytes)))
+
+    def next_splits(self, count: int) -> tuple[list[tuple[int, Batch]], bool]:
+        """Up to ``count`` splits that no earlier run has finished, numbered; and whether the source has no more.
+
+        Raises:
+            PipelineError: two splits of the source have one key.
+        """
+        taken: list[tuple[int, Batch]] = []
+        while len(taken) < count:
+            split = next(self.job.splits, None)
+            if split is None:
+                self.tell(SourceListed(time.time(), self.splits, self.splits_before))
+                return taken, True
+            self._take(split, taken)
+        return taken, False
+
+    def _take(self, split: Batch, taken: list[tuple[int, Batch]]) -> None:
+        key = str(split.key)
+        if split.key is None or key in self._names:
+            raise PipelineError(f"the source gave two splits under the key {key!r}; give every split a key of its own")
+        self._names[key] = None
+        self.splits += 1
+        version = split.version if isinstance(split, FileGroup) else ""
+        self._inputs ^= _mark(key, version)
+        record = self.job.ledger.finished(key, version) if self.job.ledger else None
+        if record is not None:
+            self.splits_before += 1
+            self._before.add(key)
+            self._count([StageStats.from_dict(stats) for stats in record.stats])
+            self._write_down(key, tuple(f"{self._output}/{name}" for name in record.files), record.stats[-1:])
+            return
+        self._open[self._number] = _Open(key, version)
+        taken.append((self._number, split))
+        self._number += 1
+
+    def task_done(self, operator: int, summary: Mapping[str, Any], splits: Sequence[int]) -> None:
+        """A call is over: ``summary`` is that of its `Outcome`, ``splits`` the number of each input's split."""
+        name = self.job.plan.operators[operator].name
+        for place, (number, each) in enumerate(zip(splits, summary["stats"], strict=True)):
+            split = self._open[number]
+            split.files.extend(summary["files"][place])
+            split.unread = split.unread or summary["unread"][place]
+            self.quarantined.update(summary["quarantined"][place])
+            stats = [StageStats.from_dict(values) for values in each]
+            for one in stats:
+                split.stats.setdefault(one.name, StageStats(one.name)).add(one)
+            self.tell(TaskDone(time.time(), name, split.key, tuple(stats), summary["seconds"] / len(splits)))
+
+    def split_finished(self, number: int) -> None:
+        """All that came of a split is written, delivered or dropped."""
+        entry = self._open.pop(number)
+        self._count(entry.stats.values())
+        files = tuple(sorted(entry.files))
+        counts = tuple(stats.counts() for stats in entry.stats.values())
+        self._write_down(entry.key, files, counts[-1:])
+        if entry.unread:
+            self.unread[entry.key] = entry.unread
+        check_accounts(entry.key, counts, [part.name for part in self.job.plan.parts])
+        if self.job.ledger is not None and not entry.unread:
+            self.job.ledger.record(SplitRecord(entry.key, entry.version, files, counts))
+        self.tell(SplitDone(time.time(), entry.key, files))
+
+    def _write_down(self, key: str, files: tuple[str, ...], last: Sequence[Mapping[str, Any]]) -> None:
+        """A split is finished: its files, and what the last stage that it came to did to it."""
+        self._written[key] = files
+        names = (name.rpartition("/")[2] for name in files)
+        self._outputs ^= _mark(key, *names, *(f"{stats['name']} {stats['rows_out']}" for stats in last))
+
+    def _count(self, stats: Iterable[StageStats]) -> None:
+        for one in stats:
+            self._totals.setdefault(one.name, StageStats(one.name)).add(one)
+
+    def close(self, error: str = "") -> None:
+        """The run is over, well or not; what was done is made durable."""
+        self._seconds = time.time() - self.started
+        self.error = error
+        if self.job.ledger is not None:
+            self.job.ledger.flush()
+        self.tell(RunEnded(time.time(), error, self.job.last or bool(error)))
+
+    def files_of_unread(self) -> set[str]:
+        """The files written for splits that do not count as finished."""
+        return {file for split in self.unread for file in self._written[split]}
+
+    def begun_here(self) -> set[str]:
+        """The splits that no earlier run had finished."""
+        return self._names.keys() - self._before
+
+    def in_order(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Each finished split and the files written for it, in the order of the source."""
+        return [(split, self._written[split]) for split in self._names if split in self._written]
+
+    def _notices(self) -> Iterator[str]:
+        """What had to be done again, or is to be."""
+        if self.unread:
+            split, reason = next(iter(self.unread.items()))
+            yield (
+                f"{len(self.unread):,} of {self.splits:,} splits are not finished, as files of them could not be read "
+                f"and have an unknown number of rows (first: {split!r}, {reason}); quarantine says where, and "
+                "resume=True tries them again"
+            )
+        ledger = self.job.ledger
+        if ledger is not None and ledger.skipped:
+            yield (
+                f"{ledger.skipped:,} of the files that say what earlier runs had finished could not be read; "
+                "the splits in them were done again"
+            )
+
+    def report(self) -> RunReport:
+        """What the run comes down to, so far or at its end."""
+        return RunReport(
+            run=self.job.run,
+            pipeline=self.job.pipeline,
+            mode=self.mode,
+            started=self.started,
+            seconds=time.time() - self.started if self._seconds is None else self._seconds,
+            stages=tuple(self._totals.values()),
+            splits=self.splits,
+            splits_before=self.splits_before,
+            workers=self.workers,
+            output_path=self._output,
+            files=sum(map(len, self._written.values())),
+            inputs_digest=f"{self._inputs:016x}",
+            outputs_digest=f"{self._outputs:016x}",
+            error=self.error,
+            notices=tuple(self._notices()),
+        )
+
+
+def _mark(*words: str) -> int:
+    """Stands for words, so that a sum of such marks stands for a set of them in any order."""
+    return int.from_bytes(hashlib.blake2b("\n".join(words).encode(errors="surrogatepass"), digest_size=8).digest())

@@ -1,0 +1,1 @@
+"""How many slots of which operator on which host and GPU."""

@@ -1,0 +1,1 @@
+"""The Dask backend."""

@@ -1,0 +1,49 @@
+"""Makes programs ready to travel, and says clearly when one cannot."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import cloudpickle
+
+from dcurate.engine.worker.operator_task import Program
+from dcurate.errors import StageError
+
+#: What pickling raises when it cannot.
+_UNPICKLABLE = (pickle.PicklingError, TypeError, AttributeError, RecursionError)
+
+
+def pickled(program: Program) -> bytes:
+    """The program as bytes that a worker can load; classes of ``__main__`` and notebooks travel by value.
+
+    Raises:
+        StageError: a stage holds something that cannot be pickled; names the stage and the attribute.
+    """
+    try:
+        return bytes(cloudpickle.dumps(program))
+    except _UNPICKLABLE as error:
+        for stage in program.stages:
+            culprit = _culprit(stage)
+            if culprit is not None:
+                raise StageError(
+                    f"stage {stage.name!r} cannot be sent to workers: {culprit} cannot be pickled ({error}); "
+                    "make it in setup(), which runs on the worker"
+                ) from error
+        raise StageError(f"operator {program.operator!r} cannot be sent to workers: {error}") from error
+
+
+def _culprit(stage: Any) -> str | None:
+    """Which part of the stage cannot be pickled, if one cannot."""
+    for name, value in vars(stage).items():
+        if not _travels(value):
+            return f"its attribute {name!r} ({type(value).__name__})"
+    return None if _travels(stage) else f"its class {type(stage).__qualname__}"
+
+
+def _travels(value: Any) -> bool:
+    try:
+        cloudpickle.dumps(value)
+    except _UNPICKLABLE:
+        return False
+    return True

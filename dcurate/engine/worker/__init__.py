@@ -1,0 +1,1 @@
+"""Inside a worker process: slots, and the tasks that run in them."""

@@ -1,0 +1,229 @@
+"""An operator as a function: from batches to what they become, and a record of what happened."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+from dcurate.core.batch import Batch, FileGroup, Rejection
+from dcurate.core.events import StageStats
+from dcurate.core.ledger import RejectionSink
+from dcurate.core.stage import ProcessingStage, SinkStage, SourceStage
+from dcurate.engine.worker.calls import Calls
+from dcurate.engine.worker.samples import Evidence
+from dcurate.errors import StageError
+
+AnyStage = ProcessingStage[Any, Any]
+
+
+@dataclass(frozen=True)
+class Program:
+    """An operator as it is shipped to workers.
+
+    Args:
+        operator: its name.
+        stages: what it runs, in order.
+        rejections: where rows that a stage took out are kept, if anywhere.
+        keeps_outputs: False for the last operator when its outputs are on disk and only their names matter.
+        passes_empty: whether batches without rows go on to the next stage; else they end where they lose their rows.
+        ignore_failures: whether rows on which a stage fails go to quarantine and the rest is processed; a stage's own
+            setting of that name goes first.
+        examples: whether a few of the rows taken out are shown in the report.
+    """
+
+    operator: str
+    stages: tuple[AnyStage, ...]
+    rejections: RejectionSink | None = None
+    keeps_outputs: bool = True
+    passes_empty: bool = False
+    ignore_failures: bool = False
+    examples: bool = True
+
+
+@dataclass
+class Outcome:
+    """What became of the inputs of one call, in their order.
+
+    Attributes:
+        outputs: for each input, the batches made of it.
+        stats: for each input, what each stage (as written by a person) did to it.
+        files: for each input, the files written for it.
+        sizes: for each input, the bytes of each batch made of it.
+        unread: for each input, what was lost of it without its rows being known, in words; empty if nothing was.
+        quarantined: for each input, the names of files in quarantine that hold rows of it.
+    """
+
+    outputs: list[list[Batch]]
+    stats: list[list[StageStats]]
+    files: list[list[str]]
+    sizes: list[list[int]]
+    seconds: float = 0.0
+    unread: list[str] = field(default_factory=list)
+    quarantined: list[list[str]] = field(default_factory=list)
+
+    def __sizeof__(self) -> int:
+        return 1024 + sum(map(sum, self.sizes))
+
+    def summary(self) -> dict[str, Any]:
+        """All of it but the batches, as plain values that may travel to the client."""
+        return {
+            "seconds": self.seconds,
+            "sizes": self.sizes,
+            "files": self.files,
+            "unread": self.unread,
+            "quarantined": self.quarantined,
+            "stats": [[stats.to_dict() for stats in each] for each in self.stats],
+        }
+
+
+@dataclass
+class _Lineage:
+    """One input of a call, and what the stages have made of it so far."""
+
+    key: Any
+    batches: list[Batch]
+    stats: list[StageStats] = field(default_factory=list)
+    unread: str = ""
+    quarantined: list[str] = field(default_factory=list)
+
+
+def run_program(
+    program: Program,
+    stages: Sequence[AnyStage],
+    inputs: Sequence[Batch],
+    calls: Calls | None = None,
+    evidence: Evidence | None = None,
+) -> Outcome:
+    """Run batches through the stages of an operator.
+
+    Args:
+        stages: the program's stages, set up: a slot's own copies.
+        calls: how stages are called; plainly, in this process, if not given.
+        evidence: collects scores and examples over many calls; those of this one alone, if not given.
+
+    Raises:
+        StageError: a stage raised, or answered something that is not what a stage may answer.
+    """
+    begin = time.perf_counter()
+    calls, evidence = calls or Calls(program.ignore_failures), evidence or Evidence(program.examples)
+    lineages = [_Lineage(batch.key, [batch]) for batch in inputs]
+    for number, stage in enumerate(stages):
+        _run_stage(_Call(program, calls, evidence), number, stage, lineages)
+    evidence.worked(time.perf_counter() - begin)
+    files = [_files_of(stages[-1], lineage.batches) for lineage in lineages]
+    if not program.keeps_outputs:
+        for lineage in lineages:
+            lineage.batches = []
+    return Outcome(
+        outputs=[lineage.batches for lineage in lineages],
+        stats=[lineage.stats for lineage in lineages],
+        files=files,
+        sizes=[[batch.nbytes for batch in lineage.batches] for lineage in lineages],
+        seconds=time.perf_counter() - begin,
+        unread=[lineage.unread for lineage in lineages],
+        quarantined=[lineage.quarantined for lineage in lineages],
+    )
+
+
+def _files_of(stage: AnyStage, batches: list[Batch]) -> list[str]:
+    if not isinstance(stage, SinkStage):
+        return []
+    return [path for batch in batches if isinstance(batch, FileGroup) for path in batch.data]
+
+
+def rejecting(operator: str, stage: AnyStage) -> str:
+    """The name under which rows are kept that a stage of an operator takes out."""
+    return f"{operator}.{stage.parts[0].name}"
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What a call of an operator needs besides its inputs."""
+
+    program: Program
+    calls: Calls
+    evidence: Evidence
+
+
+def _run_stage(call: _Call, number: int, stage: AnyStage, lineages: list[_Lineage]) -> None:
+    program, calls = call.program, call.calls
+    before = [lineage.batches for lineage in lineages]
+    begin = time.perf_counter()
+    answers, taken_out = calls.process(number, stage, [batch for batches in before for batch in batches])
+    share = (time.perf_counter() - begin) / max(1, len(lineages))
+    logged = stage.take_metrics()
+    remaining = enumerate(answers)
+    for lineage, batches in zip(lineages, before, strict=True):
+        results: list[Batch] = []
+        rejected: list[Rejection] = []
+        for batch in batches:
+            place, answer = next(remaining)
+            results += _keyed(stage, batch, answer)
+            rejected += taken_out.get(place, ())
+        rejected += [rejection for result in results for rejection in result.rejections]
+        lineage.stats.extend(_stats(stage, batches, results, rejected, share))
+        lineage.stats[-1].metrics, logged = logged, {}  # of the call as a whole: told once
+        scored = [one for result in results for one in result.scored]
+        call.evidence.add(lineage.stats[-len(stage.parts) :], scored, rejected, lineage.key)
+        if rejected and program.rejections is not None:
+            kept = program.rejections.keep(lineage.key, rejecting(program.operator, stage), rejected)
+            lineage.quarantined += [kept] if kept else []
+        lineage.unread = lineage.unread or next((one.reason for one in rejected if one.uncounted), "")
+        for result in results:
+            result.rejections, result.found, result.scored = (), {}, ()
+        lineage.batches = [result for result in results if result.num_items or program.passes_empty]
+
+
+def _keyed(stage: AnyStage, parent: Batch, answer: Any) -> list[Batch]:
+    """The answer as batches under keys: a batch keeps its parent's key, a list is numbered below it."""
+    if answer is None:
+        return []
+    results = answer if isinstance(answer, list) else [answer]
+    keyed = []
+    for number, result in enumerate(results):
+        if not isinstance(result, Batch):
+            raise StageError(
+                f"stage {stage.name!r} answered a {type(result).__name__}; answer a batch, "
+                "such as task.with_data(frame), a list of batches, or None"
+            )
+        own = copy.copy(result)
+        own.key = parent.key.child(number) if isinstance(answer, list) and parent.key else parent.key
+        keyed.append(own)
+    return keyed
+
+
+def _stats(
+    stage: AnyStage, batches: list[Batch], results: list[Batch], rejections: list[Rejection], seconds: float
+) -> list[StageStats]:
+    """What the stage did to one input; of a merged stage, what each of its parts did."""
+    rows_out, bytes_out = sum(r.num_items for r in results), sum(r.nbytes for r in results)
+    rows_in, bytes_in = sum(b.num_items for b in batches), sum(b.nbytes for b in batches)
+    if isinstance(stage, SourceStage):
+        rows_in = rows_out + sum(rejection.rows for rejection in rejections)
+        bytes_in = sum(part.nbytes for b in batches if isinstance(b, FileGroup) for part in b.parts) or bytes_in
+    if isinstance(stage, SinkStage):
+        rows_out = rows_in
+        bytes_out = sum(part.size for r in results if isinstance(r, FileGroup) for part in r.parts)
+    figures = []
+    for part in stage.parts:
+        mine = [rejection for rejection in rejections if rejection.stage == part.name or len(stage.parts) == 1]
+        stats = StageStats(part.name, len(batches), rows_in, rows_in, bytes_in, bytes_in, seconds)
+        for rejection in mine:
+            counts = stats.faulty if rejection.fault else stats.dropped
+            counts[rejection.reason] = counts.get(rejection.reason, 0) + rejection.rows
+        stats.rows_out -= sum(rejection.rows for rejection in mine)
+        # What rejections weigh is known apart from the batch: no bytes are left where no rows are.
+        stats.bytes_out = max(0, bytes_in - sum(rejection.nbytes for rejection in mine)) if stats.rows_out else 0
+        figures.append(stats)
+        rows_in, bytes_in, seconds = stats.rows_out, stats.bytes_out, 0.0
+    last = figures[-1]
+    if last.rows_out > rows_out and not isinstance(stage, SourceStage):
+        last.dropped[last.name] = last.dropped.get(last.name, 0) + last.rows_out - rows_out
+    last.rows_out, last.bytes_out = rows_out, bytes_out
+    for kind, count in chain.from_iterable(result.found.items() for result in results):
+        last.found[kind] = last.found.get(kind, 0) + count
+    return figures

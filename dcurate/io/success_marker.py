@@ -1,0 +1,63 @@
+"""The mark of a run that came to its end, for pipelines whose ledger alone cannot tell."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from dcurate.core.batch import Batch
+from dcurate.core.stage import SinkStage
+from dcurate.fs.stores import OWN, Directory
+from dcurate.io.input_manifest import Origins
+from dcurate.io.sink import FileWriter
+
+_NAME = f"{OWN}/finished.json"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that is over.
+
+    Args:
+        inputs: stands for the pipeline and every split with its version, see `inputs_of`.
+        report: of the run, as plain values.
+        written: the files written for each split, in the order of the source.
+    """
+
+    inputs: str
+    report: dict[str, Any]
+    written: Sequence[Sequence[str]]
+
+
+def inputs_of(fingerprint: Mapping[str, str], splits: Iterable[Batch]) -> str:
+    """What decides the output of a run: the pipeline, and every split with the version of its files."""
+    origins = Origins(fingerprint)
+    deque(origins.noted(splits), maxlen=0)
+    return origins.digest
+
+
+def mark_finished(sink: SinkStage[Any], run: Finished) -> None:
+    """Leave the mark of a finished run beside its output."""
+    record = {"inputs": run.inputs, "report": run.report, "written": run.written}
+    _directory(sink).write(_NAME, orjson.dumps(record))
+
+
+def find_finished(sink: SinkStage[Any], inputs: str) -> Finished | None:
+    """The finished run of the same pipeline on the same input whose files are all there; else its mark is removed."""
+    directory = _directory(sink)
+    record = directory.read(_NAME)
+    run = Finished(**orjson.loads(record)) if record else None
+    if run is not None and run.inputs == inputs:
+        there = {directory.path(name) for name in directory.files()}
+        if all(path in there for files in run.written for path in files):
+            return run
+    directory.remove([_NAME] if record else [])
+    return None
+
+
+def _directory(sink: SinkStage[Any]) -> Directory:
+    return sink.directory if isinstance(sink, FileWriter) else Directory(sink.output_path)

@@ -1,0 +1,197 @@
+"""Many questions at once, from one slot: each asked once, answers in the order of the questions."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from dcurate.errors import ResourceError, RunError
+from dcurate.models.llm.cache import Answers
+from dcurate.models.llm.client import AsyncLLMClient, LLMClient
+from dcurate.models.llm.config import Answer, Question
+from dcurate.models.llm.errors import RequestError
+from dcurate.models.llm.event_loop import Loop
+
+#: What became of a question; None for a row that asked nothing.
+Outcome: TypeAlias = Answer | RequestError | None
+
+#: After so many failures in a row the endpoint is given up. Rows that it refuses count until it has answered once: then
+#: it is the settings that are at fault.
+GIVE_UP_AFTER = 20
+
+#: Seconds between two looks at an endpoint that is still starting.
+_LOOK_EVERY_S = 0.5
+
+
+class Asker:
+    """What a slot asks with: a client of its own, its event loop, and answers that need not be asked for again.
+
+    Args:
+        client: its settings; the slot works with a copy.
+        slots: how many share the client's limits.
+
+    Raises:
+        ResourceError: the client lacks a package or a key.
+        DataError: answers cannot be kept where they are to be.
+    """
+
+    def __init__(self, client: AsyncLLMClient | LLMClient, slots: int = 1) -> None:
+        self.client: AsyncLLMClient = copy.deepcopy(client).asynchronous()
+        self.client.limits = self.client.limits.shared(slots)
+        self.client.setup()
+        self._kept: Answers | None = self.client.cache.open() if self.client.cache is not None else None
+        self._recent: dict[bytes, Answer] = {}
+        self._counts: dict[str, float] = defaultdict(float)
+        self._failed_in_a_row = 0
+        self._has_answered = False
+        self._loop = Loop()
+
+    def ask(self, questions: Sequence[Question | None], *, stop_at_failure: bool = False) -> list[Outcome]:
+        """What became of each question. Those that are equal, and have a seed, are asked once.
+
+        Args:
+            stop_at_failure: whether no more is asked after the first that has no answer.
+
+        Raises:
+            ResourceError: no request will be answered.
+            RunError: many requests in a row were not answered, and none was.
+        """
+        call = _Call(self, questions, stop_at_failure)
+        before = self._recent if any(key in self._recent for key in call.questions) else {}
+        try:
+            return self._loop.run(call.run())
+        finally:
+            # A call that fails may be made again with parts of its rows, to find out which is at fault.
+            self._recent = before | call.answered if call.incomplete or before else {}
+
+    def wait_for_endpoint(self, seconds: float) -> list[str] | None:
+        """The models of the endpoint; waits so long for one that does not answer yet.
+
+        Raises:
+            ResourceError: it does not answer in time, or refuses to.
+        """
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                return self._loop.run(self.client.models())
+            except RequestError as error:
+                if time.monotonic() >= end:
+                    waited = f" after {seconds:g} s" if seconds else ""
+                    raise ResourceError(
+                        f"the endpoint is not there{waited}: {error}; start it, or check base_url="
+                    ) from error
+            time.sleep(min(_LOOK_EVERY_S, max(0.0, end - time.monotonic())))
+
+    def take_counts(self) -> dict[str, float]:
+        """What was asked, answered and paid since this was last called."""
+        counts, self._counts = dict(self._counts), defaultdict(float)
+        return counts
+
+    def close(self) -> None:
+        """Close connections, files and the loop."""
+        self._loop.run(self.client.close())
+        self._loop.close()
+        if self._kept is not None:
+            self._kept.close()
+
+    def found(self, key: bytes) -> Answer | None:
+        """An answer that is there already."""
+        answer = self._recent.get(key)
+        if answer is None and self._kept is not None:
+            answer = self._kept.get(key)
+        if answer is not None:
+            self._counts["cached"] += 1
+        return answer
+
+    def keep(self, key: bytes, question: Question, answer: Answer) -> None:
+        """Take note of an answer: what it cost, and where it can be found again."""
+        self._failed_in_a_row, self._has_answered = 0, True
+        counts = self._counts
+        counts["requests"] += answer.requests
+        counts["retries"] += answer.retries
+        counts["prompt_tokens"] += answer.prompt_tokens
+        counts["completion_tokens"] += answer.completion_tokens
+        if answer.cut:
+            counts["cut_answers"] += answer.cut
+        cost = self.client.cost(answer, question.model)
+        if cost:
+            counts["cost"] += cost
+        if self._kept is not None:
+            self._kept.put(key, answer)
+
+    def note(self, failure: RequestError) -> None:
+        """Take note of a failure.
+
+        Raises:
+            RunError: it is one of many in a row.
+        """
+        self._counts["requests"] += failure.attempts
+        self._counts["retries"] += failure.attempts - 1
+        self._counts["failed"] += 1
+        self._failed_in_a_row += failure.again or not self._has_answered
+        if self._failed_in_a_row >= GIVE_UP_AFTER:
+            raise RunError(
+                f"{self._failed_in_a_row} requests in a row have failed, the last with: {failure}; "
+                "mend the endpoint or the settings, then resume the run"
+            )
+
+
+class _Call:
+    """One call of `Asker.ask`."""
+
+    def __init__(self, asker: Asker, questions: Sequence[Question | None], stop_at_failure: bool) -> None:
+        self.asker = asker
+        self.stop_at_failure = stop_at_failure
+        self.outcomes: list[Outcome] = [None] * len(questions)
+        self.answered: dict[bytes, Answer] = {}
+        self.incomplete = True
+        self.failure: RequestError | None = None
+        self.places: dict[bytes, list[int]] = {}
+        self.questions: dict[bytes, Question] = {}
+        for place, question in enumerate(questions):
+            if question is not None:
+                key = question.key if question.repeats else question.key + place.to_bytes(8, "big")
+                self.places.setdefault(key, []).append(place)
+                self.questions[key] = question
+
+    async def run(self) -> list[Outcome]:
+        waiting = iter(self.questions.items())
+        askers = min(self.asker.client.max_concurrent_requests, len(self.questions))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(askers):
+                    group.create_task(self._work(waiting))
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from failures.exceptions[0].__cause__
+        self.incomplete = self.failure is not None
+        return self.outcomes
+
+    async def _work(self, waiting: Iterator[tuple[bytes, Question]]) -> None:
+        for key, question in waiting:
+            if self.failure is not None and self.stop_at_failure:
+                return
+            self._put(key, await self._asked(key, question))
+
+    async def _asked(self, key: bytes, question: Question) -> Answer | RequestError:
+        found = self.asker.found(key)
+        if found is not None:
+            return found
+        try:
+            answer = await self.asker.client.ask(question)
+        except RequestError as failure:
+            self.asker.note(failure)
+            return failure
+        self.asker.keep(key, question, answer)
+        return answer
+
+    def _put(self, key: bytes, outcome: Answer | RequestError) -> None:
+        if isinstance(outcome, Answer):
+            self.answered[key] = outcome
+        else:
+            self.failure = outcome
+        for place in self.places[key]:
+            self.outcomes[place] = outcome

@@ -1,1 +1,0 @@
-"""Observers of a run: progress, tables and reports. The engine never imports them."""

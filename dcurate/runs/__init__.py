@@ -1,0 +1,1 @@
+"""What a run was: its state, history and records."""

@@ -1,0 +1,307 @@
+"""A run's figures so far, counted from its events."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dcurate.core.events import (
+    CallCopied,
+    CallHung,
+    Decided,
+    Event,
+    HostSample,
+    HostsSampled,
+    RunEnded,
+    RunStarted,
+    Sampled,
+    SlotsChanged,
+    SourceListed,
+    SplitDone,
+    StageStats,
+    TaskDone,
+    WorkerLost,
+    WorkerRecycled,
+)
+from dcurate.runs.snapshot import LATENCY_S, Note, OperatorFigures, Snapshot, bucket
+
+#: Notes that are at hand of the latest.
+LATEST = 20
+
+
+@dataclass
+class OperatorTally:
+    """What one operator has done so far.
+
+    Attributes:
+        slots: how many it has, by worker.
+        slot_seconds: that slots stood ready until ``since``, over all of them.
+    """
+
+    stages: tuple[str, ...] = ()
+    phase: int = 0
+    tasks: int = 0
+    seconds: float = 0.0
+    slots: dict[str, int] = field(default_factory=dict)
+    slot_seconds: float = 0.0
+    since: float = 0.0
+    setup_seconds: float = 0.0
+    running: int = 0
+    waiting: int = 0
+    waiting_bytes: int = 0
+    latency: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_S) + 1))
+
+    @property
+    def mean_seconds(self) -> float:
+        """Seconds per task; 0 before the first one."""
+        return self.seconds / self.tasks if self.tasks else 0.0
+
+    @property
+    def total_slots(self) -> int:
+        """Slots on all workers."""
+        return sum(self.slots.values())
+
+    def pass_time(self, now: float) -> None:
+        """Count the time that slots have stood ready up to a moment."""
+        if self.since:
+            self.slot_seconds += self.total_slots * max(0.0, now - self.since)
+        self.since = now
+
+    def figures(self, name: str, now: float) -> OperatorFigures:
+        """The same as values that stay."""
+        return OperatorFigures(
+            name=name,
+            stages=self.stages,
+            phase=self.phase,
+            slots=self.total_slots,
+            running=self.running,
+            waiting=self.waiting,
+            waiting_bytes=self.waiting_bytes,
+            calls=self.tasks,
+            seconds=self.seconds,
+            slot_seconds=self.slot_seconds + (self.total_slots * max(0.0, now - self.since) if self.since else 0.0),
+            setup_seconds=self.setup_seconds,
+            latency=tuple(self.latency),
+        )
+
+
+@dataclass
+class Tally:
+    """What a run has done so far. Counting an event takes a few microseconds.
+
+    Attributes:
+        started: seconds since the epoch; 0 before the run begins; ``phase_started`` is when the present phase did.
+        splits: source splits of the present phase, or None until its source is listed.
+        splits_before: those that an earlier run had finished.
+        splits_done: those that this run has finished; ``splits_finished`` those of all phases.
+        rows_in: rows read from the source of the present phase, and ``bytes_in`` their bytes; of an exchange's rounds,
+            which read no documents, none.
+        rows_out: rows that came out of the phase's last stage; none where that is a part of an exchange.
+        ended: seconds since the epoch, or None while the run goes on; ``phase_ended`` likewise for the phase.
+        error: what ended it early, if something did.
+        operators: of the present phase; ``earlier`` are those of phases before it.
+        stages: what each stage did, of all phases, in order; parts of an exchange count for it, as in the report.
+        owners: whose part other stages of the phase are.
+        latest: the last notes on what happened, of ``note_count`` so far.
+        first: name of the phase's first stage, and ``last`` of its last.
+    """
+
+    run: str = ""
+    pipeline: str = ""
+    mode: str = ""
+    phase: int = 0
+    started: float = 0.0
+    phase_started: float = 0.0
+    splits: int | None = None
+    splits_before: int = 0
+    splits_done: int = 0
+    splits_finished: int = 0
+    rows_in: int = 0
+    bytes_in: int = 0
+    rows_out: int = 0
+    workers_lost: int = 0
+    ended: float | None = None
+    phase_ended: float | None = None
+    error: str = ""
+    operators: dict[str, OperatorTally] = field(default_factory=dict)
+    earlier: list[OperatorFigures] = field(default_factory=list)
+    stages: dict[str, StageStats] = field(default_factory=dict)
+    owners: Mapping[str, str] = field(default_factory=dict)
+    hosts: tuple[HostSample, ...] = ()
+    held_bytes: int = 0
+    budget_bytes: int = 0
+    latest: deque[Note] = field(default_factory=lambda: deque(maxlen=LATEST))
+    note_count: int = 0
+    first: str = ""
+    last: str = ""
+
+    def count(self, event: Event) -> None:
+        """Take an event into account."""
+        match event:
+            case TaskDone():
+                self._count_task(event)
+            case SplitDone():
+                self.splits_done += 1
+                self.splits_finished += 1
+            case Sampled():
+                self._sample(event)
+            case HostsSampled():
+                self.hosts = event.hosts
+            case SlotsChanged():
+                self._change_slots(event)
+            case SourceListed():
+                self.splits, self.splits_before = event.splits, event.finished_before
+            case WorkerLost():
+                self._lose(event)
+            case RunStarted():
+                self._begin(event)
+            case RunEnded():
+                self._end(event)
+            case _:
+                self._note_of(event)
+
+    def _begin(self, event: RunStarted) -> None:
+        if event.phase == 0 or event.run != self.run:
+            vars(self).update(vars(Tally()))
+            self.run, self.pipeline, self.mode, self.started = event.run, event.pipeline, event.mode, event.time
+        self.earlier += [one.figures(name, event.time) for name, one in self.operators.items()]
+        self.phase, self.phase_started, self.phase_ended = event.phase, event.time, None
+        self.splits, self.splits_before, self.splits_done = None, 0, 0
+        self.rows_in = self.bytes_in = self.rows_out = self.held_bytes = 0
+        self.first, self.last = event.operators[0][0], event.operators[-1][-1]
+        self.operators = {_operator_name(names): OperatorTally(names, event.phase) for names in event.operators}
+        self.owners = event.owners
+        for name in event.stages or (name for names in event.operators for name in names):
+            self.stages.setdefault(name, StageStats(name))
+
+    def _end(self, event: RunEnded) -> None:
+        for operator in self.operators.values():
+            operator.pass_time(event.time)
+            operator.slots.clear()
+            operator.running = operator.waiting = operator.waiting_bytes = 0
+        self.held_bytes = 0
+        self.phase_ended, self.error = event.time, event.error
+        self.ended = event.time if event.last else None
+        if event.error:
+            self._note(Note(event.time, "error", event.error))
+
+    def _count_task(self, event: TaskDone) -> None:
+        operator = self._operator(event.operator)
+        operator.tasks += 1
+        operator.seconds += event.seconds
+        operator.latency[bucket(event.seconds)] += 1
+        for stats in event.stats:
+            owner = None if stats.name in self.stages else self.owners.get(stats.name)
+            if owner is not None:
+                self.stages[owner].add(stats.part())
+            else:
+                self.stages.setdefault(stats.name, StageStats(stats.name)).add(stats)
+        if event.stats and self.reads and event.stats[0].name == self.first:
+            self.rows_in += event.stats[0].rows_in
+            self.bytes_in += event.stats[0].bytes_in
+        if event.stats and self.writes and event.stats[-1].name == self.last:
+            self.rows_out += event.stats[-1].rows_out
+
+    def _sample(self, event: Sampled) -> None:
+        self.held_bytes, self.budget_bytes = event.held_bytes, event.budget_bytes
+        for sample in event.operators:
+            operator = self._operator(sample.operator)
+            operator.pass_time(event.time)
+            operator.running, operator.waiting = sample.running, sample.waiting
+            operator.waiting_bytes = sample.waiting_bytes
+            if not operator.slots and sample.slots:  # where no worker ever says what it holds
+                operator.slots[""] = sample.slots
+
+    def _change_slots(self, event: SlotsChanged) -> None:
+        operator = self._operator(event.operator)
+        operator.pass_time(event.time)
+        operator.slots[event.worker] = event.slots
+        operator.setup_seconds = event.setup_seconds or operator.setup_seconds
+
+    def _lose(self, event: WorkerLost) -> None:
+        self.workers_lost += 1
+        for operator in self.operators.values():
+            operator.pass_time(event.time)
+            operator.slots.pop(event.worker, None)
+        self._note(Note(event.time, "lost", f"worker {event.worker} is gone; what was there is made again"))
+
+    def _note_of(self, event: Event) -> None:
+        """Take note of what a person may want to know."""
+        match event:
+            case Decided() if event.before:
+                about = (event.operator, event.before, event.after)
+                self._note(Note(event.time, "decision", event.reason, *about))
+            case WorkerRecycled():
+                self._note(Note(event.time, "recycled", f"worker {event.worker} is restarted: {event.reason}"))
+            case CallHung():
+                self._note(Note(event.time, "hung", f"{event.doing} took too long; its process was ended"))
+            case CallCopied():
+                usual = f"{event.seconds:.0f} s instead of {event.usual:.2g} s"
+                text = f"a call of {event.operator} takes {usual}; it runs once more elsewhere"
+                self._note(Note(event.time, "copied", text, event.operator))
+
+    def _note(self, note: Note) -> None:
+        self.latest.append(note)
+        self.note_count += 1
+
+    def _operator(self, name: str) -> OperatorTally:
+        return self.operators.setdefault(name, OperatorTally((name,), self.phase))
+
+    def snapshot(self, now: float) -> Snapshot:
+        """The figures as values that stay."""
+        now = self.ended or max(now, self.started)
+        return Snapshot(
+            run=self.run,
+            pipeline=self.pipeline,
+            mode=self.mode,
+            phase=self.phase,
+            started=self.started,
+            time=now,
+            ended=self.ended,
+            error=self.error,
+            splits=self.splits,
+            splits_before=self.splits_before,
+            splits_done=self.splits_done,
+            splits_finished=self.splits_finished,
+            operators=(*self.earlier, *(one.figures(name, now) for name, one in self.operators.items())),
+            stages=tuple(stats.copy() for stats in self.stages.values()),
+            held_bytes=self.held_bytes,
+            budget_bytes=self.budget_bytes,
+            hosts=self.hosts,
+            workers_lost=self.workers_lost,
+            notes=self.note_count,
+            latest=tuple(self.latest),
+        )
+
+    @property
+    def reads(self) -> bool:
+        """Whether what the phase reads are documents, not what an earlier round of an exchange left."""
+        return self.first in self.stages
+
+    @property
+    def writes(self) -> bool:
+        """Whether what comes out of the phase are documents."""
+        return self.last in self.stages
+
+    @property
+    def setting_up(self) -> bool:
+        """Whether nothing can have been done yet, because no slot is ready."""
+        begun = self.splits_done or any(operator.tasks or operator.slots for operator in self.operators.values())
+        return self.ended is None and not begun
+
+    def elapsed(self, now: float) -> float:
+        """Seconds that the present phase has taken, never 0."""
+        return max((self.phase_ended or now) - self.phase_started, 1e-6)
+
+    def remaining(self, now: float) -> float | None:
+        """Seconds that the phase will still take at its mean speed so far, or None if that is not known."""
+        if self.splits is None or not self.splits_done:
+            return None
+        left = max(self.splits - self.splits_before - self.splits_done, 0)
+        return self.elapsed(now) / self.splits_done * left
+
+
+def _operator_name(stages: Sequence[str]) -> str:
+    """The name that the plan gives to an operator of these stages."""
+    return stages[0] if len(stages) == 1 else f"{stages[0]}-{stages[-1]}"

@@ -1,0 +1,1 @@
+"""The out-of-core exchange of rows by a key."""

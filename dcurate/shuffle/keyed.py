@@ -1,0 +1,220 @@
+"""Rows in the order of their keys, over a whole dataset: written in chunks by key, read back in parts of the whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
+from dcurate.core.stage import SourceStage
+from dcurate.frames.columns import numbers, rows_at, with_column
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.rows import Keys, row_keys
+from dcurate.fs.stores import Directory
+from dcurate.io.sink import FileWriter
+from dcurate.shuffle.chunks import SUFFIX, ChunkIndex, Ints, read_chunks, read_indexes, runs, stacked, write_chunks
+from dcurate.shuffle.random_streams import Stream
+
+#: Columns that rows have between the two halves of a run.
+HIGH, LOW, DATASET = "_dcurate_key_high", "_dcurate_key_low", "_dcurate_dataset"
+
+#: Keys are counted in so many ranges of equal length.
+CELLS = 4096
+_MOST_CHUNKS = 1024
+_LEAST_BYTES = 2**14
+
+
+@dataclass
+class KeyedWriter(FileWriter):
+    """Writes each batch in the order of the keys of its rows, cut into chunks by ranges of keys.
+
+    Args:
+        id_field: the column that tells rows apart; what a row holds in all of its columns if None.
+        seed: other seeds give other keys.
+        most: only so many rows of each batch, those of the smallest keys, are needed; the others are counted only.
+    """
+
+    id_field: str | None = None
+    seed: int = 0
+    most: int | None = None
+    name: str = "keyed_writer"
+
+    def inputs(self) -> tuple[list[str], list[str]]:
+        return [], [] if self.id_field is None else [self.id_field]
+
+    def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        dataset = 0
+        if DATASET in table.column_names:
+            dataset = int(numbers(table, DATASET)[0])
+            table = table.drop_columns([DATASET])
+        keys = row_keys(table, None if self.id_field is None else [self.id_field], self.seed + (dataset << 64))
+        order = np.lexsort((keys[:, 1], keys[:, 0]))[: self.most]
+        keys = keys[order]
+        ordered = rows_at(table, order)
+        marks: dict[str, npt.NDArray[Any]] = {
+            HIGH: keys[:, 0],
+            LOW: keys[:, 1],
+            DATASET: np.full(len(order), dataset, np.int16),
+        }
+        for column, content in marks.items():
+            ordered = with_column(ordered, column, content)
+        cells = np.bincount(_cells(keys, CELLS), minlength=CELLS)
+        number = min(_MOST_CHUNKS, 2 ** int(math.log2(max(1, ordered.nbytes // _LEAST_BYTES))))
+        bounds = np.searchsorted(_cells(keys, number), np.arange(number + 1))
+        chunks = (ordered.slice(start, stop - start) for start, stop in pairwise(bounds))
+        name = folder + self._name(key, SUFFIX, 0)
+        with self.directory.writing(name, durable=False) as file:
+            write_chunks(file, chunks, cells=cells, about=np.array([dataset, table.num_rows]))
+            size = file.tell()
+        yield FilePart(self.directory.path(name), size=size)
+
+
+@dataclass(frozen=True)
+class KeyedFile:
+    """A file that a `KeyedWriter` wrote, as its index tells it.
+
+    Args:
+        dataset: number of the dataset that its rows belong to.
+        rows: how many came, with those that were not written.
+        written: how many were written.
+        nbytes: of these in memory.
+        bounds: byte at which each chunk begins, and the end of the last.
+    """
+
+    name: str
+    dataset: int
+    rows: int
+    written: int
+    nbytes: int
+    bounds: Ints
+
+    def spans(self, shares: Sequence[tuple[float, float]]) -> Iterator[tuple[int, int]]:
+        """Ranges of bytes that hold all rows whose keys lie in any of the shares of all possible keys."""
+        number = len(self.bounds) - 1
+        wanted = np.zeros(number, np.bool_)
+        for start, stop in shares:
+            wanted[int(start * number) : math.ceil(stop * number) or 1] = True
+        for first, last in runs(wanted):
+            start, stop = int(self.bounds[first]), int(self.bounds[last])
+            if start < stop:
+                yield start, stop
+
+
+def keyed_files(folder: Directory, names: Sequence[str]) -> list[KeyedFile]:
+    """The files of these names."""
+    return [_keyed_file(*each) for each in zip(names, read_indexes(folder, names), strict=True)]
+
+
+def _keyed_file(name: str, index: ChunkIndex) -> KeyedFile:
+    dataset, rows = index.notes["about"].tolist()
+    return KeyedFile(name, dataset, rows, int(index.rows[-1]), int(index.sizes[-1]), index.bounds)
+
+
+def stream_of(folder: Directory, files: Sequence[KeyedFile], wanted: int) -> Stream:
+    """So many rows of a dataset as a stream.
+
+    Args:
+        files: all of the dataset.
+        wanted: any number; rows come again where it is more than there are.
+    """
+    plain = Stream(sum(file.rows for file in files), wanted)
+    if not plain.rest:
+        return plain
+    cells = np.zeros(CELLS, np.int64)
+    for index in read_indexes(folder, [file.name for file in files]):
+        cells += index.notes["cells"]
+    before = np.cumsum(cells)
+    cell = int(np.searchsorted(before, plain.rest))
+    skipped = int(before[cell - 1]) if cell else 0
+    keys = np.concatenate([_keys_in(folder, file, cell) for file in files])
+    keys = keys[np.lexsort((keys[:, 1], keys[:, 0]))][: plain.rest - skipped]
+    last = keys[-1]
+    return Stream(plain.rows, wanted, (int(last[0]), int(last[1])), int((keys == last).all(axis=1).sum()))
+
+
+def _keys_in(folder: Directory, file: KeyedFile, cell: int) -> Keys:
+    """The keys of a file's rows that lie in one of the ranges that are counted."""
+    found = [np.zeros((0, 2), np.uint64)]
+    for start, stop in file.spans([(cell / CELLS, (cell + 1) / CELLS)]):
+        found += [_keys(table) for table in read_chunks(folder.path(file.name), dict(folder.options), start, stop)]
+    keys = np.concatenate(found)
+    return np.asarray(keys[_cells(keys, CELLS) == cell])
+
+
+def _keys(table: Any) -> Keys:
+    return np.column_stack([numbers(table, HIGH), numbers(table, LOW)])
+
+
+def _cells(keys: Keys, number: int) -> npt.NDArray[np.int64]:
+    """In which of so many ranges of equal length each key lies; the number is a power of two."""
+    return (keys[:, 0] >> np.uint64(1)).astype(np.int64) >> (63 - int(math.log2(number)))
+
+
+@dataclass
+class StreamReader(SourceStage[FileGroup, DocumentBatch]):
+    """Reads the parts of the whole, one after the other: the rows of all streams, evenly interleaved.
+
+    Args:
+        url: the folder with the files.
+        files: their names, in the order of the source.
+        streams: one for each dataset.
+        batches: into how many batches the whole is cut.
+        left_out: so many rows are told as dropped, for this reason.
+    """
+
+    url: str
+    options: dict[str, Any] = field(default_factory=dict)
+    files: tuple[str, ...] = field(default=(), repr=False)
+    streams: tuple[Stream, ...] = ()
+    batches: int = 1
+    left_out: tuple[str, int] = ("", 0)
+    name: str = "stream_reader"
+
+    def splits(self) -> Iterator[FileGroup]:
+        folder = Directory(self.url, self.options)
+        listed = folder.files()
+        entries = [listed[name] for name in self.files]
+        files = keyed_files(folder, self.files)
+        for part in range(self.batches):
+            turns = [[(start, stop) for _, start, stop in stream.turns(part, self.batches)] for stream in self.streams]
+            parts = [
+                FilePart(folder.path(file.name), start, stop, entry.size, entry.version, stop - start)
+                for file, entry in zip(files, entries, strict=True)
+                for start, stop in file.spans(turns[file.dataset])
+            ]
+            yield FileGroup(key=BatchKey(f"{self.name}-{part:05}"), parts=tuple(parts))
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def process(self, task: FileGroup) -> DocumentBatch:
+        assert task.key is not None
+        part = int(task.key.split.rpartition("-")[2])
+        tables: list[Any] = []
+        for span in task.parts:
+            assert span.stop is not None
+            tables += read_chunks(span.path, self.options, span.start, span.stop)
+        return DocumentBatch(
+            data=self._interleaved(stacked(tables), part) if tables else DocumentBatch().data,
+            key=task.key,
+            rejections=(Rejection(self.name, *self.left_out, 0),) if self.left_out[1] and not part else (),
+        )
+
+    def _interleaved(self, table: Any, part: int) -> Any:
+        """The rows of a part of the whole, in order, of a table that holds them all."""
+        keys, datasets = _keys(table), numbers(table, DATASET)
+        rows, positions = [], []
+        for dataset, stream in enumerate(self.streams):
+            own = np.flatnonzero(datasets == dataset)
+            chosen, at = stream.positions(keys[own], part, self.batches)
+            rows.append(own[chosen])
+            positions.append(at)
+        every = np.concatenate(rows)
+        order = np.lexsort((keys[every, 1], keys[every, 0], np.concatenate(positions)))
+        return rows_at(table.drop_columns([HIGH, LOW, DATASET]), every[order])

@@ -1,0 +1,166 @@
+"""One batch on its way through scores and filters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.batch import Rejection, Scored
+from dcurate.frames import convert
+from dcurate.frames.columns import as_series, column_of, numbers, rows_at, values, with_column
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.gpus import texts_on_card
+from dcurate.frames.text import TextColumn, text_column
+from dcurate.kernels.cuda import CudaColumn, on_card, usable
+from dcurate.text.column_filter import ColumnFilter
+from dcurate.text.filter import DocumentFilter, SignalFilter
+from dcurate.text.rules import Rule
+from dcurate.text.signals import Needs, Signals
+
+#: One value a row: an array, or Python objects of any kind.
+Column: TypeAlias = npt.NDArray[Any] | list[Any]
+
+#: Of the scores that a filter gives to a batch, up to so many go to the report.
+TOLD = 256
+
+
+class Judged(NamedTuple):
+    """What a rule says of rows: their scores, whether each stays, and the column that it looked at."""
+
+    scores: Column
+    kept: npt.NDArray[np.bool_]
+    field: str
+
+
+class Pass:
+    """The rows of a batch that are left, the columns added to them, and what was dropped so far.
+
+    The text is copied only once, at the end, however many filters drop rows.
+
+    Args:
+        batch: what is scored and filtered.
+        needs: the signals of all built-in filters that will be asked for scores.
+        gpu: measure texts on a GPU, if there is one: the scores are the same.
+    """
+
+    def __init__(self, batch: DocumentBatch, needs: Needs, *, gpu: bool = False) -> None:
+        self._batch = DocumentBatch.given(batch)
+        self._needs = needs
+        self._gpu = gpu and usable()
+        self._settled = False
+        self._table = batch.to_arrow()
+        self._rows = np.arange(self._table.num_rows, dtype=np.int64)
+        self._added: dict[str, Column] = {}
+        self._signals: dict[str, Signals] = {}
+        self._rejections: list[Rejection] = []
+        self._scored: list[Scored] = []
+
+    def scores(self, rule: Rule, field: str) -> Column:
+        """The scores that a filter or function gives to what the column holds, for the rows that are left."""
+        if isinstance(rule, SignalFilter):
+            return rule.score(self._signals_of(field))
+        if isinstance(rule, ColumnFilter):
+            return rule.scores(as_series(column_of(self._at_rows(field), field, text=True)))
+        texts = self.column(field)
+        if isinstance(rule, DocumentFilter):
+            return rule.score_documents(["" if text is None else text for text in texts])
+        return [rule(text) for text in texts]
+
+    def kept(self, rule: Rule, scores: Column) -> npt.NDArray[np.bool_]:
+        """Where a filter or function says of the scores that the row stays."""
+        if isinstance(rule, SignalFilter):
+            return rule.keep(np.asarray(scores))
+        if isinstance(rule, ColumnFilter):
+            return rule.kept(scores)
+        keep = rule.keep_document if isinstance(rule, DocumentFilter) else rule
+        return np.array([bool(keep(score)) for score in scores], np.bool_)
+
+    def column(self, field: str) -> list[Any]:
+        """What the column holds for the rows that are left, as Python values."""
+        return values(self._at_rows(field), field)
+
+    def numbers(self, field: str) -> npt.NDArray[Any]:
+        """What a numeric column holds for the rows that are left."""
+        return numbers(self._at_rows(field), field)
+
+    def put(self, field: str, column: Column) -> None:
+        """Add a column, or replace it."""
+        self._added[field] = column
+        self._signals.pop(field, None)
+
+    def tell(self, stage: str, name: str, scores: Column) -> None:
+        """Have scores of the rows that are left counted for the report: of many rows those of every so many-th."""
+        every = -(-len(scores) // TOLD) or 1
+        self._scored.append(Scored(stage, name, scores[::every], every))
+
+    def drop(self, judged: Judged, stage: str, reason: str) -> None:
+        """Take out the rows that are not kept."""
+        kept = judged.kept
+        if kept.all():
+            return
+        gone, scores = self._frame(~kept), _narrowed(judged.scores, ~kept)
+        rejection = Rejection(stage, reason, gone.num_rows, gone.nbytes, gone, scores=scores, column=judged.field)
+        self._rejections.append(rejection)
+        self._rows = self._rows[kept]
+        self._added = {name: _narrowed(column, kept) for name, column in self._added.items()}
+        self._signals = {name: signals.narrowed(kept) for name, signals in self._signals.items()}
+
+    def result(self) -> DocumentBatch:
+        """The batch with the rows that are left; what was dropped is in its rejections."""
+        if not self._added and len(self._rows) == self._table.num_rows:
+            return replace(self._batch.with_data(self._batch.data), scored=tuple(self._scored))
+        left = self._left_on_card() if self._stays_on_card() else self._frame(np.ones(len(self._rows), np.bool_))
+        return replace(self._batch, data=left, rejections=tuple(self._rejections), scored=tuple(self._scored))
+
+    def _frame(self, mask: npt.NDArray[np.bool_]) -> Any:
+        """Those of the rows left where ``mask`` is true, with the columns added."""
+        rows = self._rows[mask]
+        table = self._table if len(rows) == self._table.num_rows else rows_at(self._table, rows)
+        for name, column in self._added.items():
+            table = with_column(table, name, _narrowed(column, mask))
+        return table
+
+    def _at_rows(self, field: str) -> Any:
+        """A table of the column as it is now, for the rows that are left."""
+        if field in self._added:
+            self._settle()
+        whole = self._table.select([field]) if field in self._table.column_names else self._table
+        return whole if len(self._rows) == whole.num_rows else rows_at(whole, self._rows)
+
+    def _signals_of(self, field: str) -> Signals:
+        if field in self._added:
+            self._settle()
+        if field not in self._signals:
+            column = text_column(self._table, field)
+            card = self._on_card(column, field) if self._gpu else None
+            self._signals[field] = Signals(column, self._needs, self._rows, card)
+        return self._signals[field]
+
+    def _stays_on_card(self) -> bool:
+        return convert.is_cudf(self._batch.data) and not self._settled
+
+    def _left_on_card(self) -> Any:
+        """The rows left of a batch of cuDF, without a way back to the card for what has not left it."""
+        left = convert.rows_at(self._batch.data, self._rows)
+        for name, column in self._added.items():
+            left = convert.with_column(left, name, column)
+        return left
+
+    def _on_card(self, column: TextColumn, field: str) -> CudaColumn:
+        """The texts on the card; those of a batch of cuDF are there already."""
+        return on_card(*column) if self._settled else texts_on_card(self._batch.data, field)
+
+    def _settle(self) -> None:
+        """Make the rows left and the columns added into the table, so that an added column can be read."""
+        self._table = self._frame(np.ones(len(self._rows), np.bool_))
+        self._rows = np.arange(self._table.num_rows, dtype=np.int64)
+        self._added, self._signals, self._settled = {}, {}, True
+
+
+def _narrowed(column: Column, mask: npt.NDArray[np.bool_]) -> Column:
+    if isinstance(column, np.ndarray):
+        return column[mask]
+    return [value for value, wanted in zip(column, mask, strict=True) if wanted]

@@ -1,0 +1,260 @@
+"""Two runs side by side: what was set otherwise, and what came out otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from dcurate.core.events import StageStats
+from dcurate.core.report import RunReport
+from dcurate.runs.load import RecordedRun
+from dcurate.ui.profile_table import share
+from dcurate.ui.progress import seconds_text
+from dcurate.ui.report.blocks import section, table
+
+#: Reasons and stages that a sentence names.
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that is told of both runs; empty where one has none.
+
+    Attributes:
+        of: what it is of, such as a stage.
+        name: what it is.
+    """
+
+    of: str
+    name: str
+    first: str
+    second: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A count of documents in both runs; None where a run has no such stage or reason."""
+
+    stage: str
+    name: str
+    first: int | None
+    second: int | None
+
+    @property
+    def more(self) -> int:
+        """How many more there are in the second."""
+        return (self.second or 0) - (self.first or 0)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` gives.
+
+    Attributes:
+        names: of the two runs: their addresses.
+        settings: that differ, of stages and versions; ``unknown`` says what could not be compared.
+        figures: of the runs as a whole.
+        left: documents that each stage let through.
+        reasons: documents taken out, by stage and reason, the largest changes first.
+    """
+
+    names: tuple[str, str]
+    settings: tuple[Difference, ...]
+    figures: tuple[Difference, ...]
+    left: tuple[Change, ...]
+    reasons: tuple[Change, ...]
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        """Which documents' counts changed most, in a sentence."""
+        changed = [one for one in self.reasons if one.more][:_NAMED]
+        if not changed:
+            return "No stage took out more or fewer documents than in the other run."
+        told = [f"{one.stage} {one.more:+,}" + (f" ({one.name})" if one.name != one.stage else "") for one in changed]
+        return f"Documents taken out changed most by {', '.join(told)}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON can hold."""
+        return {**asdict(self), "headline": self.headline}
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        first, second = self.names
+        yield Text.assemble(("A  ", "bold"), first, "\n", ("B  ", "bold"), second)
+        yield Text(self.headline, "bold")
+        for title, heads, rows in self.tables():
+            if rows:
+                yield _drawn(title, heads, rows)
+        for one in self.unknown:
+            yield Text(f"not compared: {one}", "dim")
+
+    def tables(self) -> Iterator[tuple[str, Sequence[str], list[Sequence[str]]]]:
+        """Each table: its title, heads, and rows of text."""
+        yield "As a whole", ("", "A", "B"), [(one.name, one.first, one.second) for one in self.figures]
+        heads = ("of", "setting", "A", "B")
+        yield (
+            "Settings and versions that differ",
+            heads,
+            [(one.of, one.name, one.first or "–", one.second or "–") for one in self.settings],
+        )
+        yield "Documents left by each stage", ("stage", *_SIDES), [(one.stage, *_sides(one)) for one in self.left]
+        reasons: list[Sequence[str]] = [(one.stage, one.name, *_sides(one)) for one in self.reasons]
+        yield "Documents taken out", ("stage", "reason", *_SIDES), reasons
+
+
+def _drawn(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    drawn = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    words = 2 if heads[1] in ("setting", "reason") else 1
+    for place, head in enumerate(heads):
+        drawn.add_column(head, justify="left" if place < words or "setting" in heads else "right", overflow="fold")
+    for row in rows:
+        changed = row[-1] not in ("", "0") and heads[-1] != "B"
+        drawn.add_row(*map(Text, row), style="" if changed or heads[-1] == "B" else "dim")
+    return drawn
+
+
+_SIDES = ("A", "B", "B − A")
+
+
+def _sides(change: Change) -> tuple[str, str, str]:
+    """A change in words, as `_SIDES` are."""
+    first, second = ("–" if number is None else f"{number:,}" for number in (change.first, change.second))
+    return first, second, f"{change.more:+,}" if change.more else "0"
+
+
+def compare(first: RecordedRun, second: RecordedRun) -> Comparison:
+    """Two runs side by side."""
+    return Comparison(
+        names=(first.address or first.report.run, second.address or second.report.run),
+        settings=(*_settings(first, second), *_versions(first, second)),
+        figures=tuple(_figures(first.report, second.report)),
+        left=tuple(_left(first.report, second.report)),
+        reasons=tuple(sorted(_reasons(first.report, second.report), key=lambda one: -abs(one.more))),
+        unknown=tuple(dict.fromkeys((*_unknown("A", first), *_unknown("B", second)))),
+    )
+
+
+def _unknown(name: str, run: RecordedRun) -> Iterator[str]:
+    if not run.about:
+        yield f"settings and versions of {name}, of which its report says nothing"
+
+
+_FIGURES: tuple[tuple[str, Callable[[RunReport], str]], ...] = (
+    ("run", lambda run: f"{run.run} ({run.mode})"),
+    ("ended with", lambda run: run.error or "no error"),
+    ("input", lambda run: run.inputs_digest),
+    ("output", lambda run: run.outputs_digest),
+    ("documents in", lambda run: f"{_rows_in(run):,}"),
+    ("documents out", lambda run: f"{_rows_out(run):,}"),
+    ("kept", lambda run: share(_rows_out(run), _rows_in(run))),
+    ("bytes in", lambda run: decimal(run.stages[0].bytes_in) if run.stages else ""),
+    ("could not be processed", lambda run: f"{sum(sum(stage.faulty.values()) for stage in run.stages):,}"),
+    ("workers", lambda run: f"{run.workers:,}"),
+    ("time", lambda run: seconds_text(run.seconds)),
+    ("in stages' code", lambda run: seconds_text(sum(stage.seconds for stage in run.stages))),
+    ("documents a second", lambda run: f"{_rows_in(run) / max(run.seconds, 1e-6):,.0f}"),
+    ("MB of input a second", lambda run: f"{_bytes_in(run) / max(run.seconds, 1e-6) / 1e6:,.1f}"),
+)
+
+
+def _rows_in(run: RunReport) -> int:
+    return run.stages[0].rows_in if run.stages else 0
+
+
+def _rows_out(run: RunReport) -> int:
+    return run.stages[-1].rows_out if run.stages else 0
+
+
+def _bytes_in(run: RunReport) -> int:
+    return run.stages[0].bytes_in if run.stages else 0
+
+
+def _figures(first: RunReport, second: RunReport) -> Iterator[Difference]:
+    for name, of in _FIGURES:
+        one, other = of(first), of(second)
+        if name in ("input", "output") and one and other:
+            other = f"{other} ({'the same' if one == other else 'another'})"
+        if one or other:
+            yield Difference("run", name, one, other)
+
+
+def _settings(first: RecordedRun, second: RecordedRun) -> Iterator[Difference]:
+    """Settings of stages that differ, and stages that only one of the runs has."""
+    mine, theirs = _stages_of(first), _stages_of(second)
+    if not mine or not theirs:
+        return
+    for name in dict.fromkeys((*mine, *theirs)):
+        if name not in mine or name not in theirs:
+            yield Difference(name, "stage", "there" if name in mine else "", "there" if name in theirs else "")
+            continue
+        yield from _differing(name, mine[name], theirs[name])
+
+
+def _stages_of(run: RecordedRun) -> dict[str, dict[str, Any]]:
+    stages = run.about.get("stages", ())
+    return {str(one["name"]): {"class": one.get("kind", ""), **one.get("settings", {})} for one in stages}
+
+
+def _differing(of: str, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[Difference]:
+    for name in dict.fromkeys((*mine, *theirs)):
+        one, other = str(mine.get(name, "")), str(theirs.get(name, ""))
+        if one != other:
+            yield Difference(of, name, one, other)
+
+
+def _versions(first: RecordedRun, second: RecordedRun) -> Iterator[Difference]:
+    mine, theirs = first.about.get("versions", {}), second.about.get("versions", {})
+    return _differing("version", mine, theirs) if mine and theirs else iter(())
+
+
+def _left(first: RunReport, second: RunReport) -> Iterator[Change]:
+    mine, theirs = ({stage.name: stage.rows_out for stage in run.stages} for run in (first, second))
+    return (Change(name, "left", mine.get(name), theirs.get(name)) for name in dict.fromkeys((*mine, *theirs)))
+
+
+def _reasons(first: RunReport, second: RunReport) -> Iterator[Change]:
+    mine, theirs = _taken_out(first.stages), _taken_out(second.stages)
+    for stage, reason in dict.fromkeys((*mine, *theirs)):
+        yield Change(stage, reason, mine.get((stage, reason)), theirs.get((stage, reason)))
+
+
+def _taken_out(stages: Sequence[StageStats]) -> dict[tuple[str, str], int]:
+    found: dict[tuple[str, str], int] = {}
+    for stage in stages:
+        for counts in (stage.dropped, stage.faulty):
+            for reason, rows in counts.items():
+                found[stage.name, reason] = found.get((stage.name, reason), 0) + rows
+    return found
+
+
+def _kind(heads: Sequence[str]) -> str:
+    return "compared settings" if "setting" in heads else "compared"
+
+
+def comparison_page(found: Comparison) -> str:
+    """The comparison as a page that needs nothing else."""
+    room = files("dcurate.ui")
+    style = "".join(room.joinpath(name).read_text("utf-8") for name in ("profile.css", "report.css"))
+    first, second = map(escape, found.names)
+    parts = [
+        section(f"t{place}", title, table(heads, [tuple(map(escape, row)) for row in rows], _kind(heads)))
+        for place, (title, heads, rows) in enumerate(found.tables())
+    ]
+    unknown = "".join(f'<p class="banner notice">not compared: {escape(one)}</p>' for one in found.unknown)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
+        f"<title>Two runs compared</title>\n<style>{style}</style></head>\n<body><main>"
+        f'<header><p class="kind">two runs compared</p><h1>{escape(found.headline)}</h1>'
+        f'<p class="note">A: <code>{first}</code><br>B: <code>{second}</code></p>{unknown}</header>'
+        f"{''.join(parts)}</main></body></html>\n"
+    )

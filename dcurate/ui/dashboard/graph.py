@@ -1,0 +1,111 @@
+"""The operators of a run in order, and what waits between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+from dcurate.ui.dashboard.html_blocks import Parts, slot
+from dcurate.ui.dashboard.text import bar, count, nbytes, percent, short
+from dcurate.ui.dashboard.view_model import OperatorView, RunView
+from dcurate.ui.progress import many
+
+#: From this share of all that may wait on, what waits for one operator is marked.
+HIGH = 0.5
+#: Pixels of a wire in which nothing waits, and of one that holds all that may.
+THIN, THICK = 2, 14
+
+#: So many operators stand in a row at most.
+ACROSS = 5
+
+_BOTTLENECK = '<strong title="the busiest slots, and the most that waits for each of them">bottleneck</strong>'
+
+
+def pipeline(view: RunView) -> Parts:
+    """All operators: those of the latest phase at length, those of phases before it in a line."""
+    latest = [one for one in view.operators if one.figures.phase == view.now.phase]
+    phases = [[one for one in view.operators if one.figures.phase == phase] for phase in range(view.now.phase)]
+    before = "".join(_done(view, phase, operators) for phase, operators in enumerate(phases))
+    head = f"<h3>phase {view.now.phase + 1}</h3>" if view.phases > 1 else ""
+    chain = "".join(_step(view, one) for one in latest)
+    style = f"--across:{_across(len(latest))}"
+    parts = {"pipeline": f'{before}<div class="phase">{head}<div class="chain" style="{style}">{chain}</div></div>'}
+    for place, one in enumerate(latest):
+        parts[f"wire {_at(view, one)}"] = _wire(one) if place else _source(view)
+        parts[f"operator {_at(view, one)}"] = _figures(one, view.goes_on)
+    return parts
+
+
+def _across(many: int) -> int:
+    """How many stand in a row, so that rows are about as long as each other.
+
+    Examples:
+        >>> [_across(many) for many in (1, 3, 5, 6, 7, 8, 20)]
+        [1, 3, 5, 3, 4, 4, 5]
+    """
+    rows = max(1, math.ceil(many / ACROSS))
+    return max(1, math.ceil(many / rows))
+
+
+def _at(view: RunView, one: OperatorView) -> str:
+    return f"{view.now.run} {one.number}"
+
+
+def _done(view: RunView, phase: int, operators: Sequence[OperatorView]) -> str:
+    chips = "".join(
+        f'<li style="--colour:{one.colour}" title="{escape(", ".join(one.figures.stages))}"><i></i>'
+        f"<b>{escape(one.figures.name)}</b> {_went_in(one)}, {percent(one.figures.busy)} busy</li>"
+        for one in operators
+    )
+    return f'<div class="phase done"><h3>phase {phase + 1}</h3><ul class="chips">{chips}</ul></div>'
+
+
+def _step(view: RunView, one: OperatorView) -> str:
+    name = escape(one.figures.name)
+    stages = one.figures.stages if len(one.figures.stages) > 1 else ()
+    listed = "".join(f"<li>{escape(stage)}</li>" for stage in stages)
+    return (
+        f'<div class="step">{slot(f"wire {_at(view, one)}", "div", "wire")}'
+        f'<div class="operator" style="--colour:{one.colour}"><h4 title="{name}">{name}</h4>'
+        f'<ul title="{escape(", ".join(stages))}">{listed}</ul>'
+        f"{slot(f'operator {_at(view, one)}', 'div', 'figures')}</div></div>"
+    )
+
+
+def _source(view: RunView) -> str:
+    """What stands before the first operator: splits that no call has taken."""
+    now = view.now
+    if now.splits is None or not view.goes_on:
+        return f'<span></span><i style="height:{THIN}px"></i><small></small>'
+    todo = max(now.splits - now.splits_before - now.splits_done, 0)
+    share = todo / now.splits if now.splits else 0.0
+    thick = THIN + (THICK - THIN) * share**0.5
+    return f'<span>{count(todo)}</span><i style="height:{thick:.0f}px"></i><small>splits left</small>'
+
+
+def _wire(one: OperatorView) -> str:
+    waiting = one.figures.waiting
+    thick = THIN + (THICK - THIN) * one.full**0.5
+    return (
+        f"<span>{count(waiting) if waiting else ''}</span>"
+        f'<i class="{"high" if one.full > HIGH else ""}" style="height:{thick:.0f}px"></i>'
+        f"<small>{nbytes(one.figures.waiting_bytes) if waiting else ''}</small>"
+    )
+
+
+def _figures(one: OperatorView, goes_on: bool) -> str:
+    slots = many(one.figures.slots, "slot") if goes_on else ""
+    busy = one.busy if one.busy is not None or goes_on else one.figures.busy
+    unit = "batches" if one.rows is None else "docs"
+    return (
+        f"<p><b>{short(one.rate)}</b> {unit}/s<em>{slots}</em></p>{bar(busy or 0.0)}"
+        f"<p>{percent(busy)} busy<em>{_went_in(one)}</em></p>{_BOTTLENECK if one.bottleneck else ''}"
+    )
+
+
+def _went_in(one: OperatorView) -> str:
+    """What an operator was given: documents, or batches where it is an inner round."""
+    calls = one.figures.calls
+    words = "1 batch" if calls == 1 else f"{short(calls)} batches"
+    return words if one.rows is None else f"{short(one.rows)} docs"

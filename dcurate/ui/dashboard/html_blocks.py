@@ -1,0 +1,145 @@
+"""The parts of the page that are text, as HTML by name. A part may have others in it: a browser fills them in again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from html import escape
+from urllib.parse import quote
+
+from dcurate.runs.snapshot import Snapshot
+from dcurate.ui.dashboard.text import count, nbytes, percent, short, spent
+from dcurate.ui.dashboard.view_model import RunView
+from dcurate.ui.profile_plots import DROPPED
+from dcurate.ui.progress import many
+
+#: Parts by name; outer ones come before those within them.
+Parts = dict[str, str]
+
+_EMPTY = (
+    '<section class="empty"><h1>No run yet</h1><p>This page shows pipelines as they run on this scheduler. '
+    "It need not be reloaded: start one, and it appears here.</p>"
+    "<pre>from dcurate import DaskExecutor, JsonlReader, JsonlWriter, Pipeline\n\n"
+    'pipeline = Pipeline("first", stages=[JsonlReader("input/"), JsonlWriter("output/")])\n'
+    "pipeline.run(DaskExecutor(cluster=cluster))  # your LocalCluster or Client</pre></section>"
+)
+_UNKNOWN = (
+    '<section class="empty"><h1>Run {run} is not known here</h1><p>It has not begun, ran on another scheduler, or many '
+    'have run since: the newest ones are kept. <a href="curation"><u>Show the newest run</u></a>.</p></section>'
+)
+
+
+def slot(name: str, tag: str = "span", style: str = "") -> str:
+    """Where in another part a part stands."""
+    return f'<{tag} data-part="{escape(name)}" class="{style}"></{tag}>'
+
+
+def shown_state(view: RunView | None, asked: str) -> Parts:
+    """Which half of the page is seen: that of a run, or what to do where there is none."""
+    if view is not None:
+        return {"state": view.state, "empty": ""}
+    unknown = _UNKNOWN.format(run=escape(asked))
+    return {"state": "empty", "empty": unknown if asked else _EMPTY}
+
+
+def runs(snapshots: Sequence[tuple[Snapshot, str]], chosen: str, page: str) -> Parts:
+    """The list of runs, newest first.
+
+    Args:
+        snapshots: of each run, with its state, newest last.
+        chosen: id of the run that is shown.
+        page: the page's own address, without a folder: links are relative, so that they hold behind any proxy.
+    """
+    newest_first = snapshots[::-1]
+    links = (
+        f'<a class="run{" chosen" if one.run == chosen else ""}" href="{page}?run={quote(one.run, safe="")}">'
+        f"{slot(f'run {one.run}', 'div')}</a>"
+        for one, _ in newest_first
+    )
+    parts = {"runs": "".join(links) or '<p class="note">none yet</p>'}
+    for one, state in newest_first:
+        took = spent(one.elapsed)
+        rate = "" if one.ended is None else f"{short(one.rows_in / one.elapsed)}/s"
+        parts[f"run {one.run}"] = (
+            f'<b><i class="dot {state.replace(" ", "-")}"></i>{escape(one.pipeline)}</b>'
+            f"<span>{count(one.rows_in)} docs<em>{rate}</em></span>"
+            f"<span>{state}<em>{took}</em></span>"
+        )
+    return parts
+
+
+def headline(view: RunView) -> Parts:
+    """Title, state and cards."""
+    now = view.now
+    began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now.started))
+    phase = f", phase {now.phase + 1}" if view.phases > 1 and view.goes_on else ""
+    splits = f"{count(now.splits_before + now.splits_done)}"
+    of = f" of {count(now.splits)}" if now.splits is not None else ""
+    cards = [
+        ("rows-in", "documents read", count(now.rows_in), f"{short(view.rate_in)} docs/s"),
+        ("rows-out", "documents out", count(now.rows_out), f"{short(view.rate_out)} docs/s"),
+        ("kept", "kept", percent(view.kept), f"{splits}{of} splits"),
+        ("bytes-in", "input", nbytes(now.bytes_in), f"{nbytes(view.bytes_rate)}/s"),
+        _time_card(view),
+        _error_card(view),
+    ]
+    return {
+        "title": escape(now.pipeline),
+        "pill": f'<i class="dot {view.state.replace(" ", "-")}"></i>{view.state}{phase}',
+        "about": f"{escape(now.mode)}, run {escape(now.run)}, begun {began}",
+        "error": f"<p>{escape(now.error)}</p>" if now.error else "",
+        "cards": "".join(
+            f'<div class="card"><span>{name}</span><b>{slot(f"card {at}")}</b><small>{slot(f"more {at}")}</small></div>'
+            for at, name, _, _ in cards
+        ),
+        **{f"card {at}": value for at, _, value, _ in cards},
+        **{f"more {at}": more for at, _, _, more in cards},
+    }
+
+
+def _time_card(view: RunView) -> tuple[str, str, str, str]:
+    took = f"{spent(view.now.elapsed)} so far"
+    if not view.goes_on:
+        return "time", "time", spent(view.now.elapsed), "from start to end"
+    if view.state == "silent":
+        return "time", "last heard of", f"{spent(max(0.0, time.time() - view.now.time))} ago", took
+    return "time", "left of this phase" if view.phases > 1 else "left", spent(view.left), took
+
+
+def _error_card(view: RunView) -> tuple[str, str, str, str]:
+    lost = view.now.workers_lost
+    more = f"{many(lost, 'worker')} lost" if lost else "no worker lost"
+    return "errors", "in quarantine", count(view.faulty), more
+
+
+def notes_beside(view: RunView) -> Parts:
+    """What stands beside the headings of plots."""
+    now = view.now
+    slots = sum(one.figures.slots for one in view.operators)
+    held = f"{nbytes(now.held_bytes)} of {nbytes(now.budget_bytes)}" if now.budget_bytes else ""
+    memory, limit = sum(host.memory for host in now.hosts), sum(host.memory_limit for host in now.hosts)
+    return {
+        "beside throughput": f"{short(view.rate_in)} docs/s, {nbytes(view.bytes_rate)}/s",
+        "beside slots": many(slots, "slot") if view.goes_on else "",
+        "beside queues": held,
+        "beside memory": (f"{nbytes(memory)} of {nbytes(limit)}" if limit else "") + _on_gpus(view),
+    }
+
+
+def _on_gpus(view: RunView) -> str:
+    cards = [gpu for host in view.now.hosts for gpu in host.gpus]
+    used, there = sum(gpu.memory for gpu in cards), sum(gpu.memory_total for gpu in cards)
+    return f", {key(DROPPED)}GPUs {nbytes(used)} of {nbytes(there)}" if cards else ""
+
+
+def key(colour: str) -> str:
+    """Says which colour something has in a plot."""
+    return f'<i class="key" style="--colour:{colour}"></i>'
+
+
+def colours(view: RunView) -> Parts:
+    """What colour is which operator."""
+    names = "".join(
+        f'<li style="--colour:{one.colour}"><i></i>{escape(one.figures.name)}</li>' for one in view.operators
+    )
+    return {"legend": names}

@@ -1,0 +1,125 @@
+"""A run over time as columns that plots can show, and what is new of them."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dcurate.runs.history import History, Point
+from dcurate.runs.snapshot import OperatorFigures
+from dcurate.ui.dashboard.view_model import key
+
+#: Rates are means over so many seconds, or between two points where these are further apart.
+SMOOTH_S = 5.0
+#: How high a row of the busy plot is filled by an operator that is always busy; the rest keeps rows apart.
+FILL = 0.85
+
+Columns = dict[str, list[float]]
+Key = tuple[int, str]
+
+_PLAIN = {"held": "held_bytes", "cpu": "cpu", "memory": "memory", "gpu_memory": "gpu_memory"}
+_RATES = {"rate_in": "rows_in", "rate_out": "rows_out", "bytes_in": "bytes_in"}
+
+
+@dataclass
+class Series:
+    """The columns of one run, and how much of them was given out.
+
+    The columns are ``time`` (milliseconds since the run began), ``rate_in`` and ``rate_out`` (documents a second),
+    ``bytes_in`` (bytes a second), ``held``, ``cpu``, ``memory`` and ``gpu_memory``, and for operator number
+    ``n``: ``slots{n}``, and ``busy{n}``, the height of its row in the busy plot. ``phase{n}`` is 0 in phase ``n``
+    and not a number elsewhere, as is ``known`` where hosts had told of themselves.
+
+    Args:
+        started: when the run began, in seconds since the epoch.
+        operators: of all phases, in order.
+    """
+
+    started: float
+    operators: tuple[Key, ...]
+    _given: int = 0
+    _until: float = -math.inf
+    _numbers: dict[Key, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._numbers = {one: number for number, one in enumerate(self.operators)}
+
+    @property
+    def phases(self) -> int:
+        """How many phases the operators are of."""
+        return 1 + max((phase for phase, _ in self.operators), default=0)
+
+    def new(self, history: History) -> tuple[Columns, bool]:
+        """What came since the last time, and whether it is to take the place of all that was given before."""
+        points = history.points
+        times = [point.time for point in points]
+        known = bisect_right(times, self._until)
+        fresh = known != self._given
+        first = 0 if fresh else known
+        columns = self._columns(points, times, first)
+        self._given = len(points)
+        self._until = times[-1] if times else -math.inf
+        return columns, fresh
+
+    def empty(self) -> Columns:
+        """The columns, without a row."""
+        return self._columns([], [], 0)
+
+    def _columns(self, points: Sequence[Point], times: Sequence[float], first: int) -> Columns:
+        chosen = range(first, len(points))
+        before = [_before(times, place) for place in chosen]
+        columns: Columns = {"time": [round(1000 * (times[place] - self.started)) for place in chosen]}
+        for name, of in _RATES.items():
+            columns[name] = [_rate(points, of, then, place) for then, place in zip(before, chosen, strict=True)]
+        for name, of in _PLAIN.items():
+            columns[name] = [_rounded(getattr(points[place], of)) for place in chosen]
+        columns["zero"] = [0.0 for _ in chosen]
+        columns["known"] = [0.0 if points[place].memory_limit else math.nan for place in chosen]
+        columns["memory"] = [used + low for used, low in zip(columns["memory"], columns["known"], strict=True)]
+        for phase in range(self.phases):
+            columns[f"phase{phase}"] = [0.0 if _phase(points[place]) == phase else math.nan for place in chosen]
+        return columns | self._by_operator(points, before, chosen)
+
+    def _by_operator(self, points: Sequence[Point], before: Sequence[int], chosen: range) -> Columns:
+        slots = [[0.0] * len(chosen) for _ in self.operators]
+        rows = len(self.operators)
+        busy = [[float(rows - 1 - number)] * len(chosen) for number in range(rows)]
+        for column, (then, place) in enumerate(zip(before, chosen, strict=True)):
+            old = {key(one): one for one in points[then].operators}
+            for one in points[place].operators:
+                number = self._numbers.get(key(one))
+                if number is None:
+                    continue
+                slots[number][column] = float(one.slots)
+                share = one.busy_since(old.get(key(one), OperatorFigures(one.name, ())))
+                if share is not None:
+                    busy[number][column] = round(rows - 1 - number + FILL * share, 4)
+        columns: Columns = {}
+        for number in range(rows):
+            columns[f"slots{number}"] = slots[number]
+            columns[f"busy{number}"] = busy[number]
+        return columns
+
+
+def _before(times: Sequence[float], place: int) -> int:
+    """The point that a point's rates are told against."""
+    return max(0, min(place - 1, bisect_left(times, times[place] - SMOOTH_S)))
+
+
+def _rate(points: Sequence[Point], name: str, then: int, place: int) -> float:
+    """A rate; 0 where a new phase counts from 0 again."""
+    seconds = points[place].time - points[then].time
+    if seconds <= 0:
+        return 0.0
+    return _rounded(max(0.0, getattr(points[place], name) - getattr(points[then], name)) / seconds)
+
+
+def _rounded(number: float) -> float:
+    """To five digits, so that few bytes travel."""
+    return float(f"{number:.5g}")
+
+
+def _phase(point: Point) -> int:
+    return max((one.phase for one in point.operators), default=0)

@@ -1,0 +1,97 @@
+"""The tables of the page: what was dropped and why, what happened, and the machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+from dcurate.core.events import GpuSample, HostSample
+from dcurate.runs.snapshot import Note
+from dcurate.ui.dashboard.html_blocks import Parts
+from dcurate.ui.dashboard.text import bar, clock, count, nbytes, percent
+from dcurate.ui.dashboard.view_model import RunView
+from dcurate.ui.progress import many
+
+#: So many rows of a table are shown at most.
+ROWS = 12
+#: Notes that are shown, the newest of all.
+NOTES = 40
+#: From this share of its limit on a host's memory is marked.
+TIGHT = 0.8
+
+_KINDS = {
+    "decision": "balance",
+    "lost": "worker lost",
+    "recycled": "worker restarted",
+    "hung": "call ended",
+    "copied": "call copied",
+    "error": "error",
+}
+
+
+def dropped(view: RunView) -> Parts:
+    """Documents that rules took out, and those in quarantine, by stage and reason, most first."""
+    rows_in = max(view.now.rows_in, 1)
+    return {
+        "dropped": _reasons(((stage.name, stage.dropped) for stage in view.now.stages), rows_in, "none so far"),
+        "quarantine": _reasons(((stage.name, stage.faulty) for stage in view.now.stages), rows_in, "none"),
+    }
+
+
+def _reasons(stages: Iterable[tuple[str, Mapping[str, int]]], rows_in: int, none: str) -> str:
+    found = [(rows, name, reason) for name, reasons in stages for reason, rows in reasons.items() if rows]
+    if not found:
+        return f'<p class="note">{none}</p>'
+    found.sort(key=lambda one: (-one[0], one[1:]))
+    most = found[0][0]
+    lines = [
+        f"<tr><th>{escape(name)}{f'<small>{escape(reason)}</small>' if reason != name else ''}</th>"
+        f"<td>{count(rows)}</td><td>{percent(min(1.0, rows / rows_in))}</td><td>{bar(rows / most, 'drop')}</td></tr>"
+        for rows, name, reason in found[:ROWS]
+    ]
+    rest = found[ROWS:]
+    if rest:
+        rows = sum(one[0] for one in rest)
+        more = many(len(rest), "more reason")
+        lines.append(f'<tr class="rest"><th>{more}</th><td>{count(rows)}</td><td></td><td></td></tr>')
+    return f"<table>{''.join(lines)}</table>"
+
+
+def notes(view: RunView, kept: Sequence[Note]) -> Parts:
+    """What happened, newest first."""
+    newest = sorted({*kept, *view.now.latest}, key=lambda one: one.time)[: -NOTES - 1 : -1]
+    lines = (
+        f'<tr class="{escape(one.kind)}"><td>{clock(max(0.0, one.time - view.now.started))}</td>'
+        f"<td>{_KINDS.get(one.kind, escape(one.kind))}</td><th>{escape(one.text)}</th></tr>"
+        for one in newest
+    )
+    table = f"<table>{''.join(lines)}</table>" if newest else '<p class="note">nothing so far</p>'
+    more = f"the newest {len(newest)} of {count(view.now.notes)}" if view.now.notes > len(newest) else ""
+    return {"notes": table, "beside notes": more}
+
+
+def hosts(found: Sequence[HostSample]) -> Parts:
+    """Machines, and the GPUs on them."""
+    if not found:
+        return {"hosts": '<p class="note">not heard of yet</p>', "beside hosts": ""}
+    lines = "".join(_host(one) for one in sorted(found, key=lambda one: one.host))
+    return {"hosts": f"<table>{lines}</table>", "beside hosts": many(len(found), "host")}
+
+
+def _host(one: HostSample) -> str:
+    spilled = f", {nbytes(one.spilled)} spilled" if one.spilled else ""
+    full = one.memory / one.memory_limit if one.memory_limit else 0.0
+    processes = f"{many(one.workers, 'worker')}, {many(one.threads, 'thread')}{spilled}"
+    return (
+        f"<tr><th>{escape(one.host)}<small>{processes}</small></th>"
+        f"<td>{one.cpu:.1f} CPUs{bar(one.cpu / max(one.threads, 1))}</td>"
+        f"<td>{nbytes(one.memory)}{bar(full, 'drop' if full > TIGHT else '')}</td></tr>{''.join(map(_gpu, one.gpus))}"
+    )
+
+
+def _gpu(one: GpuSample) -> str:
+    full = one.memory / one.memory_total if one.memory_total else 0.0
+    return (
+        f'<tr class="gpu"><th>GPU {escape(one.name)}</th><td>{percent(min(1.0, one.busy))} busy{bar(one.busy)}</td>'
+        f"<td>{nbytes(one.memory)}{bar(full)}</td></tr>"
+    )

@@ -1,0 +1,216 @@
+"""What the dashboard says of a run, worked out of its snapshot and of how it stood before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dcurate.core.events import StageStats
+from dcurate.runs.history import History, Point
+from dcurate.runs.snapshot import OperatorFigures, Snapshot
+
+#: What is called "lately": so many seconds.
+LATELY_S = 10.0
+#: A run that nothing was heard of for so many seconds is said to be silent: its driver is gone, or stuck.
+SILENT_S = 30.0
+#: The least busy share of an operator that can be called the bottleneck, and how far below the busiest it may be.
+BOTTLENECK, ALIKE = 0.5, 0.1
+
+#: Colours of operators, in order: the qualitative palette "Safe" of CARTO, put in such an order that the colour-blind,
+#: too, see neighbours as far apart as can be.
+COLOURS = (
+    "#332288",
+    "#44aa99",
+    "#ddcc77",
+    "#661100",
+    "#aa4499",
+    "#88ccee",
+    "#117733",
+    "#882255",
+    "#999933",
+    "#cc6677",
+    "#6699cc",
+    "#888888",
+)
+
+
+def colour(number: int) -> str:
+    """The colour of a run's operator, by its place among all operators of the run."""
+    return COLOURS[number % len(COLOURS)]
+
+
+@dataclass(frozen=True)
+class OperatorView:
+    """An operator as it is shown.
+
+    Attributes:
+        number: its place among all operators of the run; its ``colour`` goes by it.
+        figures: of the engine.
+        present: whether its phase is the run's present one, and the run goes on.
+        rows: documents that went into it so far; None of a round of an exchange, which has none.
+        rate: documents a second that went into it lately, batches where ``rows`` is None; over the whole run once that
+            has ended.
+        busy: share of its slots' time that was spent in its stages' code, in the same time; None without slots.
+        full: bytes that wait for it, as a share of what may wait in the whole run.
+        bottleneck: whether it is what the others wait for.
+    """
+
+    number: int
+    figures: OperatorFigures
+    present: bool
+    rows: int | None
+    rate: float
+    busy: float | None
+    full: float
+    bottleneck: bool = False
+
+    @property
+    def colour(self) -> str:
+        """Its colour in every plot."""
+        return colour(self.number)
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run as it is shown.
+
+    Attributes:
+        now: the snapshot that it is made from.
+        state: ``"setting up"``, ``"running"``, ``"silent"``, ``"finished"`` or ``"stopped"``.
+        rate_in: documents a second read lately, ``rate_out`` those that came out, ``bytes_rate`` bytes of input; over
+            the whole run once that has ended.
+        left: seconds that the present phase will still take, None where that is not known.
+        kept: share of the documents that come out; None before there are any, and while the first phases of several
+            have none.
+        faulty: documents in quarantine.
+        operators: of all phases so far.
+        phases: how many phases have begun.
+    """
+
+    now: Snapshot
+    state: str
+    rate_in: float
+    rate_out: float
+    bytes_rate: float
+    left: float | None
+    kept: float | None
+    faulty: int
+    operators: tuple[OperatorView, ...]
+    phases: int
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the run has not ended."""
+        return self.now.ended is None
+
+
+def view(history: History, now: float | None = None) -> RunView:
+    """A run as it stands.
+
+    Args:
+        history: of the run.
+        now: seconds since the epoch, to tell a run that is silent; the clock's if not given.
+    """
+    snapshot = history.snapshot()
+    before = earlier(snapshot, history.points)
+    seconds = snapshot.elapsed if before is None else max(snapshot.time - before.time, 1e-6)
+    last = before or Point(snapshot.started)
+    shown = [_operator(snapshot, last, number) for number in range(len(snapshot.operators))]
+    operators = _with_bottleneck(snapshot, shown)
+    rows_in, rows_out = snapshot.rows_in, snapshot.rows_out
+    return RunView(
+        now=snapshot,
+        state=state(snapshot, time.time() if now is None else now),
+        rate_in=(rows_in - last.rows_in) / seconds,
+        rate_out=max(0, rows_out - last.rows_out) / seconds,
+        bytes_rate=(snapshot.bytes_in - last.bytes_in) / seconds,
+        left=left(snapshot, history.points),
+        kept=None if snapshot.kept is None else min(1.0, snapshot.kept),
+        faulty=sum(sum(stage.faulty.values()) for stage in snapshot.stages),
+        operators=tuple(operators),
+        phases=snapshot.phase + 1,
+    )
+
+
+def state(snapshot: Snapshot, now: float) -> str:
+    """How a run stands, in a word.
+
+    Examples:
+        >>> state(Snapshot("7f3a", "demo", "streaming", started=5.0, time=5.5), now=6.0)
+        'setting up'
+        >>> state(Snapshot("7f3a", "demo", "streaming", started=5.0, time=5.5, ended=5.5), now=6.0)
+        'finished'
+    """
+    if snapshot.ended is not None:
+        return "stopped" if snapshot.error else "finished"
+    if now - snapshot.time > SILENT_S:
+        return "silent"
+    begun = snapshot.splits_done or any(one.slots or one.calls for one in snapshot.operators)
+    return "running" if begun else "setting up"
+
+
+def earlier(snapshot: Snapshot, points: Sequence[Point]) -> Point | None:
+    """Since when is "lately": the last point at least `LATELY_S` ago, or the first; None once the run has ended."""
+    if snapshot.ended is not None:
+        return None
+    before = None
+    for point in reversed(points):
+        if point.time < snapshot.time:
+            before = point
+        if point.time <= snapshot.time - LATELY_S:
+            break
+    return before
+
+
+def left(snapshot: Snapshot, points: Sequence[Point]) -> float | None:
+    """Seconds that the phase will still take at its mean speed so far; None where that is not known."""
+    if snapshot.ended is not None or snapshot.splits is None or not snapshot.splits_done:
+        return None
+    before = (point.time for point in reversed(points) if _phase(point) < snapshot.phase)
+    since = next(before, snapshot.started)
+    todo = max(snapshot.splits - snapshot.splits_before - snapshot.splits_done, 0)
+    return (snapshot.time - since) / snapshot.splits_done * todo
+
+
+def _phase(point: Point) -> int:
+    return max((one.phase for one in point.operators), default=0)
+
+
+def key(operator: OperatorFigures) -> tuple[int, str]:
+    """What an operator is known by: two phases may have one of the same name."""
+    return operator.phase, operator.name
+
+
+def _operator(snapshot: Snapshot, last: Point, number: int) -> OperatorView:
+    figures = snapshot.operators[number]
+    then = next((one for one in last.operators if key(one) == key(figures)), OperatorFigures(figures.name, ()))
+    rows = _rows(snapshot.stages, figures)
+    seconds = max((snapshot.ended or snapshot.time) - last.time, 1e-6)
+    calls = figures.calls - then.calls
+    return OperatorView(
+        number=number,
+        figures=figures,
+        present=snapshot.ended is None and figures.phase == snapshot.phase,
+        rows=rows,
+        rate=(1 if rows is None else rows / figures.calls) * calls / seconds if figures.calls else 0.0,
+        busy=figures.busy_since(then) if figures.slot_seconds > then.slot_seconds else None,
+        full=min(1.0, figures.waiting_bytes / snapshot.budget_bytes) if snapshot.budget_bytes else 0.0,
+    )
+
+
+def _rows(stages: Sequence[StageStats], operator: OperatorFigures) -> int | None:
+    """Documents that went into an operator's first stage that is given documents; None if it has only inner rounds."""
+    counts = {stage.name: stage.rows_in for stage in stages}
+    return next((counts[name] for name in operator.stages or (operator.name,) if name in counts), None)
+
+
+def _with_bottleneck(snapshot: Snapshot, operators: list[OperatorView]) -> list[OperatorView]:
+    """Mark what the others wait for: of the busiest operators the one with the most batches waiting for each slot."""
+    running = [one for one in operators if one.present and one.busy is not None]
+    most = max((one.busy or 0.0 for one in running), default=0.0)
+    if snapshot.ended is not None or len(running) < 2 or most < BOTTLENECK:
+        return operators
+    busiest = [one for one in running if (one.busy or 0.0) >= most - ALIKE]
+    worst = max(busiest, key=lambda one: (one.figures.waiting / max(one.figures.slots, 1), one.busy or 0.0))
+    return [OperatorView(**{**vars(one), "bottleneck": one is worst}) for one in operators]

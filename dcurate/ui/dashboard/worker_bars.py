@@ -1,0 +1,83 @@
+"""A bar for each worker process: its memory, of what it may use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dcurate.ui.dashboard.machines import WorkerLook
+from dcurate.ui.dashboard.theme import hover_of, library, plot, said_as, tooltip
+from dcurate.ui.profile_plots import DROPPED, GRID, KEPT, MUTED
+
+#: From this share of its limit on a worker's memory is marked.
+TIGHT = 0.8
+#: Workers that there is room for in any case.
+LEAST = 12
+
+
+class WorkerBars:
+    """The plot, and what it shows now."""
+
+    def __init__(self) -> None:
+        bokeh = library()
+        self._looks: Sequence[WorkerLook] = ()
+        self.source = bokeh.models.ColumnDataSource(_columns(()))
+        self.across = bokeh.models.Range1d(-0.5, LEAST - 0.5)
+        self.figure = plot("workers", self.across, height=150)
+        self.figure.y_range.start = 0
+        self.figure.yaxis.formatter = said_as("bytes")
+        self.figure.xaxis.visible = False
+        same = {"x": "place", "source": self.source, "line_color": None}
+        self.figure.vbar(top="limit", width=0.8, fill_color=GRID, fill_alpha=0.7, **same)
+        bars = self.figure.vbar(top="memory", width=0.8, fill_color="colour", **same)
+        lines = [
+            ("", "host", "@host"),
+            ("", "memory", "@memory{custom} of @limit{custom}"),
+            ("", "CPUs in use", "@cpu{0.0} (@threads threads)"),
+            ("", "state", "@state"),
+        ]
+        hover = bokeh.models.HoverTool(
+            tooltips=tooltip(lines, "@name"),
+            renderers=[bars],
+            formatters={"@memory": hover_of("bytes"), "@limit": hover_of("bytes")},
+            mode="vline",
+            point_policy="follow_mouse",
+        )
+        self.figure.add_tools(hover)
+
+    def follow(self, looks: Sequence[WorkerLook]) -> None:
+        """Show these workers; where they are the same as before, only what moves travels."""
+        columns = _columns(looks)
+        if _fixed(looks) != _fixed(self._looks):
+            self.source.data = columns
+            self.across.end = max(len(looks), LEAST) - 0.5
+        else:
+            moving = {name: columns[name] for name in ("memory", "cpu", "colour", "state")}
+            changed = {name: now for name, now in moving.items() if now != self.source.data[name]}
+            if changed:
+                self.source.patch({name: [(slice(0, len(now)), now)] for name, now in changed.items()})
+        self._looks = looks
+
+
+def _fixed(looks: Sequence[WorkerLook]) -> list[tuple[str, str, int, int]]:
+    return [(one.name, one.host, one.threads, one.memory_limit) for one in looks]
+
+
+def _columns(looks: Sequence[WorkerLook]) -> dict[str, list[Any]]:
+    return {
+        "place": list(range(len(looks))),
+        "name": [one.name for one in looks],
+        "host": [one.host for one in looks],
+        "state": [one.state for one in looks],
+        "threads": [one.threads for one in looks],
+        "limit": [one.memory_limit for one in looks],
+        "memory": [float(f"{one.memory:.4g}") for one in looks],
+        "cpu": [round(one.cpu, 1) for one in looks],
+        "colour": [_colour(one) for one in looks],
+    }
+
+
+def _colour(look: WorkerLook) -> str:
+    if look.state != "running":
+        return MUTED
+    return DROPPED if look.memory_limit and look.memory > TIGHT * look.memory_limit else KEPT

@@ -1,0 +1,226 @@
+"""Metrics of runs on the scheduler's ``/metrics``, which Dask serves; and where Prometheus finds the workers.
+
+Nothing is computed until somebody asks.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from tornado.web import RequestHandler
+
+from dcurate.core.events import GpuSample, HostSample
+from dcurate.runs.history import History
+from dcurate.runs.snapshot import LATENCY_S, OperatorFigures, Snapshot
+from dcurate.ui.metrics.counters import HISTOGRAM, Totals
+from dcurate.ui.metrics.definitions import RUN_FAMILIES, Family, Labels, exposed, exposed_histogram, prometheus
+
+if TYPE_CHECKING:
+    from distributed import Scheduler
+
+#: A run that is not over and was not heard of for so many seconds is told as silent, and its gauges no more.
+SILENT_S = 60.0
+
+#: Where the scheduler lists the dashboards of its workers, as Prometheus' HTTP service discovery takes it.
+TARGETS = "/curation/targets"
+
+#: What stands now: by family, then by the values of its labels.
+Gauges: TypeAlias = defaultdict[str, defaultdict[Labels, float]]
+
+_OPERATOR_GAUGES: Mapping[str, Callable[[OperatorFigures], float]] = {
+    "dcurate_operator_slots": lambda one: one.slots,
+    "dcurate_operator_running_batches": lambda one: one.running,
+    "dcurate_operator_waiting_batches": lambda one: one.waiting,
+    "dcurate_operator_waiting_bytes": lambda one: one.waiting_bytes,
+}
+_RUN_GAUGES: Mapping[str, Callable[[Snapshot], float | None]] = {
+    "dcurate_queue_bytes": lambda run: run.held_bytes,
+    "dcurate_queue_budget_bytes": lambda run: run.budget_bytes,
+    "dcurate_splits": lambda run: run.splits,
+    "dcurate_splits_done": lambda run: run.splits_before + run.splits_done,
+}
+_HOST_GAUGES: Mapping[str, Callable[[HostSample], float]] = {
+    "dcurate_host_workers": lambda host: host.workers,
+    "dcurate_host_threads": lambda host: host.threads,
+    "dcurate_host_busy_cpus": lambda host: host.cpu,
+    "dcurate_host_memory_bytes": lambda host: host.memory,
+    "dcurate_host_memory_limit_bytes": lambda host: host.memory_limit,
+    "dcurate_host_spilled_bytes": lambda host: host.spilled,
+}
+_GPU_GAUGES: Mapping[str, Callable[[GpuSample], float]] = {
+    "dcurate_gpu_memory_bytes": lambda gpu: gpu.memory,
+    "dcurate_gpu_memory_limit_bytes": lambda gpu: gpu.memory_total,
+    "dcurate_gpu_busy_ratio": lambda gpu: gpu.busy,
+}
+
+
+class Hub(Protocol):
+    """What keeps the runs of a scheduler.
+
+    Attributes:
+        runs: the newest, by id, ended ones included.
+        leaving: are called with what is kept of a run before it is dropped.
+    """
+
+    @property
+    def runs(self) -> Mapping[str, History]: ...
+
+    @property
+    def leaving(self) -> list[Callable[[History], object]]: ...
+
+
+class RunMetrics:
+    """How the runs of a hub stand, and what they have come to, as metrics.
+
+    Args:
+        clock: seconds that never go back.
+    """
+
+    def __init__(self, hub: Hub, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.totals = Totals()
+        self._hub = weakref.ref(hub)
+        self._heard: dict[str, tuple[Snapshot, float]] = {}
+        hub.leaving.append(self.take)
+
+    def take(self, history: History) -> Snapshot:
+        """Count what a run has done."""
+        present = history.snapshot()
+        before, heard = self._heard.get(present.run, (None, 0.0))
+        if before is None or before.time != present.time:
+            heard = self.clock()
+        if before is not present:
+            self.totals.take(present, history.notes)
+        self._heard[present.run] = (present, heard)
+        return present
+
+    def collect(self, library: Any) -> Iterator[Any]:
+        """The metrics, as the client library shows them."""
+        hub = self._hub()
+        present = [self.take(history) for history in hub.runs.values() if history.points] if hub is not None else []
+        known = [run.run for run in present]
+        self.totals.forget(known)
+        self._heard = {run: heard for run, heard in self._heard.items() if run in known}
+        since = self.clock() - SILENT_S
+        going = [(run, self._heard[run.run][1]) for run in present if run.ended is None]
+        active, silent = [run for run, heard in going if heard >= since], [run for run, heard in going if heard < since]
+        gauges = self._gauges(active, silent)
+        for family in RUN_FAMILIES:
+            if family.kind == "histogram":
+                histograms = self.totals.histograms(len(LATENCY_S) + 1)
+                yield exposed_histogram(library, HISTOGRAM, LATENCY_S, histograms)
+            else:
+                samples = self._samples(family, gauges)
+                yield exposed(library, family.name, samples)
+
+    def _samples(self, family: Family, gauges: Gauges) -> Iterable[tuple[Labels, float]]:
+        return self.totals.of(family.name) if family.kind == "counter" else gauges[family.name].items()
+
+    def _gauges(self, active: list[Snapshot], silent: list[Snapshot]) -> Gauges:
+        """What stands now, added up over the runs of a pipeline that are under way."""
+        gauges: Gauges = defaultdict(lambda: defaultdict(float))
+        for state, runs in (("active", active), ("silent", silent)):
+            for (pipeline,), _ in self.totals.of("dcurate_runs_started_total"):
+                gauges["dcurate_runs"][pipeline, state] = 0
+            for run in runs:
+                gauges["dcurate_runs"][self.totals.pipeline(run.pipeline), state] += 1
+        for run in active:
+            self._add_run(run, gauges)
+        for host in _hosts(active).values():
+            for family, of_host in _HOST_GAUGES.items():
+                gauges[family][host.host,] = of_host(host)
+            for gpu in host.gpus:
+                for family, of_gpu in _GPU_GAUGES.items():
+                    gauges[family][host.host, gpu.name] = of_gpu(gpu)
+        return gauges
+
+    def _add_run(self, run: Snapshot, gauges: Gauges) -> None:
+        pipeline = self.totals.pipeline(run.pipeline)
+        gauges["dcurate_run_info"][pipeline, run.run, run.mode] = 1
+        for family, of_run in _RUN_GAUGES.items():
+            value = of_run(run)
+            if value is not None:
+                gauges[family][pipeline,] += value
+        for operator in run.operators:
+            if operator.phase == run.phase:
+                labels = (pipeline, self.totals.operator(pipeline, operator.name))
+                for family, of_operator in _OPERATOR_GAUGES.items():
+                    gauges[family][labels] += of_operator(operator)
+                gauges["dcurate_operator_setup_seconds"][labels] = operator.setup_seconds
+
+
+def _hosts(runs: Iterable[Snapshot]) -> dict[str, HostSample]:
+    """Each host once, as the run says that was heard of last."""
+    return {host.host: host for run in sorted(runs, key=lambda run: run.time) for host in run.hosts}
+
+
+class _Collector:
+    """What Prometheus' registry of this process asks: it has one, and Dask's scheduler shows all that is in it."""
+
+    #: Where several schedulers live in one process, one after the other, the newest is told, as Dask does with its own.
+    shown: RunMetrics | None = None
+    registered = False
+
+    def describe(self) -> list[Any]:
+        return []
+
+    def collect(self) -> Iterator[Any]:
+        library = prometheus()
+        return iter(()) if library is None or self.shown is None else self.shown.collect(library)
+
+
+_COLLECTOR = _Collector()
+
+
+def publish(scheduler: Scheduler, hub: Hub) -> bool:
+    """Add metrics of runs to the scheduler's ``/metrics``, and the list of its workers' for Prometheus to find.
+
+    Returns:
+        False where the Prometheus client library is not installed; only the list of workers is there then.
+    """
+    # A scheduler does not keep the prefix that its pages may have.
+    scheduler.http_application.add_handlers(".*$", [(f"(?:/.*)?{TARGETS}", _Targets, {"scheduler": scheduler})])
+    library = prometheus()
+    if library is None:
+        return False
+    _COLLECTOR.shown = RunMetrics(hub)
+    if not _COLLECTOR.registered:
+        library.registry.register(_COLLECTOR)
+        _COLLECTOR.registered = True
+    return True
+
+
+class _Targets(RequestHandler):
+    """Serves `targets`."""
+
+    def initialize(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+
+    def get(self) -> None:
+        """Answer a request."""
+        self.set_header("Content-Type", "application/json")
+        self.write(json.dumps(targets(self.scheduler)))
+
+
+def targets(scheduler: Scheduler) -> list[dict[str, Any]]:
+    """The dashboards of a scheduler's workers, in the format of Prometheus' HTTP service discovery."""
+    return [
+        {"targets": [_at(worker.host, worker.services["dashboard"])], "labels": {"worker": str(worker.name)}}
+        for worker in scheduler.workers.values()
+        if "dashboard" in worker.services
+    ]
+
+
+def _at(host: str, port: int) -> str:
+    """A host and a port as a URL has them.
+
+    Examples:
+        >>> _at("10.0.0.7", 8790), _at("fe80::1", 8790)
+        ('10.0.0.7:8790', '[fe80::1]:8790')
+    """
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

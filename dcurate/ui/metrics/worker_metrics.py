@@ -1,0 +1,113 @@
+"""Metrics of a worker process on its own ``/metrics``, which Dask serves: memory, slots, calls.
+
+What it tells of GPUs is untested on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from distributed.diagnostics import nvml
+from distributed.diagnostics.plugin import WorkerPlugin
+
+from dcurate.cluster.worker_info import announcement
+from dcurate.engine.dask.worker_plugin import PLUGIN, SlotHolder
+from dcurate.engine.worker.counters import Calls
+from dcurate.ui.metrics.counters import STAGES, Names
+from dcurate.ui.metrics.definitions import WORKER_FAMILIES, Labels, exposed, prometheus
+
+if TYPE_CHECKING:
+    from distributed import Worker
+
+_CALLS: Mapping[str, Callable[[Calls], float]] = {
+    "dcurate_worker_calls_total": lambda calls: calls.returned,
+    "dcurate_worker_call_failures_total": lambda calls: calls.raised,
+    "dcurate_worker_call_seconds_total": lambda calls: calls.seconds,
+}
+
+Samples = dict[str, list[tuple[Labels, float]]]
+
+
+class WorkerMetrics(WorkerPlugin):
+    """Adds to a worker's ``/metrics`` what dcurate does there. Nothing is computed until somebody asks."""
+
+    name = "dcurate-metrics"
+    idempotent = True
+
+    def setup(self, worker: Worker) -> None:
+        """Begin on a worker (called by Dask); does nothing where the Prometheus client library is not installed."""
+        library = prometheus()
+        if library is None:
+            return
+        _COLLECTOR.shown = worker
+        if not _COLLECTOR.registered:
+            library.registry.register(_COLLECTOR)
+            _COLLECTOR.registered = True
+
+    def teardown(self, worker: Worker) -> None:
+        """End on a worker (called by Dask)."""
+        if _COLLECTOR.shown is worker:
+            _COLLECTOR.shown = None
+
+
+class _Collector:
+    """What Prometheus' registry of this process asks."""
+
+    #: Of several workers in one process the newest is told, as Dask does with its own metrics.
+    shown: Worker | None = None
+    registered = False
+
+    def __init__(self) -> None:
+        self.names = Names()
+
+    def describe(self) -> list[Any]:
+        return []
+
+    def collect(self) -> Iterator[Any]:
+        library, worker = prometheus(), self.shown
+        if library is None or worker is None:
+            return
+        samples = {**_of_process(worker), **self._of_operators(worker.plugins.get(PLUGIN))}
+        for family in WORKER_FAMILIES:
+            yield exposed(library, family.name, samples.get(family.name, ()))
+
+    def _of_operators(self, holder: SlotHolder | None) -> Samples:
+        if holder is None:
+            return {}
+        slots: Counter[str] = Counter()
+        for (_, operator), held in list(holder.held.items()):
+            slots[operator] += held.count
+        figures = holder.done.figures()
+        slots.update(dict.fromkeys(figures, 0))
+        told = {
+            name: self._added_up((operator, of(one)) for operator, one in figures.items())
+            for name, of in _CALLS.items()
+        }
+        return {**told, "dcurate_worker_slots": self._added_up(slots.items())}
+
+    def _added_up(self, figures: Iterable[tuple[str, float]]) -> list[tuple[Labels, float]]:
+        totals: dict[Labels, float] = {}
+        for operator, figure in figures:
+            labels = (self.names.of((), operator, STAGES),)
+            totals[labels] = totals.get(labels, 0) + figure
+        return list(totals.items())
+
+
+def _of_process(worker: Worker) -> Samples:
+    """What a worker is, and its memory."""
+    said = announcement(worker)
+    samples: Samples = {
+        "dcurate_worker_info": [((said.host, said.kind, str(worker.name)), 1)],
+        "dcurate_worker_memory_bytes": [((), worker.monitor.get_process_memory())],
+        "dcurate_worker_memory_limit_bytes": [((), said.memory)],
+    }
+    if said.cards and nvml.device_get_count():
+        card = (said.cards[0].name,)
+        samples["dcurate_worker_gpu_memory_bytes"] = [(card, nvml.real_time()["memory-used"] or 0)]
+        samples["dcurate_worker_gpu_memory_limit_bytes"] = [(card, nvml.one_time()["memory-total"] or 0)]
+    return samples
+
+
+_COLLECTOR = _Collector()

@@ -1,0 +1,335 @@
+"""Progress of a run while it goes: a live display on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.filesize import decimal
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from dcurate.core.events import Event, RunEnded, RunStarted
+from dcurate.runs.snapshot import OperatorFigures, Snapshot
+from dcurate.runs.state import Tally
+from dcurate.ui.pace import SPAN_S, Pace
+
+#: Seconds before the first line where there is no live display.
+FIRST_LINE = 2.0
+#: Notes on what happened that the live display shows.
+LATEST = 3
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration as a person says it.
+
+    Examples:
+        >>> [seconds_text(s) for s in (0.0042, 0.25, 3.21, 59.97, 65, 3700)]
+        ['4 ms', '250 ms', '3.2 s', '1 min 00 s', '1 min 05 s', '1 h 01 min']
+    """
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if round(seconds, 1) < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def many(number: int, noun: str) -> str:
+    """A number of things.
+
+    Examples:
+        >>> many(1, "file"), many(1200, "file")
+        ('1 file', '1,200 files')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+class Progress:
+    """Shows how a run goes on; give it to ``run(observers=[...])``.
+
+    On a terminal it is a live display that leaves one line behind. Elsewhere it is a plain line after two
+    seconds and then every ``interval`` seconds, and one at the end. Events are only counted when they come; a thread
+    of its own shows the figures.
+
+    Args:
+        console: where to show it; standard error if not given, in a notebook the cell's output.
+        interval: seconds between lines where there is no live display.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from dcurate import DocumentBatch, InlineExecutor, Pipeline
+        >>> rows = DocumentBatch(data=pd.DataFrame({"text": ["one", "two"]}))
+        >>> from dcurate import AddId
+        >>> with Progress() as progress:
+        ...     result = Pipeline("seen", stages=[AddId("id")]).run(InlineExecutor(), [rows], observers=[progress])
+    """
+
+    def __init__(self, console: Console | None = None, interval: float = 10.0) -> None:
+        self.console = console or _standard_console()
+        self.interval = interval
+        self._tally = Tally()
+        self._pace = Pace()
+        self._live: Live | None = None
+        self._over = threading.Event()
+        self._liner: threading.Thread | None = None
+
+    def on_event(self, event: Event) -> None:
+        """Count an event; the first and last of a run, and of its phases, begin and end the display."""
+        if isinstance(event, RunStarted):
+            self.close()
+        before = self._tally.note_count
+        self._tally.count(event)
+        new = self._tally.note_count - before
+        if self._live is None and new > 0 and not isinstance(event, RunEnded):
+            for note in list(self._tally.latest)[-new:]:
+                self._write(f"{self._tally.pipeline}: {note.text}")
+        if isinstance(event, RunStarted):
+            self._open()
+        elif isinstance(event, RunEnded):
+            self.close()
+            self._write(_last_line(self._tally))
+
+    def close(self) -> None:
+        """End the display; a run that ends does so by itself."""
+        if self._live is not None:
+            self._live.stop()
+        if self._liner is not None:
+            self._over.set()
+            self._liner.join()
+        self._live = self._liner = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _open(self) -> None:
+        self._pace = Pace(max(SPAN_S, self.interval))
+        if self.console.is_terminal and not self.console.is_jupyter:
+            self._live = Live(console=self.console, get_renderable=self._view, refresh_per_second=4, transient=True)
+            self._live.start()
+            return
+        self._over = threading.Event()
+        self._liner = threading.Thread(
+            target=self._write_lines, args=(self._over,), name="dcurate-progress", daemon=True
+        )
+        self._liner.start()
+
+    def _view(self) -> RenderableType:
+        now = time.time()
+        self._pace.see(self._tally.snapshot(now))
+        return live_view(self._tally, self._pace, now)
+
+    def _write_lines(self, over: threading.Event) -> None:
+        pause = min(FIRST_LINE, self.interval)
+        while not over.wait(pause):
+            now = time.time()
+            self._pace.see(self._tally.snapshot(now))
+            self._write(progress_line(self._tally, self._pace, now))
+            pause = self.interval
+
+    def _write(self, line: str) -> None:
+        self.console.file.write(f"{line}\n")
+        self.console.file.flush()
+
+
+class JsonProgress:
+    """Writes how a run goes on as lines of JSON, for another program: one now and then, one at the end.
+
+    Each has ``run``, ``pipeline``, ``phase``, ``seconds``, ``splits_done``, ``splits``, ``rows_in``, ``bytes_in``,
+    ``rows_out``, ``operators`` (``slots``, ``running``, ``waiting``, ``waiting_bytes``, ``calls``, ``busy`` by name),
+    ``notes`` (those that are new) and ``state``: ``"running"``, ``"done"`` or ``"stopped"``, then with ``error``.
+
+    Args:
+        file: where to write; standard error if not given.
+        interval: seconds between lines.
+
+    Examples:
+        >>> import io, json
+        >>> import pandas as pd
+        >>> from dcurate import DocumentBatch, InlineExecutor, Pipeline
+        >>> rows = DocumentBatch(data=pd.DataFrame({"text": ["one", "two"]}))
+        >>> from dcurate import AddId
+        >>> file = io.StringIO()
+        >>> _ = Pipeline("seen", stages=[AddId("id")]).run(InlineExecutor(), [rows], observers=[JsonProgress(file)])
+        >>> json.loads(file.getvalue().splitlines()[-1])["state"]
+        'done'
+    """
+
+    def __init__(self, file: TextIO | None = None, interval: float = 10.0) -> None:
+        self._file = file or sys.stderr
+        self._interval = interval
+        self._tally = Tally()
+        self._notes = 0
+        self._next = 0.0
+
+    def on_event(self, event: Event) -> None:
+        """Count an event; where it is time for a line, write one."""
+        self._tally.count(event)
+        if isinstance(event, RunStarted) and event.phase == 0:
+            self._notes, self._next = 0, event.time + min(FIRST_LINE, self._interval)
+        if isinstance(event, RunEnded) or event.time >= self._next:
+            self._next = event.time + self._interval
+            self._file.write(json.dumps(self._line(event.time, isinstance(event, RunEnded) and event.last)) + "\n")
+            self._file.flush()
+
+    def _line(self, now: float, over: bool) -> dict[str, Any]:
+        snapshot = self._tally.snapshot(now)
+        new, self._notes = min(snapshot.notes - self._notes, len(snapshot.latest)), snapshot.notes
+        state = "stopped" if snapshot.error else "done" if over else "running"
+        shown = ("run", "pipeline", "phase", "splits", "rows_in", "bytes_in", "rows_out")
+        return {
+            **{name: getattr(snapshot, name) for name in shown},
+            "splits_done": snapshot.splits_before + snapshot.splits_done,
+            "seconds": round(snapshot.elapsed, 3),
+            "operators": {one.name: _told(one) for one in snapshot.operators},
+            "notes": [note.text for note in snapshot.latest[len(snapshot.latest) - new :]],
+            "state": state,
+            **({"error": snapshot.error} if snapshot.error else {}),
+        }
+
+
+def _told(operator: OperatorFigures) -> dict[str, Any]:
+    shown = ("slots", "running", "waiting", "waiting_bytes", "calls")
+    busy = operator.busy
+    return {name: getattr(operator, name) for name in shown} | {"busy": None if busy is None else round(busy, 4)}
+
+
+def _standard_console() -> Console:
+    console = Console(stderr=True)
+    return Console() if console.is_jupyter else console
+
+
+#: What there is to say before the first slot is ready.
+SETTING_UP = "setting up: stages load what they need; the first run on a machine compiles its kernels, once"
+
+
+def progress_line(tally: Tally, pace: Pace, now: float) -> str:
+    """The figures so far in one line of text.
+
+    Args:
+        pace: has seen the present; rates are over its last seconds.
+    """
+    if tally.setting_up:
+        return f"{tally.pipeline}: {seconds_text(tally.elapsed(now))} | {SETTING_UP}"
+    parts = [f"{tally.pipeline}: {seconds_text(tally.elapsed(now))}", _splits(tally), *_flow(tally, pace)]
+    remaining = tally.remaining(now)
+    if remaining is not None:
+        parts.append(f"{seconds_text(remaining)} left")
+    if len(tally.operators) > 1:
+        parts.append("tasks " + ", ".join(f"{name} {operator.tasks:,}" for name, operator in tally.operators.items()))
+    if tally.workers_lost:
+        parts.append(f"{many(tally.workers_lost, 'worker')} lost")
+    return " | ".join(parts)
+
+
+def _last_line(tally: Tally) -> str:
+    now = tally.phase_ended or time.time()
+    stages = tally.first if tally.first == tally.last else f"{tally.first} to {tally.last}"
+    state = f"{tally.pipeline}: {stages} {'stopped' if tally.error else 'done'}"
+    return " | ".join([state, seconds_text(tally.elapsed(now)), _splits(tally), *_came_to(tally, now)])
+
+
+def _splits(tally: Tally) -> str:
+    done = tally.splits_before + tally.splits_done
+    if tally.splits is None:
+        return many(done, "split")
+    share = f" ({100 * done // tally.splits} %)" if tally.splits else ""
+    return f"{done:,} of {tally.splits:,} splits{share}"
+
+
+def _came_to(tally: Tally, now: float) -> list[str]:
+    """The documents that a phase which is over has read and put out, and its mean speed; nothing of inner rounds."""
+    seconds = tally.elapsed(now)
+    ways = [f"{tally.rows_in:,} rows in"] * tally.reads + [f"{tally.rows_out:,} out"] * tally.writes
+    rows = tally.rows_in if tally.reads else tally.rows_out
+    volume = [f"{decimal(int(tally.bytes_in / seconds))}/s"] * tally.reads
+    return [", ".join(ways), f"{rows / seconds:,.0f} rows/s", *volume] if ways else []
+
+
+def _flow(tally: Tally, pace: Pace) -> list[str]:
+    """The same of a phase that goes on, with its speed just now."""
+    ways = []
+    if tally.reads:
+        ways.append(f"{tally.rows_in:,} rows in ({pace.rows_per_s:,.0f}/s)")
+    if tally.writes:
+        ways.append(f"{tally.rows_out:,} out ({pace.rows_out_per_s:,.0f}/s)")
+    return [*([", ".join(ways)] if ways else []), *([f"{decimal(int(pace.bytes_per_s))}/s"] if tally.reads else [])]
+
+
+def live_view(tally: Tally, pace: Pace, now: float) -> RenderableType:
+    """The figures so far: a bar of splits, a line for every operator, the latest notes.
+
+    Args:
+        pace: has seen the present; the rates of operators are over its last seconds.
+    """
+    bar = ProgressBar(
+        total=tally.splits or None,
+        completed=tally.splits_before + tally.splits_done,
+        width=40,
+        pulse=not tally.splits,
+        animation_time=now,
+    )
+    remaining = tally.remaining(now)
+    head = Table.grid(padding=(0, 2))
+    head.add_row(
+        Text(tally.pipeline, "bold"),
+        bar,
+        Text(_splits(tally)),
+        Text(seconds_text(tally.elapsed(now)) + (f", {seconds_text(remaining)} left" if remaining is not None else "")),
+    )
+    if tally.setting_up:
+        return Group(head, Text(f"  {SETTING_UP}", "cyan"))
+    flows = "   ".join(_flow(tally, pace))
+    lines: list[RenderableType] = [head, *([Text(f"  {flows}", "cyan")] if flows else []), _operators(pace)]
+    held = tally.held_bytes
+    if held:
+        lines.append(Text(f"  {decimal(held)} between operators, of at most {decimal(tally.budget_bytes)}", "dim"))
+    lines += [Text(f"  {note.text}", _STYLES.get(note.kind, "dim")) for note in list(tally.latest)[-LATEST:]]
+    return Group(*lines)
+
+
+#: How notes look, by kind.
+_STYLES = {"lost": "yellow", "hung": "yellow", "error": "red"}
+
+
+def _operators(pace: Pace) -> RenderableType:
+    snapshot = pace.present
+    shown = [one for one in snapshot.operators if one.phase == snapshot.phase]
+    table = Table.grid(padding=(0, 2))
+    table.add_row(
+        "",
+        *(
+            Text(title, "dim", justify="right")
+            for title in ("slots", "busy", "batches", "a second", "each", "wait for it")
+        ),
+    )
+    for one in shown:
+        busy = pace.busy(one.name)
+        table.add_row(
+            Text(f"  {one.name}"),
+            Text(f"{one.slots:,}", justify="right"),
+            Text("" if busy is None else f"{100 * busy:.0f} %", justify="right"),
+            Text(f"{one.calls:,}", justify="right"),
+            Text(f"{pace.calls_per_s(one.name):,.1f}", justify="right"),
+            Text(seconds_text(one.seconds / one.calls) if one.calls else "", justify="right"),
+            Text(_queue(one, snapshot), justify="right"),
+        )
+    return table
+
+
+def _queue(one: OperatorFigures, snapshot: Snapshot) -> str:
+    """What stands before an operator; before the first there is the source."""
+    first = one.name == next(each.name for each in snapshot.operators if each.phase == snapshot.phase)
+    if first or not (one.waiting or one.waiting_bytes):
+        return ""
+    return f"{one.waiting:,} {'batch' if one.waiting == 1 else 'batches'}, {decimal(one.waiting_bytes)}"

@@ -1,0 +1,53 @@
+"""Tells a scheduler how a run on it stands, for its pages and metrics."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Self
+
+from distributed import Client
+
+from dcurate.runs.history import History
+from dcurate.ui.metrics.worker_metrics import WorkerMetrics
+from dcurate.ui.scheduler_store import SNAPSHOT, Hub
+
+#: Seconds between two messages.
+TELL_S = 0.5
+
+
+class Relay:
+    """Sends the scheduler a snapshot about twice a second while a ``with`` statement lasts, and one at its end.
+
+    Args:
+        client: connected to the scheduler.
+        history: of the run.
+    """
+
+    def __init__(self, client: Client, history: History) -> None:
+        self.client = client
+        self.history = history
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._tell_often, name="dcurate-relay", daemon=True)
+
+    def __enter__(self) -> Self:
+        self.client.register_plugin(Hub())
+        self.client.register_plugin(WorkerMetrics())
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._over.set()
+        self._thread.join()
+        self._tell()
+
+    def _tell_often(self) -> None:
+        while not self._over.wait(TELL_S):
+            self._tell()
+
+    def _tell(self) -> None:
+        snapshot = self.history.snapshot()
+        if snapshot.run and self.client.status == "running":
+            # What Client.log_event does, without waiting for an answer and without the scheduler keeping it.
+            lean = {**snapshot.to_dict(), "stages": [stage.counts() for stage in snapshot.stages]}
+            self.client._send_to_scheduler({"op": SNAPSHOT, "snapshot": lean})

@@ -1,0 +1,58 @@
+"""What a scheduler knows of the runs on it: their histories, for its pages and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from distributed import Scheduler
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from dcurate.runs.history import History
+from dcurate.runs.snapshot import Snapshot
+from dcurate.ui import dashboard
+from dcurate.ui.metrics import run_metrics
+
+#: Of so many runs histories are kept, the newest.
+RUNS = 20
+#: The name under which the scheduler knows it, and that of the messages which it takes.
+HUB, SNAPSHOT = "dcurate-hub", "dcurate-snapshot"
+
+
+class Hub(SchedulerPlugin):
+    """Takes in what drivers say of their runs, and shows it: on the page ``/curation`` and in ``/metrics``.
+
+    The first run on a cluster starts it; ``dask scheduler --preload dcurate.preload`` does so at once.
+
+    Attributes:
+        runs: histories by the id of the run, the newest last; also of runs that have ended.
+        leaving: are called with each history before it is dropped.
+    """
+
+    name = HUB
+    idempotent = True
+
+    def __init__(self) -> None:
+        self.runs: dict[str, History] = {}
+        self.leaving: list[Callable[[History], object]] = []
+
+    async def start(self, scheduler: Scheduler) -> None:
+        """Begin on a scheduler (called by Dask)."""
+        scheduler.stream_handlers[SNAPSHOT] = self.take
+        dashboard.serve(scheduler, self)
+        run_metrics.publish(scheduler, self)
+
+    def take(self, snapshot: dict[str, Any], **_: Any) -> None:
+        """Take in how a run stands."""
+        present = Snapshot.from_dict(snapshot)
+        history = self.runs.setdefault(present.run, History())
+        history.take(present)
+        while len(self.runs) > RUNS:
+            oldest = self.runs.pop(next(iter(self.runs)))
+            for told in self.leaving:
+                told(oldest)
+
+
+def hub_of(scheduler: Scheduler) -> Hub | None:
+    """The hub of a scheduler, if it has one."""
+    return cast("Hub | None", scheduler.plugins.get(HUB))

@@ -1,0 +1,238 @@
+"""A finished run as a table."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from dcurate.core.events import StageStats
+from dcurate.core.report import RunReport
+from dcurate.ui.progress import many, seconds_text
+
+_ANY_WIDTH = 1000
+
+_IN_ONE_PASS = "·"
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column of the table: what it shows of a stage, and what of the whole run.
+
+    Attributes:
+        wide: left out where the table would not fit.
+    """
+
+    title: str
+    of_stage: Callable[[StageStats], str]
+    of_run: Callable[[RunReport], str]
+    text: bool = False
+    wraps: bool = False
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """What `report_table` gives: print it on a rich console."""
+
+    report: RunReport
+    page: str | None = None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = _table(self.report, _COLUMNS)
+        if console.measure(table, options=options.update(width=_ANY_WIDTH)).minimum > options.max_width:
+            table = _table(self.report, [column for column in _COLUMNS if not column.wide])
+        yield table
+        yield Text("\n".join(_notes(self.report.stages)), style="dim")
+        yield Text()
+        yield _places(self.report, self.page)
+
+
+def report_table(report: RunReport, page: str | None = None) -> ReportTable:
+    """A run as a table for a rich console: a line per stage, a total, and where the output stands.
+
+    Args:
+        page: where the report stands as a page, to be told too.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from dcurate import DocumentBatch, InlineExecutor, Pipeline, ScoreFilter, WordCountFilter
+        >>> rows = DocumentBatch(data=pd.DataFrame({"id": ["a", "b"], "text": ["one", "two words"]}))
+        >>> stages = [ScoreFilter(WordCountFilter(min_words=2))]
+        >>> run = Pipeline("demo", stages=stages).run(InlineExecutor(), initial_tasks=[rows], observers=[])
+        >>> from rich.console import Console
+        >>> console = Console(width=100, file=__import__("io").StringIO())
+        >>> console.print(report_table(run.report))
+        >>> "word_count" in console.file.getvalue()
+        True
+    """
+    return ReportTable(report, page)
+
+
+def report_text(report: RunReport) -> str:
+    """The table as plain text, 120 characters wide."""
+    plain = io.StringIO()
+    Console(file=plain, width=120, color_system=None, force_jupyter=False).print(report_table(report))
+    return "\n".join(line.rstrip() for line in plain.getvalue().splitlines()) + "\n"
+
+
+def _table(report: RunReport, columns: Sequence[_Column]) -> Table:
+    table = Table(
+        title=f"{report.pipeline}: {report.mode}, run {report.run}",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_footer=bool(report.stages),
+        footer_style="bold",
+        padding=(0, 1, 0, 0),
+    )
+    for column in columns:
+        table.add_column(
+            column.title,
+            column.of_run(report) if report.stages else "",
+            justify="left" if column.text else "right",
+            no_wrap=not column.wraps,
+        )
+    for stage in report.stages:
+        table.add_row(*(Text(column.of_stage(stage)) for column in columns))
+    return table
+
+
+def _rows_in(report: RunReport) -> int:
+    return report.stages[0].rows_in if report.stages else 0
+
+
+def _bytes_in(report: RunReport) -> int:
+    return report.stages[0].bytes_in if report.stages else 0
+
+
+def _all_seconds(report: RunReport) -> float:
+    return sum(stage.seconds for stage in report.stages)
+
+
+def _dropped(report: RunReport) -> dict[str, int]:
+    return {stage.name: sum(stage.dropped.values()) for stage in report.stages}
+
+
+def _faulty(report: RunReport) -> dict[str, int]:
+    return {stage.name: sum(stage.faulty.values()) for stage in report.stages}
+
+
+def _count(reasons: Mapping[str, int]) -> str:
+    rows = sum(reasons.values())
+    return f"{rows:,}" if rows else ""
+
+
+def _quarantined(reasons: Mapping[str, int]) -> str:
+    rows = _count(reasons)
+    return f"{rows} quarantined" if rows else ""
+
+
+def _why(stage: StageStats) -> str:
+    """Why a stage took rows out; a filter that says no more than its own name says nothing.
+
+    Examples:
+        >>> _why(StageStats("word_count", dropped={"word_count": 3}))
+        ''
+        >>> _why(StageStats("length", dropped={"too short": 5, "too long": 1200}))
+        '1,200 too long, 5 too short'
+        >>> _why(StageStats("jsonl_reader", faulty={"malformed line": 2}))
+        '2 quarantined: malformed line'
+        >>> _why(StageStats("count_pii", found={"EMAIL_ADDRESS": 1200}))
+        'found 1,200 EMAIL_ADDRESS'
+    """
+    dropped = "" if set(stage.dropped) == {stage.name} else _reasons(stage.dropped)
+    faulty = f"{_quarantined(stage.faulty)}: {_reasons(stage.faulty)}" if stage.faulty else ""
+    found = f"found {_ranked(stage.found)}" if stage.found else ""
+    return "; ".join(filter(None, (dropped, faulty, found)))
+
+
+def _reasons(reasons: Mapping[str, int]) -> str:
+    if len(reasons) == 1:
+        return next(iter(reasons))
+    return _ranked(reasons)
+
+
+def _ranked(counts: Mapping[str, int]) -> str:
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count:,} {kind}" for kind, count in ranked)
+
+
+def _in_one_pass(stage: StageStats) -> bool:
+    return stage.batches > 0 and stage.seconds == 0
+
+
+def _slot_seconds(stage: StageStats) -> str:
+    return _IN_ONE_PASS if _in_one_pass(stage) else f"{stage.seconds:,.2f}"
+
+
+def _speed(stage: StageStats) -> str:
+    if not stage.seconds:
+        return _IN_ONE_PASS if _in_one_pass(stage) else ""
+    return f"{stage.rows_in / stage.seconds:,.0f}"
+
+
+def _notes(stages: Sequence[StageStats]) -> list[str]:
+    notes = ["slot s: seconds in the stage's own code, summed over slots"]
+    if any(map(_in_one_pass, stages)):
+        notes.append(f"{_IN_ONE_PASS} computed in one pass with the stage above")
+    return [*notes, *(f"{stage.name}: {_measured(stage.metrics)}" for stage in stages if stage.metrics)]
+
+
+def _measured(metrics: Mapping[str, float]) -> str:
+    """What a stage measured of its own work.
+
+    Examples:
+        >>> _measured({"requests": 1024.0, "cost": 0.1925, "prompt_tokens": 310112.0})
+        '1,024 requests, 0.193 cost, 310,112 prompt tokens'
+    """
+    told = ((name, f"{amount:,.0f}" if amount == int(amount) else f"{amount:,.3g}") for name, amount in metrics.items())
+    return ", ".join(f"{amount} {name.replace('_', ' ')}" for name, amount in told)
+
+
+def _places(report: RunReport, page: str | None) -> Table:
+    """How long it took, how fast that was, and where everything stands."""
+    seconds = max(report.seconds, 1e-6)
+    # What an earlier run did is in the counts, but not in the time.
+    speed = f": {_rows_in(report) / seconds:,.0f} docs/s, {_bytes_in(report) / seconds / 1e6:,.1f} MB/s of input"
+    workers = f" on {many(report.workers, 'worker')}" if report.workers else ""
+    before = f", {report.splits_before:,} of them by an earlier run" if report.splits_before else ""
+    lines = [
+        ("stopped", report.error),
+        *(("notice", notice) for notice in report.notices),
+        ("time", f"{seconds_text(report.seconds)}{workers}{'' if report.splits_before else speed}"),
+        ("splits", f"{report.splits:,}{before}" if report.splits else ""),
+        ("output", f"{report.output_path} ({many(report.files, 'file')})" if report.output_path else ""),
+        ("report", page or ""),
+        ("rejected", report.rejected_path or ""),
+        (
+            "quarantine",
+            f"{report.quarantine_path} ({many(sum(_faulty(report).values()), 'document')})"
+            if report.quarantine_path
+            else "",
+        ),
+    ]
+    table = Table.grid(padding=(0, 2))
+    for name, value in lines:
+        if value:
+            table.add_row(Text(name, "bold"), Text(value, overflow="fold"))
+    return table
+
+
+_COLUMNS = (
+    _Column("stage", lambda stage: stage.name, lambda _: "total", text=True),
+    _Column("docs in", lambda stage: f"{stage.rows_in:,}", lambda run: f"{_rows_in(run):,}"),
+    _Column("docs out", lambda stage: f"{stage.rows_out:,}", lambda run: f"{run.stages[-1].rows_out:,}"),
+    _Column("in", lambda stage: decimal(stage.bytes_in), lambda run: decimal(_bytes_in(run)), wide=True),
+    _Column("out", lambda stage: decimal(stage.bytes_out), lambda run: decimal(run.stages[-1].bytes_out), wide=True),
+    _Column("dropped", lambda stage: _count(stage.dropped), lambda run: _count(_dropped(run))),
+    _Column("because of", _why, lambda run: _quarantined(_faulty(run)), text=True, wraps=True),
+    _Column("slot s", _slot_seconds, lambda run: f"{_all_seconds(run):,.2f}"),
+    _Column("docs/slot s", _speed, lambda _: "", wide=True),
+)

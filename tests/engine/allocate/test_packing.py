@@ -1,0 +1,241 @@
+"""How slots fill hosts, and how a packing is searched for."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from dcurate.engine.allocate.allocation import Card, Host, Place, Unit
+from dcurate.engine.allocate.current_state import again, relaid, spots, stand, trimmed, without
+from dcurate.engine.allocate.heuristics import WAYS, Gaps
+from dcurate.engine.allocate.packing import Bin, Bins, Layout, models, places_on, spelled, total, whole
+from dcurate.engine.allocate.search import Packer
+
+GB = 10**9
+
+UNITS = (
+    Unit("light", 0.25),
+    Unit("heavy", 3.0),
+    Unit("tenth", 0.5, 0.1),
+    Unit("third", 1.0, 1 / 3, 20 * GB),
+    Unit("half", 1.0, 0.5, 36 * GB),
+    Unit("memory", 0.0, 0.0, 30 * GB),
+    Unit("one", 1.0, 1.0),
+    Unit("pair", 2.0, 2.0, 100 * GB),
+)
+
+hosts_of_all_kinds = st.lists(
+    st.tuples(st.sampled_from([2.0, 4.0, 8.0]), st.integers(0, 4), st.sampled_from([0.0, 40.0, 80.0])),
+    min_size=1,
+    max_size=4,
+).map(
+    lambda shapes: [
+        Host(f"h{number}", cpus, tuple(Card(f"gpu{card}", memory * GB) for card in range(cards)))
+        for number, (cpus, cards, memory) in enumerate(shapes)
+    ]
+)
+counts = st.lists(st.integers(0, 4), min_size=len(UNITS), max_size=len(UNITS))
+few = st.lists(st.sampled_from([0, 0, 0, 0, 0, 1, 2]), min_size=len(UNITS), max_size=len(UNITS))
+steps = st.lists(st.tuples(st.integers(0, len(UNITS) - 1), st.integers(1, 5)), max_size=8)
+laws = settings(max_examples=80, deadline=None)
+
+
+def empty(bins: Bins, hosts: Sequence[Host]) -> Layout:
+    return {bins.empty(model): len(model.members) for model in models(hosts)}
+
+
+def filled(bins: Bins, one: Bin, steps: Sequence[tuple[int, int]]) -> Bin:
+    for number, slots in steps:
+        item = bins.items[number]
+        one = bins.after(one, item, min(slots, bins.room(one, item)))
+    return one
+
+
+def some_layout(bins: Bins, hosts: Sequence[Host], steps: Sequence[tuple[int, int]]) -> Layout:
+    layout: Layout = {}
+    for number, (one, count) in enumerate(empty(bins, hosts).items()):
+        new = filled(bins, one, steps[number:])
+        layout[new] = layout.get(new, 0) + count
+    return layout
+
+
+# Bins
+
+
+def test_parts_that_are_not_exact_add_up_to_one() -> None:
+    assert 10 * whole(0.1) == whole(1.0)
+    assert 6 * whole(1 / 6) <= whole(1.0) < 7 * whole(1 / 6)
+
+
+@laws
+@given(hosts_of_all_kinds, steps)
+def test_there_is_room_for_just_as_many_slots_as_fit(hosts: list[Host], steps: list[tuple[int, int]]) -> None:
+    bins = Bins(UNITS)
+    for one in some_layout(bins, hosts, steps):
+        for item in bins.items:
+            room = bins.room(one, item)
+            full = bins.after(one, item, room)
+            assert bins.room(full, item) == 0
+            assert full.slots().get(item.unit, 0) == one.slots().get(item.unit, 0) + room
+            assert min(full.cpus, full.seats, *(min(card[:3]) for card in full.cards), 0) == 0
+
+
+@laws
+@given(hosts_of_all_kinds, steps)
+def test_slots_that_are_taken_away_and_put_back_leave_the_same_bin(
+    hosts: list[Host], steps: list[tuple[int, int]]
+) -> None:
+    bins = Bins(UNITS)
+    for one in some_layout(bins, hosts, steps):
+        for spot in spots(one):
+            assert again(bins, without(bins, one, spot, spot.slots), spot, spot.slots) is one
+
+
+def test_slots_are_stacked_on_the_card_that_they_fill_best() -> None:
+    bins = Bins(UNITS)
+    one = bins.empty(models([Host("h", 8, (Card("a"), Card("b"), Card("c")))])[0])
+    half = bins.put(bins.put(one, bins.items[4], 0), bins.items[2], 1)
+    assert [card.share for card in bins.after(half, bins.items[4], 1).cards] == [0, 900_000, 1_000_000]
+    assert [card.share for card in bins.after(half, bins.items[2], 6).cards] == [0, 800_000, 1_000_000]
+
+
+def test_hosts_with_the_same_resources_are_one_model_whatever_their_order() -> None:
+    hosts = [
+        Host("a", 4, (Card("x", 8.0), Card("y", 4.0))),
+        Host("b", 2),
+        Host("c", 4, (Card("u", 4.0), Card("v", 8.0))),
+    ]
+    for order in itertools.permutations(hosts):
+        assert [each.members for each in models(order)] == [[("b", ())], [("a", ("y", "x")), ("c", ("u", "v"))]]
+
+
+# From places and back
+
+
+@laws
+@given(hosts_of_all_kinds, steps)
+def test_what_stands_is_told_as_it_stands(hosts: list[Host], steps: list[tuple[int, int]]) -> None:
+    bins = Bins(UNITS)
+    places = spelled(some_layout(bins, hosts, steps), UNITS)
+    standing = stand(bins, UNITS, models(hosts), places)
+    assert spelled(standing, UNITS) == places
+    assert relaid(bins, UNITS, some_layout(bins, hosts, steps), standing) == places
+
+
+def test_hosts_that_are_filled_alike_stand_together_whichever_card_it_is() -> None:
+    bins, hosts = Bins(UNITS), [Host(name, 4, (Card("0"), Card("1"))) for name in "abc"]
+    places = {Place("a", "half", ("0",)): 1, Place("b", "half", ("1",)): 1}
+    assert sorted(stand(bins, UNITS, models(hosts), places).values()) == [1, 2]
+
+
+@laws
+@given(hosts_of_all_kinds, steps, counts)
+def test_trimming_leaves_just_as_many(hosts: list[Host], steps: list[tuple[int, int]], limits: list[int]) -> None:
+    bins = Bins(UNITS)
+    layout = some_layout(bins, hosts, steps)
+    before, after = total(layout, len(UNITS)), total(trimmed(bins, layout, limits), len(UNITS))
+    assert after == [min(slots, limit) for slots, limit in zip(before, limits, strict=True)]
+
+
+def test_trimming_frees_cards_first() -> None:
+    bins = Bins(UNITS)
+    one = bins.empty(models([Host("h", 8, (Card("a"), Card("b")))])[0])
+    one = bins.put(bins.put(bins.put(one, bins.items[4], 0), bins.items[2], 0), bins.items[4], 1)
+    (after,) = trimmed(bins, {one: 1}, [None, None, None, None, 1, None, None, None])
+    assert places_on(after, UNITS, "h", ("a", "b")) == Counter(
+        {Place("h", "half", ("a",)): 1, Place("h", "tenth", ("a",)): 1}
+    )
+
+
+# Searching
+
+
+@laws
+@given(hosts_of_all_kinds, steps, few, st.booleans())
+def test_a_packing_has_what_was_asked_and_moves_nothing(
+    hosts: list[Host], steps: list[tuple[int, int]], need: list[int], hard: bool
+) -> None:
+    bins = Bins(UNITS)
+    places = spelled(some_layout(bins, hosts, steps), UNITS)
+    start = stand(bins, UNITS, models(hosts), places)
+    packer = Packer(bins, start, 3000)
+    packed = packer.pack_hard(need)[0] if hard else packer.pack(need)
+    assume(packed is not None)
+    assert packed is not None
+    before, after = total(start, len(UNITS)), total(packed, len(UNITS))
+    assert [now - then for now, then in zip(after, before, strict=True)] == need
+    assert places - spelled(packed, UNITS) == Counter()
+    assert packer.fluid(need, start)
+
+
+@laws
+@given(hosts_of_all_kinds, counts)
+def test_what_does_not_fit_is_counted(hosts: list[Host], need: list[int]) -> None:
+    bins = Bins(UNITS)
+    packer = Packer(bins, empty(bins, hosts))
+    for layout, missing in packer.most(need, len(WAYS)):
+        assert [placed + lack for placed, lack in zip(total(layout, len(UNITS)), missing, strict=True)] == need
+
+
+#: What no greedy way packs.
+HARD = pytest.mark.parametrize(
+    ("units", "hosts", "need"),
+    [
+        ([(1, 0.0), (2, 1.0), (3, 0.25), (5, 0.0)], [(8, 1), (8, 2), (12, 2), (4, 1)], [6, 5, 2, 2]),
+        ([(3, 0.0), (2, 0.3), (5, 0.0), (2, 0.0)], [(4, 1), (9, 0), (6, 0)], [2, 1, 1, 3]),
+        ([(2, 0.7), (5, 0.0)], [(6, 2), (12, 2), (6, 2), (8, 0)], [3, 4]),
+    ],
+)
+
+
+def hard(
+    units: Sequence[tuple[float, float]], hosts: Sequence[tuple[float, int]], need: Sequence[int]
+) -> tuple[Packer, list[int]]:
+    bins = Bins([Unit(f"u{number}", *unit) for number, unit in enumerate(units)])
+    made = [Host(f"h{n}", cpus, tuple(map(Card, "abcd"[:cards]))) for n, (cpus, cards) in enumerate(hosts)]
+    packer = Packer(bins, empty(bins, made))
+    assert packer.pack(need, len(WAYS)) is None
+    return packer, list(need)
+
+
+@HARD
+def test_backtracking_finds_what_greedy_ways_miss(
+    units: list[tuple[float, float]], hosts: list[tuple[float, int]], need: list[int]
+) -> None:
+    packer, need = hard(units, hosts, need)
+    packed, certain = packer.backtrack(need, packer.start, 3000)
+    assert packed is not None
+    assert certain
+    assert total(packed, len(need)) == need
+
+
+@HARD
+def test_repair_finds_what_greedy_ways_miss(
+    units: list[tuple[float, float]], hosts: list[tuple[float, int]], need: list[int]
+) -> None:
+    packer, need = hard(units, hosts, need)
+    repaired = [packer.repair(layout, missing) for layout, missing in packer.most(need, len(WAYS))[:3]]
+    packed = next(layout for layout in repaired if layout is not None)
+    assert total(packed, len(need)) == need
+
+
+def test_backtracking_knows_what_cannot_be_packed() -> None:
+    bins = Bins([Unit("a", 2.0), Unit("b", 3.0)])
+    packer = Packer(bins, empty(bins, [Host("x", 4.0), Host("y", 4.0)]))
+    assert packer.fluid([1, 2], packer.start)
+    assert packer.backtrack([1, 2], packer.start, 100) == (None, True)
+    assert packer.backtrack([1, 2], packer.start, 1) == (None, False)
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=4), st.integers(0, 60))
+def test_gaps_are_what_no_sum_of_sizes_fills(sizes: list[int], amount: int) -> None:
+    sums = {0}
+    for _ in range(amount):
+        sums |= {each + size for each in sums for size in sizes if each + size <= amount}
+    gaps = Gaps([1, *sizes], 60, sizes)
+    assert gaps.after(amount) == amount - max(sums)

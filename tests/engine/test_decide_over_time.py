@@ -1,0 +1,114 @@
+"""Decision after decision, on estimates that waver: near the optimum soon, and then at rest."""
+
+import math
+import random
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from dcurate.engine.allocate.allocation import Card, Host, Place, Places, Unit, count_slots, throughput
+from dcurate.engine.allocate.inputs import Measured, Snapshot
+from dcurate.engine.allocate.policy import decide
+from dcurate.engine.allocate.rates import Rate
+from dcurate.engine.allocate.solve import solve
+
+
+def host(name: str, cpus: float) -> Host:
+    return Host(name, cpus, tuple(Card(f"g{number}", 80e9) for number in range(8)))
+
+
+@dataclass
+class Loop:
+    """A run without queues: busy slots yield samples, the decider decides, and what it wants comes true in time."""
+
+    cv: float
+    seed: int
+    setups: dict[str, float]
+    units: list[Unit]
+    hosts: list[Host]
+    held: Places = field(default_factory=Counter)
+    coming: list[tuple[float, Place]] = field(default_factory=list)
+    torn_down: int = 0
+
+    def run(self, until: float, step: float) -> Places:
+        order, last, now = random.Random(self.seed), None, 0.0
+        rates = {unit.name: Rate() for unit in self.units}
+        first: dict[str, float] = {}
+        owed: Counter[str] = Counter()
+        variance = math.log(1 + self.cv**2)
+        while now < until:
+            self.held += Counter(place for ready, place in self.coming if ready <= now)
+            self.coming = [one for one in self.coming if one[0] > now]
+            ready = count_slots(self.held)
+            for unit in self.units:
+                slots = ready.get(unit.name, 0)
+                owed[unit.name] += slots * step / unit.seconds
+                for _ in range(int(owed[unit.name])):
+                    seconds = unit.seconds * math.exp(order.gauss(-variance / 2, math.sqrt(variance)))
+                    rates[unit.name].took(seconds, slots=slots)
+                    first.setdefault(unit.name, now)
+                owed[unit.name] -= int(owed[unit.name])
+            last = decide(self.snapshot(rates, first, now), last)
+            stood = self.held + Counter(place for _, place in self.coming)
+            for place, slots in (stood - last.places).items():
+                self.torn_down += slots * (self.setups[place.unit] >= 1)
+            self.held -= stood - last.places
+            for place in (last.places - stood).elements():
+                self.coming.append((now + self.setups[place.unit], place))
+            now += step
+        return last.places
+
+    def snapshot(self, rates: dict[str, Rate], first: dict[str, float], now: float) -> Snapshot:
+        units = (
+            Measured(
+                unit=unit,
+                seconds=rates[unit.name].seconds,
+                samples=rates[unit.name].samples,
+                cv=rates[unit.name].cv,
+                first_sample_at=first.get(unit.name),
+                weight=unit.weight,
+                setup_s=self.setups[unit.name],
+                running=1,
+            )
+            for unit in self.units
+        )
+        setting_up = Counter(place for _, place in self.coming)
+        return Snapshot(tuple(self.hosts), tuple(units), +self.held, setting_up, now)
+
+
+def some_run(seed: int, cv: float) -> Loop:
+    order = random.Random(seed)
+    units, setups = [], {}
+    for number in range(order.randint(2, 5)):
+        gpus = order.choice([0.0, 0.0, 0.25, 0.5, 1.0, 1.0])
+        seconds = order.choice([0.2, 0.5, 1.0, 2.0, 4.0]) * order.uniform(0.7, 1.4)
+        cpus, weight = order.choice([0.5, 1.0, 2.0]), order.choice([1.0, 1.0, 1.0, 0.5, 3.0])
+        units.append(Unit(f"u{number}", cpus=cpus, gpus=gpus, seconds=seconds, weight=weight))
+        setups[f"u{number}"] = order.choice([5.0, 20.0, 60.0]) if gpus else order.choice([0.0, 0.0, 0.0, 8.0])
+    return Loop(cv, seed, setups, units, [host(f"h{number}", 32.0) for number in range(order.randint(1, 3))])
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("cv", "within"), [(0.0, 0.0), (0.5, 0.02), (2.5, 0.05)])
+def test_from_a_blind_start_the_allocation_comes_near_the_optimum_and_stays(
+    seed: int, cv: float, within: float
+) -> None:
+    run = some_run(seed, cv)
+    best = solve(run.units, run.hosts)
+    assert best is not None
+    places = run.run(until=1200.0, step=4.0)
+    assert throughput(run.units, count_slots(places)) >= best.throughput * (1 - within) * (1 - 1e-9)
+    assert run.torn_down <= (0 if cv == 0 else 0.2 if cv < 1 else 0.6) * sum(best.counts.values())
+
+
+@pytest.mark.parametrize("factor", [3.0, 1 / 3])
+def test_a_drift_is_followed(factor: float) -> None:
+    units = [Unit("read", seconds=0.5), Unit("score", gpus=0.5, seconds=1.5), Unit("filter", gpus=1.0, seconds=1.0)]
+    run = Loop(0.3, 0, {"read": 0.0, "score": 20.0, "filter": 45.0}, units, [host("a", 64.0), host("b", 64.0)])
+    run.run(until=400.0, step=2.0)
+    run.units = [replace(unit, seconds=unit.seconds * (factor if unit.name == "filter" else 1)) for unit in units]
+    best = solve(run.units, run.hosts)
+    assert best is not None
+    places = run.run(until=600.0, step=2.0)
+    assert throughput(run.units, count_slots(places)) >= 0.98 * best.throughput

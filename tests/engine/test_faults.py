@@ -1,0 +1,141 @@
+"""What goes wrong outside of stages, with real processes."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import dask
+import psutil
+import pytest
+from distributed import Worker
+
+from dcurate import AttachedCluster, DaskExecutor, LocalCluster, Pipeline
+from dcurate.engine.dask import executor
+from dcurate.engine.dask.backend import ClusterHands
+from dcurate.engine.dask.worker_plugin import SlotHolder
+from dcurate.errors import RunError
+from tests.conftest import ROOT, scheduler_and_workers
+from tests.stages import Numbers, Sleep
+
+
+def test_a_scheduler_that_goes_away_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
+    with scheduler_and_workers(tmp_path, "--nworkers", "1") as address:
+        scheduler = next(
+            one
+            for one in psutil.Process().children()
+            if "scheduler" in one.cmdline() and "dask" in " ".join(one.cmdline())
+        )
+        stream = Pipeline("test", stages=[Numbers(1000, 1), Sleep(0.05)]).stream(
+            DaskExecutor(cluster=AttachedCluster(address))
+        )
+        next(stream)
+        threading.Timer(0.5, scheduler.kill).start()
+        with pytest.raises(RunError, match="scheduler .* start the run again with resume=True to go on"):
+            list(stream)
+
+
+def python(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240, check=False)
+
+
+SCRIPT = """
+from dataclasses import dataclass
+from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ProcessingStage, processing_stage
+
+SUFFIX = "!"
+
+@dataclass
+class Shout(ProcessingStage):
+    times: int = 2
+    def process(self, task):
+        rows = task.to_pandas()
+        return task.with_data(rows.assign(text=rows.text.str.upper() + SUFFIX * self.times))
+
+@processing_stage(name="question")
+def question(task):
+    rows = task.to_pandas()
+    return task.with_data(rows.assign(text=rows.text + "?"))
+
+if __name__ == "__main__":
+    stages = [JsonlReader("in"), Shout(), question, JsonlWriter("out")]
+    Pipeline("script", stages=stages).run(DaskExecutor(cluster=LocalCluster(n_workers=1)))
+"""
+
+
+def test_stages_of_a_script_s_own_travel_to_workers(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text('{"text": "hello"}\n')
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = python("script.py", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert next((tmp_path / "out").glob("*.jsonl")).read_text() == '{"text":"HELLO!!?"}\n'
+
+
+def test_a_script_without_a_main_guard_is_told_so_and_nothing_besides(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text('{"text": "hello"}\n')
+    body = SCRIPT.replace('if __name__ == "__main__":\n', "if True:\n")
+    (tmp_path / "script.py").write_text(textwrap.dedent(body))
+    done = python("script.py", cwd=tmp_path)
+    assert done.returncode == 1
+    *frames, sentence = done.stderr.splitlines()
+    assert 'put the lines that run the pipeline under: if __name__ == "__main__":' in sentence
+    assert [line for line in frames if not line.startswith(" ")] == ["Traceback (most recent call last):"]
+
+
+def test_importing_dcurate_is_light() -> None:
+    heavy = "import sys, dcurate; print([m for m in ('torch', 'bokeh', 'cudf', 'pandas', 'dask') if m in sys.modules])"
+    done = python("-c", heavy, cwd=ROOT)
+    assert done.stdout == "[]\n"
+
+
+def made_after_deaths(folder: str, deaths: int) -> str:
+    """A result whose making ends its process so many times."""
+    Path(folder, str(os.getpid())).touch()
+    if len(list(Path(folder).iterdir())) <= deaths:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "made"
+
+
+def test_a_result_whose_remaking_dies_with_its_worker_is_made_once_more(tmp_path: Path) -> None:
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        LocalCluster(n_workers=2, gpus=False) as cluster,
+    ):
+        hands = object.__new__(ClusterHands)
+        hands.client = cluster.client
+        future = cluster.client.submit(made_after_deaths, str(tmp_path), 2, pure=False)
+        assert hands._gather(future) == "made"
+        assert len(list(tmp_path.iterdir())) == 3
+
+
+class DiesOnce(SlotHolder):
+    """Kills the first worker that it comes to."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def setup(self, worker: Worker) -> None:
+        with suppress(FileExistsError):
+            self.mark.touch(exist_ok=False)
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().setup(worker)
+
+
+def test_a_worker_that_dies_as_a_run_begins_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(executor, "SlotHolder", lambda: DiesOnce(tmp_path / "killed"))
+    with LocalCluster(n_workers=2, gpus=False) as cluster:
+        stream = Pipeline("test", stages=[Numbers(6, 5), Sleep(0.01)]).stream(DaskExecutor(cluster=cluster))
+        assert sum(batch.num_items for batch in stream) == 30
+    gc.collect()  # what nobody has asked for is shown when it goes
+    assert (tmp_path / "killed").exists()
+    assert not [record for record in caplog.records if record.name == "asyncio"]

@@ -1,0 +1,180 @@
+"""Processes killed with SIGKILL at the worst moments: every row is there in the end, once."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+import pytest
+
+from dcurate import AttachedCluster, DaskExecutor, JsonlReader, LocalCluster, Pipeline
+from dcurate.errors import RunError
+from tests.conftest import ROOT, process, scheduler_and_workers
+from tests.engine.test_faults_rows import Heard, ids, write_rows
+from tests.faulty import Slow, SlowWriter
+
+ROWS = 240
+
+
+@pytest.fixture
+def marks(tmp_path: Path) -> Path:
+    folder = tmp_path / "marks"
+    folder.mkdir()
+    return folder
+
+
+def slow_pipeline(tmp_path: Path, marks: Path, files: int = 24) -> Pipeline:
+    source = write_rows(tmp_path / "in", files=files, rows=ROWS // files, bad=())
+    stages = [
+        JsonlReader(source),
+        Slow(str(marks), setup_s=0.2, seconds=0.1).with_(batch_size=2),
+        SlowWriter(str(tmp_path / "out"), folder=str(marks)),
+    ]
+    return Pipeline("kills", stages=stages)
+
+
+class Killer(threading.Thread):
+    """Kills processes that are in a phase, so many times, so many at once."""
+
+    def __init__(self, marks: Path, phase: str, times: int, at_once: int = 1) -> None:
+        super().__init__(daemon=True)
+        self.marks, self.phase, self.times, self.at_once = marks, phase, times, at_once
+        self.killed: list[int] = []
+
+    def run(self) -> None:
+        end = time.monotonic() + 60
+        while len(self.killed) < self.times and time.monotonic() < end:
+            phase = "*" if self.phase == "any" else self.phase
+            pids = {int(path.name.split("-")[1]) for path in self.marks.glob(f"{phase}-*")} - set(self.killed)
+            if len(pids) >= self.at_once:
+                for pid in sorted(pids)[: self.at_once]:
+                    self.kill(pid)
+                time.sleep(0.5)
+            time.sleep(0.005)
+
+    def kill(self, pid: int) -> None:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        self.killed.append(pid)
+        for path in self.marks.glob(f"*-{pid}"):
+            path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("phase", "times", "at_once"), [("setup", 1, 1), ("process", 2, 1), ("write", 2, 1), ("any", 2, 2)]
+)
+def test_workers_killed_in_any_phase_cost_no_row(
+    phase: str, times: int, at_once: int, tmp_path: Path, marks: Path
+) -> None:
+    killer, heard = Killer(marks, phase, times, at_once), Heard()
+    with LocalCluster(n_workers=3, gpus=False) as cluster:
+        killer.start()
+        slow_pipeline(tmp_path, marks).run(DaskExecutor(cluster=cluster), observers=[heard])
+    killer.join(70)
+    assert len(killer.killed) >= times
+    assert ids(tmp_path / "out") == list(range(ROWS))
+    assert sum(type(event).__name__ == "WorkerLost" for event in heard) >= 1
+
+
+def worker_of_host(address: str, host: str, folder: Path, *more: str) -> list[str]:
+    options = ["--nworkers", "2", "--nthreads", "1", "--no-dashboard", "--local-directory", str(folder)]
+    preload = ["--preload", "dcurate.preload", *more, "--host-name", host]
+    return [sys.executable, "-m", "dask", "worker", address, *options, *preload]
+
+
+def test_a_host_that_vanishes_costs_no_row(tmp_path: Path, marks: Path) -> None:
+    with scheduler_and_workers(tmp_path, "--nworkers", "1") as address, ExitStack() as stack:
+        other = stack.enter_context(process(*worker_of_host(address, "other", tmp_path), log=tmp_path / "other.log"))
+        cluster = AttachedCluster(address)
+        with cluster:
+            cluster.client.wait_for_workers(3, timeout=120)
+            stream = slow_pipeline(tmp_path, marks).stream(DaskExecutor(cluster=cluster))
+            next(stream)
+            family = [*psutil.Process(other.pid).children(recursive=True), psutil.Process(other.pid)]
+            for one in reversed(family):
+                one.kill()
+            list(stream)
+    assert ids(tmp_path / "out") == list(range(ROWS))
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from dcurate import AttachedCluster, DaskExecutor
+from tests.engine.test_kills import slow_pipeline
+if __name__ == "__main__":
+    folder = Path(sys.argv[2])
+    slow_pipeline(folder, folder / "marks").run(DaskExecutor(cluster=AttachedCluster(sys.argv[1])), resume=True)
+"""
+
+
+def test_a_driver_that_dies_leaves_its_cluster_clean_and_another_goes_on(tmp_path: Path, marks: Path) -> None:
+    (tmp_path / "driver.py").write_text(DRIVER)
+    with scheduler_and_workers(tmp_path, "--nworkers", "2") as address:
+        command = [sys.executable, str(tmp_path / "driver.py"), address, str(tmp_path)]
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        with subprocess.Popen(command, env=env, cwd=ROOT) as driver:
+            while not list((tmp_path / "out").glob("*.jsonl")):
+                assert driver.poll() is None
+                time.sleep(0.02)
+            driver.kill()
+        with AttachedCluster(address) as cluster:
+            end = time.monotonic() + 120
+            while held := cluster.client.run(lambda dask_worker: len(dask_worker.plugins["dcurate"].held)):
+                if not any(held.values()):
+                    break
+                assert time.monotonic() < end, f"slots of a run whose driver died are still held: {held}"
+                time.sleep(0.1)
+            tasks = cluster.client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+        assert tasks == 0
+        assert 0 < len(ids(tmp_path / "out")) < ROWS
+        done = subprocess.run(command, env=env, cwd=ROOT, timeout=240, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert ids(tmp_path / "out") == list(range(ROWS))
+
+
+def test_a_scheduler_that_is_restarted_ends_the_run_and_a_resume_goes_on(tmp_path: Path, marks: Path) -> None:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    with scheduler_and_workers(tmp_path / "first", "--nworkers", "1") as address:
+        scheduler = next(one for one in psutil.Process().children() if "scheduler" in one.cmdline())
+        stream = slow_pipeline(tmp_path, marks).stream(DaskExecutor(cluster=AttachedCluster(address)))
+        next(stream)
+        scheduler.kill()
+        with pytest.raises(RunError, match="scheduler .* start the run again with resume=True to go on"):
+            list(stream)
+    with scheduler_and_workers(tmp_path / "second", "--nworkers", "1") as address:
+        slow_pipeline(tmp_path, marks).run(DaskExecutor(cluster=AttachedCluster(address)), resume=True)
+    assert ids(tmp_path / "out") == list(range(ROWS))
+
+
+SKEW = """
+import time
+true_time = time.time
+time.time = lambda: true_time() - 86_400.0
+"""
+
+
+def test_a_host_whose_clock_is_a_day_slow_takes_part(tmp_path: Path, marks: Path) -> None:
+    (tmp_path / "skew").mkdir()
+    (tmp_path / "skew" / "sitecustomize.py").write_text(SKEW)
+    heard = Heard()
+    with scheduler_and_workers(tmp_path, "--nworkers", "1") as address, ExitStack() as stack:
+        path = f"{tmp_path / 'skew'}:{ROOT}"
+        command = worker_of_host(address, "skewed", tmp_path)
+        stack.enter_context(process(*command, log=tmp_path / "skewed.log", PYTHONPATH=path))
+        with AttachedCluster(address) as cluster:
+            cluster.client.wait_for_workers(3, timeout=120)
+            slow_pipeline(tmp_path, marks).run(DaskExecutor(cluster=cluster), observers=[heard])
+            clocks = cluster.client.run(time.time)
+    assert max(clocks.values()) - min(clocks.values()) > 80_000
+    assert ids(tmp_path / "out") == list(range(ROWS))
+    workers = {event.worker for event in heard if type(event).__name__ == "SlotsChanged"}  # type: ignore[attr-defined]
+    assert len(workers) == 3

@@ -1,0 +1,56 @@
+"""Clusters on which a run cannot begin or go on: it ends with one sentence instead of waiting for ever."""
+
+from __future__ import annotations
+
+import pytest
+from distributed import Client, Worker
+from distributed import LocalCluster as DaskCluster
+
+from dcurate import AttachedCluster, DaskExecutor, LocalCluster, Pipeline
+from dcurate.engine.dask import scheduler_plugin
+from dcurate.errors import ResourceError, RunError
+from tests.stages import Numbers, Sleep
+
+
+def fill(dask_worker: Worker) -> None:
+    """Have a worker take its memory for full from now on."""
+    dask_worker.memory_manager.memory_pause_fraction = 1e-6
+
+
+def test_a_run_whose_workers_are_all_full_ends_with_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler_plugin, "STUCK_S", 2.0)
+    with LocalCluster(n_workers=2, gpus=False) as cluster:
+        stream = Pipeline("test", stages=[Numbers(1000, 1), Sleep(0.05)]).stream(DaskExecutor(cluster=cluster))
+        next(stream)
+        cluster.client.run(fill)
+        with pytest.raises(ResourceError, match="all workers are paused as their memory is full"):
+            list(stream)
+
+
+def test_a_cluster_without_workers_says_that_some_must_be_there_first() -> None:
+    with (
+        DaskCluster(n_workers=0, dashboard_address=None, host="127.0.0.1") as empty,
+        Client(empty, set_as_default=False) as client,
+    ):
+        empty.adapt(minimum=0, maximum=1)
+        with pytest.raises(ResourceError, match=r"no workers; start some first\. \(Dask's own adapt\(\)"):
+            Pipeline("test", stages=[Numbers(4, 1), Sleep(0.0)]).run(DaskExecutor(cluster=client))
+
+
+def test_a_scheduler_that_asks_for_certificates_says_how_to_give_them() -> None:
+    with pytest.raises(RunError, match=r"if it needs certificates, connect a client with them"):
+        AttachedCluster("tls://127.0.0.1:1").__enter__()
+
+
+@pytest.mark.timeout(60)
+def test_a_run_whose_workers_go_and_do_not_come_back_ends_with_one_sentence() -> None:
+    with (
+        DaskCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        executor = DaskExecutor({"worker_timeout_s": 2}, cluster=client)
+        stream = Pipeline("test", stages=[Numbers(1000, 1), Sleep(0.05)]).stream(executor)
+        next(stream)
+        cluster.scale(0)
+        with pytest.raises(ResourceError, match="no workers for 2 seconds; start some with 'dask worker' and run"):
+            list(stream)

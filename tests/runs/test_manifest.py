@@ -1,0 +1,67 @@
+import sys
+
+import orjson
+import pytest
+
+from dcurate import FuzzyDuplicates, JsonlReader, JsonlWriter, Pipeline, ScoreFilter, WordCountFilter
+from dcurate.runs.manifest import provenance, shown, versions
+
+
+def about(*stages, description: str | None = None):
+    return provenance(Pipeline("p", description, stages), stages)
+
+
+def test_stages_are_told_with_the_settings_that_say_something(tmp_path) -> None:
+    reader = JsonlReader(str(tmp_path), fields=["text"])
+    told = about(reader, ScoreFilter(WordCountFilter(min_words=5)), JsonlWriter("out"), description="why")
+    first, second, last = told["stages"]
+    assert (told["description"], told["inputs"]) == ("why", [str(tmp_path)])
+    assert first["settings"]["fields"] == "['text']"
+    assert "read_kwargs" not in first["settings"]
+    assert second["settings"]["filter_obj"] == "WordCountFilter(min_words=5, max_words=100000, lang='en')"
+    assert (second["kind"], second["needs"], last["settings"]["path"]) == ("ScoreFilter", "1 CPU", "'out'")
+    assert orjson.loads(orjson.dumps(told)) == told
+
+
+def test_where_groups_of_duplicates_are_written_is_told() -> None:
+    assert about(FuzzyDuplicates(report_path="groups"))["stages"][0]["groups"] == "groups"
+    assert "groups" not in about(FuzzyDuplicates())["stages"][0]
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"secret": "hush"},
+        {"api_key": "hush"},
+        {"client_kwargs": {"aws_secret_access_key": "hush"}},
+        {"endpoint_url": "https://me:hush@host/path"},
+        [{"password": "hush"}],
+    ],
+)
+def test_no_secret_is_told(setting) -> None:
+    assert "hush" not in shown(setting)
+
+
+def test_settings_that_only_sound_like_a_secret_are_told() -> None:
+    assert shown({"max_tokens": 5, "tokenizer": "gpt2", "keys": ["url"]}) == (
+        "{max_tokens: 5, tokenizer: 'gpt2', keys: ['url']}"
+    )
+
+
+def test_the_command_is_told_with_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/bin/dcurate", "run", "r.yaml", "--set", "api_key=hush", "--set", "n=1"])
+    told = about(ScoreFilter(WordCountFilter()))
+    assert told["command"] == "dcurate run r.yaml --set api_key=... --set n=1"
+    assert told["resume"] == f"{told['command']} --resume"
+    monkeypatch.setattr(sys, "argv", ["my_script.py", "secret"])
+    told = about(ScoreFilter(WordCountFilter()))
+    assert (told["command"], told["resume"]) == ("", "pipeline.run(executor, resume=True)")
+
+
+def test_long_settings_are_cut() -> None:
+    assert len(shown("x" * 10_000)) == 300
+    assert shown(list(range(100))).endswith("19, and 80 more]")
+
+
+def test_versions_are_those_of_what_is_in_use() -> None:
+    assert versions().keys() >= {"Python", "dcurate", "dask", "numpy", "pandas", "pyarrow"}

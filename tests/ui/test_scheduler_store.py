@@ -1,0 +1,60 @@
+import time
+
+from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ScoreFilter, WordCountFilter
+from dcurate.core.events import RunEnded, RunStarted
+from dcurate.runs.history import History
+from dcurate.runs.snapshot import Snapshot
+from dcurate.ui.scheduler_store import HUB, RUNS, Hub, hub_of
+
+
+def snapshot_of(run, time=1.0):
+    return Snapshot(run, "demo", "streaming", started=0.0, time=time).to_dict()
+
+
+def test_the_newest_runs_are_kept_and_those_that_go_are_told_of_first():
+    hub, gone = Hub(), []
+    hub.leaving.append(gone.append)
+    for number in range(RUNS + 3):
+        hub.take(snapshot_of(f"run-{number}"))
+    assert list(hub.runs) == [f"run-{number}" for number in range(3, RUNS + 3)]
+    assert [history.snapshot().run for history in gone] == ["run-0", "run-1", "run-2"]
+
+
+def test_a_scheduler_that_somebody_can_look_at_knows_how_a_run_stands_and_how_it_ended(tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"text": "one two"}\n{"text": "one"}\n' * 50)
+    pipeline = Pipeline("seen")
+    for stage in (JsonlReader(str(tmp_path / "in.jsonl")), ScoreFilter(WordCountFilter(min_words=2))):
+        pipeline.add_stage(stage)
+    with LocalCluster(n_workers=1, dashboard=True) as cluster:
+        first = pipeline.add_stage(JsonlWriter(str(tmp_path / "one"))).run(DaskExecutor(cluster=cluster))
+        pipeline.stages[-1] = JsonlWriter(str(tmp_path / "two"))
+        second = pipeline.run(DaskExecutor(cluster=cluster))
+        hub = hub_of(cluster.client.cluster.scheduler)
+        until = time.monotonic() + 120
+        while [run.snapshot().ended is None for run in hub.runs.values()] != [False] * 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert list(hub.runs) == [first.report.run, second.report.run]
+        there, here = hub.runs[second.report.run].snapshot(), second.history.snapshot()
+        assert (there.rows_in, there.rows_out, there.ended) == (100, 50, here.ended)
+        assert [stage.dropped for stage in there.stages] == [{}, {"word_count": 50}, {}]
+        assert there.operators == here.operators
+
+
+def test_a_scheduler_that_nobody_can_look_at_is_told_nothing(tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"text": "one two"}\n')
+    with LocalCluster(n_workers=1) as cluster:
+        stages = [JsonlReader(str(tmp_path / "in.jsonl")), JsonlWriter(str(tmp_path / "out"))]
+        result = Pipeline("unseen", stages=stages).run(DaskExecutor(cluster=cluster))
+        assert HUB not in cluster.client.cluster.scheduler.plugins
+    assert result.history.snapshot().rows_out == 1
+
+
+def test_all_phases_of_a_run_have_one_id_and_one_history():
+    history = History()
+    history.on_event(RunStarted(1.0, "7f3a", "demo", "inline", (("read",),)))
+    history.on_event(RunEnded(2.0, "", last=False))
+    hub = Hub()
+    hub.take(history.snapshot(2.0).to_dict())
+    history.on_event(RunStarted(3.0, "7f3a", "demo", "inline", (("mark",),), phase=1))
+    hub.take(history.snapshot(4.0).to_dict())
+    assert [(one.name, one.phase) for one in hub.runs["7f3a"].snapshot().operators] == [("read", 0), ("mark", 1)]
