@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import called, machine, save, table, versions
-from dcurate.engine.allocate.allocation import Card, Host, Place, Places, Solution, Unit, count_slots, throughput
+from dcurate.engine.allocate.allocation import (
+    Allocation,
+    Card,
+    Host,
+    SchedulingUnit,
+    SlotLocation,
+    Solution,
+    count_slots,
+    throughput,
+)
 from dcurate.engine.allocate.solve import shortfall, solve, solve_in_place
 
 GB = 1e9
@@ -32,10 +41,10 @@ class Case:
     """
 
     name: str
-    units: tuple[Unit, ...]
+    units: tuple[SchedulingUnit, ...]
     hosts: tuple[Host, ...]
     optimum: float
-    before: tuple[Unit, ...] = ()
+    before: tuple[SchedulingUnit, ...] = ()
 
 
 # Reading
@@ -52,7 +61,7 @@ def cases(file: Path) -> list[Case]:
 
 
 def _phases(values: Mapping[str, Any]) -> Iterator[Case]:
-    before: tuple[Unit, ...] = ()
+    before: tuple[SchedulingUnit, ...] = ()
     hosts = tuple(_host(number, node) for number, node in enumerate(values["nodes"]))
     phases = values.get("phases", [{"seconds_per_task": {}, "optimum": values["optimum"]}])
     for number, phase in enumerate(phases):
@@ -62,8 +71,8 @@ def _phases(values: Mapping[str, Any]) -> Iterator[Case]:
         before = units
 
 
-def _unit(stage: Mapping[str, Any], seconds: Mapping[str, float]) -> Unit:
-    return Unit(
+def _unit(stage: Mapping[str, Any], seconds: Mapping[str, float]) -> SchedulingUnit:
+    return SchedulingUnit(
         stage["name"],
         cpus=stage["cpus"],
         gpus=stage["gpus"],
@@ -78,7 +87,7 @@ def _host(number: int, node: Mapping[str, Any]) -> Host:
     return Host(f"host{number}", node["cpus"], cards)
 
 
-def _optimum(units: Sequence[Unit], given: Mapping[str, Any]) -> float:
+def _optimum(units: Sequence[SchedulingUnit], given: Mapping[str, Any]) -> float:
     """That of the slots that the file gives, as it rounds the rate."""
     exact = throughput(units, given["workers"])
     if abs(exact - given["tasks_per_s"]) > 1e-5 * exact:
@@ -96,7 +105,7 @@ def share(solution: Solution | None, case: Case) -> float:
     return solution.throughput / case.optimum
 
 
-def blind_starts(case: Case) -> list[Places]:
+def blind_starts(case: Case) -> list[Allocation]:
     """Allocations by one who knows no rates: one slot each; the cluster filled as if all units took the same time."""
     ones = solve([replace(unit, fixed=1) for unit in case.units], case.hosts)
     filled = solve([replace(unit, seconds=1.0, weight=1.0) for unit in case.units], case.hosts)
@@ -104,7 +113,7 @@ def blind_starts(case: Case) -> list[Places]:
     return [start.places for start in (ones, filled, before) if start is not None]
 
 
-def moved(before: Mapping[Place, int], after: Places) -> int:
+def moved(before: Mapping[SlotLocation, int], after: Allocation) -> int:
     """Slots that stood in one place and now stand in another, apart from those that were only dropped or added."""
     stay: dict[str, int] = {}
     for place, slots in before.items():
@@ -157,7 +166,7 @@ def many_hosts(count: int, seed: int = 0) -> Case:
         ("write", 0.5, 0, 0),
     ]
     units = tuple(
-        Unit(name, cpus, gpus, memory * GB, seconds=round(chance.uniform(0.1, 3.0), 3))
+        SchedulingUnit(name, cpus, gpus, memory * GB, seconds=round(chance.uniform(0.1, 3.0), 3))
         for name, cpus, gpus, memory in shapes
     )
     node = {"cpus": 96, "gpus": 8, "gpu_memory_gb": 80}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dcurate.core.events import GpuSample, HostSample, StageStats
 from dcurate.runs.history import History
-from dcurate.runs.snapshot import Note, OperatorFigures, Snapshot
+from dcurate.runs.snapshot import Note, OperatorFigures, RunSnapshot
 
 #: What operators are called, again and again.
 NAMES = ("jsonl_reader", "clean", "score_filter", "language", "minhash", "quality_classifier", "redact", "jsonl_writer")
@@ -36,7 +36,7 @@ class Shape:
     seconds: float = 120.0
 
 
-def snapshots(run: str, shape: Shape, started: float, interval_s: float = 0.5) -> Iterator[Snapshot]:
+def snapshots(run: str, shape: Shape, started: float, interval_s: float = 0.5) -> Iterator[RunSnapshot]:
     """How the run stands, from its beginning to its end."""
     for step in range(int(shape.seconds / interval_s) + 1):
         yield at(run, shape, started, min(step * interval_s, shape.seconds))
@@ -51,7 +51,7 @@ def history(run: str, shape: Shape, started: float, until: float = math.inf) -> 
     return kept
 
 
-def at(run: str, shape: Shape, started: float, seconds: float) -> Snapshot:
+def at(run: str, shape: Shape, started: float, seconds: float) -> RunSnapshot:
     """The run at one moment."""
     done = seconds / shape.seconds
     phase = min(int(done * shape.phases), shape.phases - 1)
@@ -62,7 +62,7 @@ def at(run: str, shape: Shape, started: float, seconds: float) -> Snapshot:
         if number // each <= phase
     )
     ended = started + seconds if done >= 1 else None
-    return Snapshot(
+    return RunSnapshot(
         run=run,
         pipeline="web-curation",
         mode="streaming",

@@ -29,7 +29,7 @@ from distributed import Client, Scheduler, Worker
 import benchmarks.sleeping  # noqa: F401  a run is not to wait until every host has imported what it needs
 from benchmarks.measure import ROOT
 from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS
-from dcurate.cluster.worker_info import Announcement, VisibleCard, declare
+from dcurate.cluster.worker_info import VisibleCard, WorkerInfo, declare
 
 #: Where dcurate keeps what it measured, for later runs.
 CACHE = "DCURATE_CACHE"
@@ -90,7 +90,7 @@ class HostSpec:
         """How many Dask workers it holds."""
         return self.seats + GPU_PROCESSES * self.cards
 
-    def announcements(self) -> list[tuple[str, int, Announcement]]:
+    def announcements(self) -> list[tuple[str, int, WorkerInfo]]:
         """Name, threads and announcement of each of its workers; their CPUs add up to the host's.
 
         Examples:
@@ -99,7 +99,7 @@ class HostSpec:
         """
         whole, more = divmod(self.cpus, self.seats)
         on_cpus = [
-            (f"{self.name}-cpu-{seat}", 1, Announcement(self.name, float(whole + (seat < more)), memory=WORKER_MEMORY))
+            (f"{self.name}-cpu-{seat}", 1, WorkerInfo(self.name, float(whole + (seat < more)), memory=WORKER_MEMORY))
             for seat in range(self.seats)
         ]
         cards = [VisibleCard(f"{self.name}-card-{card}", self.card_memory) for card in range(self.cards)]
@@ -107,7 +107,7 @@ class HostSpec:
             (
                 f"{self.name}-gpu-{card}-{number}",
                 GPU_THREADS,
-                Announcement(self.name, 0.0, own_first, "gpu", WORKER_MEMORY),
+                WorkerInfo(self.name, 0.0, own_first, "gpu", WORKER_MEMORY),
             )
             for card in range(self.cards)
             for number in range(GPU_PROCESSES)

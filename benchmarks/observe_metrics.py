@@ -18,22 +18,22 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from benchmarks.measure import machine, save, table, versions
 from dcurate.core.events import GpuSample, HostSample, RunEnded, RunStarted, StageStats, TaskDone
-from dcurate.runs.snapshot import LATENCY_S, Note, OperatorFigures, Snapshot
+from dcurate.runs.snapshot import LATENCY_S, Note, OperatorFigures, RunSnapshot
 from dcurate.ui.metrics.definitions import prometheus
 from dcurate.ui.metrics.run_metrics import RunMetrics
-from dcurate.ui.scheduler_store import Hub
+from dcurate.ui.scheduler_store import SchedulerStore
 from dcurate.ui.tracing import Tracing
 
 SPANS = 20_000
 
 
-def made_up(stages: int, workers: int, reasons: int, rows: int = 1000) -> Snapshot:
+def made_up(stages: int, workers: int, reasons: int, rows: int = 1000) -> RunSnapshot:
     """A run of so many stages, each an operator, on a host for each worker (the most that there is to tell)."""
     latency = tuple(range(1, len(LATENCY_S) + 2))
     names = [f"stage_{number}" for number in range(stages)]
     dropped = {f"a reason of the kind {number}": rows + number for number in range(reasons)}
     notes = tuple(Note(1.0, "decision", "more", names[number % stages], 1, 2) for number in range(20))
-    return Snapshot(
+    return RunSnapshot(
         "7f3a",
         "demo",
         "streaming",
@@ -58,7 +58,7 @@ def made_up(stages: int, workers: int, reasons: int, rows: int = 1000) -> Snapsh
 
 def scrape(stages: int, workers: int, reasons: int, repeat: int) -> dict[str, Any]:
     """What a scrape costs while a run goes on and everything has changed since the one before."""
-    hub, registry = Hub(), CollectorRegistry()
+    hub, registry = SchedulerStore(), CollectorRegistry()
     run = made_up(stages, workers, reasons)
     hub.take(run.to_dict())
     shown = RunMetrics(hub)

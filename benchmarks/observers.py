@@ -21,7 +21,7 @@ from benchmarks.filters import multiplied, pipeline_of, plain_copies
 from benchmarks.measure import machine, save, table, versions
 from dcurate import DaskExecutor, InlineExecutor, LocalCluster
 from dcurate.run import Executor
-from dcurate.ui.publisher import Relay
+from dcurate.ui.publisher import SnapshotPublisher
 
 #: What is switched off, on workers and on the driver, by module and attribute.
 ON_WORKERS = (("dcurate.engine.worker.samples", "Evidence", "add"), ("dcurate.text.filter_run", "Pass", "tell"))
@@ -56,7 +56,7 @@ def unwatched(cluster: LocalCluster) -> Iterator[None]:
         for owner, name in _places(ON_DRIVER):
             stack.enter_context(patch.object(owner, name, _nothing))
         for name in ("__enter__", "__exit__"):
-            stack.enter_context(patch.object(Relay, name, _nothing))
+            stack.enter_context(patch.object(SnapshotPublisher, name, _nothing))
         yield
     cluster.client.run(switch, True)
 

@@ -19,7 +19,7 @@ import psutil
 from benchmarks.measure import MB, called, machine, save, table, versions
 from benchmarks.simulated import Job, Stage, job_of
 from benchmarks.simulation import Outcome, Simulation
-from dcurate.engine.allocate.allocation import Card, Host, Unit
+from dcurate.engine.allocate.allocation import Card, Host, SchedulingUnit
 
 #: Operators of the pipeline that is run at several scales: name, CPUs, GPUs, seconds, cv, setup seconds.
 OPERATORS = (
@@ -45,7 +45,7 @@ SCENARIOS = (
 def cluster(hosts: int, splits: int) -> Job:
     """The pipeline on hosts of 96 CPUs and 8 GPUs each."""
     stages = tuple(
-        Stage(Unit(name, cpus=cpus, gpus=gpus, seconds=seconds), cv, setup_s)
+        Stage(SchedulingUnit(name, cpus=cpus, gpus=gpus, seconds=seconds), cv, setup_s)
         for name, cpus, gpus, seconds, cv, setup_s in OPERATORS
     )
     cards = tuple(Card(f"gpu{number}", 80e9) for number in range(8))

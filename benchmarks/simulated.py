@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dcurate.engine.allocate.allocation import Card, Host, Unit
+from dcurate.engine.allocate.allocation import Card, Host, SchedulingUnit
 from dcurate.engine.allocate.solve import solve
 
 
@@ -21,7 +21,7 @@ class Stage:
         later_s: seconds an item in the second half of the input, if they differ.
     """
 
-    unit: Unit
+    unit: SchedulingUnit
     cv: float = 0.0
     setup_s: float = 0.0
     later_s: float | None = None
@@ -45,7 +45,7 @@ class Job:
     counted: bool = False
     seed: int = 0
 
-    def truth(self, second_half: bool = False) -> tuple[Unit, ...]:
+    def truth(self, second_half: bool = False) -> tuple[SchedulingUnit, ...]:
         """The units as they truly are."""
         if not second_half:
             return tuple(stage.unit for stage in self.stages)
@@ -63,7 +63,7 @@ def job_of(scenario: Mapping[str, Any], **settings: Any) -> Job:
     later = scenario["phases"][1]["seconds_per_task"] if "phases" in scenario else {}
     stages = tuple(
         Stage(
-            Unit(
+            SchedulingUnit(
                 *(one["name"], float(one["cpus"]), float(one["gpus"]), one["gpu_memory_gb"] * 1e9),
                 *(float(one["seconds_per_task"]), float(one["fanout"])),
             ),

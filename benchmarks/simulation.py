@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.simulated import Job, Stage
-from dcurate.engine.allocate.allocation import Place, Places, count_slots, throughput
-from dcurate.engine.allocate.inputs import Measured, Snapshot
+from dcurate.engine.allocate.allocation import Allocation, SlotLocation, count_slots, throughput
+from dcurate.engine.allocate.inputs import AllocatorInput, Measured
 from dcurate.engine.allocate.policy import Decision, decide
 from dcurate.engine.allocate.rates import Rate, Ratio, Setup
 from dcurate.engine.flow import Flow, Pull, Release, SplitFinished, Submit
@@ -34,7 +34,7 @@ class Pool:
     ready: int = 0
     busy: int = 0
     queue: deque[tuple[int, tuple[int, ...]]] = field(default_factory=deque)
-    leaving: deque[Place] = field(default_factory=deque)
+    leaving: deque[SlotLocation] = field(default_factory=deque)
 
 
 @dataclass
@@ -115,9 +115,9 @@ class Simulation:
         self.setups = [Setup() for _ in job.stages]
         self.first: dict[int, float] = {}
         self.pools = [Pool() for _ in job.stages]
-        self.held: Places = Counter()
-        self.setting_up: Places = Counter()
-        self.waiting: Places = Counter()
+        self.held: Allocation = Counter()
+        self.setting_up: Allocation = Counter()
+        self.waiting: Allocation = Counter()
         self.events: list[tuple[float, int, tuple[Any, ...]]] = []
         self.now, self.number, self.pulled, self.splits_done = 0.0, 0, 0, 0
         self.owed = [0.0] * len(job.stages)
@@ -187,7 +187,7 @@ class Simulation:
         self.owed[operator] -= made
         return made
 
-    def _ready(self, place: Place) -> None:
+    def _ready(self, place: SlotLocation) -> None:
         if not self.setting_up[place]:
             return
         self.setting_up[place] -= 1
@@ -259,7 +259,7 @@ class Simulation:
 
     # What the decider wants
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> AllocatorInput:
         """The run as the decider sees it."""
         weights = [1.0]
         for ratio in self.ratios[:-1]:
@@ -289,7 +289,7 @@ class Simulation:
                 )
             )
         under_way = self.setting_up + self.waiting
-        return Snapshot(self.job.hosts, tuple(units), +self.held, +under_way, self.now)
+        return AllocatorInput(self.job.hosts, tuple(units), +self.held, +under_way, self.now)
 
     def _decide(self) -> None:
         snapshot = self.snapshot()
@@ -312,7 +312,7 @@ class Simulation:
     def _nothing(self) -> None:
         """Time passes."""
 
-    def _enact(self, stood: Places, target: Places) -> None:
+    def _enact(self, stood: Allocation, target: Allocation) -> None:
         for place, slots in (stood - target).items():
             operator, cheap = self.names.index(place.unit), self.stage_of[place.unit].setup_s < 1
             for _ in range(slots):
@@ -326,7 +326,7 @@ class Simulation:
             self.out.setups += slots
         self._set_up()
 
-    def _drop(self, operator: int, place: Place) -> None:
+    def _drop(self, operator: int, place: SlotLocation) -> None:
         for where in (self.waiting, self.setting_up):
             if where[place]:
                 where[place] -= 1
@@ -359,7 +359,7 @@ class Simulation:
 
     # What is written down
 
-    def _could(self, places: Mapping[Place, int]) -> float:
+    def _could(self, places: Mapping[SlotLocation, int]) -> float:
         return throughput(self.job.truth(self.drifts and self.pulled * 2 > self.job.splits), count_slots(places))
 
     def _note(self) -> None:

@@ -18,7 +18,7 @@ from dcurate.core.part import Part
 from dcurate.core.pipeline import PipelineDefinition, check_columns
 from dcurate.core.stage import ExchangeStage, ProcessingStage, SinkStage, SourceStage
 from dcurate.engine.serialization import pickled
-from dcurate.engine.worker.operator_task import Program
+from dcurate.engine.worker.operator_task import OperatorSpec
 from dcurate.engine.worker.slots import SlotPool
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
@@ -69,7 +69,7 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
     check_frame(ddf.columns)
     check_columns(built, [str(column) for column in ddf.columns])
     parts = tuple(stage for operator in compile_plan(built).operators for stage in operator.stages)
-    payload = pickled(Program("apply", parts, passes_empty=True))
+    payload = pickled(OperatorSpec("apply", parts, passes_empty=True))
     needed = tuple(dict.fromkeys(column for stage in built for column in stage.inputs()[1]))
     if meta is None:
         part = parted(ddf._meta, BatchKey("meta"), needed)

@@ -16,7 +16,7 @@ from dcurate.core.events import StageStats
 from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import DataError, PipelineError, listed, nearest
 from dcurate.frames.excerpts import excerpt, id_column
-from dcurate.fs.stores import OWN, Directory
+from dcurate.fs.stores import META_DIR, Directory
 from dcurate.io.rejections import REASON, SCORE, STAGE
 from dcurate.io.rows import Row, is_readable, rows_in
 from dcurate.runs.load import RecordedRun
@@ -56,7 +56,9 @@ def read_run(address: str, storage_options: Mapping[str, Any] | None = None) -> 
         >>> folder.cleanup()
     """
     root = address.rstrip("/")
-    folder = Directory(root if root.endswith(f"/{OWN}") or root == OWN else f"{root}/{OWN}", storage_options or {})
+    folder = Directory(
+        root if root.endswith(f"/{META_DIR}") or root == META_DIR else f"{root}/{META_DIR}", storage_options or {}
+    )
     report, history = folder.read("report.json"), folder.read("history.json")
     if report is None:
         finished = folder.read("finished.json")
@@ -132,7 +134,7 @@ class RunPlaces(HidesSecrets):
     @property
     def root(self) -> str:
         """The output directory, also where its ``_dcurate`` folder was named."""
-        return self.output.rstrip("/").removesuffix(f"/{OWN}")
+        return self.output.rstrip("/").removesuffix(f"/{META_DIR}")
 
 
 def inspect(

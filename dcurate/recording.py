@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from dcurate.core.report import RunReport
-from dcurate.fs.stores import OWN, Directory
+from dcurate.fs.stores import META_DIR, Directory
 from dcurate.runs.history import History
 from dcurate.ui.report.page import PAGE, run_page
 from dcurate.ui.table import report_text
@@ -31,7 +31,7 @@ def record(report: RunReport, history: History, about: Mapping[str, Any], output
         PAGE: run_page(report, history, about).encode(),
     }
     for name, content in files.items():
-        output.write(f"{OWN}/{name}", content)
+        output.write(f"{META_DIR}/{name}", content)
 
 
 _READABLE = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS

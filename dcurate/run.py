@@ -20,15 +20,15 @@ from dcurate.core.pipeline import PipelineDefinition, with_source
 from dcurate.core.report import RunReport
 from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
 from dcurate.core.temporary import scratch_folder
-from dcurate.engine.accounting import Books, Job
+from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.executor import DaskExecutor, DaskSession
 from dcurate.errors import DcurateError, PipelineError, RunError, without_secrets
-from dcurate.fs.stores import OWN, Directory
-from dcurate.io.input_manifest import Origins
+from dcurate.fs.stores import META_DIR, Directory
+from dcurate.io.input_manifest import InputManifest
 from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.output import check_claim, claim, folder_name
 from dcurate.io.rejections import DirectoryRejections, clear_stale
-from dcurate.io.success_marker import Finished, find_finished, inputs_of, mark_finished
+from dcurate.io.success_marker import SuccessMarker, find_finished, inputs_of, mark_finished
 from dcurate.plan.compile import compile_plan
 from dcurate.plan.operators import Plan
 from dcurate.recording import record
@@ -37,7 +37,7 @@ from dcurate.runs.history import History
 from dcurate.runs.manifest import provenance
 from dcurate.ui.notebook import NotebookProgress, in_notebook
 from dcurate.ui.pipeline_svg import picture
-from dcurate.ui.publisher import Relay
+from dcurate.ui.publisher import SnapshotPublisher
 
 AnyStage = ProcessingStage[Any, Any]
 
@@ -63,7 +63,7 @@ class Session(Protocol):
     def check(self, plan: Plan) -> None:
         """Refuse a plan that cannot run here, before anything is touched."""
 
-    def execute(self, job: Job, books: Books) -> Iterator[Batch]:
+    def execute(self, job: Round, books: RunAccounting) -> Iterator[Batch]:
         """Carry a job out; yields the batches to deliver as they come."""
 
 
@@ -194,10 +194,10 @@ class _Run:
     initial_tasks: Sequence[Batch] | None
     options: _Options
     streams: bool = False
-    books: list[Books] = field(default_factory=list)
+    books: list[RunAccounting] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     owners: dict[str, str] = field(default_factory=dict)
-    earlier: Finished | None = None
+    earlier: SuccessMarker | None = None
     ledger: DirectoryLedger | None = None
     listed: list[Batch] | None = None
     history: History = field(default_factory=History)
@@ -210,7 +210,7 @@ class _Run:
             raise PipelineError(f"executor={self.runner!r} is none; give DaskExecutor(...) or InlineExecutor()")
         self.sink = compile_plan(self.stages).sink
         self.fingerprint = fingerprint(self.stages)
-        self.origins = Origins(self.fingerprint)
+        self.origins = InputManifest(self.fingerprint)
 
     @property
     def sinkless(self) -> bool:
@@ -252,7 +252,7 @@ class _Run:
             session = stack.enter_context(self.runner.session())
             session.check(compile_plan(self.stages))
             if isinstance(session, DaskSession) and session.seen:
-                stack.enter_context(Relay(session.client, self.history))
+                stack.enter_context(SnapshotPublisher(session.client, self.history))
             if self.sink is not None:
                 self.sink.prepare(self.options.resume)
                 claim(self._output, self.id)
@@ -264,7 +264,7 @@ class _Run:
             if self.sink is not None:
                 check_claim(self._output, self.id)
         if self.sink is not None and self._exchanges and not any(books.unread for books in self.books):
-            mark_finished(self.sink, Finished(self.origins.digest, self.report().to_dict(), self.written))
+            mark_finished(self.sink, SuccessMarker(self.origins.digest, self.report().to_dict(), self.written))
 
     def _record(self) -> None:
         """Leave the report beside the output, if there is one and anything has run."""
@@ -305,7 +305,7 @@ class _Run:
     @property
     def _quarantine(self) -> str | None:
         """Where rows go that cannot be processed."""
-        return f"{self.sink.output_path}/{OWN}/quarantine" if self.sink else None
+        return f"{self.sink.output_path}/{META_DIR}/quarantine" if self.sink else None
 
     @property
     def _exchanges(self) -> bool:
@@ -347,7 +347,7 @@ class _Run:
                 listed = list(splits)
                 self.notices += ledger.fit({str(split.key) for split in listed}, self.origins)
                 splits = iter(listed)
-        job = Job(
+        job = Round(
             pipeline=self.pipeline.name,
             plan=plan,
             splits=splits,
@@ -362,7 +362,7 @@ class _Run:
             stages=tuple(stage.name for stage in self.stages),
             owners=self.owners,
         )
-        books = Books(job, self.runner.mode)
+        books = RunAccounting(job, self.runner.mode)
         self.books.append(books)
         try:
             yield from session.execute(job, books)

@@ -18,7 +18,7 @@ from dcurate.core.stage import CompositeStage, ExchangeStage, ProcessingStage, S
 from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.engine.inline import InlineExecutor
 from dcurate.engine.serialization import pickled
-from dcurate.engine.worker.operator_task import Program
+from dcurate.engine.worker.operator_task import OperatorSpec
 from dcurate.engine.worker.slots import SlotPool, forget_host_setup, opened
 from dcurate.errors import DcurateError, PipelineError, StageError, nearest
 from dcurate.frames.document import DocumentBatch
@@ -147,7 +147,7 @@ class _Trial:
 
 def _in_one_slot(stage: AnyStage, calls: Sequence[Sequence[DocumentBatch]]) -> list[list[list[DocumentBatch]]]:
     """For each call and each of its batches, what one slot of the stage makes of it."""
-    program = Program(stage.name, (stage,), passes_empty=True)
+    program = OperatorSpec(stage.name, (stage,), passes_empty=True)
     run = uuid4().hex  # its own, for tests may run side by side
     try:
         with opened(SlotPool(run, pickled(program), 1, "check")) as slot:
@@ -172,7 +172,7 @@ def _rows(batches: Sequence[DocumentBatch]) -> list[str]:
 def _travels(trial: _Trial) -> None:
     stage = trial.stage
     try:
-        travelled = cloudpickle.loads(pickled(Program(stage.name, (stage,)))).stages[0]
+        travelled = cloudpickle.loads(pickled(OperatorSpec(stage.name, (stage,)))).stages[0]
     except DcurateError as error:
         trial.broken(str(error), error)
     if fingerprint([travelled]) != fingerprint([stage]):

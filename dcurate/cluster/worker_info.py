@@ -33,7 +33,7 @@ class VisibleCard(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Announcement:
+class WorkerInfo:
     """What a worker process is.
 
     Args:
@@ -62,7 +62,7 @@ class Announcement:
         return {**asdict(self), "cards": [list(card) for card in self.cards]}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Announcement:
+    def from_dict(cls, values: Mapping[str, Any]) -> WorkerInfo:
         """From what `to_dict` gave."""
         cards = tuple(VisibleCard(str(name), float(memory)) for name, memory in values["cards"])
         host, kind = str(values["host"]), str(values["kind"])
@@ -159,12 +159,12 @@ def _number(environ: Mapping[str, str], name: str) -> float | None:
         raise ResourceError(f"environment variable {name}={text!r} must be a number") from None
 
 
-def declare(worker: Worker, said: Announcement) -> None:
+def declare(worker: Worker, said: WorkerInfo) -> None:
     """Have a worker announce this and nothing else; several workers of one process may each say their own."""
     worker.extensions[_KEPT] = said
 
 
-def announcement(worker: Worker) -> Announcement:
+def announcement(worker: Worker) -> WorkerInfo:
     """What a worker is: what was declared, else what environment variables say, else what is found; the same each time.
 
     Raises:
@@ -172,14 +172,14 @@ def announcement(worker: Worker) -> Announcement:
     """
     if _KEPT not in worker.extensions:
         declare(worker, found(worker, Said.in_environment(os.environ)))
-    return cast(Announcement, worker.extensions[_KEPT])
+    return cast(WorkerInfo, worker.extensions[_KEPT])
 
 
-def found(worker: Worker, said: Said) -> Announcement:
+def found(worker: Worker, said: Said) -> WorkerInfo:
     """What a worker is, where a person said something of it."""
     cards = _cards_of(worker, said)
     threads = float(worker.state.nthreads)
-    return Announcement(
+    return WorkerInfo(
         host=said.host or socket.gethostname(),
         cpus=said.cpus if said.cpus is not None else 0.0 if cards else threads,
         cards=cards,

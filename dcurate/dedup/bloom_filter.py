@@ -20,7 +20,7 @@ import orjson
 from dcurate.core.batch import BatchKey
 from dcurate.dedup.bloom_size import BloomSize
 from dcurate.errors import DataError, PipelineError
-from dcurate.fs.stores import Directory, told
+from dcurate.fs.stores import Directory, storage_errors
 from dcurate.kernels import bloom
 from dcurate.kernels.layout import Words
 
@@ -80,7 +80,7 @@ class BloomFolder:
         self._directory, self._pending = Directory(path), Path(path, _PENDING)
         about = {"capacity": capacity, "false_positive_rate": rate, **settings}
         self._about = orjson.loads(orjson.dumps(about))
-        with told("write", path):
+        with storage_errors("write", path):
             os.makedirs(path, exist_ok=True)
             self._lock = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_CREAT, 0o666)
         self.close = weakref.finalize(self, os.close, self._lock)
@@ -148,7 +148,7 @@ class BloomFolder:
         if foreign:
             raise DataError(f"{self._directory.url!r} holds {foreign[0]!r} and no Bloom filter; name an empty folder")
         path = os.path.join(self._directory.url, _BITS)
-        with told("write", path), open(path, "wb") as file:
+        with storage_errors("write", path), open(path, "wb") as file:
             os.posix_fallocate(file.fileno(), 0, self.size.nbytes + 8 * bloom.BLOCK_WORDS)
         self._directory.write(_ABOUT, orjson.dumps(self._about, option=orjson.OPT_INDENT_2), _TMP)
 

@@ -21,7 +21,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import text_column, with_layout
 from dcurate.fs.stores import Directory
 from dcurate.kernels.overlap import Matches
-from dcurate.shuffle.spill import Staged, StagedWriter
+from dcurate.shuffle.spill import SpilledRows, SpillWriter
 
 Action = Literal["drop", "flag"]
 
@@ -173,7 +173,7 @@ class TaskDecontamination(ExchangeStage[DocumentBatch]):
         count = CountMatches(self._source(), url, dict(options), self.text_field, name=f"{self.name}_count")
         return [
             count,
-            StagedWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk"),
+            SpillWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk"),
         ]
 
     def exchange(
@@ -188,7 +188,7 @@ class TaskDecontamination(ExchangeStage[DocumentBatch]):
         _write(folder, _IGNORED, np.array(ignored, np.int64))
         if self.report_path is not None:
             self._report(self.report_path, counts)
-        reader = Staged.written(folder, splits).reader(f"{self.name}_from_disk", numbered=False)
+        reader = SpilledRows.written(folder, splits).reader(f"{self.name}_from_disk", numbered=False)
         cut = Cut(self.min_document_length, self.remove_char_each_side, self.max_splits)
         return [reader, RemoveMatches(self._source(), url, dict(options), self.text_field, cut, name=self.name)]
 

@@ -11,7 +11,7 @@ import numpy as np
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
 from dcurate.dedup.keep import First, Keep, keep_of
-from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, MarkDuplicates, Members, check_action
+from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, ApplyClusters, Members, check_action
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import nulls, numbers, table_of, with_column
 from dcurate.frames.document import DocumentBatch
@@ -20,7 +20,7 @@ from dcurate.fs.stores import Directory
 from dcurate.io.files import is_names
 from dcurate.shuffle.merge import with_few_reads
 from dcurate.shuffle.ranges import FILE, RangeFiles
-from dcurate.shuffle.spill import Staged, StagedWriter, bases_of, identified, ids_at
+from dcurate.shuffle.spill import SpilledRows, SpillWriter, bases_of, identified, ids_at
 
 REASON = "exact_duplicate"
 
@@ -107,7 +107,7 @@ class ExactDuplicates(ExchangeStage[DocumentBatch]):
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
     ) -> list[ProcessingStage[Any, Any]]:
         folder = Directory(url, options)
-        staged = Staged.written(folder, splits)
+        staged = SpilledRows.written(folder, splits)
         hashes = RangeFiles.of(folder, staged.beside(HASHES))
         parts = hashes.parts_for(_BLOCK)
 
@@ -115,7 +115,7 @@ class ExactDuplicates(ExchangeStage[DocumentBatch]):
             return [
                 files.reader(parts, _HIGH, f"{self.name}_hashes"),
                 EqualHashes(url, dict(options), name=f"{self.name}_groups"),
-                MarkDuplicates(
+                ApplyClusters(
                     staged=staged,
                     action=self.action,
                     reason=REASON,
@@ -130,7 +130,7 @@ class ExactDuplicates(ExchangeStage[DocumentBatch]):
 
 
 @dataclass
-class HashWriter(StagedWriter):
+class HashWriter(SpillWriter):
     """Writes rows, and beside them the hash of what is compared of each."""
 
     exact: ExactDuplicates = field(default_factory=ExactDuplicates)

@@ -28,7 +28,7 @@ from dcurate.fs.stores import Directory
 from dcurate.kernels.cuda import CudaColumn
 from dcurate.shuffle.merge import with_few_reads
 from dcurate.shuffle.ranges import RangeFiles
-from dcurate.shuffle.spill import ID, Staged, StagedWriter, identified
+from dcurate.shuffle.spill import ID, SpilledRows, SpillWriter, identified
 
 #: Folder of the bands, below that of the round.
 BANDS = "bands/"
@@ -155,7 +155,9 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
         folder = Directory(url, options)
         index = self._index(options)
         generation = None if index is None else index.generation(url)
-        staged = Staged.written(folder, splits, [] if index is None or generation is None else index.seen(generation))
+        staged = SpilledRows.written(
+            folder, splits, [] if index is None or generation is None else index.seen(generation)
+        )
         names = staged.beside(BANDS)
         if generation is not None:
             names[staged.seen :] = map(generation.path, names[staged.seen :])
@@ -187,7 +189,7 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
 
 
 @dataclass
-class BandWriter(StagedWriter):
+class BandWriter(SpillWriter):
     """Writes rows, and beside them the bands of the signature of each text.
 
     Args:
@@ -231,10 +233,10 @@ class BandWriter(StagedWriter):
     def settings(self) -> dict[str, Any]:
         return {name: value for name, value in super().settings().items() if name != "index"}
 
-    def _memory(self, index: SeenDocuments) -> StagedWriter:
+    def _memory(self, index: SeenDocuments) -> SpillWriter:
         """What writes for the index, in the folder of this run."""
         folder = index.generation(self.directory.address)
-        return StagedWriter(folder.address, mode="overwrite", storage_options=dict(folder.options), durable=True)
+        return SpillWriter(folder.address, mode="overwrite", storage_options=dict(folder.options), durable=True)
 
     def _entries(self, texts: TextColumn | CudaColumn) -> Any:
         """A row for each band of each text that has shingles: its key, the row of the text, and a hash of the text."""

@@ -29,7 +29,7 @@ class LargeGroups(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RunawayGroup:
+class GiantCluster:
     """A group of near-duplicates that holds too much of a dataset.
 
     Args:
@@ -88,7 +88,7 @@ def large_groups(
 
 def runaway_groups(
     found: Iterable[LargeGroups], documents: int, sources: Mapping[str, int] | None = None, share: float = MOST_SHARE
-) -> list[RunawayGroup]:
+) -> list[GiantCluster]:
     """The groups that hold more than a share of all documents or of those of a source; the largest share first.
 
     Args:
@@ -108,7 +108,7 @@ def runaway_groups(
     names = list(sources or {})
     totals = {WHOLE: documents, **dict(enumerate((sources or {}).values()))}
     alarms = [
-        RunawayGroup(group, count, count / totals[source], None if source == WHOLE else names[source])
+        GiantCluster(group, count, count / totals[source], None if source == WHOLE else names[source])
         for each in found
         for group, source, count in zip(*(column.tolist() for column in each), strict=True)
         if count > share * totals[source]

@@ -23,7 +23,7 @@ from dcurate.core.secrets import HidesSecrets
 from dcurate.core.temporary import own_folder
 from dcurate.errors import DataError
 from dcurate.frames.ids import NONE, IdKeys, id_keys
-from dcurate.fs.stores import Directory, told
+from dcurate.fs.stores import Directory, storage_errors
 from dcurate.io.parquet import ParquetReader
 from dcurate.kernels.layout import Words
 
@@ -74,7 +74,7 @@ class RemovalIds(HidesSecrets):
             try:
                 if not (folder / _ABOUT).exists():
                     shutil.rmtree(folder, ignore_errors=True)
-                    with told("write", str(folder)):
+                    with storage_errors("write", str(folder)):
                         folder.mkdir(mode=0o700)
                         self._sort(folder)
             except BaseException:
@@ -196,7 +196,7 @@ def _mapped(path: Path) -> Words:
 
 def _locked(path: Path, how: int) -> int:
     """A file's descriptor, locked; of the file that is there, not of one that was removed meanwhile."""
-    with told("write", str(path)):
+    with storage_errors("write", str(path)):
         while True:
             lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             fcntl.flock(lock, how)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import ExchangeStage, ProcessingStage
-from dcurate.dedup.giant_clusters import LargeGroups, RunawayGroup, large_groups, runaway_groups
+from dcurate.dedup.giant_clusters import GiantCluster, LargeGroups, large_groups, runaway_groups
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import numbers, table_of, with_column, with_taken
 from dcurate.frames.document import DocumentBatch
@@ -19,7 +19,7 @@ from dcurate.fs.stores import Directory
 from dcurate.io.parquet import ParquetWriter
 from dcurate.shuffle.merge import with_few_reads
 from dcurate.shuffle.ranges import RangeFiles, RangeTables, RangeWriter
-from dcurate.shuffle.spill import ID, NUMBER, Staged, document_keys
+from dcurate.shuffle.spill import ID, NUMBER, SpilledRows, document_keys
 
 #: What to do with duplicates: drop them, keep all rows and say which they are, or make a row of each member of a group.
 Action = Literal["drop", "flag", "identify"]
@@ -57,7 +57,7 @@ class Members:
         kept: which stay.
         keepers: where in these arrays the one stands that stays of the group.
         similarity: to the one that stays; NaN if it was not worked out.
-        sources: the number of the source of each, in the order of `Staged.sources`; None if no column tells them.
+        sources: the number of the source of each, in the order of `SpilledRows.sources`; None if no column tells them.
     """
 
     numbers: Ints
@@ -69,7 +69,7 @@ class Members:
     sources: Ints | None = None
 
     def table(self, ids: Any | None, documents: int) -> Any:
-        """The table of them that `MarkDuplicates` takes.
+        """The table of them that `ApplyClusters` takes.
 
         Args:
             ids: a table with the column of ids, a row for each member; None if they are not asked for.
@@ -94,7 +94,7 @@ class Members:
 
 
 @dataclass
-class MarkDuplicates(ExchangeStage[DocumentBatch]):
+class ApplyClusters(ExchangeStage[DocumentBatch]):
     """The last round of a search for duplicates: takes `Members` from all sides to the splits of their documents.
 
     Args:
@@ -108,7 +108,7 @@ class MarkDuplicates(ExchangeStage[DocumentBatch]):
         when_known: called when all duplicates are known.
     """
 
-    staged: Staged
+    staged: SpilledRows
     action: Action
     reason: str
     report_path: str | None
@@ -116,7 +116,7 @@ class MarkDuplicates(ExchangeStage[DocumentBatch]):
     stage: str
     name: str
     when_known: Callable[[], None] | None = None
-    _alarms: list[RunawayGroup] = field(default_factory=list, init=False, repr=False, compare=False)
+    _alarms: list[GiantCluster] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
         return [
@@ -156,7 +156,7 @@ class MarkDuplicates(ExchangeStage[DocumentBatch]):
         more = len(self._alarms) - len(told)
         return [*told, f"{self.stage}: {more:,} more groups are as large as that"] if more else told
 
-    def _sampled(self, alarm: RunawayGroup) -> RunawayGroup:
+    def _sampled(self, alarm: GiantCluster) -> GiantCluster:
         text = self.staged.value(alarm.group_id, self.text_field)
         return alarm if not text else replace(alarm, sample_text=" ".join(str(text).split())[:_SAMPLE])
 

@@ -27,7 +27,7 @@ from dcurate.kernels.stretches import Copies, Stretches, blank, stretches_of, su
 from dcurate.kernels.units import Spans
 from dcurate.kernels.words import word_signals
 from dcurate.shuffle.ranges import FILE, RangeFiles, RangeTables, RangeWriter
-from dcurate.shuffle.spill import NUMBER, Staged, StagedWriter, bases_of, document_keys
+from dcurate.shuffle.spill import NUMBER, SpilledRows, SpillWriter, bases_of, document_keys
 
 #: Which copies stay: the first ones in the order of the source, or none.
 Kept = Literal["first", "none"]
@@ -94,7 +94,7 @@ class SpanExchange(ExchangeStage[DocumentBatch]):
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
     ) -> list[ProcessingStage[Any, Any]]:
         folder = Directory(url, options)
-        staged = Staged.written(folder, splits)
+        staged = SpilledRows.written(folder, splits)
         hashes = RangeFiles.of(folder, staged.beside(SPANS))
         reported = self.report_path is not None
         decide = FindCopies(url, dict(options), self.max_copies, self.keep, reported, name=f"{self.name}_copies")
@@ -129,7 +129,7 @@ def one_of(stage: str, setting: str, value: object, among: Sequence[str]) -> Non
 
 
 @dataclass
-class SpanWriter(StagedWriter):
+class SpanWriter(SpillWriter):
     """Writes rows, and beside them the different spans in them: hash, how often they are there, and the first row."""
 
     finder: SpanFinder = field(kw_only=True)
@@ -233,7 +233,7 @@ class FindCopies(ProcessingStage[DocumentBatch, DocumentBatch]):
 class MarkSpans(ExchangeStage[DocumentBatch]):
     """The last round: takes what `FindCopies` found to the splits of the documents."""
 
-    staged: Staged
+    staged: SpilledRows
     wanted: SpanExchange
     name: str
 

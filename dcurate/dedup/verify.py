@@ -20,7 +20,7 @@ from dcurate.dedup.labels import LABEL, LEFT, RIGHT
 from dcurate.dedup.labels import NUMBER as LABELLED
 from dcurate.dedup.minhash import estimated, jaccard
 from dcurate.dedup.near import Search
-from dcurate.dedup.resolve import Action, MarkDuplicates, Members
+from dcurate.dedup.resolve import Action, ApplyClusters, Members
 from dcurate.frames.columns import (
     as_text,
     lists_of,
@@ -39,7 +39,7 @@ from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.sets import Sets
 from dcurate.shuffle.merge import with_few_reads
 from dcurate.shuffle.ranges import ChunkWriter, RangeFiles, RangeTables, equal_edges, part_of
-from dcurate.shuffle.spill import ID, NUMBER, Staged, document_keys, identified, ids_at, source_names
+from dcurate.shuffle.spill import ID, NUMBER, SpilledRows, document_keys, identified, ids_at, source_names
 
 Ints = npt.NDArray[np.int64]
 
@@ -63,7 +63,7 @@ class NearDuplicates:
         index: what was seen before, with the folder of what this run adds.
     """
 
-    staged: Staged
+    staged: SpilledRows
     text_field: str
     search: Search
     clustering: Clustering
@@ -126,7 +126,7 @@ class GatherCandidates(ExchangeStage[DocumentBatch]):
             return [
                 few_sets.reader(parts, _KEY, f"{near.stage}_components", ordered=False),
                 CompareCandidates(near, tables, name=f"{near.stage}_groups"),
-                MarkDuplicates(
+                ApplyClusters(
                     staged=near.staged,
                     action=near.action,
                     reason=REASON,

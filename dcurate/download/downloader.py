@@ -92,7 +92,7 @@ class DocumentDownloader(Configured, ABC):
         if is_whole(path, RemoteFile(url)):
             return path
         temporary = f"{path}.{os.getpid()}.tmp"
-        with stores.told("write", path):
+        with stores.storage_errors("write", path):
             os.makedirs(self._download_dir, exist_ok=True)
             well, reason = self._tried(url, temporary)
             if not well:
@@ -119,7 +119,7 @@ class DocumentDownloader(Configured, ABC):
 
     def note_failure(self, url: str) -> None:
         """Write down that a file could not be fetched, so that a run that is resumed asks for it again."""
-        with stores.told("write", self._mark(url)):
+        with stores.storage_errors("write", self._mark(url)):
             os.makedirs(os.path.dirname(self._mark(url)), exist_ok=True)
             with open(self._mark(url), "w", encoding="ascii") as mark:
                 mark.write(uuid.uuid4().hex[:8])

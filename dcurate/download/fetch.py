@@ -35,7 +35,7 @@ def fetch(file: RemoteFile, target: str, transfer: Transfer) -> None:
         TransferError: the server does not give the file, or not the file that was announced.
         DataError: it cannot be written; the disk is full.
     """
-    with stores.told("write", target):
+    with stores.storage_errors("write", target):
         os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
         while not is_whole(target, file):
             with _part_of(target) as part:

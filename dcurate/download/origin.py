@@ -207,7 +207,7 @@ def _ranges(url: str, store: Any, entry: stores.Entry, wanted: tuple[int, int]) 
 @contextmanager
 def _told(url: str) -> Iterator[None]:
     try:
-        with stores.told("fetch", url):
+        with stores.storage_errors("fetch", url):
             yield
     except DataError as error:
         cause = error.__cause__

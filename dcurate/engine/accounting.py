@@ -25,7 +25,7 @@ from dcurate.core.events import (
 from dcurate.core.ledger import Ledger, RejectionSink, SplitRecord, check_accounts
 from dcurate.core.report import RunReport
 from dcurate.engine.flow import Flow
-from dcurate.engine.worker.operator_task import Program, rejecting
+from dcurate.engine.worker.operator_task import OperatorSpec, rejecting
 from dcurate.errors import PipelineError, without_secrets
 from dcurate.plan.operators import Plan
 
@@ -34,7 +34,7 @@ SAMPLE_S = 0.5
 
 
 @dataclass
-class Job:
+class Round:
     """A plan with everything that carrying it out needs.
 
     Args:
@@ -74,12 +74,12 @@ class Job:
         """Under which names `RejectionSink.keep` is given rows."""
         return [rejecting(operator.name, stage) for operator in self.plan.operators for stage in operator.stages]
 
-    def programs(self) -> list[Program]:
+    def programs(self) -> list[OperatorSpec]:
         """The operators as they are shipped."""
         operators = self.plan.operators
         keeps = [True] * (len(operators) - 1) + [self.delivers]
         return [
-            Program(
+            OperatorSpec(
                 operator.name,
                 operator.stages,
                 self.rejections,
@@ -102,7 +102,7 @@ class _Open:
     unread: str = ""
 
 
-class Books:
+class RunAccounting:
     """Counts what happened in a run: for its report, its ledger and its observers.
 
     Args:
@@ -115,7 +115,7 @@ class Books:
         quarantined: names of the files in quarantine that this run wrote.
     """
 
-    def __init__(self, job: Job, mode: str) -> None:
+    def __init__(self, job: Round, mode: str) -> None:
         self.job = job
         self.mode = mode
         self.started = time.time()

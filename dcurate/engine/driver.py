@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dcurate.core.batch import Batch
-from dcurate.engine.accounting import Books
-from dcurate.engine.flow import Deliver, Flow, GiveUp, Pull, Release, SplitFinished, Submit
+from dcurate.engine.accounting import RunAccounting
+from dcurate.engine.flow import Cancel, Emit, Flow, Pull, Release, SplitFinished, Submit
 
 
 @dataclass(frozen=True)
-class Done:
+class Completed:
     """A call is over: what `Outcome.summary` says of it."""
 
     ticket: int
@@ -28,7 +28,7 @@ class Died:
     operator: int
 
 
-class Hands(Protocol):
+class Backend(Protocol):
     """What actually runs batches: this process, or a cluster."""
 
     def submit(self, calls: Sequence[tuple[Submit, list[Batch] | None]]) -> None:
@@ -46,11 +46,11 @@ class Hands(Protocol):
     def give_up(self, ticket: int) -> None:
         """A call is not needed any more, whether it has ended or not."""
 
-    def wait(self) -> list[Done | Died]:
+    def wait(self) -> list[Completed | Died]:
         """Block until something is done, or slots changed; raises what made a call fail."""
 
 
-class Carrier:
+class DriverLoop:
     """Runs a flow to its end.
 
     Args:
@@ -59,7 +59,7 @@ class Carrier:
         hands: do it.
     """
 
-    def __init__(self, flow: Flow, books: Books, hands: Hands) -> None:
+    def __init__(self, flow: Flow, books: RunAccounting, hands: Backend) -> None:
         self.flow = flow
         self.books = books
         self.hands = hands
@@ -76,7 +76,7 @@ class Carrier:
                 return
             calls: list[tuple[Submit, list[Batch] | None]] = []
             for instruction in instructions:
-                if isinstance(instruction, Deliver):
+                if isinstance(instruction, Emit):
                     yield self.hands.fetch(instruction.item)
                     self.flow.delivered(instruction.item)
                 elif isinstance(instruction, Submit):
@@ -94,11 +94,11 @@ class Carrier:
         self._inputs[submit.ticket] = submit.items
         return None if submit.operator else [self._splits[item] for item in submit.items]
 
-    def _carry_out(self, instruction: Pull | GiveUp | Release | SplitFinished) -> None:
+    def _carry_out(self, instruction: Pull | Cancel | Release | SplitFinished) -> None:
         match instruction:
             case Pull(count):
                 self._pull(count)
-            case GiveUp(ticket):
+            case Cancel(ticket):
                 self._inputs.pop(ticket, None)
                 self.hands.give_up(ticket)
             case Release(items):
@@ -116,7 +116,7 @@ class Carrier:
             self._splits[item] = split
             self._split_of[item] = number
 
-    def _take_in(self, done: Done | Died) -> None:
+    def _take_in(self, done: Completed | Died) -> None:
         """Book a finished call and let the flow know what it made; or that it is to be made again."""
         if isinstance(done, Died):
             del self._inputs[done.ticket]

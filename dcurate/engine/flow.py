@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dcurate.engine.in_flight import Window
+from dcurate.engine.in_flight import InFlightLimit
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Submit:
 
 
 @dataclass(frozen=True)
-class GiveUp:
+class Cancel:
     """A call is not needed any more: a copy of it was sooner. It counts as over."""
 
     ticket: int
@@ -45,7 +45,7 @@ class GiveUp:
 
 
 @dataclass(frozen=True)
-class Deliver:
+class Emit:
     """Hand an item to the consumer and answer with `Flow.delivered`."""
 
     item: int
@@ -65,15 +65,15 @@ class SplitFinished:
     split: int
 
 
-Instruction = Pull | Submit | GiveUp | Deliver | Release | SplitFinished
+Instruction = Pull | Submit | Cancel | Emit | Release | SplitFinished
 
 
 @dataclass
-class Stage:
+class OperatorState:
     """One operator as the flow sees it."""
 
     batch_size: int = 1
-    window: Window = field(default_factory=Window)
+    window: InFlightLimit = field(default_factory=InFlightLimit)
     waiting: deque[int] = field(default_factory=deque)
     running: dict[int, tuple[int, ...]] = field(default_factory=dict)
     #: Items of calls during which a worker process died, and how many have.
@@ -113,7 +113,7 @@ class Flow:
     def __init__(
         self, batch_sizes: Sequence[int], budget_bytes: float, delivers: bool = False, barrier: bool = False
     ) -> None:
-        self.operators = [Stage(size) for size in batch_sizes]
+        self.operators = [OperatorState(size) for size in batch_sizes]
         self.delivers = delivers
         self.barrier = barrier
         self.budget_bytes = budget_bytes
@@ -148,7 +148,7 @@ class Flow:
         copy = self._parted(stage, ticket)
         if copy is not None:
             del stage.running[copy]
-            self._instructions.append(GiveUp(copy, operator))
+            self._instructions.append(Cancel(copy, operator))
         if stage.tried.pop(ticket, 0) == 0:
             stage.window.took(seconds, len(inputs))
         stage.items_done += len(inputs)
@@ -210,7 +210,7 @@ class Flow:
     def advance(self) -> list[Instruction]:
         """What to do now; empty when there is nothing but waiting, or nothing at all (see `done`)."""
         while self._deliveries:
-            self._instructions.append(Deliver(self._deliveries.popleft()))
+            self._instructions.append(Emit(self._deliveries.popleft()))
         for operator in reversed(range(len(self.operators))):
             self._submit(operator, partial=self._upstream_done(operator))
         self._pull()
@@ -232,7 +232,7 @@ class Flow:
     # How
 
     @staticmethod
-    def _parted(stage: Stage, ticket: int) -> int | None:
+    def _parted(stage: OperatorState, ticket: int) -> int | None:
         """Forget that a call has a copy, or is one; which the other is."""
         other = stage.copies.pop(ticket, None)
         if other is not None:

@@ -21,7 +21,7 @@ SHORT_S, TOGETHER = 0.05, 16
 
 
 @dataclass
-class Window:
+class InFlightLimit:
     """The number of tasks in flight that keeps slots busy without queueing more than that.
 
     Two a slot for long tasks; more for short ones, so that slots never wait for the driver and many

@@ -7,11 +7,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from dcurate.core.batch import Batch
-from dcurate.engine.accounting import Books, Job
-from dcurate.engine.driver import Carrier, Died, Done
+from dcurate.engine.accounting import Round, RunAccounting
+from dcurate.engine.driver import Completed, Died, DriverLoop
 from dcurate.engine.flow import Flow, Submit
 from dcurate.engine.serialization import pickled
-from dcurate.engine.worker.operator_task import Outcome
+from dcurate.engine.worker.operator_task import TaskResult
 from dcurate.engine.worker.slots import SlotPool, forget_host_setup, opened
 from dcurate.plan.operators import Plan
 
@@ -43,10 +43,10 @@ class InlineExecutor:
 
     def check(self, plan: Plan) -> None:
         """Refuse a plan that cannot run here: one with a stage that cannot be pickled, as slots need copies."""
-        for program in Job("", plan, iter(())).programs():
+        for program in Round("", plan, iter(())).programs():
             pickled(program)
 
-    def execute(self, job: Job, books: Books) -> Iterator[Batch]:
+    def execute(self, job: Round, books: RunAccounting) -> Iterator[Batch]:
         """Carry a job out; yields the batches to deliver."""
         flow = Flow([operator.batch_size for operator in job.plan.operators], BUDGET, job.delivers)
         with ExitStack() as stack:
@@ -57,7 +57,7 @@ class InlineExecutor:
             ]
             for operator in range(len(pools)):
                 flow.set_slots(operator, 1)
-            yield from Carrier(flow, books, _OwnHands(pools)).run()
+            yield from DriverLoop(flow, books, InlineBackend(pools)).run()
 
 
 @dataclass
@@ -68,13 +68,13 @@ class _Call:
     inputs: list[Batch]
 
 
-class _OwnHands:
+class InlineBackend:
     """Runs one call at a time, the furthest operator first."""
 
     def __init__(self, pools: Sequence[SlotPool]) -> None:
         self.pools = pools
         self.calls: list[_Call] = []
-        self.outcomes: dict[int, Outcome] = {}
+        self.outcomes: dict[int, TaskResult] = {}
         self.items: dict[int, Batch] = {}
 
     def submit(self, calls: Sequence[tuple[Submit, list[Batch] | None]]) -> None:
@@ -95,11 +95,11 @@ class _OwnHands:
     def give_up(self, ticket: int) -> None:
         raise AssertionError("one call at a time is never copied")
 
-    def wait(self) -> list[Done | Died]:
+    def wait(self) -> list[Completed | Died]:
         self.outcomes.clear()
         furthest = max(self.calls, key=lambda call: (call.submit.operator, -call.submit.ticket))
         self.calls.remove(furthest)
         submit = furthest.submit
         outcome = self.pools[submit.operator].work(furthest.inputs)
         self.outcomes[submit.ticket] = outcome
-        return [Done(submit.ticket, submit.operator, outcome.summary())]
+        return [Completed(submit.ticket, submit.operator, outcome.summary())]

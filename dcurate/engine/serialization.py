@@ -7,14 +7,14 @@ from typing import Any
 
 import cloudpickle
 
-from dcurate.engine.worker.operator_task import Program
+from dcurate.engine.worker.operator_task import OperatorSpec
 from dcurate.errors import StageError
 
 #: What pickling raises when it cannot.
 _UNPICKLABLE = (pickle.PicklingError, TypeError, AttributeError, RecursionError)
 
 
-def pickled(program: Program) -> bytes:
+def pickled(program: OperatorSpec) -> bytes:
     """The program as bytes that a worker can load; classes of ``__main__`` and notebooks travel by value.
 
     Raises:

@@ -14,7 +14,7 @@ OFTEN_S = 0.25
 ENOUGH = 10
 
 
-class Figures:
+class ThroughputTracker:
     """Measures the operators of a run, and says what the governor must know.
 
     Args:

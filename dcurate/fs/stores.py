@@ -28,8 +28,8 @@ from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import DataError, ResourceError, without_secrets
 
 #: What dcurate keeps beside an output: ledger, quarantine, half-written files.
-OWN = "_dcurate"
-TMP = f"{OWN}/tmp"
+META_DIR = "_dcurate"
+TMP = f"{META_DIR}/tmp"
 
 _REMOTE_ERRORS = (
     ("botocore.exceptions", "BotoCoreError"),
@@ -93,24 +93,24 @@ class Directory(HidesSecrets):
         """Every file in the directory (or the named part of it) by its name in it; our own records only where asked."""
         store, root = self._opened()
         root = root.rstrip("/")
-        with told("list", self.url):
+        with storage_errors("list", self.url):
             found = {}
             for entry in walk(store, f"{root}/{below}" if below else root):
                 name = entry.path[len(root) + 1 :]
-                if own or below or not name.startswith(f"{OWN}/"):
+                if own or below or not name.startswith(f"{META_DIR}/"):
                     found[name] = entry
             return found
 
     def is_file(self) -> bool:
         """Whether the address is that of a file, not of a directory."""
         store, root = self._opened()
-        with told("look at", self.url):
+        with storage_errors("look at", self.url):
             return bool(store.isfile(root))
 
     def read(self, name: str) -> bytes | None:
         """The content of a file, or None if there is no such file."""
         store, root = self._opened()
-        with told("read", self.path(name)):
+        with storage_errors("read", self.path(name)):
             try:
                 return cast(bytes, store.cat_file(f"{root.rstrip('/')}/{name}"))
             except FileNotFoundError:
@@ -123,14 +123,14 @@ class Directory(HidesSecrets):
         paths = [f"{root}/{name}" for name in names]
         if not self.local and len(paths) > 1:
             try:
-                with told("delete", self.address):
+                with storage_errors("delete", self.address):
                     store.rm(paths)  # many in one request, where the store can
                 paths = []
             except DataError as error:
                 if not isinstance(error.__cause__, FileNotFoundError):
                     raise
         for path in paths:
-            with told("delete", full_address(store, path)):
+            with storage_errors("delete", full_address(store, path)):
                 try:
                     store.rm_file(path)
                 except FileNotFoundError:
@@ -143,7 +143,7 @@ class Directory(HidesSecrets):
     def clear(self) -> None:
         """Delete the directory and all that is in it; it is fine if it is gone already."""
         store, root = self._opened()
-        with told("delete", self.url), suppress(FileNotFoundError):
+        with storage_errors("delete", self.url), suppress(FileNotFoundError):
             store.rm(root, recursive=True)
         store.invalidate_cache()
 
@@ -163,7 +163,7 @@ class Directory(HidesSecrets):
         """
         store, root = self._opened()
         final = f"{root.rstrip('/')}/{name}"
-        with told("write", self.path(name)):
+        with storage_errors("write", self.path(name)):
             if isinstance(store, LocalFileSystem):
                 with _replacing(final, os.path.join(root, scratch), durable) as file:
                     yield file
@@ -216,7 +216,7 @@ def opened(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
         if "::" in url and not _is_chain(url):
             store = filesystem(protocol_of(url), **guarded(url, options))
             return store, store._strip_protocol(url)
-        with told("read", url):
+        with storage_errors("read", url):
             return cast(tuple[Any, str], url_to_fs(url, **guarded(url, options)))
     except ValueError as error:
         raise DataError(f"cannot open {url!r}: {error}; give a local path or a URL that fsspec knows") from error
@@ -443,7 +443,7 @@ def _hushed() -> Iterator[None]:
 
 
 @contextmanager
-def told(doing: str, path: str) -> Iterator[None]:
+def storage_errors(doing: str, path: str) -> Iterator[None]:
     """Whatever the store raises inside becomes one sentence that says what was done to which path.
 
     Raises:

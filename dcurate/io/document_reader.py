@@ -171,7 +171,7 @@ class DocumentReader(FileReader):
             if readable.make.kind.matches(path):
                 return readable
         store, inner = self._store(path)
-        with stores.told("read", path):
+        with stores.storage_errors("read", path):
             opening = store.cat_file(inner, start=0, end=16)
         return next(
             (readable for readable in _READABLE if readable.opening and opening.startswith(readable.opening)),

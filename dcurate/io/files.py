@@ -178,7 +178,7 @@ def _prefixes(file_paths: tuple[str, ...]) -> tuple[str, ...]:
 
 def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
     store, root = stores.opened(path, options)
-    with stores.told("list", path):
+    with stores.storage_errors("list", path):
         store.invalidate_cache()
         if has_magic(root) and not store.exists(root):
             prefix = _fixed_prefix(root)

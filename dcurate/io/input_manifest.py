@@ -16,7 +16,7 @@ from dcurate.errors import DataError, without_secrets
 WHOLE = "*"
 
 
-class Origins:
+class InputManifest:
     """Notes of which files the splits of a source are, as they pass by.
 
     Args:
@@ -75,7 +75,7 @@ class Vanished:
     torn: list[tuple[SplitRecord, str]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, records: Iterable[SplitRecord], splits: Container[str], origins: Origins) -> Vanished:
+    def of(cls, records: Iterable[SplitRecord], splits: Container[str], origins: InputManifest) -> Vanished:
         """Those among the records.
 
         Args:

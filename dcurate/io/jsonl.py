@@ -175,7 +175,7 @@ class JsonlReader(FileReader):
         store, path = self._store(part.path)
         first = 0
         lost: Lost | None = None
-        with stores.told("read", part.path):
+        with stores.storage_errors("read", part.path):
             if part.rows is not None:
                 first, stretches = part.rows[0], list(self._lines(part))
                 data, start = b"".join(one.data for one in stretches), stretches[0].start if stretches else part.start
@@ -208,7 +208,7 @@ class JsonlReader(FileReader):
         store, path = self._store(part.path)
         name = self._named(part)
         with (
-            stores.told("read", part.path),
+            stores.storage_errors("read", part.path),
             stores.reading(store, path, part.version, name, cache_type="readahead") as file,
         ):
             ending = ending_of(path)
@@ -272,7 +272,7 @@ class JsonlReader(FileReader):
             return None
         if not piece.start:
             return 0
-        with stores.told("read", piece.part.path), store.open(path, "rb") as file:
+        with stores.storage_errors("read", piece.part.path), store.open(path, "rb") as file:
             return count_lines(blocks_of(file, 0, piece.start))
 
     def _cut(self, file: files.SourceFile, target: int) -> list[int]:
@@ -285,7 +285,7 @@ class JsonlReader(FileReader):
         store, path = self._store(file.path)
         size, data = _HEAD, b""
         while size <= _LONGEST_HEAD:
-            with stores.told("read", file.path), store.open(path, "rb", cache_type="readahead") as source:
+            with stores.storage_errors("read", file.path), store.open(path, "rb", cache_type="readahead") as source:
                 try:
                     data = head(source, ending_of(path), size, file.name)
                 except DataError:

@@ -14,12 +14,12 @@ import orjson
 from dcurate.core.ledger import SplitRecord
 from dcurate.core.stage import SinkStage
 from dcurate.errors import PipelineError, listed
-from dcurate.fs.stores import OWN, Directory
+from dcurate.fs.stores import META_DIR, Directory
 from dcurate.io import output
-from dcurate.io.input_manifest import Origins, Vanished
+from dcurate.io.input_manifest import InputManifest, Vanished
 from dcurate.io.sink import FileWriter
 
-_FOLDER = f"{OWN}/ledger"
+_FOLDER = f"{META_DIR}/ledger"
 _PIPELINE = f"{_FOLDER}/pipeline.json"
 _MOST_PENDING = 512
 _SHORTEST = 1.0
@@ -63,7 +63,7 @@ class DirectoryLedger:
         self._directory, self._clock = directory, clock
         self._records: dict[str, bytes] = {}
         self._broken: set[str] = set()  # splits of which files are lost, so that what is left of them can be removed
-        self._origins: Origins | None = None
+        self._origins: InputManifest | None = None
         self._of = ""
         self._shapes: dict[_Shape, int] = {}
         self._pending: list[bytes] = []
@@ -86,7 +86,7 @@ class DirectoryLedger:
         directory = sink.directory if isinstance(sink, FileWriter) else Directory(sink.output_path)
         return cls(directory, fingerprint, resume)
 
-    def follow(self, origins: Origins, whole: bool = False) -> None:
+    def follow(self, origins: InputManifest, whole: bool = False) -> None:
         """From here on, note for each split of which files of the input it holds rows.
 
         Args:
@@ -102,7 +102,7 @@ class DirectoryLedger:
         """Whether anything is remembered."""
         return bool(self._records)
 
-    def check(self, origins: Origins) -> None:
+    def check(self, origins: InputManifest) -> None:
         """Refuse an input that what is finished cannot be fitted to.
 
         Raises:
@@ -110,7 +110,7 @@ class DirectoryLedger:
         """
         Vanished.of(self._all(), origins.files, origins).check(self._directory.url)
 
-    def fit(self, splits: Container[str], origins: Origins) -> list[str]:
+    def fit(self, splits: Container[str], origins: InputManifest) -> list[str]:
         """Remove the output of splits that are no more where others hold their rows now; what a report says of it.
 
         It may be killed at any time: the records are on disk as long as a file may be left.

@@ -13,17 +13,17 @@ import orjson
 from dcurate.core.batch import BatchKey
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.fs.compression import ending_of
-from dcurate.fs.stores import OWN, TMP, Directory
+from dcurate.fs.stores import META_DIR, TMP, Directory
 
 Mode = Literal["error", "overwrite", "ignore", "append"]
 MODES = ("error", "overwrite", "ignore", "append")
 
-_RECORD = f"{OWN}/output.json"
-_LEDGER = f"{OWN}/ledger/"
-_RUNNING = f"{OWN}/running"
+_RECORD = f"{META_DIR}/output.json"
+_LEDGER = f"{META_DIR}/ledger/"
+_RUNNING = f"{META_DIR}/running"
 
 #: Where files are put that are of no finished split.
-STRAYS = f"{OWN}/strays"
+STRAYS = f"{META_DIR}/strays"
 
 _OURS = re.compile(r".+-[0-9a-f]{12}(-g\d+)?(-\d{4,})?\.(jsonl(\.(gz|bz2|zst|xz))?|parquet|chunks|vectors)")
 _PART = re.compile(r"(@\d{5,}|\+\d+-[0-9a-f]{8})$")
@@ -143,8 +143,8 @@ def _look(directory: Directory) -> _There:
     if directory.is_file():
         raise DataError(f"{directory.url!r} is a file, and output goes to a directory; name another path")
     files = directory.files(own=True)
-    records = [name for name in files if name.startswith(f"{OWN}/")]
-    outputs = [name for name in files if not name.startswith((f"{OWN}/", "."))]
+    records = [name for name in files if name.startswith(f"{META_DIR}/")]
+    outputs = [name for name in files if not name.startswith((f"{META_DIR}/", "."))]
     return _There(records, outputs, [name for name in outputs if records and _OURS.fullmatch(os.path.basename(name))])
 
 

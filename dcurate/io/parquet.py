@@ -158,7 +158,7 @@ class ParquetReader(FileReader):
     def _opened(self, address: str, name: str, version: str = "") -> Iterator[pq.ParquetFile]:
         store, path = self._store(address)
         kwargs = {key: value for key, value in self._reading().items() if key not in _PANDAS}
-        with stores.told("read", address), ExitStack() as stack:
+        with stores.storage_errors("read", address), ExitStack() as stack:
             source: str | BinaryIO = path
             if isinstance(store, LocalFileSystem):
                 stack.enter_context(stores.unchanged(store, path, version, name))

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from dcurate.errors import DataError
 from dcurate.frames.excerpts import id_column
 from dcurate.fs.compression import blocks, ending_of
-from dcurate.fs.stores import Directory, opened, told
+from dcurate.fs.stores import Directory, opened, storage_errors
 from dcurate.io.files import JSONL, PARQUET
 
 _ROWS = 1024
@@ -139,5 +139,5 @@ def _parquet(directory: Directory, name: str) -> Iterator[pq.ParquetFile]:
 def _stored(directory: Directory, name: str) -> Iterator[BinaryIO]:
     store, root = opened(directory.url, directory.options)
     path = directory.path(name)
-    with told("read", path), store.open(f"{root.rstrip('/')}/{name}", "rb") as file:
+    with storage_errors("read", path), store.open(f"{root.rstrip('/')}/{name}", "rb") as file:
         yield file

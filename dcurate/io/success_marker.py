@@ -11,15 +11,15 @@ import orjson
 
 from dcurate.core.batch import Batch
 from dcurate.core.stage import SinkStage
-from dcurate.fs.stores import OWN, Directory
-from dcurate.io.input_manifest import Origins
+from dcurate.fs.stores import META_DIR, Directory
+from dcurate.io.input_manifest import InputManifest
 from dcurate.io.sink import FileWriter
 
-_NAME = f"{OWN}/finished.json"
+_NAME = f"{META_DIR}/finished.json"
 
 
 @dataclass(frozen=True)
-class Finished:
+class SuccessMarker:
     """A run that is over.
 
     Args:
@@ -35,22 +35,22 @@ class Finished:
 
 def inputs_of(fingerprint: Mapping[str, str], splits: Iterable[Batch]) -> str:
     """What decides the output of a run: the pipeline, and every split with the version of its files."""
-    origins = Origins(fingerprint)
+    origins = InputManifest(fingerprint)
     deque(origins.noted(splits), maxlen=0)
     return origins.digest
 
 
-def mark_finished(sink: SinkStage[Any], run: Finished) -> None:
+def mark_finished(sink: SinkStage[Any], run: SuccessMarker) -> None:
     """Leave the mark of a finished run beside its output."""
     record = {"inputs": run.inputs, "report": run.report, "written": run.written}
     _directory(sink).write(_NAME, orjson.dumps(record))
 
 
-def find_finished(sink: SinkStage[Any], inputs: str) -> Finished | None:
+def find_finished(sink: SinkStage[Any], inputs: str) -> SuccessMarker | None:
     """The finished run of the same pipeline on the same input whose files are all there; else its mark is removed."""
     directory = _directory(sink)
     record = directory.read(_NAME)
-    run = Finished(**orjson.loads(record)) if record else None
+    run = SuccessMarker(**orjson.loads(record)) if record else None
     if run is not None and run.inputs == inputs:
         there = {directory.path(name) for name in directory.files()}
         if all(path in there for files in run.written for path in files):

@@ -60,7 +60,7 @@ class ArchiveReader(FileReader):
         taken = _Taken(self.rows_of)
         for part in task.parts:
             name = self._named(part)
-            with stores.told("read", part.path):
+            with stores.storage_errors("read", part.path):
                 for each in self._records(part):
                     row = each if isinstance(each, Damage) else self._row(each, name)
                     if isinstance(row, Damage):
@@ -90,7 +90,7 @@ class ArchiveReader(FileReader):
             yield from records if part.rows is None else islice(records, *part.rows)
 
     def _counted(self, part: FilePart) -> list[FilePart]:
-        with stores.told("read", part.path):
+        with stores.storage_errors("read", part.path):
             return [replace(part, rows=(0, sum(1 for _ in self._records(part))))]
 
     def unread(self, task: FileGroup) -> list[dict[str, Any]]:
@@ -101,7 +101,7 @@ class ArchiveReader(FileReader):
         ]
 
     def _first(self, part: FilePart) -> dict[str, Any]:
-        with stores.told("read", part.path):
+        with stores.storage_errors("read", part.path):
             first = next(self._records(part), None)
         return {"byte": first.offset, "url": first.url or None} if first else {}
 

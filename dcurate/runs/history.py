@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from dcurate.core.events import Event, HostsSampled, RunEnded, Sampled
-from dcurate.runs.snapshot import Note, OperatorFigures, Snapshot
-from dcurate.runs.state import Tally
+from dcurate.runs.snapshot import Note, OperatorFigures, RunSnapshot
+from dcurate.runs.state import RunState
 
 #: Points in time that are kept at most; then every second one goes, and they are taken half as often.
 POINTS = 400
@@ -20,7 +20,7 @@ NOTES, LATEST = 1000, 20
 
 @dataclass(frozen=True)
 class Point:
-    """What is kept of a moment. Attributes are those of `Snapshot` of the same name.
+    """What is kept of a moment. Attributes are those of `RunSnapshot` of the same name.
 
     Attributes:
         cpu: CPUs in use by workers.
@@ -45,7 +45,7 @@ class Point:
     operators: tuple[OperatorFigures, ...] = ()
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> Self:
+    def of(cls, snapshot: RunSnapshot) -> Self:
         """What is kept of a snapshot."""
         cards = [gpu for host in snapshot.hosts for gpu in host.gpus]
         return cls(
@@ -102,8 +102,8 @@ class History:
         self.interval_s = interval_s
         self.points: list[Point] = []
         self.notes: list[Note] = []
-        self._tally = Tally()
-        self._taken: Snapshot | None = None
+        self._tally = RunState()
+        self._taken: RunSnapshot | None = None
         self._lock = threading.Lock()
 
     def on_event(self, event: Event) -> None:
@@ -117,7 +117,7 @@ class History:
             if last or (isinstance(event, Sampled | HostsSampled) and self._is_due(event.time)):
                 self._keep_point(self._tally.snapshot(event.time))
 
-    def take(self, snapshot: Snapshot) -> None:
+    def take(self, snapshot: RunSnapshot) -> None:
         """Take a snapshot into account that another process made; one that is older than the present is left out."""
         with self._lock:
             before = self._taken
@@ -129,7 +129,7 @@ class History:
             if snapshot.ended is not None or self._is_due(snapshot.time):
                 self._keep_point(snapshot)
 
-    def snapshot(self, now: float | None = None) -> Snapshot:
+    def snapshot(self, now: float | None = None) -> RunSnapshot:
         """The run at this moment; at its end, once it has ended."""
         with self._lock:
             return self._taken or self._tally.snapshot(time.time() if now is None else now)
@@ -140,7 +140,7 @@ class History:
     def _is_due(self, now: float) -> bool:
         return not self.points or now - self.points[-1].time >= self.interval_s
 
-    def _keep_point(self, snapshot: Snapshot) -> None:
+    def _keep_point(self, snapshot: RunSnapshot) -> None:
         if len(self.points) >= POINTS:
             del self.points[1::2]
             apart = (self.points[-1].time - self.points[0].time) / len(self.points)
@@ -162,7 +162,7 @@ class History:
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The opposite of `to_dict`, after JSON too."""
         history = cls(values["interval_s"])
-        history._taken = Snapshot.from_dict(values["present"])
+        history._taken = RunSnapshot.from_dict(values["present"])
         history.points = [Point.from_dict(point) for point in values["points"]]
         history.notes = [Note(**note) for note in values["notes"]]
         return history

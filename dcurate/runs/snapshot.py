@@ -85,7 +85,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class RunSnapshot:
     """A run at one moment.
 
     All counts are since the run began (what an earlier run of it had finished is in ``splits_before`` alone), so the

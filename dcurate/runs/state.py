@@ -24,7 +24,7 @@ from dcurate.core.events import (
     WorkerLost,
     WorkerRecycled,
 )
-from dcurate.runs.snapshot import LATENCY_S, Note, OperatorFigures, Snapshot, bucket
+from dcurate.runs.snapshot import LATENCY_S, Note, OperatorFigures, RunSnapshot, bucket
 
 #: Notes that are at hand of the latest.
 LATEST = 20
@@ -87,7 +87,7 @@ class OperatorTally:
 
 
 @dataclass
-class Tally:
+class RunState:
     """What a run has done so far. Counting an event takes a few microseconds.
 
     Attributes:
@@ -163,7 +163,7 @@ class Tally:
 
     def _begin(self, event: RunStarted) -> None:
         if event.phase == 0 or event.run != self.run:
-            vars(self).update(vars(Tally()))
+            vars(self).update(vars(RunState()))
             self.run, self.pipeline, self.mode, self.started = event.run, event.pipeline, event.mode, event.time
         self.earlier += [one.figures(name, event.time) for name, one in self.operators.items()]
         self.phase, self.phase_started, self.phase_ended = event.phase, event.time, None
@@ -248,10 +248,10 @@ class Tally:
     def _operator(self, name: str) -> OperatorTally:
         return self.operators.setdefault(name, OperatorTally((name,), self.phase))
 
-    def snapshot(self, now: float) -> Snapshot:
+    def snapshot(self, now: float) -> RunSnapshot:
         """The figures as values that stay."""
         now = self.ended or max(now, self.started)
-        return Snapshot(
+        return RunSnapshot(
             run=self.run,
             pipeline=self.pipeline,
             mode=self.mode,

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dcurate.errors import DataError, listed
 from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk
-from dcurate.fs.stores import Directory, opened, told
+from dcurate.fs.stores import Directory, opened, storage_errors
 
 Ints = npt.NDArray[np.int64]
 
@@ -90,7 +90,7 @@ def read_index(folder: Directory, name: str) -> ChunkIndex:
         DataError: the file cannot be read.
     """
     store, path = opened(folder.path(name), folder.options)
-    with told("read", folder.path(name)):
+    with storage_errors("read", folder.path(name)):
         size = int(store.size(path))
         tail: bytes = store.cat_file(path, start=max(0, size - _TAIL), end=size)
         length = int.from_bytes(tail[-_LENGTH:], "little") + _LENGTH
@@ -125,7 +125,7 @@ def read_chunks(
         DataError: the file cannot be read, or lacks a column.
     """
     store, path = opened(address, options)
-    with told("read", address):
+    with storage_errors("read", address):
         data = pa.BufferReader(store.cat_file(path, start=start, end=stop))
     tables = []
     while data.tell() < stop - start:

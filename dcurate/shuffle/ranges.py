@@ -23,7 +23,7 @@ from dcurate.core.stage import SourceStage
 from dcurate.errors import DataError
 from dcurate.frames.columns import numbers, rows_at, with_column
 from dcurate.frames.document import DocumentBatch
-from dcurate.fs.stores import OWN, Directory, opened, told
+from dcurate.fs.stores import META_DIR, Directory, opened, storage_errors
 from dcurate.io.sink import FileWriter
 from dcurate.shuffle.chunks import SUFFIX, ChunkIndex, Ints, read_chunks, read_indexes, stacked, write_chunks
 
@@ -221,8 +221,8 @@ class RangeFiles:
         spans = self._spans(edges)
         about = json.dumps({"names": self.names, "edges": list(edges)}).encode()
         version = hashlib.blake2b(about + spans.tobytes(), digest_size=8).hexdigest()
-        self.folder.write(f"{OWN}/{file_safe(name)}.spans", spans.tobytes())
-        self.folder.write(f"{OWN}/{file_safe(name)}.json", about)
+        self.folder.write(f"{META_DIR}/{file_safe(name)}.spans", spans.tobytes())
+        self.folder.write(f"{META_DIR}/{file_safe(name)}.json", about)
         held = (spans[:, 1] - spans[:, 0]).sum(axis=1).tolist()
         return RangeTables(self.folder.url, dict(self.folder.options), by, name, tuple(held), version)
 
@@ -289,7 +289,7 @@ class RangeTables:
     @property
     def path(self) -> str:
         """The file that says where the rows of each range are."""
-        return self._folder.path(f"{OWN}/{file_safe(self.name)}.spans")
+        return self._folder.path(f"{META_DIR}/{file_safe(self.name)}.spans")
 
     def read(self, part: int, *, ordered: bool = True) -> pa.Table:
         """The rows of a range in the order of keys, files and places, with the number of their file as a column.
@@ -320,7 +320,7 @@ class RangeTables:
     def _look(self) -> None:
         if self._edges:
             return
-        listed = self._folder.read(f"{OWN}/{file_safe(self.name)}.json")
+        listed = self._folder.read(f"{META_DIR}/{file_safe(self.name)}.json")
         if listed is None:
             raise DataError(f"{self.url!r} has lost its list of files {self.name!r}; run again without resume")
         about = json.loads(listed)
@@ -331,7 +331,7 @@ class RangeTables:
         self._look()
         size = 2 * 8 * len(self._names)
         store, place = opened(self.path, self.options)
-        with told("read", self.path):
+        with storage_errors("read", self.path):
             data: bytes = store.cat_file(place, start=part * size, end=(part + 1) * size)
         spans = np.frombuffer(data, np.int64).reshape(2, len(self._names))
         return spans[0], spans[1]

@@ -16,7 +16,7 @@ from dcurate.core.stage import SourceStage
 from dcurate.errors import DataError
 from dcurate.frames.columns import only, rows_at, values, with_column, with_values
 from dcurate.frames.document import DocumentBatch
-from dcurate.fs.stores import OWN, Directory
+from dcurate.fs.stores import META_DIR, Directory
 from dcurate.shuffle.chunks import read_chunks, read_indexes, stacked
 from dcurate.shuffle.ranges import WHOLE, ChunkWriter
 
@@ -28,12 +28,12 @@ ROWS = "rows/"
 NUMBER = "_dcurate_number"
 #: Column of ids of documents, where reports want them.
 ID = "id"
-_BASES = f"{OWN}/bases.npy"
+_BASES = f"{META_DIR}/bases.npy"
 _CHUNK_BYTES = 2**23
 
 
 @dataclass
-class StagedWriter(ChunkWriter):
+class SpillWriter(ChunkWriter):
     """Writes the rows of each batch as they are; subclasses write beside them what a round finds out about them."""
 
     name: str = "staged_writer"
@@ -42,7 +42,7 @@ class StagedWriter(ChunkWriter):
         yield self.rows(table, key)
 
     def rows(self, table: Any, key: BatchKey, source_field: str | None = None) -> FilePart:
-        """Write rows for `Staged`, with how many there are of each source, if a column tells it.
+        """Write rows for `SpilledRows`, with how many there are of each source, if a column tells it.
 
         They are compressed unless they wait on a disk of this host: there that costs more than it saves.
         """
@@ -68,8 +68,8 @@ def source_names(table: Any, source_field: str | None) -> npt.NDArray[np.str_]:
 
 
 @dataclass(frozen=True)
-class Staged:
-    """The files of rows that a `StagedWriter` wrote, in the order of the source.
+class SpilledRows:
+    """The files of rows that a `SpillWriter` wrote, in the order of the source.
 
     A *document number* is the place of a row in the whole dataset: it is the same for any number of workers.
 
@@ -97,7 +97,7 @@ class Staged:
         folder: Directory,
         splits: Sequence[tuple[str, Sequence[str]]],
         seen: Sequence[tuple[str, int]] = (),
-    ) -> Staged:
+    ) -> SpilledRows:
         """The rows among all files that were written for splits; their numbers are written down for the workers.
 
         Args:
@@ -173,7 +173,7 @@ class Staged:
 
     def reader(
         self, name: str, columns: Sequence[str] | None = None, *, numbered: bool = True, with_seen: bool = False
-    ) -> StagedReader:
+    ) -> SpillReader:
         """The source that reads the rows back, each split under the key that it had.
 
         Args:
@@ -181,7 +181,7 @@ class Staged:
             numbered: whether rows get the column `NUMBER`.
             with_seen: whether it reads first what is known of the documents that were seen before, in all columns.
         """
-        return StagedReader(self, None if columns is None else tuple(columns), numbered, with_seen, name=name)
+        return SpillReader(self, None if columns is None else tuple(columns), numbered, with_seen, name=name)
 
 
 def identified(entries: Any, table: Any, id_field: str | None, key: BatchKey, rows: Ints) -> Any:
@@ -239,13 +239,13 @@ def bases_of(url: str, options: dict[str, Any]) -> Ints:
 
 
 @dataclass
-class StagedReader(SourceStage[FileGroup, DocumentBatch]):
+class SpillReader(SourceStage[FileGroup, DocumentBatch]):
     """Reads back the rows that waited on disk, each split under the key that it had.
 
     The version of each part of a split is the number of its first document.
     """
 
-    staged: Staged
+    staged: SpilledRows
     wanted: tuple[str, ...] | None = None
     numbered: bool = True
     with_seen: bool = False

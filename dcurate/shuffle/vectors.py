@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.fs.stores import opened, told
+from dcurate.fs.stores import opened, storage_errors
 
 Matrix = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
@@ -31,7 +31,7 @@ def read_vectors(address: str, options: dict[str, Any], dimensions: int, start: 
     """
     store, path = opened(address, options)
     width = dimensions * _KIND.itemsize
-    with told("read", address):
+    with storage_errors("read", address):
         data: bytes = store.cat_file(path, start=start * width, end=stop * width)
     return np.frombuffer(data, _KIND).reshape(stop - start, dimensions)
 

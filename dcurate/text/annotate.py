@@ -14,7 +14,7 @@ from dcurate.errors import PipelineError
 from dcurate.frames.columns import with_constant, with_texts_each
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.filter import DocumentFilter
-from dcurate.text.filter_run import Pass
+from dcurate.text.filter_run import FilterRun
 from dcurate.text.rules import RuleStage, checked, is_filter, needs_of
 from dcurate.text.score import Filter
 
@@ -83,7 +83,7 @@ class Annotate(RuleStage[DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         rules = self._rules
-        run = Pass(task, needs_of(rules), gpu=self.resources.requires_gpu)
+        run = FilterRun(task, needs_of(rules), gpu=self.resources.requires_gpu)
         failed: list[list[str]] = [[] for _ in range(task.num_items)]
         for rule in rules:
             scores = run.scores(rule, self.text_field)

@@ -27,7 +27,7 @@ Column: TypeAlias = npt.NDArray[Any] | list[Any]
 TOLD = 256
 
 
-class Judged(NamedTuple):
+class Verdict(NamedTuple):
     """What a rule says of rows: their scores, whether each stays, and the column that it looked at."""
 
     scores: Column
@@ -35,7 +35,7 @@ class Judged(NamedTuple):
     field: str
 
 
-class Pass:
+class FilterRun:
     """The rows of a batch that are left, the columns added to them, and what was dropped so far.
 
     The text is copied only once, at the end, however many filters drop rows.
@@ -96,7 +96,7 @@ class Pass:
         every = -(-len(scores) // TOLD) or 1
         self._scored.append(Scored(stage, name, scores[::every], every))
 
-    def drop(self, judged: Judged, stage: str, reason: str) -> None:
+    def drop(self, judged: Verdict, stage: str, reason: str) -> None:
         """Take out the rows that are not kept."""
         kept = judged.kept
         if kept.all():

@@ -19,7 +19,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.hashes import content_hashes
 from dcurate.frames.text import text_column
 from dcurate.text.filter import DocumentFilter, SignalFilter
-from dcurate.text.filter_run import Column, Pass
+from dcurate.text.filter_run import Column, FilterRun
 from dcurate.text.rules import Rule, RuleStage, needs_of
 from dcurate.text.signals import Signals
 from dcurate.text.sketch import NumberSketch, TextSketch
@@ -155,7 +155,7 @@ class ProfileDocuments(RuleStage[CountsBatch]):
     def process(self, task: DocumentBatch) -> CountsBatch:
         counts = DocumentCounts(documents=task.num_items)
         signals = Signals(text_column(task.to_arrow(), self.text_field), needs_of(self._rules))
-        run = Pass(task, needs_of(self._rules))
+        run = FilterRun(task, needs_of(self._rules))
         self._count_lengths(counts, signals, run)
         counts.texts.add(content_hashes(task.to_arrow(), self.text_field)[:, 0])
         self._count_filters(counts, run, _Rows(task, signals, self.id_field))
@@ -169,7 +169,7 @@ class ProfileDocuments(RuleStage[CountsBatch]):
             return self.columns
         return [name for name in USUAL_COLUMNS if name in task.get_columns()]
 
-    def _count_lengths(self, counts: DocumentCounts, signals: Signals, run: Pass) -> None:
+    def _count_lengths(self, counts: DocumentCounts, signals: Signals, run: FilterRun) -> None:
         nbytes = np.diff(signals.column.offsets)
         words = signals.words.total
         lengths = {
@@ -184,17 +184,17 @@ class ProfileDocuments(RuleStage[CountsBatch]):
             counts.lengths[name] = NumberSketch()
             counts.lengths[name].add(numbers)
 
-    def _scores(self, rule: Rule, signals: Signals, run: Pass) -> Column:
+    def _scores(self, rule: Rule, signals: Signals, run: FilterRun) -> Column:
         return rule.score(signals) if isinstance(rule, SignalFilter) else run.scores(rule, self.text_field)
 
-    def _tokens(self, signals: Signals, run: Pass) -> npt.NDArray[np.int64]:
+    def _tokens(self, signals: Signals, run: FilterRun) -> npt.NDArray[np.int64]:
         assert self.tokens is not None
         scores = np.asarray(self._scores(self.tokens, signals, run))
         if len(scores) and not np.issubdtype(scores.dtype, np.integer):
             raise DataError(f"tokens= answered {scores[0]!r} for a text; it must answer the number of its tokens")
         return scores.astype(np.int64)
 
-    def _count_filters(self, counts: DocumentCounts, run: Pass, rows: _Rows) -> None:
+    def _count_filters(self, counts: DocumentCounts, run: FilterRun, rows: _Rows) -> None:
         scored = [self._scores(rule, rows.signals, run) for rule in self.filters]
         fails = np.zeros((len(self.filters), counts.documents), np.bool_)
         for place, (rule, scores) in enumerate(zip(self.filters, scored, strict=True)):

@@ -9,7 +9,7 @@ from dcurate.core.names import short
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.filter import DocumentFilter, SignalFilter
-from dcurate.text.filter_run import Judged, Pass
+from dcurate.text.filter_run import FilterRun, Verdict
 from dcurate.text.rules import (
     Rule,
     RuleStage,
@@ -77,7 +77,7 @@ class Score(RuleStage[DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         rules = self._rules
-        run = Pass(task, needs_of(rules), gpu=self.resources.requires_gpu)
+        run = FilterRun(task, needs_of(rules), gpu=self.resources.requires_gpu)
         for rule, text_field, score_field in zip(rules, self._text_fields, one_or_many(self.score_field), strict=True):
             scores = run.scores(rule, text_field)
             run.put(score_field, scores)
@@ -126,12 +126,12 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         rules = self._rules
-        run = Pass(task, Needs())
+        run = FilterRun(task, Needs())
         inverts = one_each(self.invert, len(rules), "invert")
         for rule, field, invert in zip(rules, one_or_many(self.filter_field), inverts, strict=True):
             scores = run.numbers(field) if isinstance(rule, SignalFilter) else run.column(field)
             run.tell(self.name, name_of(rule), scores)
-            run.drop(Judged(scores, run.kept(rule, scores) ^ invert, ""), self.name, name_of(rule))
+            run.drop(Verdict(scores, run.kept(rule, scores) ^ invert, ""), self.name, name_of(rule))
         return run.result()
 
 
@@ -197,11 +197,11 @@ class ScoreFilter(RuleStage[DocumentBatch]):
         return ["data"], unique(self._score_fields)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        run = Pass(task, needs_of(self.filters), gpu=self.resources.requires_gpu)
+        run = FilterRun(task, needs_of(self.filters), gpu=self.resources.requires_gpu)
         self.apply(run)
         return run.result()
 
-    def apply(self, run: Pass) -> None:
+    def apply(self, run: FilterRun) -> None:
         """Score and drop in a pass that other stages may share."""
         rules = self.filters
         inverts = one_each(self.invert, len(rules), "invert")
@@ -212,7 +212,7 @@ class ScoreFilter(RuleStage[DocumentBatch]):
             if score_field is not None:
                 run.put(score_field, scores)
             run.tell(self.name, rule.name, scores)
-            run.drop(Judged(scores, run.kept(rule, scores) ^ invert, text_field), self.name, rule.name)
+            run.drop(Verdict(scores, run.kept(rule, scores) ^ invert, text_field), self.name, rule.name)
 
     def merged_with(self, following: AnyStage) -> MergedScoreFilter | None:
         return MergedScoreFilter((self,)).merged_with(following) if self.shared_field() is not None else None
@@ -261,7 +261,7 @@ class MergedScoreFilter(RuleStage[DocumentBatch]):
         return self.stages[0].num_workers()
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        run = Pass(task, needs_of(self._rules), gpu=self.resources.requires_gpu)
+        run = FilterRun(task, needs_of(self._rules), gpu=self.resources.requires_gpu)
         for stage in self.stages:
             stage.apply(run)
         return run.result()

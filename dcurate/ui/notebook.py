@@ -17,7 +17,7 @@ from dcurate.core.events import Event, RunEnded, RunStarted
 from dcurate.core.report import RunReport
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import OperatorFigures
-from dcurate.runs.state import Tally
+from dcurate.runs.state import RunState
 from dcurate.ui.pace import Pace
 from dcurate.ui.progress import SETTING_UP, many, seconds_text
 from dcurate.ui.report.blocks import Told
@@ -58,7 +58,7 @@ class NotebookProgress:
 
     def __init__(self, handle: Handle | None = None) -> None:
         self._handle = handle
-        self._tally = Tally()
+        self._tally = RunState()
         self._pace = Pace()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -122,7 +122,7 @@ def _style() -> str:
     return f"<style>{files('dcurate.ui').joinpath('notebook.css').read_text('utf-8')}</style>"
 
 
-def live_html(tally: Tally, pace: Pace, now: float) -> str:
+def live_html(tally: RunState, pace: Pace, now: float) -> str:
     """The figures so far, as the live view of a terminal has them.
 
     Args:

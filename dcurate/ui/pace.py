@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from dcurate.runs.snapshot import Snapshot
+from dcurate.runs.snapshot import RunSnapshot
 
 #: Seconds over which rates are taken.
 SPAN_S = 10.0
@@ -26,9 +26,9 @@ class Pace:
     """
 
     span_s: float = SPAN_S
-    _seen: deque[Snapshot] = field(default_factory=deque)
+    _seen: deque[RunSnapshot] = field(default_factory=deque)
 
-    def see(self, snapshot: Snapshot) -> None:
+    def see(self, snapshot: RunSnapshot) -> None:
         """Take the present in; another run, or the next phase of it, begins anew."""
         if self._seen and (snapshot.run, snapshot.phase) != (self.present.run, self.present.phase):
             self._seen.clear()
@@ -37,7 +37,7 @@ class Pace:
             self._seen.popleft()
 
     @property
-    def present(self) -> Snapshot:
+    def present(self) -> RunSnapshot:
         """The last snapshot seen."""
         return self._seen[-1]
 
@@ -75,5 +75,5 @@ class Pace:
         return max(0.0, after - before) / seconds
 
     @staticmethod
-    def _calls(snapshot: Snapshot, operator: str) -> int:
+    def _calls(snapshot: RunSnapshot, operator: str) -> int:
         return sum(one.calls for one in snapshot.operators if one.name == operator)

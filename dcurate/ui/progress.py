@@ -17,8 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dcurate.core.events import Event, RunEnded, RunStarted
-from dcurate.runs.snapshot import OperatorFigures, Snapshot
-from dcurate.runs.state import Tally
+from dcurate.runs.snapshot import OperatorFigures, RunSnapshot
+from dcurate.runs.state import RunState
 from dcurate.ui.pace import SPAN_S, Pace
 
 #: Seconds before the first line where there is no live display.
@@ -75,7 +75,7 @@ class Progress:
     def __init__(self, console: Console | None = None, interval: float = 10.0) -> None:
         self.console = console or _standard_console()
         self.interval = interval
-        self._tally = Tally()
+        self._tally = RunState()
         self._pace = Pace()
         self._live: Live | None = None
         self._over = threading.Event()
@@ -168,7 +168,7 @@ class JsonProgress:
     def __init__(self, file: TextIO | None = None, interval: float = 10.0) -> None:
         self._file = file or sys.stderr
         self._interval = interval
-        self._tally = Tally()
+        self._tally = RunState()
         self._notes = 0
         self._next = 0.0
 
@@ -213,7 +213,7 @@ def _standard_console() -> Console:
 SETTING_UP = "setting up: stages load what they need; the first run on a machine compiles its kernels, once"
 
 
-def progress_line(tally: Tally, pace: Pace, now: float) -> str:
+def progress_line(tally: RunState, pace: Pace, now: float) -> str:
     """The figures so far in one line of text.
 
     Args:
@@ -232,14 +232,14 @@ def progress_line(tally: Tally, pace: Pace, now: float) -> str:
     return " | ".join(parts)
 
 
-def _last_line(tally: Tally) -> str:
+def _last_line(tally: RunState) -> str:
     now = tally.phase_ended or time.time()
     stages = tally.first if tally.first == tally.last else f"{tally.first} to {tally.last}"
     state = f"{tally.pipeline}: {stages} {'stopped' if tally.error else 'done'}"
     return " | ".join([state, seconds_text(tally.elapsed(now)), _splits(tally), *_came_to(tally, now)])
 
 
-def _splits(tally: Tally) -> str:
+def _splits(tally: RunState) -> str:
     done = tally.splits_before + tally.splits_done
     if tally.splits is None:
         return many(done, "split")
@@ -247,7 +247,7 @@ def _splits(tally: Tally) -> str:
     return f"{done:,} of {tally.splits:,} splits{share}"
 
 
-def _came_to(tally: Tally, now: float) -> list[str]:
+def _came_to(tally: RunState, now: float) -> list[str]:
     """The documents that a phase which is over has read and put out, and its mean speed; nothing of inner rounds."""
     seconds = tally.elapsed(now)
     ways = [f"{tally.rows_in:,} rows in"] * tally.reads + [f"{tally.rows_out:,} out"] * tally.writes
@@ -256,7 +256,7 @@ def _came_to(tally: Tally, now: float) -> list[str]:
     return [", ".join(ways), f"{rows / seconds:,.0f} rows/s", *volume] if ways else []
 
 
-def _flow(tally: Tally, pace: Pace) -> list[str]:
+def _flow(tally: RunState, pace: Pace) -> list[str]:
     """The same of a phase that goes on, with its speed just now."""
     ways = []
     if tally.reads:
@@ -266,7 +266,7 @@ def _flow(tally: Tally, pace: Pace) -> list[str]:
     return [*([", ".join(ways)] if ways else []), *([f"{decimal(int(pace.bytes_per_s))}/s"] if tally.reads else [])]
 
 
-def live_view(tally: Tally, pace: Pace, now: float) -> RenderableType:
+def live_view(tally: RunState, pace: Pace, now: float) -> RenderableType:
     """The figures so far: a bar of splits, a line for every operator, the latest notes.
 
     Args:
@@ -327,7 +327,7 @@ def _operators(pace: Pace) -> RenderableType:
     return table
 
 
-def _queue(one: OperatorFigures, snapshot: Snapshot) -> str:
+def _queue(one: OperatorFigures, snapshot: RunSnapshot) -> str:
     """What stands before an operator; before the first there is the source."""
     first = one.name == next(each.name for each in snapshot.operators if each.phase == snapshot.phase)
     if first or not (one.waiting or one.waiting_bytes):

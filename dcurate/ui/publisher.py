@@ -10,13 +10,13 @@ from distributed import Client
 
 from dcurate.runs.history import History
 from dcurate.ui.metrics.worker_metrics import WorkerMetrics
-from dcurate.ui.scheduler_store import SNAPSHOT, Hub
+from dcurate.ui.scheduler_store import SNAPSHOT, SchedulerStore
 
 #: Seconds between two messages.
 TELL_S = 0.5
 
 
-class Relay:
+class SnapshotPublisher:
     """Sends the scheduler a snapshot about twice a second while a ``with`` statement lasts, and one at its end.
 
     Args:
@@ -31,7 +31,7 @@ class Relay:
         self._thread = threading.Thread(target=self._tell_often, name="dcurate-relay", daemon=True)
 
     def __enter__(self) -> Self:
-        self.client.register_plugin(Hub())
+        self.client.register_plugin(SchedulerStore())
         self.client.register_plugin(WorkerMetrics())
         self._thread.start()
         return self

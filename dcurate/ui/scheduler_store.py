@@ -9,7 +9,7 @@ from distributed import Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from dcurate.runs.history import History
-from dcurate.runs.snapshot import Snapshot
+from dcurate.runs.snapshot import RunSnapshot
 from dcurate.ui import dashboard
 from dcurate.ui.metrics import run_metrics
 
@@ -19,7 +19,7 @@ RUNS = 20
 HUB, SNAPSHOT = "dcurate-hub", "dcurate-snapshot"
 
 
-class Hub(SchedulerPlugin):
+class SchedulerStore(SchedulerPlugin):
     """Takes in what drivers say of their runs, and shows it: on the page ``/curation`` and in ``/metrics``.
 
     The first run on a cluster starts it; ``dask scheduler --preload dcurate.preload`` does so at once.
@@ -44,7 +44,7 @@ class Hub(SchedulerPlugin):
 
     def take(self, snapshot: dict[str, Any], **_: Any) -> None:
         """Take in how a run stands."""
-        present = Snapshot.from_dict(snapshot)
+        present = RunSnapshot.from_dict(snapshot)
         history = self.runs.setdefault(present.run, History())
         history.take(present)
         while len(self.runs) > RUNS:
@@ -53,6 +53,6 @@ class Hub(SchedulerPlugin):
                 told(oldest)
 
 
-def hub_of(scheduler: Scheduler) -> Hub | None:
+def hub_of(scheduler: Scheduler) -> SchedulerStore | None:
     """The hub of a scheduler, if it has one."""
-    return cast("Hub | None", scheduler.plugins.get(HUB))
+    return cast("SchedulerStore | None", scheduler.plugins.get(HUB))

@@ -19,7 +19,7 @@ from distributed import LocalCluster as DaskLocalCluster
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.cluster.worker_info import Announcement, Said, VisibleCard, announcement, choose, declare, found
+from dcurate.cluster.worker_info import Said, VisibleCard, WorkerInfo, announcement, choose, declare, found
 from dcurate.errors import ResourceError
 from tests.conftest import ROOT, process, wait_for, workers_of
 
@@ -66,7 +66,7 @@ def scheduler(folder: Path, *options: str) -> Iterator[str]:
 @contextmanager
 def workers(
     folder: Path, address: str, commands: Sequence[Sequence[str]], **environment: str
-) -> Iterator[dict[str, Announcement]]:
+) -> Iterator[dict[str, WorkerInfo]]:
     """``dask worker`` processes, one for each list of options; gives what they announce, by name."""
     with ExitStack() as stack:
         for number, options in enumerate(commands):
@@ -76,7 +76,7 @@ def workers(
         client = stack.enter_context(Client(address, set_as_default=False))
         client.wait_for_workers(len(commands), timeout=180)
         names = {address: one["name"] for address, one in workers_of(client).items()}
-        yield {names[where]: Announcement.from_dict(said) for where, said in client.run(told).items()}
+        yield {names[where]: WorkerInfo.from_dict(said) for where, said in client.run(told).items()}
 
 
 def test_workers_of_one_machine_can_stand_for_hosts_with_gpus(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_workers_of_one_machine_can_stand_for_hosts_with_gpus(tmp_path: Path) ->
         assert (said["w0"].host, said["w0"].cpus, said["w0"].cards, said["w0"].kind) == ("h0", 8.0, (), "cpu")
         assert said["w1"].cards == (VisibleCard("simulated-1", 24e9), VisibleCard("simulated-0", 24e9))
         assert (said["w1"].host, said["w1"].cpus, said["w1"].kind) == ("h1", 0.0, "gpu")
-        assert said["w2"] == Announcement("elsewhere", 2.0, (), "big", 1_000_000_000)
+        assert said["w2"] == WorkerInfo("elsewhere", 2.0, (), "big", 1_000_000_000)
 
 
 def test_without_a_preload_environment_variables_and_dask_resources_speak(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_options_that_cannot_be_end_the_worker_before_it_starts(options: list[st
 def test_workers_of_one_process_each_announce_their_own() -> None:
     with DaskLocalCluster(n_workers=2, processes=False, threads_per_worker=1, dashboard_address=":0") as cluster:
         first, second = cluster.workers.values()
-        own = Announcement("h0", 4.0, (VisibleCard("a", 1e9),), "gpu", 5)
+        own = WorkerInfo("h0", 4.0, (VisibleCard("a", 1e9),), "gpu", 5)
         declare(first, own)
         assert announcement(first) is own
         assert announcement(second) == found(second, Said())
@@ -185,7 +185,7 @@ def test_cards_are_seen_in_the_order_listed_up_to_the_first_that_is_not_there(
 
 @given(
     st.builds(
-        Announcement,
+        WorkerInfo,
         host=st.text(),
         cpus=st.floats(0, 1e6),
         cards=st.lists(st.builds(VisibleCard, st.text(), st.floats(0, 1e12))).map(tuple),
@@ -193,5 +193,5 @@ def test_cards_are_seen_in_the_order_listed_up_to_the_first_that_is_not_there(
         memory=st.integers(0, 2**60),
     )
 )
-def test_an_announcement_survives_being_sent(said: Announcement) -> None:
-    assert Announcement.from_dict(json.loads(json.dumps(said.to_dict()))) == said
+def test_an_announcement_survives_being_sent(said: WorkerInfo) -> None:
+    assert WorkerInfo.from_dict(json.loads(json.dumps(said.to_dict()))) == said

@@ -7,8 +7,16 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from dcurate.engine.allocate.allocation import Card, Host, Place, Places, Unit, count_slots, throughput
-from dcurate.engine.allocate.inputs import Measured, Snapshot
+from dcurate.engine.allocate.allocation import (
+    Allocation,
+    Card,
+    Host,
+    SchedulingUnit,
+    SlotLocation,
+    count_slots,
+    throughput,
+)
+from dcurate.engine.allocate.inputs import AllocatorInput, Measured
 from dcurate.engine.allocate.policy import decide
 from dcurate.engine.allocate.rates import Rate
 from dcurate.engine.allocate.solve import solve
@@ -25,13 +33,13 @@ class Loop:
     cv: float
     seed: int
     setups: dict[str, float]
-    units: list[Unit]
+    units: list[SchedulingUnit]
     hosts: list[Host]
-    held: Places = field(default_factory=Counter)
-    coming: list[tuple[float, Place]] = field(default_factory=list)
+    held: Allocation = field(default_factory=Counter)
+    coming: list[tuple[float, SlotLocation]] = field(default_factory=list)
     torn_down: int = 0
 
-    def run(self, until: float, step: float) -> Places:
+    def run(self, until: float, step: float) -> Allocation:
         order, last, now = random.Random(self.seed), None, 0.0
         rates = {unit.name: Rate() for unit in self.units}
         first: dict[str, float] = {}
@@ -59,7 +67,7 @@ class Loop:
             now += step
         return last.places
 
-    def snapshot(self, rates: dict[str, Rate], first: dict[str, float], now: float) -> Snapshot:
+    def snapshot(self, rates: dict[str, Rate], first: dict[str, float], now: float) -> AllocatorInput:
         units = (
             Measured(
                 unit=unit,
@@ -74,7 +82,7 @@ class Loop:
             for unit in self.units
         )
         setting_up = Counter(place for _, place in self.coming)
-        return Snapshot(tuple(self.hosts), tuple(units), +self.held, setting_up, now)
+        return AllocatorInput(tuple(self.hosts), tuple(units), +self.held, setting_up, now)
 
 
 def some_run(seed: int, cv: float) -> Loop:
@@ -84,7 +92,7 @@ def some_run(seed: int, cv: float) -> Loop:
         gpus = order.choice([0.0, 0.0, 0.25, 0.5, 1.0, 1.0])
         seconds = order.choice([0.2, 0.5, 1.0, 2.0, 4.0]) * order.uniform(0.7, 1.4)
         cpus, weight = order.choice([0.5, 1.0, 2.0]), order.choice([1.0, 1.0, 1.0, 0.5, 3.0])
-        units.append(Unit(f"u{number}", cpus=cpus, gpus=gpus, seconds=seconds, weight=weight))
+        units.append(SchedulingUnit(f"u{number}", cpus=cpus, gpus=gpus, seconds=seconds, weight=weight))
         setups[f"u{number}"] = order.choice([5.0, 20.0, 60.0]) if gpus else order.choice([0.0, 0.0, 0.0, 8.0])
     return Loop(cv, seed, setups, units, [host(f"h{number}", 32.0) for number in range(order.randint(1, 3))])
 
@@ -104,7 +112,11 @@ def test_from_a_blind_start_the_allocation_comes_near_the_optimum_and_stays(
 
 @pytest.mark.parametrize("factor", [3.0, 1 / 3])
 def test_a_drift_is_followed(factor: float) -> None:
-    units = [Unit("read", seconds=0.5), Unit("score", gpus=0.5, seconds=1.5), Unit("filter", gpus=1.0, seconds=1.0)]
+    units = [
+        SchedulingUnit("read", seconds=0.5),
+        SchedulingUnit("score", gpus=0.5, seconds=1.5),
+        SchedulingUnit("filter", gpus=1.0, seconds=1.0),
+    ]
     run = Loop(0.3, 0, {"read": 0.0, "score": 20.0, "filter": 45.0}, units, [host("a", 64.0), host("b", 64.0)])
     run.run(until=400.0, step=2.0)
     run.units = [replace(unit, seconds=unit.seconds * (factor if unit.name == "filter" else 1)) for unit in units]

@@ -17,8 +17,8 @@ from distributed import Worker
 
 from dcurate import AttachedCluster, DaskExecutor, LocalCluster, Pipeline
 from dcurate.engine.dask import executor
-from dcurate.engine.dask.backend import ClusterHands
-from dcurate.engine.dask.worker_plugin import SlotHolder
+from dcurate.engine.dask.backend import DaskBackend
+from dcurate.engine.dask.worker_plugin import DcurateWorkerPlugin
 from dcurate.errors import RunError
 from tests.conftest import ROOT, scheduler_and_workers
 from tests.stages import Numbers, Sleep
@@ -109,14 +109,14 @@ def test_a_result_whose_remaking_dies_with_its_worker_is_made_once_more(tmp_path
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         LocalCluster(n_workers=2, gpus=False) as cluster,
     ):
-        hands = object.__new__(ClusterHands)
+        hands = object.__new__(DaskBackend)
         hands.client = cluster.client
         future = cluster.client.submit(made_after_deaths, str(tmp_path), 2, pure=False)
         assert hands._gather(future) == "made"
         assert len(list(tmp_path.iterdir())) == 3
 
 
-class DiesOnce(SlotHolder):
+class DiesOnce(DcurateWorkerPlugin):
     """Kills the first worker that it comes to."""
 
     def __init__(self, mark: Path) -> None:
@@ -132,7 +132,7 @@ class DiesOnce(SlotHolder):
 def test_a_worker_that_dies_as_a_run_begins_is_not_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(executor, "SlotHolder", lambda: DiesOnce(tmp_path / "killed"))
+    monkeypatch.setattr(executor, "DcurateWorkerPlugin", lambda: DiesOnce(tmp_path / "killed"))
     with LocalCluster(n_workers=2, gpus=False) as cluster:
         stream = Pipeline("test", stages=[Numbers(6, 5), Sleep(0.01)]).stream(DaskExecutor(cluster=cluster))
         assert sum(batch.num_items for batch in stream) == 30

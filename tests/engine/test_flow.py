@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.engine.flow import Deliver, Flow, GiveUp, Pull, Release, SplitFinished, Submit
+from dcurate.engine.flow import Cancel, Emit, Flow, Pull, Release, SplitFinished, Submit
 
 
 @dataclass
@@ -61,10 +61,10 @@ class World:
                     self.origin[item] = (number,)
             case Submit():
                 self.running.append(instruction)
-            case GiveUp(ticket):
+            case Cancel(ticket):
                 assert not self.flow.is_running(ticket, instruction.operator)
                 self.running = [submit for submit in self.running if submit.ticket != ticket]
-            case Deliver(item):
+            case Emit(item):
                 self.delivered.append(self.origin[item])
                 self.flow.delivered(item)
             case Release(items):

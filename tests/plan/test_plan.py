@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dcurate import ExactDuplicates, ProcessingStage, Resources
 from dcurate.core.batch import Batch
-from dcurate.engine.accounting import Books, Job
+from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.inline import InlineExecutor
 from dcurate.plan.compile import RULES, compile_plan
 from dcurate.plan.operators import Plan, plan_of
@@ -25,8 +25,8 @@ settled = st.tuples(stages, st.integers(1, 3), st.sampled_from([None, 2]), st.sa
 
 
 def rows(plan: Plan) -> list[tuple[str, list[str]]]:
-    job = Job("test", plan, plan.parts[0].splits(), delivers=True)  # type: ignore[attr-defined]
-    batches: list[Batch] = list(InlineExecutor().execute(job, Books(job, "inline")))
+    job = Round("test", plan, plan.parts[0].splits(), delivers=True)  # type: ignore[attr-defined]
+    batches: list[Batch] = list(InlineExecutor().execute(job, RunAccounting(job, "inline")))
     return sorted((str(batch.key), batch.to_arrow()["text"].to_pylist()) for batch in batches)  # type: ignore[attr-defined]
 
 

@@ -17,7 +17,7 @@ from dcurate.core.events import (
     WorkerLost,
 )
 from dcurate.runs.history import NOTES, POINTS, History
-from dcurate.runs.snapshot import Snapshot
+from dcurate.runs.snapshot import RunSnapshot
 
 START = RunStarted(100.0, "7f3a", "demo", "streaming", (("read",), ("write",)))
 HOST = HostSample("a", 2, 2, 1.5, 100, 1000, 0, (GpuSample("GPU-1", 10, 80, 0.5), GpuSample("GPU-2", 30, 80, 1.0)))
@@ -76,7 +76,7 @@ def test_snapshots_of_another_process_make_the_same_history_as_its_events():
     here, there = History(), History()
     for event in events:
         here.on_event(event)
-        there.take(Snapshot.from_dict(json.loads(json.dumps(here.snapshot(event.time).to_dict()))))
+        there.take(RunSnapshot.from_dict(json.loads(json.dumps(here.snapshot(event.time).to_dict()))))
     assert there.snapshot() == here.snapshot()
     assert there.notes == here.notes
 

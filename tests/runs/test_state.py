@@ -11,13 +11,13 @@ from dcurate.core.events import (
     TaskDone,
     WorkerLost,
 )
-from dcurate.runs.state import Tally
+from dcurate.runs.state import RunState
 
 START = RunStarted(100.0, "7f3a", "demo", "streaming", (("read", "clean"), ("write",)))
 
 
 def counted(*events):
-    tally = Tally()
+    tally = RunState()
     for event in events:
         tally.count(event)
     return tally

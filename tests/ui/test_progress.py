@@ -19,7 +19,7 @@ from dcurate.core.events import (
     TaskDone,
     WorkerLost,
 )
-from dcurate.runs.state import Tally
+from dcurate.runs.state import RunState
 from dcurate.ui.pace import Pace
 from dcurate.ui.progress import SETTING_UP, JsonProgress, Progress, live_view, progress_line
 
@@ -40,7 +40,7 @@ EVENTS = [
 ]
 
 
-def seen(tally: Tally, *moments: float) -> Pace:
+def seen(tally: RunState, *moments: float) -> Pace:
     pace = Pace()
     for moment in moments:
         pace.see(tally.snapshot(moment))
@@ -49,7 +49,7 @@ def seen(tally: Tally, *moments: float) -> Pace:
 
 @pytest.fixture
 def tally():
-    tally = Tally()
+    tally = RunState()
     for event in EVENTS:
         tally.count(event)
     return tally
@@ -63,7 +63,7 @@ def test_a_line_says_how_far_the_run_is(tally):
 
 
 def test_a_line_without_a_known_total_counts_splits_and_names_lost_workers():
-    tally = Tally()
+    tally = RunState()
     tally.count(RunStarted(100.0, "7f3a", "demo", "batch", (("read",),)))
     tally.count(SplitDone(101.0, "part-0", ()))
     tally.count(WorkerLost(102.0, "a"))
@@ -73,7 +73,7 @@ def test_a_line_without_a_known_total_counts_splits_and_names_lost_workers():
     )
 
 
-def test_rates_are_those_of_the_last_seconds_and_hold_when_all_is_read(tally: Tally) -> None:
+def test_rates_are_those_of_the_last_seconds_and_hold_when_all_is_read(tally: RunState) -> None:
     pace = Pace()
     tally.count(TaskDone(102.0, "read-clean", "part-4", (StageStats("read", rows_in=8000, rows_out=8000),), 1.0))
     for second in range(120, 160):
@@ -83,7 +83,7 @@ def test_rates_are_those_of_the_last_seconds_and_hold_when_all_is_read(tally: Ta
 
 
 def test_rounds_of_an_exchange_have_no_documents_to_tell_of() -> None:
-    tally = Tally()
+    tally = RunState()
     stages, owners = ("read", "dedup", "write"), {"bands": "dedup", "pairs": "dedup"}
     tally.count(RunStarted(100.0, "7f3a", "demo", "streaming", (("read",), ("bands",)), 0, stages, owners))
     tally.count(TaskDone(101.0, "read", "part-0", (StageStats("read", rows_in=10, rows_out=10),), 1.0))
@@ -213,7 +213,7 @@ def test_one_observer_may_follow_several_runs():
 
 
 def test_before_the_first_slot_it_says_that_things_are_set_up():
-    tally = Tally()
+    tally = RunState()
     tally.count(RunStarted(100.0, "r1", "demo", "streaming", (("read", "write"),)))
     assert progress_line(tally, seen(tally, 103.0), 103.0) == f"demo: 3.0 s | {SETTING_UP}"
     tally.count(SlotsChanged(103.0, "read-write", "tcp://a", 1, 1, 2.5))

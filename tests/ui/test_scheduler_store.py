@@ -3,16 +3,16 @@ import time
 from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ScoreFilter, WordCountFilter
 from dcurate.core.events import RunEnded, RunStarted
 from dcurate.runs.history import History
-from dcurate.runs.snapshot import Snapshot
-from dcurate.ui.scheduler_store import HUB, RUNS, Hub, hub_of
+from dcurate.runs.snapshot import RunSnapshot
+from dcurate.ui.scheduler_store import HUB, RUNS, SchedulerStore, hub_of
 
 
 def snapshot_of(run, time=1.0):
-    return Snapshot(run, "demo", "streaming", started=0.0, time=time).to_dict()
+    return RunSnapshot(run, "demo", "streaming", started=0.0, time=time).to_dict()
 
 
 def test_the_newest_runs_are_kept_and_those_that_go_are_told_of_first():
-    hub, gone = Hub(), []
+    hub, gone = SchedulerStore(), []
     hub.leaving.append(gone.append)
     for number in range(RUNS + 3):
         hub.take(snapshot_of(f"run-{number}"))
@@ -53,7 +53,7 @@ def test_all_phases_of_a_run_have_one_id_and_one_history():
     history = History()
     history.on_event(RunStarted(1.0, "7f3a", "demo", "inline", (("read",),)))
     history.on_event(RunEnded(2.0, "", last=False))
-    hub = Hub()
+    hub = SchedulerStore()
     hub.take(history.snapshot(2.0).to_dict())
     history.on_event(RunStarted(3.0, "7f3a", "demo", "inline", (("mark",),), phase=1))
     hub.take(history.snapshot(4.0).to_dict())

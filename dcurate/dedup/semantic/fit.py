@@ -18,7 +18,7 @@ from dcurate.frames.columns import numbers, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import Matrix, array_library, one_blas_thread, table_of_vectors, vectors_in
 from dcurate.fs.stores import Directory
-from dcurate.shuffle.spill import Staged, StagedWriter
+from dcurate.shuffle.spill import SpilledRows, SpillWriter
 
 _TOTALS, _COUNTS, _SQUARES = "totals", "counts", "squares"
 #: Seeds are drawn among so many rows for each.
@@ -92,16 +92,16 @@ class VectorRound(ExchangeStage[DocumentBatch]):
         return {}
 
     def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
-        return [StagedWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk")]
+        return [SpillWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk")]
 
     def exchange(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
     ) -> list[ProcessingStage[Any, Any]]:
         folder = Directory(url, options)
-        return self.go_on(folder, Staged.written(folder, splits))
+        return self.go_on(folder, SpilledRows.written(folder, splits))
 
     @abstractmethod
-    def go_on(self, folder: Directory, written: Staged) -> list[ProcessingStage[Any, Any]]:
+    def go_on(self, folder: Directory, written: SpilledRows) -> list[ProcessingStage[Any, Any]]:
         """What follows the batches that were written."""
 
 
@@ -109,7 +109,7 @@ class VectorRound(ExchangeStage[DocumentBatch]):
 class FitRound(VectorRound):
     """Takes the centroids that were found in one task."""
 
-    def go_on(self, folder: Directory, written: Staged) -> list[ProcessingStage[Any, Any]]:
+    def go_on(self, folder: Directory, written: SpilledRows) -> list[ProcessingStage[Any, Any]]:
         return assign(self.search, Centroids.saved(folder, _only_matrix(written)))
 
 
@@ -117,7 +117,7 @@ class FitRound(VectorRound):
 class SeedRound(VectorRound):
     """Takes the seeds; the sample is then written in blocks."""
 
-    def go_on(self, folder: Directory, written: Staged) -> list[ProcessingStage[Any, Any]]:
+    def go_on(self, folder: Directory, written: SpilledRows) -> list[ProcessingStage[Any, Any]]:
         centroids = Centroids.saved(folder, _only_matrix(written))
         kmeans, name = self.search.kmeans, f"{self.search.name}_sample"
         sample = SampleReader(self.search.vectors, kmeans.sample, kmeans.seed, kmeans.block, name=f"{name}_reader")
@@ -130,7 +130,7 @@ class SampleRound(VectorRound):
 
     centroids: Centroids
 
-    def go_on(self, folder: Directory, written: Staged) -> list[ProcessingStage[Any, Any]]:
+    def go_on(self, folder: Directory, written: SpilledRows) -> list[ProcessingStage[Any, Any]]:
         return _step(self.search, written, self.centroids, 1)
 
 
@@ -138,11 +138,11 @@ class SampleRound(VectorRound):
 class StepRound(VectorRound):
     """Moves the centroids to the middle of their rows, and again until they stand still."""
 
-    sample: Staged
+    sample: SpilledRows
     centroids: Centroids
     number: int
 
-    def go_on(self, folder: Directory, written: Staged) -> list[ProcessingStage[Any, Any]]:
+    def go_on(self, folder: Directory, written: SpilledRows) -> list[ProcessingStage[Any, Any]]:
         kmeans = self.search.kmeans
         middles, still = moved(self.centroids.read(), _total(written), kmeans.tolerance)
         centroids = Centroids.saved(folder, middles)
@@ -151,25 +151,25 @@ class StepRound(VectorRound):
         return _step(self.search, self.sample, centroids, self.number + 1)
 
 
-def _step(search: Search, sample: Staged, centroids: Centroids, number: int) -> list[ProcessingStage[Any, Any]]:
+def _step(search: Search, sample: SpilledRows, centroids: Centroids, number: int) -> list[ProcessingStage[Any, Any]]:
     name = f"{search.name}_fit_{number:03}"
     add = AddUp(centroids, name=f"{name}_add").with_(resources=search.resources)
     reader = sample.reader(f"{name}_sample", numbered=False)
     return [reader, add, StepRound(search, sample, centroids, number, name=name)]
 
 
-def _tables(written: Staged) -> Iterator[Any]:
+def _tables(written: SpilledRows) -> Iterator[Any]:
     reader = written.reader("written", numbered=False)
     for group in reader.splits():
         yield reader.process(group).to_arrow()
 
 
-def _only_matrix(written: Staged) -> Matrix:
+def _only_matrix(written: SpilledRows) -> Matrix:
     (table,) = _tables(written)
     return vectors_in(table, VECTOR)
 
 
-def _total(written: Staged) -> Sums:
+def _total(written: SpilledRows) -> Sums:
     """The sums of all blocks, added up in their order."""
     whole: Sums | None = None
     for table in _tables(written):

@@ -16,8 +16,8 @@ from dcurate.dedup.semantic.ranking import Ranking
 from dcurate.dedup.semantic.staging import Vectors
 from dcurate.errors import DataError
 from dcurate.frames.vectors import Matrix
-from dcurate.fs.stores import OWN, Directory
-from dcurate.shuffle.spill import Staged
+from dcurate.fs.stores import META_DIR, Directory
+from dcurate.shuffle.spill import SpilledRows
 
 #: For stages between rounds: none of the rows that they are given may be left out.
 ALL_ROWS = StageSpec(ignore_failures=False)
@@ -55,7 +55,7 @@ class Search:
     """
 
     name: str
-    staged: Staged
+    staged: SpilledRows
     vectors: Vectors
     kmeans: KMeans
     ranking: Ranking
@@ -103,4 +103,4 @@ class Centroids:
         return np.asarray(np.load(io.BytesIO(data)), np.float32)
 
 
-_NAME = f"{OWN}/centroids.npy"
+_NAME = f"{META_DIR}/centroids.npy"

@@ -18,7 +18,7 @@ from dcurate.errors import PipelineError, nearest
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.io.partition import parse_bytes
-from dcurate.shuffle.spill import Staged
+from dcurate.shuffle.spill import SpilledRows
 
 _INITS = ("k-means||", "random")
 #: Rows for each cluster that k-means is fitted to, as FAISS has it.
@@ -132,7 +132,7 @@ class SemanticDuplicates(ExchangeStage[DocumentBatch]):
     def exchange(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
     ) -> list[ProcessingStage[Any, Any]]:
-        staged = Staged.written(Directory(url, options), splits)
+        staged = SpilledRows.written(Directory(url, options), splits)
         vectors = Vectors.written(staged, self.embedding_field)
         search = Search(
             name=self.name,

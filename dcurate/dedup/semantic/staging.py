@@ -23,7 +23,7 @@ from dcurate.io.sink import FileWriter
 from dcurate.shuffle.chunks import SUFFIX as CHUNKS
 from dcurate.shuffle.chunks import read_chunks, read_index, read_indexes, stacked
 from dcurate.shuffle.ranges import part_of
-from dcurate.shuffle.spill import NUMBER, ROWS, Staged, StagedWriter, identified
+from dcurate.shuffle.spill import NUMBER, ROWS, SpilledRows, SpillWriter, identified
 from dcurate.shuffle.vectors import SUFFIX, read_rows, read_vectors, write_vectors
 
 Ints = npt.NDArray[np.int64]
@@ -42,7 +42,7 @@ def rank_column(number: int) -> str:
 
 
 @dataclass
-class EmbeddingWriter(StagedWriter):
+class EmbeddingWriter(SpillWriter):
     """Writes rows, and beside them their embeddings as a matrix.
 
     Args:
@@ -104,7 +104,7 @@ class Vectors:
     dimensions: int
 
     @classmethod
-    def written(cls, staged: Staged, column: str) -> Vectors:
+    def written(cls, staged: SpilledRows, column: str) -> Vectors:
         """The embeddings beside the rows of a dataset.
 
         Raises:

@@ -62,7 +62,7 @@ class CommonCrawlWarcIterator(RangeIterator):
         """The pages whose records begin from byte ``start`` up to ``stop``."""
         name = str(file_path).rpartition("/")[2]
         store, path = stores.opened(str(file_path), self.storage_options)
-        with stores.told("read", str(file_path)), store.open(path, "rb") as file:
+        with stores.storage_errors("read", str(file_path)), store.open(path, "rb") as file:
             for record in iterate_records(file, start, stop):
                 if isinstance(record, Damage):
                     yield Skipped("damaged record", True, record.url, f"byte {record.offset}: {record.reason}")

@@ -44,7 +44,7 @@ class Host:
 
 
 @dataclass(frozen=True)
-class Unit:
+class SchedulingUnit:
     """What is given slots: an operator, or several CPU operators that share theirs in time.
 
     Args:
@@ -81,7 +81,7 @@ class Unit:
         return slots / work if work > 0 else float("inf")
 
 
-class Place(NamedTuple):
+class SlotLocation(NamedTuple):
     """Where a slot stands: its host, its unit, and the names of its cards (none for a CPU slot)."""
 
     host: str
@@ -90,7 +90,7 @@ class Place(NamedTuple):
 
 
 #: How many slots stand at each place.
-Places = Counter[Place]
+Allocation = Counter[SlotLocation]
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Solution:
         bound: what no allocation can exceed, counting fractions of slots and one pool of each resource.
     """
 
-    places: Places
+    places: Allocation
     throughput: float
     bound: float
 
@@ -113,7 +113,7 @@ class Solution:
         return count_slots(self.places)
 
 
-def count_slots(places: Mapping[Place, int]) -> dict[str, int]:
+def count_slots(places: Mapping[SlotLocation, int]) -> dict[str, int]:
     """Slots of each unit in an allocation.
 
     Examples:
@@ -126,7 +126,7 @@ def count_slots(places: Mapping[Place, int]) -> dict[str, int]:
     return {unit: slots for unit, slots in counts.items() if slots}
 
 
-def throughput(units: Iterable[Unit], counts: Mapping[str, int]) -> float:
+def throughput(units: Iterable[SchedulingUnit], counts: Mapping[str, int]) -> float:
     """Source splits a second that so many slots of each unit can follow: the slowest unit decides.
 
     Examples:

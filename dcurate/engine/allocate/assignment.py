@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dcurate.engine.allocate.allocation import Place, Places
-from dcurate.engine.allocate.requests import Group, WorkerView, cpu_workers
+from dcurate.engine.allocate.allocation import Allocation, SlotLocation
+from dcurate.engine.allocate.requests import SlotPoolSpec, WorkerState, cpu_workers
 
 
 @dataclass(frozen=True)
-class Hold:
+class SlotClaim:
     """Slots of one operator in one worker process.
 
     Args:
@@ -23,10 +23,12 @@ class Hold:
 
 
 #: By worker address, then by operator.
-Seating = dict[str, dict[str, Hold]]
+Assignment = dict[str, dict[str, SlotClaim]]
 
 
-def seat(groups: Sequence[Group], workers: Sequence[WorkerView], places: Places, held: Seating) -> Seating:
+def assign_slots(
+    groups: Sequence[SlotPoolSpec], workers: Sequence[WorkerState], places: Allocation, held: Assignment
+) -> Assignment:
     """Give the slots of each place to worker processes of its host.
 
     A process keeps what it holds where it can, and holds one group where there are processes enough.
@@ -38,7 +40,7 @@ def seat(groups: Sequence[Group], workers: Sequence[WorkerView], places: Places,
         >>> read, write = (Group((Demand(name, Resources()),), 1.0) for name in ("read", "write"))
         >>> two = [WorkerView("a", "h"), WorkerView("b", "h")]
         >>> places = Counter({Place("h", "read"): 1, Place("h", "write"): 1})
-        >>> seat([read, write], two, places, {"b": {"read": Hold(1)}})
+        >>> assign_slots([read, write], two, places, {"b": {"read": Hold(1)}})
         {'b': {'read': Hold(slots=1, cards=())}, 'a': {'write': Hold(slots=1, cards=())}}
     """
     by_name = {each.name: each for each in groups}
@@ -53,31 +55,31 @@ def seat(groups: Sequence[Group], workers: Sequence[WorkerView], places: Places,
 class _Table:
     """The processes, and who sits where so far."""
 
-    def __init__(self, workers: Sequence[WorkerView], first: Mapping[str, str], held: Seating) -> None:
+    def __init__(self, workers: Sequence[WorkerState], first: Mapping[str, str], held: Assignment) -> None:
         self.workers = {worker.address: worker for worker in workers}
         self.on_cpus = {worker.address for worker in cpu_workers(workers)}
         self.first = first
         self.held = held
         self.free = {worker.address: worker.threads for worker in workers}
-        self.given: dict[str, dict[str, Hold]] = {}
+        self.given: dict[str, dict[str, SlotClaim]] = {}
 
-    def _may_hold(self, place: Place) -> list[str]:
+    def _may_hold(self, place: SlotLocation) -> list[str]:
         here = [one for one in self.workers.values() if one.host == place.host]
         if not place.cards:
             return [one.address for one in here if one.address in self.on_cpus]
         own = [one.address for one in here if one.cards and one.cards[0][0] == place.cards[0]]
         return own or [one.address for one in here if set(place.cards) <= {name for name, _ in one.cards}]
 
-    def _give(self, address: str, place: Place, slots: int) -> int:
+    def _give(self, address: str, place: SlotLocation, slots: int) -> int:
         seats = self.given.setdefault(address, {})
         before = seats.get(place.unit)
         if slots <= 0 or (before is not None and before.cards != place.cards):
             return 0
-        seats[place.unit] = Hold(slots + (before.slots if before else 0), place.cards)
+        seats[place.unit] = SlotClaim(slots + (before.slots if before else 0), place.cards)
         self.free[address] -= slots
         return slots
 
-    def keep(self, place: Place, slots: int) -> int:
+    def keep(self, place: SlotLocation, slots: int) -> int:
         """Leave slots where they are; returns how many still have no seat."""
         for address in self._may_hold(place):
             now = self.held.get(address, {}).get(self.first[place.unit])
@@ -85,7 +87,7 @@ class _Table:
                 slots -= self._give(address, place, min(now.slots, slots, self.free[address]))
         return slots
 
-    def fill(self, place: Place, slots: int) -> None:
+    def fill(self, place: SlotLocation, slots: int) -> None:
         """Seat the rest: beside their own, in empty processes, in those that others leave, at last among others."""
 
         def rank(address: str) -> tuple[int, int]:
@@ -106,7 +108,7 @@ class _Table:
             slots -= got
 
 
-def _by_operator(groups: Mapping[str, Group], given: Mapping[str, Mapping[str, Hold]]) -> Seating:
+def _by_operator(groups: Mapping[str, SlotPoolSpec], given: Mapping[str, Mapping[str, SlotClaim]]) -> Assignment:
     """The seats of each group as slots of each of its operators, of which some may use only a few."""
     totals: dict[str, int] = {}
     for seats in given.values():
@@ -117,12 +119,12 @@ def _by_operator(groups: Mapping[str, Group], given: Mapping[str, Mapping[str, H
         for name, total in totals.items()
         for member in groups[name].members
     }
-    seating: Seating = {}
+    seating: Assignment = {}
     for address, seats in given.items():
         for name, hold in seats.items():
             for member in groups[name].members:
                 slots = min(hold.slots, left[member.operator])
                 left[member.operator] -= slots
                 if slots:
-                    seating.setdefault(address, {})[member.operator] = Hold(slots, hold.cards)
+                    seating.setdefault(address, {})[member.operator] = SlotClaim(slots, hold.cards)
     return seating

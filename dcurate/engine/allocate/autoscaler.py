@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dcurate.cluster.worker_shape import Shape
-from dcurate.engine.allocate.allocation import Host, Unit
-from dcurate.engine.allocate.requests import WorkerView, hosts_of
+from dcurate.engine.allocate.allocation import Host, SchedulingUnit
+from dcurate.engine.allocate.requests import WorkerState, hosts_of
 from dcurate.engine.allocate.solve import solve
 
 #: How long a worker takes to come and be of use, in seconds, where nothing better is known.
@@ -18,7 +18,7 @@ TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Standing:
+class ClusterState:
     """What there is now, and what is left to do.
 
     Args:
@@ -32,11 +32,13 @@ class Standing:
     numbers: Mapping[str, int] = field(default_factory=dict)
     work_left_s: float | None = None
     start_s: float = START_S
-    base: tuple[WorkerView, ...] = ()
+    base: tuple[WorkerState, ...] = ()
     unknown: Collection[str] = ()
 
 
-def wanted(units: Sequence[Unit], shapes: Mapping[str, Shape], standing: Standing = Standing()) -> dict[str, int]:
+def desired_workers(
+    units: Sequence[SchedulingUnit], shapes: Mapping[str, Shape], standing: ClusterState = ClusterState()
+) -> dict[str, int]:
     """How many workers of each kind the flow wants: the fewest that are as fast as all that there may be.
 
     While the rate of a unit is not known, enough for one slot of each unit. Once no worker that is asked for could
@@ -51,9 +53,9 @@ def wanted(units: Sequence[Unit], shapes: Mapping[str, Shape], standing: Standin
 
     Examples:
         >>> shapes = {"cpu": Shape(maximum=8), "gpu": Shape(cpus=1, cards=1, card_memory=80e9, seats=8, maximum=2)}
-        >>> wanted([Unit("read", seconds=1), Unit("embed", gpus=1, seconds=2)], shapes)
+        >>> desired_workers([Unit("read", seconds=1), Unit("embed", gpus=1, seconds=2)], shapes)
         {'cpu': 1, 'gpu': 2}
-        >>> wanted([Unit("read", weight=0), Unit("embed", gpus=1, weight=0)], shapes)
+        >>> desired_workers([Unit("read", weight=0), Unit("embed", gpus=1, weight=0)], shapes)
         {'cpu': 0, 'gpu': 0}
     """
     least = {kind: shape.minimum for kind, shape in shapes.items()}
@@ -75,11 +77,13 @@ def wanted(units: Sequence[Unit], shapes: Mapping[str, Shape], standing: Standin
     return numbers
 
 
-def _one_each(units: Sequence[Unit], shapes: Mapping[str, Shape], standing: Standing) -> dict[str, int] | None:
+def _one_each(
+    units: Sequence[SchedulingUnit], shapes: Mapping[str, Shape], standing: ClusterState
+) -> dict[str, int] | None:
     return _fewest(units, dict.fromkeys((unit.name for unit in units), 1), shapes, standing)
 
 
-def workers_at(shapes: Mapping[str, Shape], numbers: Mapping[str, int]) -> list[WorkerView]:
+def workers_at(shapes: Mapping[str, Shape], numbers: Mapping[str, int]) -> list[WorkerState]:
     """The workers that there would be with so many of each kind: a process for each GPU, or one for the CPUs.
 
     Examples:
@@ -94,25 +98,25 @@ def workers_at(shapes: Mapping[str, Shape], numbers: Mapping[str, int]) -> list[
             for own in range(max(1, shape.cards)):
                 seen = (*cards[own:], *cards[:own])
                 cpus = float(shape.cpus) if own == 0 else 0.0
-                found.append(WorkerView(f"{name}/{own}", f"+{shape.host or name}", shape.seats, cpus, seen, kind))
+                found.append(WorkerState(f"{name}/{own}", f"+{shape.host or name}", shape.seats, cpus, seen, kind))
     return found
 
 
-def _hosts(shapes: Mapping[str, Shape], numbers: Mapping[str, int], base: Sequence[WorkerView]) -> list[Host]:
+def _hosts(shapes: Mapping[str, Shape], numbers: Mapping[str, int], base: Sequence[WorkerState]) -> list[Host]:
     """The hosts that there would be. Where CPU workers can come, GPU workers do not stand in for them."""
     # A process without threads or cores gives no room; that it is there tells GPU workers from CPU workers.
-    some = [] if all(shape.cards for shape in shapes.values()) else [WorkerView("", "+", threads=0, cpus=0.0)]
+    some = [] if all(shape.cards for shape in shapes.values()) else [WorkerState("", "+", threads=0, cpus=0.0)]
     return hosts_of([*base, *workers_at(shapes, numbers), *some])
 
 
-def _needed(unit: Unit, throughput: float) -> int:
+def _needed(unit: SchedulingUnit, throughput: float) -> int:
     """Slots with which a unit follows the flow."""
     slots = throughput * unit.seconds * unit.weight
     return max(1, math.ceil(slots * (1 - TOLERANCE))) if math.isfinite(slots) else 1
 
 
 def _fewest(
-    units: Sequence[Unit], slots: Mapping[str, int], shapes: Mapping[str, Shape], standing: Standing
+    units: Sequence[SchedulingUnit], slots: Mapping[str, int], shapes: Mapping[str, Shape], standing: ClusterState
 ) -> dict[str, int] | None:
     """The fewest workers that have room for so many slots of each unit; None if no number has."""
     pinned = [_pinned(unit, slots[unit.name]) for unit in units]
@@ -137,10 +141,10 @@ def _fewest(
 
 def _at_least(
     kind: str,
-    units: Sequence[Unit],
+    units: Sequence[SchedulingUnit],
     shapes: Mapping[str, Shape],
     numbers: Mapping[str, int],
-    base: Sequence[WorkerView],
+    base: Sequence[WorkerState],
 ) -> int:
     """A number of workers of a kind below which there cannot be room, counting each resource as one pool."""
     slots = {unit.name: unit.fixed or 0 for unit in units}
@@ -155,14 +159,14 @@ def _at_least(
     return min(numbers[kind], shapes[kind].clamped(max([0, *needed])))
 
 
-def _pinned(unit: Unit, slots: int) -> Unit:
+def _pinned(unit: SchedulingUnit, slots: int) -> SchedulingUnit:
     """The unit, with just so many slots, if a person did not say how many."""
     if unit.fixed is not None or unit.fixed_per_host is not None:
         return unit
     return replace(unit, fixed=slots, most=None)
 
 
-def _room(units: Sequence[Unit], slots: Mapping[str, int], places: Sequence[Host]) -> bool:
+def _room(units: Sequence[SchedulingUnit], slots: Mapping[str, int], places: Sequence[Host]) -> bool:
     solution = solve(units, places)
     if solution is None:
         return False

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from heapq import heapify, heapreplace
 from math import ceil, inf
 
-from dcurate.engine.allocate.allocation import UNLIMITED, Host, Place, Places, Unit, count_slots
+from dcurate.engine.allocate.allocation import UNLIMITED, Allocation, Host, SchedulingUnit, SlotLocation, count_slots
 
 #: Amounts that differ by less than this are equal.
 TINY = 1e-9
@@ -28,7 +28,7 @@ class _Want:
 
     __slots__ = ("cpus", "gpus", "memory", "most", "on_gpu", "share")
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SchedulingUnit) -> None:
         self.cpus, self.gpus, self.memory, self.on_gpu = unit.cpus, unit.gpus, unit.gpu_memory, unit.on_gpu
         self.share = min(1.0, unit.gpus)
         most = UNLIMITED if unit.most is None else unit.most
@@ -45,7 +45,7 @@ class _Free:
         self.cards = {card.name: _Card(card.name, card.memory, card.seats) for card in host.cards}
 
 
-class Room:
+class Capacity:
     """What is free on hosts. A slot on several cards has its seat on the first of them.
 
     Examples:
@@ -56,16 +56,16 @@ class Room:
         Counter({Place(host='a', unit='read', cards=()): 2})
     """
 
-    def __init__(self, hosts: Iterable[Host], units: Iterable[Unit]) -> None:
+    def __init__(self, hosts: Iterable[Host], units: Iterable[SchedulingUnit]) -> None:
         self.units = {unit.name: unit for unit in units}
         self._wants = {name: _Want(unit) for name, unit in self.units.items()}
-        self.taken: Places = Counter()
+        self.taken: Allocation = Counter()
         self.counts: Counter[str] = Counter()
         self._hosts = {host.name: _Free(host) for host in hosts}
         self._names = list(self._hosts)
         self._next = dict.fromkeys(self.units, 0)
 
-    def take(self, place: Place, slots: int = 1) -> int:
+    def take(self, place: SlotLocation, slots: int = 1) -> int:
         """Lay down up to so many slots at a place; how many fitted."""
         host, want = self._hosts.get(place.host), self._wants.get(place.unit)
         if host is None or want is None or want.on_gpu != bool(place.cards):
@@ -92,12 +92,12 @@ class Room:
             host = self._hosts[where]
             cards = _choose(host, want)
             if cards is not None and _fitting(host, cards, want) > 0:
-                self._lay(host, cards, Place(where, name, tuple([card.name for card in cards])), want, 1)
+                self._lay(host, cards, SlotLocation(where, name, tuple([card.name for card in cards])), want, 1)
                 return True
             self._next[name] += 1
         return False
 
-    def _lay(self, host: _Free, cards: Sequence[_Card], place: Place, want: _Want, count: int) -> None:
+    def _lay(self, host: _Free, cards: Sequence[_Card], place: SlotLocation, want: _Want, count: int) -> None:
         host.cpus -= want.cpus * count
         if not cards:
             host.seats -= count
@@ -110,7 +110,7 @@ class Room:
         self.counts[place.unit] += count
 
 
-def keep(room: Room, *groups: Mapping[Place, int]) -> Places:
+def keep(room: Capacity, *groups: Mapping[SlotLocation, int]) -> Allocation:
     """Fill each place up to so many slots as far as they fit, the first group first; returns all that is there then."""
     for group in groups:
         for place, slots in group.items():
@@ -119,7 +119,7 @@ def keep(room: Room, *groups: Mapping[Place, int]) -> Places:
     return +room.taken
 
 
-def grow(room: Room, working: Sequence[Unit], may: Container[str]) -> Places:
+def grow(room: Capacity, working: Sequence[SchedulingUnit], may: Container[str]) -> Allocation:
     """Give what is free to the slowest unit, again and again, until that one cannot have more.
 
     Args:
@@ -136,7 +136,7 @@ def grow(room: Room, working: Sequence[Unit], may: Container[str]) -> Places:
     return +room.taken
 
 
-def in_excess(units: Iterable[Unit], places: Mapping[Place, int], throughput: float) -> Counter[str]:
+def in_excess(units: Iterable[SchedulingUnit], places: Mapping[SlotLocation, int], throughput: float) -> Counter[str]:
     """How many slots of each unit are not needed for a throughput; all of a unit without work.
 
     Examples:

@@ -9,14 +9,14 @@ from math import sqrt
 from typing import Any
 
 from dcurate.cluster.worker_shape import Shape
-from dcurate.engine.allocate.allocation import Host, Place, Places, count_slots
-from dcurate.engine.allocate.assignment import Seating, seat
-from dcurate.engine.allocate.autoscaler import Standing, wanted, workers_at
-from dcurate.engine.allocate.capacity import Room, keep
-from dcurate.engine.allocate.inputs import Measured, Snapshot
+from dcurate.engine.allocate.allocation import Allocation, Host, SlotLocation, count_slots
+from dcurate.engine.allocate.assignment import Assignment, assign_slots
+from dcurate.engine.allocate.autoscaler import ClusterState, desired_workers, workers_at
+from dcurate.engine.allocate.capacity import Capacity, keep
+from dcurate.engine.allocate.inputs import AllocatorInput, Measured
 from dcurate.engine.allocate.policy import Decision, decide
 from dcurate.engine.allocate.rates import Setup
-from dcurate.engine.allocate.requests import Demand, Group, WorkerView, group, hosts_of
+from dcurate.engine.allocate.requests import OperatorRequest, SlotPoolSpec, WorkerState, form_pools, hosts_of
 from dcurate.engine.allocate.transitions import Change
 from dcurate.errors import ResourceError
 
@@ -25,14 +25,14 @@ LONG_SETUP_S = 2.0
 
 
 @dataclass(frozen=True)
-class Enactment:
+class DesiredState:
     """What workers should hold from now on, and what changes by it and why."""
 
-    seating: Seating
+    seating: Assignment
     changes: tuple[Change, ...]
 
 
-class Governor:
+class AllocationController:
     """Says what workers should hold.
 
     Args:
@@ -42,12 +42,12 @@ class Governor:
     """
 
     def __init__(
-        self, demands: Sequence[Demand], one_at_a_time: bool, priors: Mapping[str, Mapping[str, float]]
+        self, demands: Sequence[OperatorRequest], one_at_a_time: bool, priors: Mapping[str, Mapping[str, float]]
     ) -> None:
         self.demands = list(demands)
         self.one_at_a_time = one_at_a_time
         self.look_again_s = 1.0
-        self.snapshot: Snapshot | None = None
+        self.snapshot: AllocatorInput | None = None
         self._last: Decision | None = None
         self._asked: dict[str, float] = {}
         self._began: float | None = None
@@ -69,8 +69,8 @@ class Governor:
         self._setups[operator].took(seconds)
 
     def decide(
-        self, now: float, views: Sequence[WorkerView], asked: Seating, ready: Mapping[tuple[str, str], int]
-    ) -> Enactment | None:
+        self, now: float, views: Sequence[WorkerState], asked: Assignment, ready: Mapping[tuple[str, str], int]
+    ) -> DesiredState | None:
         """What workers should hold; None if they cannot hold a slot of each operator, as some are missing.
 
         Args:
@@ -81,24 +81,24 @@ class Governor:
         """
         self._began = now if self._began is None else self._began
         try:
-            groups = group(self.demands, views, self.one_at_a_time) if views else []
+            groups = form_pools(self.demands, views, self.one_at_a_time) if views else []
         except ResourceError:
             return None
         if not groups:
             return None
         held, setting_up = _places(groups, views, asked, ready)
         units = tuple(self._measured(each) for each in groups)
-        self.snapshot = Snapshot(tuple(hosts_of(views)), units, held, setting_up, now, self._began)
+        self.snapshot = AllocatorInput(tuple(hosts_of(views)), units, held, setting_up, now, self._began)
         self._last = decide(self.snapshot, self._last)
         self.look_again_s = self._last.look_again_s
         places, changes = self._last.places, self._last.changes
         if self.snapshot.learning:
             places, changes = self._with_idle(groups, self.snapshot, places, changes)
-        return Enactment(seat(groups, views, places, asked), changes)
+        return DesiredState(assign_slots(groups, views, places, asked), changes)
 
     def _with_idle(
-        self, groups: Sequence[Group], snapshot: Snapshot, places: Places, changes: tuple[Change, ...]
-    ) -> tuple[Places, tuple[Change, ...]]:
+        self, groups: Sequence[SlotPoolSpec], snapshot: AllocatorInput, places: Allocation, changes: tuple[Change, ...]
+    ) -> tuple[Allocation, tuple[Change, ...]]:
         """While rates are not known yet, use what would stand idle, where that costs nobody anything.
 
         An operator that has its sort of worker to itself takes all of it. So does the last GPU operator that is still
@@ -106,7 +106,7 @@ class Governor:
         largest, and if it turns out to need fewer slots, the others could not have been given them any sooner.
         Light CPU operators take the cores that no GPU slot could need.
         """
-        room = Room(snapshot.hosts, (each.unit for each in snapshot.units))
+        room = Capacity(snapshot.hosts, (each.unit for each in snapshot.units))
         before, told = count_slots(snapshot.current), {change.unit: change for change in changes}
         keep(room, places)
         spare_cpus = sum(_idle_cpus(host, snapshot) for host in snapshot.hosts)
@@ -123,7 +123,7 @@ class Governor:
                 told[each.name] = Change(each.name, before.get(each.name, 0), slots, sentence)
         return +room.taken, tuple(told.values())
 
-    def _claim(self, each: Group, measured: Measured, snapshot: Snapshot) -> str:
+    def _claim(self, each: SlotPoolSpec, measured: Measured, snapshot: AllocatorInput) -> str:
         """Why a group may take what is idle; empty if it may not."""
         rivals = [
             other
@@ -141,30 +141,30 @@ class Governor:
             return "idle cards, and it takes longest to set up"
         return ""
 
-    def wanted(self, shapes: Mapping[str, Shape], views: Sequence[WorkerView]) -> dict[str, int]:
+    def wanted(self, shapes: Mapping[str, Shape], views: Sequence[WorkerState]) -> dict[str, int]:
         """How many workers of each kind would serve the run best, of a cluster that can have more or fewer.
 
         Args:
             shapes: the kinds of workers that there may be.
             views: the workers that there are.
         """
-        standing = Standing(
+        standing = ClusterState(
             numbers=Counter(view.kind for view in views),
             base=tuple(view for view in views if view.kind not in shapes),
         )
         if self.snapshot is None:
             most = {kind: shape.maximum for kind, shape in shapes.items()}
-            groups = group(self.demands, [*standing.base, *workers_at(shapes, most)], self.one_at_a_time)
+            groups = form_pools(self.demands, [*standing.base, *workers_at(shapes, most)], self.one_at_a_time)
             units = [each.unit() for each in groups]
-            return wanted(units, shapes, replace(standing, unknown={unit.name for unit in units}))
+            return desired_workers(units, shapes, replace(standing, unknown={unit.name for unit in units}))
         now = self.snapshot
         left = 1 / now.throughput(count_slots(now.current)) if now.work_known and any(now.current) else None
         unknown = {each.name for each in now.units if not each.finished and not each.known(now.now)}
-        return wanted(now.solvable, shapes, replace(standing, work_left_s=left, unknown=unknown))
+        return desired_workers(now.solvable, shapes, replace(standing, work_left_s=left, unknown=unknown))
 
     # What is known of a group
 
-    def _measured(self, each: Group) -> Measured:
+    def _measured(self, each: SlotPoolSpec) -> Measured:
         members = [member.operator for member in each.members]
         figures = [self._figures.get(name, {}) for name in members]
         seconds: list[float] = [one["seconds"] for one in figures if one.get("seconds") is not None]
@@ -189,7 +189,7 @@ class Governor:
             finished=self._is_finished(members),
         )
 
-    def _setup(self, each: Group) -> float | None:
+    def _setup(self, each: SlotPoolSpec) -> float | None:
         setups = [0.0 if member.light else self._setups[member.operator].seconds for member in each.members]
         return None if None in setups else sum(filter(None, setups))
 
@@ -219,7 +219,7 @@ class Governor:
         return left
 
 
-def _idle_cpus(host: Host, snapshot: Snapshot) -> int:
+def _idle_cpus(host: Host, snapshot: AllocatorInput) -> int:
     """Cores of a host that are left if every card took as many as a GPU slot may ask for."""
     most = max((each.unit.cpus for each in snapshot.units if each.unit.on_gpu and not each.finished), default=0.0)
     return max(0, min(host.seats, int(host.cpus - most * len(host.cards))))
@@ -234,11 +234,14 @@ def _joint_cv(cvs: Sequence[float], shares: Sequence[float]) -> float:
 
 
 def _places(
-    groups: Sequence[Group], views: Sequence[WorkerView], asked: Seating, ready: Mapping[tuple[str, str], int]
-) -> tuple[Places, Places]:
+    groups: Sequence[SlotPoolSpec],
+    views: Sequence[WorkerState],
+    asked: Assignment,
+    ready: Mapping[tuple[str, str], int],
+) -> tuple[Allocation, Allocation]:
     """Where slots of each group stand: those that are set up, and those that are being set up."""
-    held: Places = Counter()
-    setting_up: Places = Counter()
+    held: Allocation = Counter()
+    setting_up: Allocation = Counter()
     for view in views:
         seats = asked.get(view.address, {})
         for each in groups:
@@ -246,7 +249,7 @@ def _places(
             if not members:
                 continue
             most = max(members, key=lambda name: seats[name].slots)
-            place = Place(view.host, each.name, seats[most].cards)
+            place = SlotLocation(view.host, each.name, seats[most].cards)
             slots = seats[most].slots
             set_up = min(slots, ready.get((view.address, most), 0))
             held[place] += set_up

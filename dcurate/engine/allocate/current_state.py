@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from dcurate.engine.allocate.allocation import Place, Places, Unit
+from dcurate.engine.allocate.allocation import Allocation, SchedulingUnit, SlotLocation
 from dcurate.engine.allocate.packing import (
     Bin,
     Bins,
     CardFill,
     Filling,
+    HostId,
     Layout,
-    Member,
-    Model,
+    PackingModel,
     added,
     exchange,
     places_on,
@@ -59,7 +59,9 @@ def again(bins: Bins, one: Bin, spot: Spot, slots: int) -> Bin | None:
 # From places to bins
 
 
-def stand(bins: Bins, units: Sequence[Unit], kinds: Sequence[Model], current: Mapping[Place, int]) -> Layout:
+def stand(
+    bins: Bins, units: Sequence[SchedulingUnit], kinds: Sequence[PackingModel], current: Mapping[SlotLocation, int]
+) -> Layout:
     """Hosts with what stands on them: a model for each kind of host and filling, so that a slot keeps its card.
 
     Slots of hosts, cards and units that are not there, and those that do not fit, are left out.
@@ -69,7 +71,7 @@ def stand(bins: Bins, units: Sequence[Unit], kinds: Sequence[Model], current: Ma
     for place, slots in current.items():
         if place.unit in index_of and slots > 0:
             on_host.setdefault(place.host, []).append((index_of[place.unit], place.cards, slots))
-    fillings: dict[Bin, list[Member]] = {}
+    fillings: dict[Bin, list[HostId]] = {}
     for kind in kinds:
         for name, own in kind.members:
             one, cards = _filled(bins, bins.empty(kind), own, sorted(on_host.get(name, ())))
@@ -77,12 +79,12 @@ def stand(bins: Bins, units: Sequence[Unit], kinds: Sequence[Model], current: Ma
     layout: Layout = {}
     for number, (one, members) in enumerate(fillings.items()):
         kind = one.model
-        model = Model(number, kind.cpus, kind.seats, kind.cards, members)
+        model = PackingModel(number, kind.cpus, kind.seats, kind.cards, members)
         layout[as_model(bins, one, model)] = len(members)
     return layout
 
 
-def as_model(bins: Bins, one: Bin, model: Model) -> Bin:
+def as_model(bins: Bins, one: Bin, model: PackingModel) -> Bin:
     """A bin as one of another model that has the same resources."""
     return bins.make(one.filling._replace(model=model))
 
@@ -154,15 +156,15 @@ def _clings(one: Bin, spot: Spot) -> tuple[bool, int, int]:
 # Laying an answer over what stands
 
 
-def relaid(bins: Bins, units: Sequence[Unit], layout: Layout, standing: Layout) -> Places:
+def relaid(bins: Bins, units: Sequence[SchedulingUnit], layout: Layout, standing: Layout) -> Allocation:
     """A layout as places, on those of its equal hosts and cards that have most of it now.
 
     Args:
         layout: in models of `dcurate.engine.allocate.packing.models`.
         standing: the same hosts as they stand, see `stand`.
     """
-    places: Places = Counter()
-    now: dict[tuple[object, ...], list[tuple[Bin, list[Member]]]] = {}
+    places: Allocation = Counter()
+    now: dict[tuple[object, ...], list[tuple[Bin, list[HostId]]]] = {}
     for one in standing:
         now.setdefault(resources(one.model), []).append((one, list(one.model.members)))
     left = dict(layout)
@@ -184,7 +186,7 @@ def relaid(bins: Bins, units: Sequence[Unit], layout: Layout, standing: Layout) 
     return places
 
 
-def resources(model: Model) -> tuple[object, ...]:
+def resources(model: PackingModel) -> tuple[object, ...]:
     """What hosts of a model have."""
     return model.cpus, model.seats, model.cards
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dcurate.engine.allocate.allocation import Host, Unit
+from dcurate.engine.allocate.allocation import Host, SchedulingUnit
 from dcurate.engine.allocate.packing import MILLION, Bin, Item, Layout
 from dcurate.engine.allocate.problem import Problem, with_least
 from dcurate.engine.allocate.search import Packer
 
 
-class Lack(NamedTuple):
+class Shortage(NamedTuple):
     """A resource that is not enough.
 
     Attributes:
@@ -25,7 +25,7 @@ class Lack(NamedTuple):
     mend: str
 
 
-def shortfall(units: Sequence[Unit], hosts: Sequence[Host]) -> str | None:
+def shortfall(units: Sequence[SchedulingUnit], hosts: Sequence[Host]) -> str | None:
     """Why there is no allocation at all: which unit cannot be placed, what it lacks, and what would mend it.
 
     Returns:
@@ -58,7 +58,7 @@ def shortfall(units: Sequence[Unit], hosts: Sequence[Host]) -> str | None:
     return _sentence(unit, "after one slot of each of the others ", _lack(unit, item, layout, alone=False))
 
 
-def _sentence(unit: Unit, after: str, lack: Lack) -> str:
+def _sentence(unit: SchedulingUnit, after: str, lack: Shortage) -> str:
     return f"operator {unit.name!r} needs {lack.needed} a slot, but {after}{lack.left}; {lack.mend}"
 
 
@@ -73,10 +73,12 @@ def _gb(amount: float) -> str:
 # What is lacking
 
 
-def _lack(unit: Unit, item: Item, layout: Layout, alone: bool) -> Lack:
+def _lack(unit: SchedulingUnit, item: Item, layout: Layout, alone: bool) -> Shortage:
     """What a slot would lack on any host: first of all its GPUs, then their memory, then the rest."""
     if not layout:
-        return Lack(_many(unit.gpus or unit.cpus, "GPU" if unit.gpus else "CPU"), "there are no workers", "start some")
+        return Shortage(
+            _many(unit.gpus or unit.cpus, "GPU" if unit.gpus else "CPU"), "there are no workers", "start some"
+        )
     if item.on_card:
         lack = _card_lack(unit, item, layout, alone)
         if lack is not None:
@@ -87,30 +89,30 @@ def _lack(unit: Unit, item: Item, layout: Layout, alone: bool) -> Lack:
         left = f"no {host} has more than {_many(cores, 'CPU')}" if cores else f"no CPU is left on any {host}"
         mend = " or use larger hosts" if alone else ", use execution_mode='batch', or a larger cluster"
         fewer = "ask for fewer with .with_(resources=Resources(cpus=...))"
-        return Lack(_many(unit.cpus, "CPU"), left + (" left" if cores and not alone else ""), fewer + mend)
-    return Lack(
+        return Shortage(_many(unit.cpus, "CPU"), left + (" left" if cores and not alone else ""), fewer + mend)
+    return Shortage(
         "a thread of a worker process",
         "none is left on a host with CPUs enough",
         "start more worker processes or threads, or use execution_mode='batch'",
     )
 
 
-def _card_lack(unit: Unit, item: Item, layout: Layout, alone: bool) -> Lack | None:
+def _card_lack(unit: SchedulingUnit, item: Item, layout: Layout, alone: bool) -> Shortage | None:
     """What a slot lacks on the cards; None if there are cards for it."""
     cards = sum(len(one.cards) * hosts for one, hosts in layout.items())
     gpus = _many(unit.gpus or 1, "GPU") + (" of one host" if item.wide > 1 else "")
     if not cards:
-        return Lack(gpus, "the workers have none", "use a cluster with GPUs")
+        return Shortage(gpus, "the workers have none", "use a cluster with GPUs")
     no_memory = item._replace(memory=0)
     if not any(_cards_fit(one, no_memory, seats=False) for one in layout):
         mend = "use fewer or smaller GPU stages, execution_mode='batch', or a cluster with more GPUs"
         if alone:
             mend = "ask for fewer with .with_(resources=Resources(gpus=...)) or use a cluster with more GPUs to a host"
-        return Lack(gpus, _cards_left(item, layout, cards, alone), mend)
+        return Shortage(gpus, _cards_left(item, layout, cards, alone), mend)
     memory = _gb(unit.gpu_memory) + " of GPU memory" + (f" on {gpus}" if item.wide > 1 else "")
     if not any(_cards_fit(one, item, seats=False) for one in layout):
         most = max(_memory_left(one, item) for one in layout)
-        return Lack(
+        return Shortage(
             memory,
             f"no GPU has more than {_gb(most)}{'' if alone else ' left'}",
             "use a smaller model or a cluster with larger GPUs"
@@ -118,7 +120,7 @@ def _card_lack(unit: Unit, item: Item, layout: Layout, alone: bool) -> Lack | No
             else "use fewer or smaller models, execution_mode='batch', or a cluster with more or larger GPUs",
         )
     if not any(_cards_fit(one, item, seats=True) for one in layout):
-        return Lack(
+        return Shortage(
             "a thread of a worker process on its GPU",
             "none is left on a GPU with room for it",
             "start GPU workers with more threads, or use execution_mode='batch'",

@@ -15,7 +15,7 @@ MOST_GRAINS = 4096
 MOST_FEWER = 5
 
 
-class Way(NamedTuple):
+class Heuristic(NamedTuple):
     """A greedy way: an order of the items (see `orders`), and how a host is chosen for a GPU slot (see `RANKS`)."""
 
     order: int
@@ -23,8 +23,8 @@ class Way(NamedTuple):
 
 
 #: Ways, those first that most often succeed.
-WAYS = tuple(
-    Way(order, choice)
+HEURISTICS = tuple(
+    Heuristic(order, choice)
     for order, choice in (
         *((0, choice) for choice in ("tight", "match", "spread", "thrifty", "strand")),
         *((1, choice) for choice in ("tight", "match", "spread")),
@@ -54,7 +54,7 @@ class Scale(NamedTuple):
     lean: float
 
 
-class Gaps:
+class SubsetSums:
     """What is left at least where sizes are to fill an amount, each as often as one likes.
 
     Args:
@@ -62,7 +62,7 @@ class Gaps:
         largest: amount that will be asked for; nothing is said to be left of amounts too large for the grain.
 
     Examples:
-        >>> Gaps([2, 4], 20, [4]).after(6)
+        >>> SubsetSums([2, 4], 20, [4]).after(6)
         2
     """
 
@@ -105,18 +105,18 @@ def orders(items: Sequence[Item], layout: Layout) -> list[list[int]]:
     return [[item.unit for item in sorted(items, key=idea, reverse=True)] for idea in ideas]
 
 
-def gaps_for(items: Sequence[Item], need: Sequence[int], item: Item, layout: Layout) -> Gaps | None:
+def gaps_for(items: Sequence[Item], need: Sequence[int], item: Item, layout: Layout) -> SubsetSums | None:
     """What the other items that are needed can fill: of a host's cores, or of a card; None if that cannot be said."""
     others = [each for each in items if need[each.unit] and each.unit != item.unit]
     if item.on_card:
         sizes = [each.share for each in others if each.share]
-        return Gaps([item.share, *sizes], MILLION, sizes) if item.share and sizes else None
+        return SubsetSums([item.share, *sizes], MILLION, sizes) if item.share and sizes else None
     sizes = [each.cpus for each in others if each.cpus and not each.on_card]
     largest = max((one.cpus for one in layout), default=0)
-    return Gaps([item.cpus, *sizes], largest, sizes) if item.cpus and sizes else None
+    return SubsetSums([item.cpus, *sizes], largest, sizes) if item.cpus and sizes else None
 
 
-def thrifty(bins: Bins, one: Bin, item: Item, slots: int, gaps: Gaps) -> tuple[int, Bin]:
+def thrifty(bins: Bins, one: Bin, item: Item, slots: int, gaps: SubsetSums) -> tuple[int, Bin]:
     """A few slots fewer on a host, or card, than fit, if what is left suits the other items better.
 
     One that has slots of the item is left as it is.

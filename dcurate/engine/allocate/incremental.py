@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from dcurate.engine.allocate.current_state import Spot, again, spots, trimmed, without
-from dcurate.engine.allocate.heuristics import WAYS
+from dcurate.engine.allocate.heuristics import HEURISTICS
 from dcurate.engine.allocate.packing import PLENTY, Bin, Bins, Item, Layout, exchange, total
 from dcurate.engine.allocate.search import Packer
 
@@ -26,7 +26,7 @@ class _Cleared(NamedTuple):
         return sum(self.dropped.values())
 
 
-class Keeper:
+class IncrementalPacker:
     """What stands, and how it can serve other counts of slots without moving any.
 
     Args:
@@ -53,7 +53,7 @@ class Keeper:
             return packed, [0] * len(lack)
         surplus = [max(0, count - want) for want, count in zip(wanted, self.counts, strict=True)]
         best = None
-        for layout, missing in self.packer.most(lack, len(WAYS) if hard else 3)[:3]:
+        for layout, missing in self.packer.most(lack, len(HEURISTICS) if hard else 3)[:3]:
             left = self._make_room(layout, missing, list(surplus))
             if best is None or sum(left[1]) < sum(best[1]):
                 best = left

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, sqrt
 
-from dcurate.engine.allocate.allocation import Host, Places, Unit, count_slots
-from dcurate.engine.allocate.capacity import Room, keep
+from dcurate.engine.allocate.allocation import Allocation, Host, SchedulingUnit, count_slots
+from dcurate.engine.allocate.capacity import Capacity, keep
 from dcurate.engine.allocate.rates import PRIOR_WEIGHT
 
 #: A unit is known by so many samples, or by one so many seconds after it came.
@@ -33,7 +33,7 @@ class Measured:
         samples: calls that this rests on.
         cv: their standard deviation over the mean.
         remembered: whether earlier runs count among them.
-        first_sample_at: when the first call ended, on the clock of `Snapshot.now`.
+        first_sample_at: when the first call ended, on the clock of `AllocatorInput.now`.
         weight: items for each source split.
         left: items that it has still to do, those that wait or will come counted; None if not known.
         setup_s: seconds that a slot is set up; None if not known.
@@ -43,7 +43,7 @@ class Measured:
         finished: whether it has nothing to do, now or later.
     """
 
-    unit: Unit
+    unit: SchedulingUnit
     seconds: float | None = None
     samples: int = 0
     cv: float = 0.5
@@ -86,7 +86,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class AllocatorInput:
     """A run at one moment.
 
     Args:
@@ -100,8 +100,8 @@ class Snapshot:
 
     hosts: tuple[Host, ...]
     units: tuple[Measured, ...]
-    held: Places
-    setting_up: Places
+    held: Allocation
+    setting_up: Allocation
     now: float
     began: float = 0.0
 
@@ -124,14 +124,14 @@ class Snapshot:
         return all(each.finished or each.left is not None for each in self.units)
 
     @cached_property
-    def solvable(self) -> tuple[Unit, ...]:
+    def solvable(self) -> tuple[SchedulingUnit, ...]:
         """The units as the solver takes them: one that is not known takes no time, one without work has no pins.
 
         If the work left is known, weights are items left, and throughput is shares of that work a second.
         """
         return tuple(self._solvable(each) for each in self.units)
 
-    def _solvable(self, each: Measured) -> Unit:
+    def _solvable(self, each: Measured) -> SchedulingUnit:
         weight = each.left if self.work_known else each.weight
         if each.finished:
             return replace(each.unit, weight=0.0, seconds=each.estimate, fixed=None, fixed_per_host=None)
@@ -140,7 +140,7 @@ class Snapshot:
         return replace(each.unit, weight=weight, seconds=each.estimate)
 
     @cached_property
-    def working(self) -> tuple[Unit, ...]:
+    def working(self) -> tuple[SchedulingUnit, ...]:
         """Those of them that still have work."""
         return tuple(unit for unit, each in zip(self.solvable, self.units, strict=True) if not each.finished)
 
@@ -161,18 +161,18 @@ class Snapshot:
         return each.cv * sqrt(1 / weight + (each.cv * running / weight) ** 2) if weight else 1.0
 
     @cached_property
-    def asked(self) -> Places:
+    def asked(self) -> Allocation:
         """All slots that stand or are being set up."""
         return self.held + self.setting_up
 
     @cached_property
-    def current(self) -> Places:
+    def current(self) -> Allocation:
         """Those of them that the hosts have room for: of others than cheap ones first those that are being set up."""
         there = {host.name for host in self.hosts}
         every = Counter({place: slots for place, slots in self.asked.items() if place.host in there})
-        if keep(Room(self.hosts, (each.unit for each in self.units)), every) == every:
+        if keep(Capacity(self.hosts, (each.unit for each in self.units)), every) == every:
             return every
-        room = Room(self.hosts, (each.unit for each in self.units))
+        room = Capacity(self.hosts, (each.unit for each in self.units))
         return keep(room, self._dear(self.setting_up), self._dear(every), every)
 
     @cached_property
@@ -181,16 +181,16 @@ class Snapshot:
         return count_slots(self.current)
 
     @cached_property
-    def untouchable(self) -> Places:
+    def untouchable(self) -> Allocation:
         """Slots that are being set up, of which the work would be lost; and their neighbours at the same place."""
         under_way = self._dear(self.setting_up)
         return Counter({place: slots for place, slots in self.current.items() if under_way[place]})
 
-    def _dear(self, places: Places) -> Places:
+    def _dear(self, places: Allocation) -> Allocation:
         return Counter({place: slots for place, slots in places.items() if not self.cheap(place.unit)})
 
     @cached_property
-    def dear(self) -> Places:
+    def dear(self) -> Allocation:
         """Slots that took long to set up."""
         return self._dear(self.current)
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dcurate.engine.allocate.allocation import Card, Host, Place, Places, Unit
+from dcurate.engine.allocate.allocation import Allocation, Card, Host, SchedulingUnit, SlotLocation
 
 #: Cores, and shares of a card, are counted in millionths.
 MILLION = 1_000_000
@@ -58,7 +58,7 @@ class Item(NamedTuple):
         return self.share + self.wide * MILLION
 
     @classmethod
-    def of(cls, number: int, unit: Unit) -> Item:
+    def of(cls, number: int, unit: SchedulingUnit) -> Item:
         """The item of a unit; a number of GPUs above one is rounded up."""
         wide = -int(-unit.gpus // 1) if unit.gpus >= 1 else 0
         share = 0 if wide else max(whole(unit.gpus), int(unit.gpus > 0))
@@ -102,10 +102,10 @@ def added(held: Held, index: int, slots: int) -> Held:
 
 
 #: Name of a host, and names of its cards.
-Member = tuple[str, tuple[str, ...]]
+HostId = tuple[str, tuple[str, ...]]
 
 
-class Model:
+class PackingModel:
     """Hosts that are alike.
 
     Attributes:
@@ -116,7 +116,7 @@ class Model:
         members: name of each host and of its cards, in the order of ``cards``.
     """
 
-    def __init__(self, number: int, cpus: int, seats: int, cards: tuple[CardFill, ...], members: list[Member]) -> None:
+    def __init__(self, number: int, cpus: int, seats: int, cards: tuple[CardFill, ...], members: list[HostId]) -> None:
         self.number, self.cpus, self.seats, self.cards, self.members = number, cpus, seats, cards, members
 
 
@@ -131,7 +131,7 @@ class Filling(NamedTuple):
         wide: slots that take whole cards: the item, and the positions of the cards, the one with the seat first.
     """
 
-    model: Model
+    model: PackingModel
     cpus: int
     seats: int
     cards: tuple[CardFill, ...]
@@ -196,7 +196,7 @@ def total(layout: Layout, items: int) -> list[int]:
 class Bins:
     """Every bin met so far, and how one becomes another."""
 
-    def __init__(self, units: Sequence[Unit]) -> None:
+    def __init__(self, units: Sequence[SchedulingUnit]) -> None:
         self.items = tuple(Item.of(index, unit) for index, unit in enumerate(units))
         self._known: dict[Filling, Bin] = {}
 
@@ -207,7 +207,7 @@ class Bins:
             known = self._known[filling] = Bin(filling)
         return known
 
-    def empty(self, model: Model) -> Bin:
+    def empty(self, model: PackingModel) -> Bin:
         """A host of the model with nothing on it."""
         return self.make(Filling(model, model.cpus, model.seats, model.cards))
 
@@ -303,20 +303,20 @@ def in_order(host: Host) -> list[Card]:
     return sorted(host.cards, key=lambda card: (card.memory or PLENTY, card.seats, card.name))
 
 
-def models(hosts: Sequence[Host]) -> list[Model]:
+def models(hosts: Sequence[Host]) -> list[PackingModel]:
     """Hosts by what they have, in an order that does not depend on theirs.
 
     Examples:
         >>> [len(each.members) for each in models([Host("a", 4), Host("b", 8), Host("c", 4)])]
         [2, 1]
     """
-    kinds: dict[tuple[float, int, tuple[tuple[float, int], ...]], list[Member]] = {}
+    kinds: dict[tuple[float, int, tuple[tuple[float, int], ...]], list[HostId]] = {}
     for host in sorted(hosts, key=lambda one: one.name):
         cards = in_order(host)
         kind = (host.cpus, host.seats, tuple([(card.memory, card.seats) for card in cards]))
         kinds.setdefault(kind, []).append((host.name, tuple([card.name for card in cards])))
     return [
-        Model(number, whole(cpus), seats, tuple(_empty(*card) for card in cards), kinds[cpus, seats, cards])
+        PackingModel(number, whole(cpus), seats, tuple(_empty(*card) for card in cards), kinds[cpus, seats, cards])
         for number, (cpus, seats, cards) in enumerate(sorted(kinds))
     ]
 
@@ -325,24 +325,24 @@ def _empty(memory: float, seats: int) -> CardFill:
     return CardFill(MILLION, whole(memory, 1) if memory > 0 else PLENTY, seats)
 
 
-def places_on(one: Bin, units: Sequence[Unit], host: str, cards: Sequence[str]) -> Places:
+def places_on(one: Bin, units: Sequence[SchedulingUnit], host: str, cards: Sequence[str]) -> Allocation:
     """The slots of a bin as places on a host."""
-    places: Places = Counter()
+    places: Allocation = Counter()
     for index, slots in one.held:
-        places[Place(host, units[index].name)] += slots
+        places[SlotLocation(host, units[index].name)] += slots
     for name, fill in zip(cards, one.cards, strict=True):
         for index, slots in fill.held:
             if slots:
-                places[Place(host, units[index].name, (name,))] += slots
+                places[SlotLocation(host, units[index].name, (name,))] += slots
     for index, positions in one.wide:
-        places[Place(host, units[index].name, tuple(cards[number] for number in positions))] += 1
+        places[SlotLocation(host, units[index].name, tuple(cards[number] for number in positions))] += 1
     return places
 
 
-def spelled(layout: Layout, units: Sequence[Unit]) -> Places:
+def to_allocation(layout: Layout, units: Sequence[SchedulingUnit]) -> Allocation:
     """A layout as places, on the hosts of each model in their order."""
-    places: Places = Counter()
-    used: dict[Model, int] = {}
+    places: Allocation = Counter()
+    used: dict[PackingModel, int] = {}
     for one, hosts in layout.items():
         begin = used.get(one.model, 0)
         used[one.model] = begin + hosts

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import inf, log
 
-from dcurate.engine.allocate.allocation import Host, Places, Unit, count_slots
-from dcurate.engine.allocate.capacity import Room, grow, in_excess, keep
-from dcurate.engine.allocate.inputs import CHEAP_S, SOON_S, Snapshot
+from dcurate.engine.allocate.allocation import Allocation, Host, SchedulingUnit, count_slots
+from dcurate.engine.allocate.capacity import Capacity, grow, in_excess, keep
+from dcurate.engine.allocate.inputs import CHEAP_S, SOON_S, AllocatorInput
 from dcurate.engine.allocate.solve import bound, shortfall, solve, solve_in_place, spread_spare
-from dcurate.engine.allocate.transitions import LEAST_GAIN, Change, Move, explain
+from dcurate.engine.allocate.transitions import LEAST_GAIN, AllocationChange, Change, explain
 
 #: A bold move must save at least this share of the time that it takes.
 FRICTION = 0.25
@@ -37,7 +37,7 @@ class Basis:
     """What a decision rested on, to see whether anything has changed since."""
 
     hosts: tuple[Host, ...]
-    units: tuple[Unit, ...]
+    units: tuple[SchedulingUnit, ...]
     under_way: frozenset[str]
     learning: bool
     ahead_s: float
@@ -57,7 +57,7 @@ class Decision:
         basis: what it rests on.
     """
 
-    places: Places
+    places: Allocation
     now: float
     expected: float
     changes: tuple[Change, ...]
@@ -66,7 +66,7 @@ class Decision:
     basis: Basis | None = field(default=None, repr=False, compare=False)
 
 
-def decide(snapshot: Snapshot, last: Decision | None = None) -> Decision:
+def decide(snapshot: AllocatorInput, last: Decision | None = None) -> Decision:
     """What should stand now.
 
     Args:
@@ -104,7 +104,7 @@ def decide(snapshot: Snapshot, last: Decision | None = None) -> Decision:
 # While units are unknown
 
 
-def _begin(snapshot: Snapshot) -> Move:
+def _begin(snapshot: AllocatorInput) -> AllocationChange:
     """What stands, and what is still missing to have every unit at work: no more than that."""
     counts = snapshot.counts
     capped = tuple(
@@ -114,15 +114,15 @@ def _begin(snapshot: Snapshot) -> Move:
         for unit, each in zip(snapshot.solvable, snapshot.units, strict=True)
     )
     found = solve_in_place(capped, snapshot.hosts, snapshot.current) or solve(capped, snapshot.hosts, snapshot.current)
-    return Move(snapshot, snapshot.current) if found is None else _towards(snapshot, found.places)
+    return AllocationChange(snapshot, snapshot.current) if found is None else _towards(snapshot, found.places)
 
 
 # When all are known
 
 
-def _best(snapshot: Snapshot) -> Move:
+def _best(snapshot: AllocatorInput) -> AllocationChange:
     """The move that does most in the time that is left."""
-    stay = Move(snapshot, snapshot.current)
+    stay = AllocationChange(snapshot, snapshot.current)
     most = bound(snapshot.working, snapshot.hosts)
     if stay.throughput >= most * (1 - NO_GAIN) and not _misses_fixed(snapshot):
         return stay
@@ -142,7 +142,7 @@ def _best(snapshot: Snapshot) -> Move:
     return _without_late(best)
 
 
-def _without_late(move: Move) -> Move:
+def _without_late(move: AllocationChange) -> AllocationChange:
     """Without slots that would be ready only when all is done."""
     snapshot, after = move.snapshot, Counter(move.after)
     if not snapshot.work_known:
@@ -151,13 +151,13 @@ def _without_late(move: Move) -> Move:
     for place, slots in (move.after - move.kept).items():
         if kept.get(place.unit) and snapshot.by_name[place.unit].setup >= max(end, CHEAP_S):
             after[place] -= slots
-    return Move(snapshot, +after)
+    return AllocationChange(snapshot, +after)
 
 
-def _needed(snapshot: Snapshot, stay: Move) -> Places:
+def _needed(snapshot: AllocatorInput, stay: AllocationChange) -> Allocation:
     """What stands, without cheap slots beyond need; which come back where there is room."""
     excess = in_excess(snapshot.solvable, snapshot.current, stay.throughput * (1 + max(LEAST_GAIN, stay.doubt)))
-    needed: Places = Counter()
+    needed: Allocation = Counter()
     for place, slots in snapshot.current.items():
         beyond = min(slots, excess[place.unit]) if snapshot.cheap(place.unit) else 0
         excess[place.unit] -= beyond
@@ -165,20 +165,22 @@ def _needed(snapshot: Snapshot, stay: Move) -> Places:
     return +needed
 
 
-def _growth(snapshot: Snapshot, needed: Places) -> Iterator[Move]:
+def _growth(snapshot: AllocatorInput, needed: Allocation) -> Iterator[AllocationChange]:
     """Moves that tear nothing down but cheap slots beyond need: cheap units grow, or all do."""
     every = {unit.name for unit in snapshot.working}
     cheap = {name for name in every if snapshot.cheap(name)}
     counts = count_slots(needed)
     slowest = min(snapshot.working, key=lambda unit: unit.rate(counts.get(unit.name, 0)))
     for may_grow in (cheap, every) if slowest.name in cheap and cheap != every else (every,):
-        room = Room(snapshot.hosts, snapshot.solvable)
+        room = Capacity(snapshot.hosts, snapshot.solvable)
         before = keep(room, needed)
         if grow(room, snapshot.working, may_grow) != before:
-            yield Move(snapshot, keep(room, snapshot.current))
+            yield AllocationChange(snapshot, keep(room, snapshot.current))
 
 
-def _proposals(snapshot: Snapshot, stay: Move, needed: Places, most: float) -> Iterator[Move]:
+def _proposals(
+    snapshot: AllocatorInput, stay: AllocationChange, needed: Allocation, most: float
+) -> Iterator[AllocationChange]:
     """What the solver would do: in place, and anew where that promises more."""
     units, hosts = snapshot.solvable, snapshot.hosts
     in_place = solve_in_place(units, hosts, needed)
@@ -192,21 +194,21 @@ def _proposals(snapshot: Snapshot, stay: Move, needed: Places, most: float) -> I
             yield _towards(snapshot, anew.places)
 
 
-def _towards(snapshot: Snapshot, places: Places) -> Move:
+def _towards(snapshot: AllocatorInput, places: Allocation) -> AllocationChange:
     """To these places, as far as slots that are being set up allow, beside what stands now and need not go for them."""
     if not snapshot.current - places:
-        return Move(snapshot, places)
-    room = Room(snapshot.hosts, snapshot.solvable)
-    return Move(snapshot, keep(room, snapshot.untouchable, places, snapshot.dear, snapshot.current))
+        return AllocationChange(snapshot, places)
+    room = Capacity(snapshot.hosts, snapshot.solvable)
+    return AllocationChange(snapshot, keep(room, snapshot.untouchable, places, snapshot.dear, snapshot.current))
 
 
-def _gain(move: Move, over: Move) -> float:
+def _gain(move: AllocationChange, over: AllocationChange) -> float:
     if over.throughput <= 0:
         return inf if move.throughput > 0 else 0.0
     return move.throughput / over.throughput - 1
 
 
-def _pays(move: Move, best: Move, stay: Move) -> bool:
+def _pays(move: AllocationChange, best: AllocationChange, stay: AllocationChange) -> bool:
     """Whether more work is done sooner by a move than by the best so far."""
     snapshot = move.snapshot
     if best.throughput <= 0:
@@ -221,7 +223,7 @@ def _pays(move: Move, best: Move, stay: Move) -> bool:
     return saved > (max(least, FRICTION * move.done_in) if move.bold else least)
 
 
-def _misses_fixed(snapshot: Snapshot) -> bool:
+def _misses_fixed(snapshot: AllocatorInput) -> bool:
     counts = snapshot.counts
     return any(
         unit.fixed_per_host is not None or (unit.fixed is not None and counts.get(unit.name, 0) != unit.fixed)
@@ -229,7 +231,7 @@ def _misses_fixed(snapshot: Snapshot) -> bool:
     )
 
 
-def _spare(snapshot: Snapshot, move: Move) -> Places:
+def _spare(snapshot: AllocatorInput, move: AllocationChange) -> Allocation:
     """More slots of cheap units where nothing else can use the room, so that uneven durations do not bite."""
     counts = move.counts
     if snapshot.work_known and move.seconds_for(1.0) < LATER_S:
@@ -248,19 +250,19 @@ def _spare(snapshot: Snapshot, move: Move) -> Places:
 # Whether to look at all
 
 
-def _basis(snapshot: Snapshot) -> Basis:
+def _basis(snapshot: AllocatorInput) -> Basis:
     under_way = frozenset(place.unit for place, slots in snapshot.setting_up.items() if slots)
     return Basis(snapshot.hosts, snapshot.solvable, under_way, snapshot.learning, _seconds_left(snapshot))
 
 
-def _seconds_left(snapshot: Snapshot) -> float:
+def _seconds_left(snapshot: AllocatorInput) -> float:
     if not snapshot.work_known:
         return snapshot.ahead_s
     throughput = snapshot.throughput(snapshot.counts)
     return 1 / throughput if throughput > 0 else inf
 
 
-def _unchanged(snapshot: Snapshot, last: Decision, new: Basis) -> bool:
+def _unchanged(snapshot: AllocatorInput, last: Decision, new: Basis) -> bool:
     """Whether nothing has come since the last decision that could change it."""
     old = last.basis
     if old is None or last.lack is not None or snapshot.asked != last.places:
@@ -272,7 +274,7 @@ def _unchanged(snapshot: Snapshot, last: Decision, new: Basis) -> bool:
     return _same_shares(snapshot, old.units, new.units)
 
 
-def _same_shares(snapshot: Snapshot, old: tuple[Unit, ...], new: tuple[Unit, ...]) -> bool:
+def _same_shares(snapshot: AllocatorInput, old: tuple[SchedulingUnit, ...], new: tuple[SchedulingUnit, ...]) -> bool:
     """Whether units take the same shares of the work as before, as far as that can be told."""
     if len(old) != len(new):
         return False
@@ -288,7 +290,7 @@ def _same_shares(snapshot: Snapshot, old: tuple[Unit, ...], new: tuple[Unit, ...
     return True
 
 
-def _look_again(snapshot: Snapshot, settled: bool) -> float:
+def _look_again(snapshot: AllocatorInput, settled: bool) -> float:
     soon = [
         SOON_S - (snapshot.now - each.first_sample_at)
         for each in snapshot.units

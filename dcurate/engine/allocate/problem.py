@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from dcurate.engine.allocate.allocation import Host, Place, Unit
+from dcurate.engine.allocate.allocation import Host, SchedulingUnit, SlotLocation
 from dcurate.engine.allocate.current_state import spots, stand, without
 from dcurate.engine.allocate.packing import Bin, Bins, Item, Layout, models, total
 from dcurate.engine.allocate.search import EFFORT, Packer
@@ -26,7 +26,7 @@ class Problem:
         most: no more slots of each unit than this; None if there is no such limit.
     """
 
-    def __init__(self, units: Sequence[Unit], hosts: Sequence[Host]) -> None:
+    def __init__(self, units: Sequence[SchedulingUnit], hosts: Sequence[Host]) -> None:
         self.units = sorted(units, key=_sort_key)
         self.models = models(hosts)
         self.bins = Bins(self.units)
@@ -58,7 +58,7 @@ class Problem:
                 empty = self.bins.after(empty, item, unit.fixed_per_host)
         return pins
 
-    def standing(self, current: Mapping[Place, int]) -> Layout:
+    def standing(self, current: Mapping[SlotLocation, int]) -> Layout:
         """What stands, and of what is pinned to each host so many, as far as there is room beside the rest.
 
         Slots that have nothing to do go where they are in the way.
@@ -127,7 +127,7 @@ class Problem:
         return above if above is not None and self.need(above) is not None else None
 
 
-def afforded(units: Sequence[Unit], hosts: Sequence[Host]) -> Problem:
+def afforded(units: Sequence[SchedulingUnit], hosts: Sequence[Host]) -> Problem:
     """The problem with as many slots of those that are pinned as leave room for one slot of each unit."""
     problem = Problem(units, hosts)
     most = max((pin or 0 for unit in units for pin in (unit.fixed, unit.fixed_per_host)), default=0)
@@ -144,7 +144,7 @@ def afforded(units: Sequence[Unit], hosts: Sequence[Host]) -> Problem:
     return best
 
 
-def with_least(unit: Unit) -> Unit:
+def with_least(unit: SchedulingUnit) -> SchedulingUnit:
     """A unit as it is if pinned slots have to give way: with one slot, or none if it has no work on any host."""
     if unit.fixed_per_host:
         return replace(unit, fixed=1 if unit.weight > 0 else None, fixed_per_host=None)
@@ -157,7 +157,7 @@ def _fits(problem: Problem) -> bool:
     return need is not None and packer.pack_hard(need)[0] is not None
 
 
-def _scaled(unit: Unit, part: int, whole: int) -> Unit:
+def _scaled(unit: SchedulingUnit, part: int, whole: int) -> SchedulingUnit:
     """With a part of the slots that are pinned, but at least one."""
 
     def scaled(pin: int | None) -> int | None:
@@ -177,18 +177,18 @@ def floor(slots: float) -> int:
     return near if abs(slots - near) <= CLOSE * max(1.0, abs(slots)) else math.floor(slots)
 
 
-def _size(unit: Unit) -> tuple[object, ...]:
+def _size(unit: SchedulingUnit) -> tuple[object, ...]:
     """Sorts units by what they take, the largest first, whatever their rates."""
     return (not unit.on_gpu, -unit.gpus, -unit.gpu_memory, -unit.cpus, -(unit.fixed_per_host or 0), unit.name)
 
 
-def _sort_key(unit: Unit) -> tuple[object, ...]:
+def _sort_key(unit: SchedulingUnit) -> tuple[object, ...]:
     limits = [-1 if limit is None else limit for limit in (unit.fixed, unit.fixed_per_host, unit.most)]
     work = unit.seconds * unit.weight
     return (unit.on_gpu, unit.gpus, unit.gpu_memory, unit.cpus, work, unit.weight > 0, *limits, unit.name)
 
 
-def bound(units: Sequence[Unit], hosts: Sequence[Host]) -> float:
+def bound(units: Sequence[SchedulingUnit], hosts: Sequence[Host]) -> float:
     """The throughput that no allocation exceeds: slots may be divided, and there is one pool of each resource.
 
     Returns:

@@ -23,7 +23,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
-class Memory:
+class CachedRate:
     """What runs measured of an operator.
 
     Args:
@@ -74,7 +74,7 @@ def cache_file() -> Path:
     return Path(folder) / "rates.json"
 
 
-class Remembered:
+class RateCache:
     """The rates of earlier runs, in a JSON file.
 
     Runs that end at the same time may each leave out what the other adds; none can break the file.
@@ -94,9 +94,9 @@ class Remembered:
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = Path(path) if path is not None else cache_file()
-        self._memories: dict[str, Memory] | None = None
+        self._memories: dict[str, CachedRate] | None = None
 
-    def load(self) -> dict[str, Memory]:
+    def load(self) -> dict[str, CachedRate]:
         """All that is remembered, by key, the latest used last; empty if the file cannot be read."""
         try:
             kept = json.loads(self.path.read_bytes())
@@ -104,20 +104,20 @@ class Remembered:
             kept = None
         if not isinstance(kept, dict) or kept.get("version") != VERSION or not isinstance(kept.get("rates"), dict):
             kept = {"rates": {}}
-        read = {key: Memory.of(values) for key, values in kept["rates"].items() if isinstance(values, dict)}
+        read = {key: CachedRate.of(values) for key, values in kept["rates"].items() if isinstance(values, dict)}
         self._memories = {key: memory for key, memory in read.items() if memory is not None}
         return dict(self._memories)
 
-    def lookup(self, key: str) -> Memory | None:
+    def lookup(self, key: str) -> CachedRate | None:
         """What is remembered of an operator; None if nothing. Reads the file the first time."""
         if self._memories is None:
             self.load()
         assert self._memories is not None
         return self._memories.get(key)
 
-    def store(self, memories: Mapping[str, Memory]) -> bool:
+    def store(self, memories: Mapping[str, CachedRate]) -> bool:
         """Keep these beside what the file holds now, in one step; whether that could be done."""
-        sound = {key: memory for key, memory in memories.items() if Memory.of(asdict(memory)) is not None}
+        sound = {key: memory for key, memory in memories.items() if CachedRate.of(asdict(memory)) is not None}
         kept = {key: memory for key, memory in self.load().items() if key not in sound} | sound
         self._memories = dict(list(kept.items())[-MOST:])
         rates = {key: asdict(memory) for key, memory in self._memories.items()}

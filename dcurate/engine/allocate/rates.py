@@ -25,7 +25,7 @@ FEW, MOST_CV = 64, 2.5
 TICK_S = 1e-6
 
 
-class Sums:
+class Moments:
     """Sums over calls: enough for a mean, its error, and a test against other calls."""
 
     __slots__ = ("amount", "amount2", "amount_items", "calls", "items", "items2", "mark", "mark2")
@@ -45,7 +45,7 @@ class Sums:
         self.mark += mark
         self.mark2 += mark * mark
 
-    def add(self, other: Sums, sign: int = 1) -> None:
+    def add(self, other: Moments, sign: int = 1) -> None:
         """Add the other's sums to these, or take them away with ``sign=-1``."""
         self.calls += sign * other.calls
         self.items += sign * other.items
@@ -73,7 +73,7 @@ class Sums:
         return sqrt(max(0.0, rest) / (self.calls - 1)) * self.calls / self.amount
 
 
-class History:
+class RateHistory:
     """Calls since their last change, in buckets that are the finer the newer they are.
 
     The test is that of the likelihood ratio for one shift in the mean of normal marks of unknown variance, at every
@@ -89,9 +89,9 @@ class History:
         self.threshold, self.least, self.smallest = threshold, least, smallest
         self.changes = 0
         self.slots = 1
-        self._closed = Sums()
-        self._buckets: list[Sums] = []
-        self._open = Sums()
+        self._closed = Moments()
+        self._buckets: list[Moments] = []
+        self._open = Moments()
 
     @property
     def calls(self) -> int:
@@ -99,9 +99,9 @@ class History:
         return self._closed.calls + self._open.calls
 
     @property
-    def total(self) -> Sums:
+    def total(self) -> Moments:
         """The sums over these calls."""
-        total = Sums()
+        total = Moments()
         total.add(self._closed)
         total.add(self._open)
         return total
@@ -112,7 +112,7 @@ class History:
         if self._open.calls >= min(16, self._closed.calls // 16):
             self._buckets.append(self._open)
             self._closed.add(self._open)
-            self._open = Sums()
+            self._open = Moments()
             self._forget()
 
     def _forget(self) -> None:
@@ -124,7 +124,7 @@ class History:
             self._closed.add(self._buckets.pop(0), sign=-1)
         if keep:
             self._buckets = self._buckets[-keep:]
-            self._closed = Sums()
+            self._closed = Moments()
             for bucket in self._buckets:
                 self._closed.add(bucket)
 
@@ -154,7 +154,7 @@ class History:
 
     def _merge(self) -> None:
         """Join neighbours: a bucket may hold a quarter as many calls as all newer ones together."""
-        merged: list[Sums] = []
+        merged: list[Moments] = []
         newer = 0
         for bucket in reversed(self._buckets):
             if merged and merged[-1].calls + bucket.calls <= (newer - merged[-1].calls) / 4:
@@ -189,7 +189,7 @@ class Rate:
     """
 
     def __init__(self, prior: float | None = None, prior_cv: float = ASSUMED_CV) -> None:
-        self._history = History()
+        self._history = RateHistory()
         self._prior = prior
         self._prior_cv = prior_cv
 
@@ -300,7 +300,7 @@ class Ratio:
     """
 
     def __init__(self, prior: float | None = None) -> None:
-        self._history = History(threshold=36.0, least=20, smallest=0.02)
+        self._history = RateHistory(threshold=36.0, least=20, smallest=0.02)
         self._prior = prior
 
     def made(self, inputs: int, outputs: int) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dcurate.core.resources import Resources
-from dcurate.engine.allocate.allocation import Card, Host, Unit
+from dcurate.engine.allocate.allocation import Card, Host, SchedulingUnit
 from dcurate.engine.allocate.solve import shortfall
 from dcurate.errors import ResourceError
 
 
 @dataclass(frozen=True)
-class Demand:
+class OperatorRequest:
     """What an operator asks for.
 
     Args:
@@ -39,7 +39,7 @@ class Demand:
 
 
 @dataclass(frozen=True)
-class WorkerView:
+class WorkerState:
     """A worker process as it announced itself.
 
     Args:
@@ -60,10 +60,10 @@ class WorkerView:
 
 
 @dataclass(frozen=True)
-class Group:
+class SlotPoolSpec:
     """Operators that are given slots together: one, or several CPU operators that share theirs in time."""
 
-    members: tuple[Demand, ...]
+    members: tuple[OperatorRequest, ...]
     cpus: float
 
     @property
@@ -71,11 +71,11 @@ class Group:
         """The names of its operators."""
         return "+".join(member.operator for member in self.members)
 
-    def unit(self, seconds: float = 1.0, weight: float = 1.0) -> Unit:
+    def unit(self, seconds: float = 1.0, weight: float = 1.0) -> SchedulingUnit:
         """The group as the balancer sees it."""
         only = self.members[0] if len(self.members) == 1 else None
         resources = self.members[0].resources
-        return Unit(
+        return SchedulingUnit(
             self.name,
             cpus=self.cpus,
             gpus=resources.gpus,
@@ -87,7 +87,7 @@ class Group:
             most=only.max_workers if only else None,
         )
 
-    def slots_of(self, member: Demand, total: int) -> int:
+    def slots_of(self, member: OperatorRequest, total: int) -> int:
         """How many of the group's slots an operator may use, where one alone would not get as many."""
         if len(self.members) == 1:
             return total
@@ -95,7 +95,7 @@ class Group:
         return max(1, min(allowed, *(limit for limit in (member.num_workers, member.max_workers, total) if limit)))
 
 
-def hosts_of(workers: Iterable[WorkerView]) -> list[Host]:
+def hosts_of(workers: Iterable[WorkerState]) -> list[Host]:
     """The hosts that worker processes stand on.
 
     Where there are no CPU workers at all, CPU operators use the threads of the GPU workers.
@@ -106,7 +106,7 @@ def hosts_of(workers: Iterable[WorkerView]) -> list[Host]:
     """
     every = list(workers)
     serving = {worker.address for worker in cpu_workers(every)}
-    by_host: dict[str, list[WorkerView]] = {}
+    by_host: dict[str, list[WorkerState]] = {}
     for worker in every:
         by_host.setdefault(worker.host, []).append(worker)
     hosts = []
@@ -125,12 +125,14 @@ def hosts_of(workers: Iterable[WorkerView]) -> list[Host]:
     return hosts
 
 
-def cpu_workers(workers: Sequence[WorkerView]) -> list[WorkerView]:
+def cpu_workers(workers: Sequence[WorkerState]) -> list[WorkerState]:
     """The workers that serve CPU operators: those without GPUs, or all where there is none without."""
     return [worker for worker in workers if not worker.cards] or list(workers)
 
 
-def group(demands: Sequence[Demand], workers: Sequence[WorkerView], one_at_a_time: bool = False) -> list[Group]:
+def form_pools(
+    demands: Sequence[OperatorRequest], workers: Sequence[WorkerState], one_at_a_time: bool = False
+) -> list[SlotPoolSpec]:
     """The operators as groups that fit on the workers.
 
     Light CPU operators share their slots. Where there are too few CPUs for a slot of each of the others, all CPU
@@ -145,9 +147,9 @@ def group(demands: Sequence[Demand], workers: Sequence[WorkerView], one_at_a_tim
     hosts = hosts_of(workers)
     sharing = tuple(demand for demand in demands if demand.shares)
     alone = [demand for demand in demands if demand not in sharing]
-    groups = [Group((demand,), demand.resources.cpus) for demand in alone]
+    groups = [SlotPoolSpec((demand,), demand.resources.cpus) for demand in alone]
     if sharing:
-        groups.append(Group(sharing, max(demand.resources.cpus for demand in sharing)))
+        groups.append(SlotPoolSpec(sharing, max(demand.resources.cpus for demand in sharing)))
     if _lack(groups, hosts, one_at_a_time) is None:
         return groups
     on_cpus = tuple(demand for demand in demands if not demand.resources.requires_gpu)
@@ -158,21 +160,21 @@ def group(demands: Sequence[Demand], workers: Sequence[WorkerView], one_at_a_tim
                 f"operator {demand.operator!r} needs {demand.resources.cpus:g} CPUs a slot, but the workers have "
                 f"{threads} in all; ask for fewer with .with_(resources=Resources(cpus=...)) or use a larger cluster"
             )
-    groups = [Group((demand,), 0.0) for demand in demands if demand.resources.requires_gpu]
-    groups += [Group(on_cpus, 0.0)] if on_cpus else []
+    groups = [SlotPoolSpec((demand,), 0.0) for demand in demands if demand.resources.requires_gpu]
+    groups += [SlotPoolSpec(on_cpus, 0.0)] if on_cpus else []
     lack = _lack(groups, hosts, one_at_a_time)
     if lack is not None:
         raise ResourceError(lack)
     return groups
 
 
-def _lack(groups: Sequence[Group], hosts: Sequence[Host], one_at_a_time: bool) -> str | None:
+def _lack(groups: Sequence[SlotPoolSpec], hosts: Sequence[Host], one_at_a_time: bool) -> str | None:
     if not one_at_a_time:
         return shortfall([each.unit() for each in groups], hosts)
     return next((lack for each in groups if (lack := shortfall([each.unit()], hosts)) is not None), None)
 
 
-def seconds_of(each: Group, seconds: Mapping[str, float], weights: Mapping[str, float]) -> tuple[float, float]:
+def seconds_of(each: SlotPoolSpec, seconds: Mapping[str, float], weights: Mapping[str, float]) -> tuple[float, float]:
     """Seconds per item and items per source split of a group: of several operators, their work as one.
 
     Examples:

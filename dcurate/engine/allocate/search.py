@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 
-from dcurate.engine.allocate.heuristics import RANKS, SIMPLE, WAYS, Scale, gaps_for, orders, scale_of, thrifty
+from dcurate.engine.allocate.heuristics import HEURISTICS, RANKS, SIMPLE, Scale, gaps_for, orders, scale_of, thrifty
 from dcurate.engine.allocate.packing import PLENTY, Bin, Bins, Item, Layout, exchange
 
 #: How much is tried where the simple ways fail, for all that one `Packer` is asked, counted in bins looked at.
@@ -37,7 +37,7 @@ class Packer:
         self.bins, self.items, self.start, self.effort = bins, bins.items, start, effort
         self.base = {one.model: one for one in start}
         self._orders = orders(self.items, start)
-        self._first = WAYS[0]
+        self._first = HEURISTICS[0]
 
     @property
     def hardest_first(self) -> list[int]:
@@ -70,7 +70,7 @@ class Packer:
         if not self.fluid(need, start):
             return None
         scale = scale_of(self.items, need, start)
-        for way in dict.fromkeys((self._first, *WAYS[:ways])):
+        for way in dict.fromkeys((self._first, *HEURISTICS[:ways])):
             packed, missing = self.greedy(need, self._orders[way.order], way.choice, scale, start)
             if not any(missing):
                 self._first = way
@@ -81,7 +81,7 @@ class Packer:
         """What each way makes of it, with the slots that are missing; the nearest misses first."""
         scale = scale_of(self.items, need, self.start)
         tried: list[tuple[float, int, Layout, list[int]]] = []
-        for way in WAYS[:ways]:
+        for way in HEURISTICS[:ways]:
             packed, missing = self.greedy(need, self._orders[way.order], way.choice, scale, self.start)
             lack = sum(
                 slots * (item.cpus * scale.cores + item.gpu * scale.cards + 1)
@@ -147,7 +147,7 @@ class Packer:
         """
         if not self.fluid(need, self.start):
             return None, True
-        packed = self.pack(need, len(WAYS))
+        packed = self.pack(need, len(HEURISTICS))
         if packed is None and self.effort > 0:
             packed = self._turns(need)
         if packed is None and self.effort > 0 and sum(need) <= TOO_MANY:
@@ -156,7 +156,7 @@ class Packer:
                 return packed, True
         if packed is not None:
             return packed, True
-        for layout, missing in self.most(need, len(WAYS))[:3]:
+        for layout, missing in self.most(need, len(HEURISTICS))[:3]:
             if self.effort > 0 and (packed := self.repair(layout, missing)) is not None:
                 return packed, True
         return None, False

@@ -16,11 +16,19 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from dcurate.engine.allocate.allocation import Host, Place, Places, Solution, Unit, count_slots, throughput
+from dcurate.engine.allocate.allocation import (
+    Allocation,
+    Host,
+    SchedulingUnit,
+    SlotLocation,
+    Solution,
+    count_slots,
+    throughput,
+)
 from dcurate.engine.allocate.current_state import as_model, relaid, resources, stand, trimmed
 from dcurate.engine.allocate.diagnostics import shortfall
-from dcurate.engine.allocate.incremental import Keeper
-from dcurate.engine.allocate.packing import Layout, exchange, spelled, total
+from dcurate.engine.allocate.incremental import IncrementalPacker
+from dcurate.engine.allocate.packing import Layout, exchange, to_allocation, total
 from dcurate.engine.allocate.problem import CLOSE, Problem, afforded, bound
 from dcurate.engine.allocate.search import EFFORT, Packer
 
@@ -30,7 +38,9 @@ __all__ = ["bound", "shortfall", "solve", "solve_in_place", "spread_spare"]
 HALVINGS, STEPS, REFUSALS = 60, 100, 4
 
 
-def solve(units: Sequence[Unit], hosts: Sequence[Host], current: Mapping[Place, int] | None = None) -> Solution | None:
+def solve(
+    units: Sequence[SchedulingUnit], hosts: Sequence[Host], current: Mapping[SlotLocation, int] | None = None
+) -> Solution | None:
     """The allocation of the greatest throughput, with the fewest slots that give it.
 
     The same units and hosts in another order give the same throughput.
@@ -56,11 +66,13 @@ def solve(units: Sequence[Unit], hosts: Sequence[Host], current: Mapping[Place, 
     if best is None:
         return None
     if not current:
-        return _solution(problem, spelled(best.layout, problem.units))
+        return _solution(problem, to_allocation(best.layout, problem.units))
     return _solution(problem, _laid_over(problem, best, current))
 
 
-def solve_in_place(units: Sequence[Unit], hosts: Sequence[Host], current: Mapping[Place, int]) -> Solution | None:
+def solve_in_place(
+    units: Sequence[SchedulingUnit], hosts: Sequence[Host], current: Mapping[SlotLocation, int]
+) -> Solution | None:
     """The allocation of the greatest throughput that can be had without moving a slot.
 
     Slots are added where there is room. Slots of a unit that has more than it needs are dropped where others need
@@ -76,17 +88,21 @@ def solve_in_place(units: Sequence[Unit], hosts: Sequence[Host], current: Mappin
     standing = problem.standing(current)
     allowed = trimmed(problem.bins, standing, problem.most)
     if allowed != standing:
-        standing = problem.standing(spelled(allowed, problem.units))
-    keeper = Keeper(problem.bins, standing, EFFORT // 2)
+        standing = problem.standing(to_allocation(allowed, problem.units))
+    keeper = IncrementalPacker(problem.bins, standing, EFFORT // 2)
     best = _grown(problem, keeper, keep_pins=False)
     if best is None and any(unit.fixed for unit in problem.units):
         best = _grown(problem, keeper, keep_pins=True)
-    return None if best is None else _solution(problem, spelled(best.layout, problem.units))
+    return None if best is None else _solution(problem, to_allocation(best.layout, problem.units))
 
 
 def spread_spare(
-    units: Sequence[Unit], hosts: Sequence[Host], places: Mapping[Place, int], slack: float, only: Collection[str]
-) -> Places:
+    units: Sequence[SchedulingUnit],
+    hosts: Sequence[Host],
+    places: Mapping[SlotLocation, int],
+    slack: float,
+    only: Collection[str],
+) -> Allocation:
     """Add slots where there is room left, so that units that are just fast enough do not hold up others.
 
     The next slot always goes to the unit that has the least to spare. Nothing is moved or dropped.
@@ -122,8 +138,8 @@ def spread_spare(
         one = min(able, key=lambda one: (one.load, one.cpus, one.model.number))
         exchange(layout, one, bins.after(one, item, 1))
         counts[index] += 1
-    added = spelled(layout, problem.units)
-    added.subtract(spelled(before, problem.units))
+    added = to_allocation(layout, problem.units)
+    added.subtract(to_allocation(before, problem.units))
     return Counter(places) + added
 
 
@@ -151,7 +167,7 @@ def _from_scratch(problem: Problem) -> _Answer | None:
     return _greatest(problem, first, packer.pack, hard)
 
 
-def _grown(problem: Problem, keeper: Keeper, keep_pins: bool) -> _Answer | None:
+def _grown(problem: Problem, keeper: IncrementalPacker, keep_pins: bool) -> _Answer | None:
     """The greatest throughput that is found without moving what stands.
 
     Args:
@@ -225,11 +241,11 @@ def _greatest(
     return best
 
 
-def _laid_over(problem: Problem, best: _Answer, current: Mapping[Place, int]) -> Places:
+def _laid_over(problem: Problem, best: _Answer, current: Mapping[SlotLocation, int]) -> Allocation:
     """The best answer, or what stands if that is better, so that most of what stands can stay."""
     units, bins = problem.units, problem.bins
     standing = problem.standing(current)
-    keeper = Keeper(bins, standing, EFFORT // 4)
+    keeper = IncrementalPacker(bins, standing, EFFORT // 4)
     elsewhere = relaid(bins, units, best.layout, standing)
     if any(pin not in (None, stands) for pin, stands in zip(problem.pinned, keeper.counts, strict=True)):
         return elsewhere
@@ -242,11 +258,11 @@ def _laid_over(problem: Problem, best: _Answer, current: Mapping[Place, int]) ->
     layout, missing = keeper.nearest(wanted, hard=True)
     layout = trimmed(bins, layout, wanted)
     if not any(missing):
-        return spelled(layout, units)
+        return to_allocation(layout, units)
     answers = [elsewhere]
     shifted = keeper.moved(layout, missing, [pin is not None for pin in problem.pinned])
     if shifted is not None:
-        answers.append(spelled(shifted, units))
+        answers.append(to_allocation(shifted, units))
     starts = {resources(one.model): one.model for one in problem.start}
     movable: Layout = {}
     for one, hosts in layout.items():
@@ -258,6 +274,6 @@ def _laid_over(problem: Problem, best: _Answer, current: Mapping[Place, int]) ->
     return max(answers, key=lambda places: sum(min(slots, places[place]) for place, slots in current.items()))
 
 
-def _solution(problem: Problem, places: Places) -> Solution:
+def _solution(problem: Problem, places: Allocation) -> Solution:
     counts = count_slots(places)
     return Solution(places, throughput(problem.units, counts), problem.bound)

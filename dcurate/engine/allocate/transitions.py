@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
-from dcurate.engine.allocate.allocation import Places, count_slots
-from dcurate.engine.allocate.inputs import Measured, Snapshot
+from dcurate.engine.allocate.allocation import Allocation, count_slots
+from dcurate.engine.allocate.inputs import AllocatorInput, Measured
 
 #: What tears down slots that may be missed must gain at least this share.
 LEAST_GAIN = 0.02
@@ -25,7 +25,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Move:
+class AllocationChange:
     """From what stands to another allocation.
 
     Args:
@@ -33,8 +33,8 @@ class Move:
         after: how many slots of each unit are to stand where.
     """
 
-    snapshot: Snapshot
-    after: Places
+    snapshot: AllocatorInput
+    after: Allocation
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -47,7 +47,7 @@ class Move:
         return self.snapshot.throughput(self.counts)
 
     @cached_property
-    def kept(self) -> Places:
+    def kept(self) -> Allocation:
         """The slots that stay."""
         return self.snapshot.current & self.after
 
@@ -123,7 +123,7 @@ class Move:
             return work / self.meanwhile if self.meanwhile > 0 else 0.0
         return self.done_in + ((work - first) / self.throughput if self.throughput > 0 else inf)
 
-    def paid_back_in(self, base: Move) -> float:
+    def paid_back_in(self, base: AllocationChange) -> float:
         """Seconds until as much is done as would have been with another move that is done at once."""
         gain = self.throughput - base.throughput
         return self.done_in * (self.throughput - self.meanwhile) / gain if gain > 0 else inf
@@ -138,7 +138,7 @@ class Move:
         return float((needed**2 + max(lost, default=0.0) ** 2) ** 0.5)
 
 
-def explain(move: Move, spare: Places) -> tuple[Change, ...]:
+def explain(move: AllocationChange, spare: Allocation) -> tuple[Change, ...]:
     """The changes of a move, each with a sentence why.
 
     Args:
@@ -156,7 +156,7 @@ def explain(move: Move, spare: Places) -> tuple[Change, ...]:
     return tuple(changes)
 
 
-def _why(move: Move, each: Measured, beyond: int) -> str:
+def _why(move: AllocationChange, each: Measured, beyond: int) -> str:
     snapshot, counts = move.snapshot, move.counts
     stood = snapshot.counts
     before, after = stood.get(each.name, 0), counts.get(each.name, 0)
@@ -173,7 +173,7 @@ def _why(move: Move, each: Measured, beyond: int) -> str:
     if not before and not each.known(snapshot.now):
         return "to learn how long it takes"
     was, will = snapshot.splits_a_second(stood), snapshot.splits_a_second(counts)
-    stay = Move(snapshot, snapshot.current)
+    stay = AllocationChange(snapshot, snapshot.current)
     slowest = [unit.name for unit in snapshot.working if unit.rate(before) <= stay.throughput * 1.001]
     if was == 0 or will in (was, inf) or each.name not in slowest:
         return f"to keep up with {_number(will)} splits/s" if will not in (0, inf) else "wanted so many"
@@ -184,7 +184,7 @@ def _why(move: Move, each: Measured, beyond: int) -> str:
     return why if each.cheap or paid == inf else f"{why}, setup {each.setup:.0f} s paid back in {paid:.0f} s"
 
 
-def _seconds(move: Move) -> str:
+def _seconds(move: AllocationChange) -> str:
     return f"{move.seconds_for(1.0):,.0f}"
 
 

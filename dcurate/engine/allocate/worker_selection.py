@@ -51,7 +51,7 @@ def _nothing(_worker: str) -> float:
     return 0.0
 
 
-class Placer:
+class WorkerSelector:
     """Knows how many calls of each operator stand at each worker, and says where the next should go.
 
     Examples:

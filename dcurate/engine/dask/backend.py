@@ -24,12 +24,12 @@ from dcurate.core.events import (
     WorkerLost,
     WorkerRecycled,
 )
-from dcurate.engine.accounting import Books, Job
+from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.worker_plugin import Call, group, needs, parts, priority, topic, work_on
-from dcurate.engine.driver import Died, Done
+from dcurate.engine.driver import Completed, Died
 from dcurate.engine.flow import Flow, Submit
-from dcurate.engine.throughput import Figures
-from dcurate.engine.worker.operator_task import Outcome
+from dcurate.engine.throughput import ThroughputTracker
+from dcurate.engine.worker.operator_task import TaskResult
 from dcurate.errors import DataError, DcurateError, ResourceError, RunError, StageError
 
 #: How often to look around when nothing is heard, and how long to put up with a lost scheduler, in seconds.
@@ -47,7 +47,7 @@ TRIES = 5
 RETRIED_S = 2.0
 
 
-class ClusterHands:
+class DaskBackend:
     """Runs calls as Dask tasks, annotated with one unit of the operator's resource.
 
     A task's batches stay on the worker that made them. What the driver needs to know of them (bytes, files, counts)
@@ -55,7 +55,7 @@ class ClusterHands:
     """
 
     def __init__(
-        self, cluster: Cluster, job: Job, books: Books, flow: Flow, priors: Mapping[str, Mapping[str, float]]
+        self, cluster: Cluster, job: Round, books: RunAccounting, flow: Flow, priors: Mapping[str, Mapping[str, float]]
     ) -> None:
         self.cluster = cluster
         self.client = cluster.client
@@ -80,7 +80,7 @@ class ClusterHands:
         self._slots: dict[tuple[str, str], int] = {}
         self.setups: dict[str, float] = {}
         self._tries: dict[int, int] = {}
-        self.figures = Figures([operator.name for operator in self.operators], priors)
+        self.figures = ThroughputTracker([operator.name for operator in self.operators], priors)
         self._heard = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -216,8 +216,8 @@ class ClusterHands:
 
     # What comes back
 
-    def wait(self) -> list[Done | Died]:
-        done: list[Done | Died] = []
+    def wait(self) -> list[Completed | Died]:
+        done: list[Completed | Died] = []
         self._report()
         while not done:
             changed = self._read_news()
@@ -246,9 +246,9 @@ class ClusterHands:
         ]
         return min(LINGER_S, LINGER * min(calls)) if len(calls) == self.flow.operators_running else 0.0
 
-    def _ended(self) -> list[Done | Died]:
+    def _ended(self) -> list[Completed | Died]:
         """Calls that came to their end; one whose result died with its worker is being made again, and waits on."""
-        ended: list[Done | Died] = []
+        ended: list[Completed | Died] = []
         for future in self.completed.next_batch(block=False):
             status = future.status
             if future not in self._tickets:
@@ -265,7 +265,7 @@ class ClusterHands:
                 continue
             if status != "finished":
                 raise self._failure(future, submit)
-            done = Done(ticket, submit.operator, self._summary(ticket, future))
+            done = Completed(ticket, submit.operator, self._summary(ticket, future))
             ended.append(done)
             self.figures.done(submit.operator, len(submit.items), submit.deaths, done.summary)
             sizes = [size for made in done.summary["sizes"] for size in made]
@@ -309,13 +309,13 @@ class ClusterHands:
             return self._summaries.pop(ticket)
         return self._gather(future).summary()
 
-    def _gather(self, future: Future) -> Outcome:
+    def _gather(self, future: Future) -> TaskResult:
         """What a call made; if its worker died with it, it is made again, and again if that one dies, too."""
         for _ in range(TRIES):
             with suppress(KilledWorker):
-                return cast(Outcome, self.client.gather(future))
+                return cast(TaskResult, self.client.gather(future))
             self._retry(future)
-        return cast(Outcome, self.client.gather(future))
+        return cast(TaskResult, self.client.gather(future))
 
     def _failure(self, future: Future, submit: Submit) -> DcurateError:
         if future.status != "error":

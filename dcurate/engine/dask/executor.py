@@ -17,19 +17,19 @@ from dcurate.cluster.attach import cluster_of
 from dcurate.cluster.base import Cluster
 from dcurate.cluster.local import LocalCluster
 from dcurate.cluster.scale_api import offered_to
-from dcurate.cluster.worker_info import Announcement
+from dcurate.cluster.worker_info import WorkerInfo
 from dcurate.core.batch import Batch
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.resources import Resources
-from dcurate.engine.accounting import Books, Job
+from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.allocate.autoscaler import workers_at
-from dcurate.engine.allocate.rate_cache import Memory, Remembered, key_of
-from dcurate.engine.allocate.requests import Demand, WorkerView, group
+from dcurate.engine.allocate.rate_cache import CachedRate, RateCache, key_of
+from dcurate.engine.allocate.requests import OperatorRequest, WorkerState, form_pools
 from dcurate.engine.config import ExecutorConfig
-from dcurate.engine.dask.backend import ClusterHands
-from dcurate.engine.dask.scheduler_plugin import OVER, Orders, Scaler, end, have_slots_held, let_go
-from dcurate.engine.dask.worker_plugin import SlotHolder, describe, dismiss, holds_slots
-from dcurate.engine.driver import Carrier
+from dcurate.engine.dask.backend import DaskBackend
+from dcurate.engine.dask.scheduler_plugin import OVER, RunConfig, SlotManager, end, have_slots_held, let_go
+from dcurate.engine.dask.worker_plugin import DcurateWorkerPlugin, describe, dismiss, holds_slots
+from dcurate.engine.driver import DriverLoop
 from dcurate.engine.flow import Flow
 from dcurate.engine.serialization import pickled
 from dcurate.errors import DcurateError, ResourceError, RunError, StageError
@@ -109,7 +109,7 @@ class DaskSession:
             ResourceError: an operator does not fit on the workers.
             StageError: a stage cannot be pickled.
         """
-        for program in Job("", plan, iter(())).programs():
+        for program in Round("", plan, iter(())).programs():
             pickled(program)
         shapes = offered_to(self.client)
         coming = workers_at(shapes, {kind: shape.maximum for kind, shape in shapes.items()})
@@ -119,7 +119,7 @@ class DaskSession:
                 "the cluster has no workers; start some first. (Dask's own adapt() begins with none unless it is given "
                 "a minimum, and starts none for a run that has not begun.)"
             )
-        group(_demands(plan, self.config, _have_gpus(views)), views, self._in_turn)
+        form_pools(_demands(plan, self.config, _have_gpus(views)), views, self._in_turn)
 
     def _gpus_for(self, plan: Plan) -> bool:
         """Whether there is or will be a GPU; not asked where no stage of the plan leaves that open."""
@@ -129,7 +129,7 @@ class DaskSession:
         coming = workers_at(shapes, {kind: shape.maximum for kind, shape in shapes.items()})
         return _have_gpus([*self._views(), *coming])
 
-    def _views(self) -> list[WorkerView]:
+    def _views(self) -> list[WorkerState]:
         """What the workers say they are; asked again while those that the cluster starts itself come back."""
         for _ in range(ASKS):
             self.cluster.settle()
@@ -140,10 +140,10 @@ class DaskSession:
             time.sleep(ASK_S)
         return []
 
-    def execute(self, job: Job, books: Books) -> Iterator[Batch]:
+    def execute(self, job: Round, books: RunAccounting) -> Iterator[Batch]:
         """Carry a job out; yields the batches to deliver as they come."""
         job = replace(job, ignore_failures=self.config.ignore_failures)
-        orders = Orders(
+        orders = RunConfig(
             demands=_demands(job.plan, self.config, self._gpus_for(job.plan)),
             payloads={program.operator: pickled(program) for program in job.programs()},
             one_at_a_time=self._in_turn,
@@ -158,19 +158,19 @@ class DaskSession:
         # `scheduler_info` answers from a note that the client also renews by itself, and then without workers.
         workers = self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"].values()
         books.workers = len(workers)
-        remembered, keys = Remembered(), _memory_keys(job.plan, workers)
+        remembered, keys = RateCache(), _memory_keys(job.plan, workers)
         orders = replace(orders, priors=_priors(remembered, keys))
         budget = sum(int(one["memory_limit"] or 0) for one in workers) * self.config.memory_share
         flow = Flow([one.batch_size for one in job.plan.operators], budget, job.delivers, self._in_turn)
         failures: list[str] = []
         with ExitStack() as stack:
-            hands = stack.enter_context(ClusterHands(self.cluster, job, books, flow, orders.priors))
+            hands = stack.enter_context(DaskBackend(self.cluster, job, books, flow, orders.priors))
             stack.callback(_let_go, self.client, job.tag)
             stack.callback(lambda: failures.extend(_dismiss(self.client, job.tag)))
             stack.callback(hands.cancel)
             try:
-                _register(self.client, Scaler(job.tag, orders, self.client.id), stack)
-                yield from Carrier(flow, books, hands).run()
+                _register(self.client, SlotManager(job.tag, orders, self.client.id), stack)
+                yield from DriverLoop(flow, books, hands).run()
             except CommClosedError as error:  # in the middle of a question to it
                 raise RunError(
                     "the scheduler does not answer any more; start the run again with resume=True to go on"
@@ -181,14 +181,14 @@ class DaskSession:
             raise StageError(f"the output is complete, but {'; '.join(failures)}")
 
 
-def _have_gpus(views: Iterable[WorkerView]) -> bool:
+def _have_gpus(views: Iterable[WorkerState]) -> bool:
     return any(view.cards for view in views)
 
 
-def _demands(plan: Plan, config: ExecutorConfig, gpus: bool) -> list[Demand]:
+def _demands(plan: Plan, config: ExecutorConfig, gpus: bool) -> list[OperatorRequest]:
     """What operators ask for, where there are GPUs or where there are none."""
     return [
-        Demand(
+        OperatorRequest(
             operator=one.name,
             resources=one.resources if gpus or not one.spec.gpu_optional else Resources(one.resources.cpus),
             num_workers=one.num_workers,
@@ -209,21 +209,21 @@ def _memory_keys(plan: Plan, workers: Iterable[Mapping[str, Any]]) -> dict[str, 
     }
 
 
-def _priors(remembered: Remembered, keys: Mapping[str, str]) -> dict[str, dict[str, float]]:
+def _priors(remembered: RateCache, keys: Mapping[str, str]) -> dict[str, dict[str, float]]:
     found = {operator: remembered.lookup(key) for operator, key in keys.items()}
     return {operator: asdict(memory) for operator, memory in found.items() if memory is not None}
 
 
-def _memories(hands: ClusterHands, keys: Mapping[str, str]) -> dict[str, Memory]:
+def _memories(hands: DaskBackend, keys: Mapping[str, str]) -> dict[str, CachedRate]:
     """What the run measured well enough to be remembered."""
     measured = hands.figures.measured()
     return {
-        keys[operator]: Memory(**figures, setup_s=hands.setups.get(operator, 0.0))
+        keys[operator]: CachedRate(**figures, setup_s=hands.setups.get(operator, 0.0))
         for operator, figures in measured.items()
     }
 
 
-def _views(client: Client) -> list[WorkerView]:
+def _views(client: Client) -> list[WorkerState]:
     """What the workers of a cluster say they are; one that goes away meanwhile is left out."""
     views = []
     for address, said in client.run(describe, on_error="return").items():
@@ -232,12 +232,12 @@ def _views(client: Client) -> list[WorkerView]:
         if isinstance(said, DcurateError):
             raise said
         if isinstance(said, dict):
-            one = Announcement.from_dict(said)
-            views.append(WorkerView(address, one.host, said["threads"], one.cpus, one.cards, one.kind))
+            one = WorkerInfo.from_dict(said)
+            views.append(WorkerState(address, one.host, said["threads"], one.cpus, one.cards, one.kind))
     return views
 
 
-def _register(client: Client, scaler: Scaler, stack: ExitStack) -> None:
+def _register(client: Client, scaler: SlotManager, stack: ExitStack) -> None:
     try:
         _have_slots_held(client)
         client.register_plugin(scaler)
@@ -248,7 +248,7 @@ def _register(client: Client, scaler: Scaler, stack: ExitStack) -> None:
 
 def _have_slots_held(client: Client) -> None:
     """Have every worker hold slots, those that come later too, whichever die meanwhile."""
-    if not client.run_on_scheduler(have_slots_held, plugin=dumps(SlotHolder())):
+    if not client.run_on_scheduler(have_slots_held, plugin=dumps(DcurateWorkerPlugin())):
         return
     for _ in range(ASKS):
         answers = client.run(holds_slots, on_error="return").values()
@@ -267,7 +267,7 @@ def _too_old(error: Exception) -> ResourceError:
     )
 
 
-def _unregister(client: Client, scaler: Scaler) -> None:
+def _unregister(client: Client, scaler: SlotManager) -> None:
     if client.status == "running":
         with suppress(CommClosedError):
             client._send_to_scheduler({"op": OVER, "run": scaler.run})

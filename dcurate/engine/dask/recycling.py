@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dcurate.engine.dask.scheduler_plugin import Scaler
+    from dcurate.engine.dask.scheduler_plugin import SlotManager
 
 #: How often to look whether a process is empty, and how long to wait for what it stores to be used, in seconds.
 LOOK_S, STORED_S = 0.05, 10.0
@@ -28,7 +28,7 @@ class Recycler:
         scaler: of one run.
     """
 
-    def __init__(self, scaler: Scaler) -> None:
+    def __init__(self, scaler: SlotManager) -> None:
         self.scaler = scaler
         self.born: dict[str, float] = {}
         self.under_way: dict[str, asyncio.Task[None]] = {}

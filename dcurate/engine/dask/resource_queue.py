@@ -49,7 +49,7 @@ class FairQueue(HeapSet[TaskState]):
         return all(self._free.get(name, 0) >= needed for name, needed in task.resource_restrictions.items())
 
 
-def be_fair(state: WorkerState) -> None:
+def install_resource_queue(state: WorkerState) -> None:
     """Have a worker use such a queue, and such amounts, from now on."""
     if not isinstance(state.constrained, FairQueue):
         state.available_resources = Amounts(state.available_resources)

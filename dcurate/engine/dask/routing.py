@@ -1,4 +1,4 @@
-"""Sends a run's calls to the workers that its `Placer` names, on the scheduler."""
+"""Sends a run's calls to the workers that its `WorkerSelector` names, on the scheduler."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 from distributed import Scheduler
 
-from dcurate.engine.allocate.worker_selection import Placer
+from dcurate.engine.allocate.worker_selection import WorkerSelector
 
 #: Seconds that a call of an operator is taken for until one has ended.
 UNKNOWN_S = 0.5
 
 
-class Steering:
+class TaskRouter:
     """Restricts each new task of a run to one worker, for as long as it takes the scheduler to send it there.
 
     From then on the task is free: it is stolen, made again and sent elsewhere as Dask does with any other.
@@ -29,7 +29,7 @@ class Steering:
         self.scheduler = scheduler
         self.operators = operators
         self.parts = parts
-        self.placer = Placer()
+        self.placer = WorkerSelector()
         self._at: dict[Any, tuple[str, str]] = {}
 
     def operator_of(self, key: Any) -> str | None:

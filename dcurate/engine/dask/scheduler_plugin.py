@@ -17,13 +17,13 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from tornado.ioloop import PeriodicCallback
 
 from dcurate.cluster.scale_api import OFFER, WANTED, offered
-from dcurate.cluster.worker_info import Announcement
+from dcurate.cluster.worker_info import WorkerInfo
 from dcurate.cluster.worker_shape import Shape
-from dcurate.engine.allocate.assignment import Hold, Seating
-from dcurate.engine.allocate.controller import Governor
-from dcurate.engine.allocate.requests import Demand, WorkerView
+from dcurate.engine.allocate.assignment import Assignment, SlotClaim
+from dcurate.engine.allocate.controller import AllocationController
+from dcurate.engine.allocate.requests import OperatorRequest, WorkerState
 from dcurate.engine.dask.recycling import Recycler
-from dcurate.engine.dask.routing import Steering
+from dcurate.engine.dask.routing import TaskRouter
 from dcurate.engine.dask.telemetry import TELL_S, machines
 from dcurate.engine.dask.worker_plugin import PLUGIN, group, is_of, parts, resource, topic
 
@@ -44,21 +44,21 @@ WANTED_S = 2.0
 
 
 @dataclass(frozen=True)
-class Orders:
+class RunConfig:
     """What the scaler is told about a run.
 
     Args:
         demands: what each operator asks for, in order.
         payloads: each operator's pickled program, by name.
         one_at_a_time: whether operators run one after the other (batch mode).
-        priors: rates of earlier runs, by operator, as `Governor` takes them.
+        priors: rates of earlier runs, by operator, as `AllocationController` takes them.
         lifetimes: of operators whose processes are recycled: minutes that one lives, and between two restarts.
         interval_s: the longest time between two looks at the allocation, in seconds.
         recycle_share: share of a worker's memory limit at which its process is recycled.
         worker_timeout_s: how long to wait for workers where there are none, in seconds.
     """
 
-    demands: Sequence[Demand]
+    demands: Sequence[OperatorRequest]
     payloads: Mapping[str, bytes]
     one_at_a_time: bool = False
     priors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Orders:
     worker_timeout_s: float = 600.0
 
 
-class Scaler(SchedulerPlugin):
+class SlotManager(SchedulerPlugin):
     """Holds the truth about one run's slots, asks the governor what it should be, and has workers make it so.
 
     Args:
@@ -77,15 +77,15 @@ class Scaler(SchedulerPlugin):
         client: id of the Dask client that is told the news.
     """
 
-    def __init__(self, run: str, orders: Orders, client: str) -> None:
+    def __init__(self, run: str, orders: RunConfig, client: str) -> None:
         self.name = f"dcurate-scaler-{run}"
         self.run = run
         self.orders = orders
         self.client = client
         self.operators = [demand.operator for demand in orders.demands]
-        self.governor = Governor(orders.demands, orders.one_at_a_time, orders.priors)
-        self.views: dict[str, WorkerView] = {}
-        self.asked: Seating = {}
+        self.governor = AllocationController(orders.demands, orders.one_at_a_time, orders.priors)
+        self.views: dict[str, WorkerState] = {}
+        self.asked: Assignment = {}
         self.ready: dict[tuple[str, str], int] = {}
         self.leaving: set[tuple[str, str]] = set()
         self.paused: dict[str, float] = {}
@@ -93,7 +93,7 @@ class Scaler(SchedulerPlugin):
         self._wanted_until = 0.0
         self.recycler = Recycler(self)
         self.asked_before: dict[str, tuple[str, ...]] = {}
-        self.target: Seating = {}
+        self.target: Assignment = {}
         self._told: dict[str, int] = {}
         self._told_hosts = 0.0
         self._with_workers = time.monotonic()
@@ -105,7 +105,7 @@ class Scaler(SchedulerPlugin):
         """Begin on a scheduler: ask every worker what it is."""
         self.scheduler = scheduler
         groups = {group(self.run, name): name for name in self.operators}
-        self.steering = Steering(scheduler, groups, parts(self.run))
+        self.steering = TaskRouter(scheduler, groups, parts(self.run))
         runs = scheduler.extensions.setdefault("dcurate", {})
         runs[self.run] = self
         for sort in ("hello", "held", "told", "figures"):
@@ -187,8 +187,8 @@ class Scaler(SchedulerPlugin):
         """A worker said what it is."""
         state = self.scheduler.workers.get(worker)
         if state is not None:
-            said = Announcement.from_dict(news["is"])
-            self.views[worker] = WorkerView(worker, said.host, state.nthreads, said.cpus, said.cards, said.kind)
+            said = WorkerInfo.from_dict(news["is"])
+            self.views[worker] = WorkerState(worker, said.host, state.nthreads, said.cpus, said.cards, said.kind)
             self.recycler.born[worker] = time.monotonic()
             self._due.set()
 
@@ -269,9 +269,9 @@ class Scaler(SchedulerPlugin):
         for worker, seats in list(self.asked.items()):
             wanted = self.target.get(worker, {})
             for operator, hold in list(seats.items()):
-                new = wanted.get(operator, Hold(0))
+                new = wanted.get(operator, SlotClaim(0))
                 if new.cards != hold.cards:
-                    new = Hold(0)
+                    new = SlotClaim(0)
                 if new.slots < hold.slots:
                     self._order(worker, operator, new)
         busy = {name for worker, _ in self.leaving for name in self._cards(worker)}
@@ -281,16 +281,16 @@ class Scaler(SchedulerPlugin):
             if any(one[0] == worker for one in self.leaving):
                 continue
             for operator, hold in wanted.items():
-                if hold.slots > self.asked.get(worker, {}).get(operator, Hold(0)).slots:
+                if hold.slots > self.asked.get(worker, {}).get(operator, SlotClaim(0)).slots:
                     self._order(worker, operator, hold)
 
     def _cards(self, worker: str) -> set[str]:
         view = self.views.get(worker)
         return {f"{view.host}/{name}" for name, _ in view.cards[:1]} if view else set()
 
-    def _order(self, worker: str, operator: str, hold: Hold) -> None:
+    def _order(self, worker: str, operator: str, hold: SlotClaim) -> None:
         """Have a worker hold so many slots; where they are fewer than before, no new task goes there from now on."""
-        before = self.asked.get(worker, {}).get(operator, Hold(0)).slots
+        before = self.asked.get(worker, {}).get(operator, SlotClaim(0)).slots
         name = resource(self.run, operator)
         if hold.slots < before:
             self.leaving.add((worker, operator))
@@ -360,7 +360,7 @@ class Scaler(SchedulerPlugin):
     def empty(self, worker: str) -> None:
         """Have a worker give up all of its slots."""
         for operator in list(self.asked.get(worker, {})):
-            self._order(worker, operator, Hold(0))
+            self._order(worker, operator, SlotClaim(0))
 
     def _pause(self, worker: str, paused: bool) -> None:
         if paused:
@@ -387,7 +387,7 @@ class Scaler(SchedulerPlugin):
             self.scheduler.log_event(topic(self.run), news)
 
 
-def _pass_on(runs: Mapping[str, Scaler], sort: str, run: str, **what: Any) -> None:
+def _pass_on(runs: Mapping[str, SlotManager], sort: str, run: str, **what: Any) -> None:
     """Give what a worker or driver said to the scaler of its run, if that has not ended."""
     if run in runs:
         getattr(runs[run], sort)(**what)
@@ -399,7 +399,7 @@ def end(dask_scheduler: Scheduler, name: str) -> None:
     Dask's own way to unregister a plugin only forgets it: its clock would tick for as long as the scheduler lives.
     """
     scaler = dask_scheduler.plugins.pop(name, None)
-    if isinstance(scaler, Scaler):
+    if isinstance(scaler, SlotManager):
         scaler.stop()
 
 

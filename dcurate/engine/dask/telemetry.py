@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dcurate.core.events import GpuSample, HostSample
-from dcurate.engine.allocate.requests import WorkerView
+from dcurate.engine.allocate.requests import WorkerState
 
 #: Seconds between two times that a driver is told.
 TELL_S = 2.0
 
 
-def machines(workers: Iterable[tuple[WorkerView, Any]]) -> list[dict[str, Any]]:
+def machines(workers: Iterable[tuple[WorkerState, Any]]) -> list[dict[str, Any]]:
     """A `HostSample` of each machine, in plain values and in order of their names.
 
     Args:

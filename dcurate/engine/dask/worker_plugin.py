@@ -14,10 +14,10 @@ from distributed.worker_state_machine import UnpauseEvent
 
 from dcurate.cluster.worker_info import announcement
 from dcurate.core.batch import Batch
-from dcurate.engine.dask.resource_queue import be_fair
+from dcurate.engine.dask.resource_queue import install_resource_queue
 from dcurate.engine.worker.counters import Done
-from dcurate.engine.worker.operator_task import Outcome
-from dcurate.engine.worker.slot_queue import Held
+from dcurate.engine.worker.operator_task import TaskResult
+from dcurate.engine.worker.slot_queue import SlotQueue
 from dcurate.engine.worker.slots import forget_host_setup
 from dcurate.engine.worker.timeouts import take_hangs
 from dcurate.errors import DcurateError, ResourceError
@@ -90,7 +90,7 @@ def priority(priorities: Mapping[str, int], key: tuple[str, int]) -> int:
     return priorities[key[0]]
 
 
-class SlotHolder(WorkerPlugin):
+class DcurateWorkerPlugin(WorkerPlugin):
     """Holds as many slots as the scaler says, offers them as Dask resources, and runs tasks in them."""
 
     name = PLUGIN
@@ -99,13 +99,13 @@ class SlotHolder(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Take part in a worker (called by Dask)."""
         self.worker = worker
-        self.held: dict[tuple[str, str], Held] = {}
+        self.held: dict[tuple[str, str], SlotQueue] = {}
         self.done = Done()
         self.over: deque[str] = deque(maxlen=OVER)
         self.changing: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
         self.threads = ThreadPoolExecutor(SETUPS, thread_name_prefix="dcurate-setup")
         self.under_way: set[asyncio.Task[None]] = set()
-        be_fair(worker.state)
+        install_resource_queue(worker.state)
         worker.stream_handlers["dcurate-describe"] = self.describe
         worker.stream_handlers["dcurate-hold"] = self.hold
 
@@ -140,7 +140,7 @@ class SlotHolder(WorkerPlugin):
             if run in self.over:  # the scaler's message was overtaken by the driver's, that the run is over
                 return
             limit = self.worker.memory_manager.memory_limit
-            held = self.held.setdefault((run, operator), Held(payload, self.worker.nanny is not None, limit))
+            held = self.held.setdefault((run, operator), SlotQueue(payload, self.worker.nanny is not None, limit))
             try:
                 if slots < held.count:
                     await self._lower(run, operator, slots)
@@ -218,7 +218,7 @@ class SlotHolder(WorkerPlugin):
 
     # What tasks and the driver ask for
 
-    def work(self, call: Call, inputs: list[Batch]) -> Outcome:
+    def work(self, call: Call, inputs: list[Batch]) -> TaskResult:
         """Run one call in a slot, or alone if it was there when workers died, and tell the driver what came of it."""
         with self.done.failing(call.operator):
             outcome = self.held[call.run, call.operator].work(inputs, alone=call.deaths >= SUSPECT)
@@ -253,12 +253,12 @@ class SlotHolder(WorkerPlugin):
                 amounts.pop(one, None)
 
 
-def holder_of(worker: Worker) -> SlotHolder:
+def holder_of(worker: Worker) -> DcurateWorkerPlugin:
     """The slots of a Dask worker."""
-    return cast(SlotHolder, worker.plugins[PLUGIN])
+    return cast(DcurateWorkerPlugin, worker.plugins[PLUGIN])
 
 
-def work_on(call: Call | None, given: Sequence[Any], picks: Sequence[tuple[int, int]]) -> Outcome:
+def work_on(call: Call | None, given: Sequence[Any], picks: Sequence[tuple[int, int]]) -> TaskResult:
     """The task that runs one call; without a call, what was picked is an outcome of its own.
 
     Args:
@@ -267,7 +267,7 @@ def work_on(call: Call | None, given: Sequence[Any], picks: Sequence[tuple[int, 
     """
     inputs = [one.outputs[place][child] for one, (place, child) in zip(given, picks, strict=True)] if picks else given
     if call is None:
-        return Outcome([list(inputs)], [], [], [[batch.nbytes for batch in inputs]])
+        return TaskResult([list(inputs)], [], [], [[batch.nbytes for batch in inputs]])
     return holder_of(get_worker()).work(Call(*call), list(inputs))
 
 

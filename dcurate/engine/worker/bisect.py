@@ -14,10 +14,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 from dcurate.core.batch import Batch, FileRows
-from dcurate.engine.worker.call_guard import Died, Failure, Raised
+from dcurate.engine.worker.call_guard import CallError, Died, Failure
 
 
-class Piece(NamedTuple):
+class BatchSlice(NamedTuple):
     """What one call of a stage is given.
 
     Args:
@@ -36,12 +36,12 @@ class Piece(NamedTuple):
 
 
 #: Calls the stage with the batches of a piece: gives its answers, one a batch, or how it failed.
-Call: TypeAlias = Callable[[Piece, list[Batch]], Sequence[Any] | Failure]
+Call: TypeAlias = Callable[[BatchSlice, list[Batch]], Sequence[Any] | Failure]
 #: Gives a batch as one that can be cut, where there is a way; else the batch itself.
-Divide: TypeAlias = Callable[[Piece, Batch], Batch]
+Divide: TypeAlias = Callable[[BatchSlice, Batch], Batch]
 
 
-class Lost(NamedTuple):
+class FailedRows(NamedTuple):
     """Rows on which the stage fails."""
 
     rows: Batch
@@ -49,7 +49,7 @@ class Lost(NamedTuple):
 
 
 @dataclass
-class Saved:
+class Recovered:
     """What became of one batch of a call that failed.
 
     Attributes:
@@ -58,7 +58,7 @@ class Saved:
     """
 
     answers: list[Any] = field(default_factory=list)
-    lost: list[Lost] = field(default_factory=list)
+    lost: list[FailedRows] = field(default_factory=list)
 
     @property
     def answer(self) -> Any:
@@ -98,9 +98,13 @@ def joined(answers: Sequence[Any]) -> Any:
     return [each for answer in left for each in (answer if isinstance(answer, list) else [answer])]
 
 
-def rescued(
-    call: Call, piece: Piece, batches: Sequence[Batch], failure: Failure, divide: Divide = lambda piece, batch: batch
-) -> list[Saved]:
+def recover(
+    call: Call,
+    piece: BatchSlice,
+    batches: Sequence[Batch],
+    failure: Failure,
+    divide: Divide = lambda piece, batch: batch,
+) -> list[Recovered]:
     """What can be had of a call that failed, for each of its batches.
 
     Several batches are tried one by one. One batch is cut into parts, and those that fail into smaller parts, until
@@ -113,10 +117,10 @@ def rescued(
     for number, batch in enumerate(batches, piece.first):
         own = piece._replace(first=number, last=number + 1)
         answer = call(own, [batch])
-        if isinstance(answer, Raised | Died):
+        if isinstance(answer, CallError | Died):
             saved.append(_Cutting(call, own, divide(own, batch)).saved(answer))
         else:
-            saved.append(Saved([answer[0]]))
+            saved.append(Recovered([answer[0]]))
     return saved
 
 
@@ -125,14 +129,14 @@ class _Cutting:
     """One batch on which a stage fails."""
 
     call: Call
-    piece: Piece
+    piece: BatchSlice
     batch: Batch
-    found: Saved = field(default_factory=Saved)
+    found: Recovered = field(default_factory=Recovered)
     good: list[tuple[int, int]] = field(default_factory=list)
 
-    def saved(self, failure: Failure) -> Saved:
+    def saved(self, failure: Failure) -> Recovered:
         if failure.whole or not can_cut(self.batch):
-            self.found.lost.append(Lost(self.batch, failure))
+            self.found.lost.append(FailedRows(self.batch, failure))
         else:
             self._cut(0, self.batch.num_items, failure)
             if isinstance(self.batch, FileRows):
@@ -151,14 +155,14 @@ class _Cutting:
                 return
             rows = self._rows(low, high)
             answer = self.call(self.piece._replace(start=low, stop=high), [rows])
-            if not isinstance(answer, Raised | Died):
+            if not isinstance(answer, CallError | Died):
                 self.good.append((low, high))
                 if not isinstance(self.batch, FileRows):
                     self.found.answers.append(answer[0])
                 continue
             well = False
             if answer.whole or high - low == 1:
-                self.found.lost.append(Lost(rows, answer))
+                self.found.lost.append(FailedRows(rows, answer))
             else:
                 self._cut(low, high, answer)
 
@@ -169,14 +173,14 @@ class _Cutting:
         rows = FileRows.joined([self._rows(*each) for each in self.good])
         together = self.piece._replace(start=0, stop=self.batch.num_items)
         answer = self.call(together, [rows]) if self.found.lost else None
-        if answer is not None and not isinstance(answer, Raised | Died):
+        if answer is not None and not isinstance(answer, CallError | Died):
             self.found.answers = [answer[0]]
             return
         for low, high in self.good:
             rows = self._rows(low, high)
             answer = self.call(self.piece._replace(start=low, stop=high), [rows])
-            if isinstance(answer, Raised | Died):
-                self.found.lost.append(Lost(rows, answer))
+            if isinstance(answer, CallError | Died):
+                self.found.lost.append(FailedRows(rows, answer))
             else:
                 self.found.answers.append(answer[0])
 
@@ -208,7 +212,7 @@ def bounds(start: int, stop: int, ways: int) -> list[tuple[int, int]]:
 
 
 def first_failing(
-    call: Call, piece: Piece, batches: Sequence[Batch], failure: Failure, give_up: Callable[[], bool]
+    call: Call, piece: BatchSlice, batches: Sequence[Batch], failure: Failure, give_up: Callable[[], bool]
 ) -> Place | None:
     """The first batch of a call that failed, and the first row of it, on which the stage fails alone in the same way.
 
@@ -222,12 +226,14 @@ def first_failing(
         if give_up():
             return None
         answer = call(own, [batch])
-        if isinstance(answer, Raised | Died) and failure.like(answer):
+        if isinstance(answer, CallError | Died) and failure.like(answer):
             return Place(number, _first_row(call, own, batch, answer, give_up), answer)
     return None
 
 
-def _first_row(call: Call, piece: Piece, batch: Batch, failure: Failure, give_up: Callable[[], bool]) -> int | None:
+def _first_row(
+    call: Call, piece: BatchSlice, batch: Batch, failure: Failure, give_up: Callable[[], bool]
+) -> int | None:
     if not can_cut(batch):
         return 0 if batch.num_items == 1 and batch.rows(0, 1) is not None else None
     start, stop = 0, batch.num_items

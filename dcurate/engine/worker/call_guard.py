@@ -14,11 +14,11 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 #: Errors that say that the run as a whole cannot go on; no row is to blame for them, and trying again is no use.
-PASSING = (PipelineError, ResourceError, RunError)
+FATAL = (PipelineError, ResourceError, RunError)
 
 
 @dataclass
-class Raised:
+class CallError:
     """A stage's own code raised, as often as it was tried.
 
     Attributes:
@@ -70,7 +70,7 @@ class Raised:
 
     def like(self, other: object) -> bool:
         """Whether something else failed in the same way."""
-        return isinstance(other, Raised) and type(other.error) is type(self.error)
+        return isinstance(other, CallError) and type(other.error) is type(self.error)
 
     def as_error(self, doing: str, row: str = "") -> DcurateError:
         """The error to raise: errors of dcurate's own (a reader that names file and line) stay what they are.
@@ -118,21 +118,21 @@ class Died:
         return isinstance(other, Died)
 
     def as_error(self, doing: str, row: str = "") -> DcurateError:
-        """The error to raise, as `Raised.as_error`."""
+        """The error to raise, as `CallError.as_error`."""
         failure = StageError(f"{doing}: {self.message}" + (f" ({row})" if row else ""))
         if self.trace:
             failure.add_note(self.trace)
         return failure
 
 
-Failure: TypeAlias = Raised | Died
+Failure: TypeAlias = CallError | Died
 
 
-def tried(function: Callable[[A], B], argument: A, attempts: int = 1) -> B | Raised:
+def attempt(function: Callable[[A], B], argument: A, attempts: int = 1) -> B | CallError:
     """What a stage's own code answers, called up to so many times until it does not raise.
 
     Examples:
-        >>> tried(len, "four", attempts=2)
+        >>> attempt(len, "four", attempts=2)
         4
         >>> failure = tried(int, "four", attempts=2)
         >>> failure.tries, str(failure.as_error("stage 'count' failed on batch 'a.jsonl'"))[:65]
@@ -144,6 +144,6 @@ def tried(function: Callable[[A], B], argument: A, attempts: int = 1) -> B | Rai
         try:
             return function(argument)
         except Exception as error:
-            if number >= attempts or isinstance(error, PASSING):
-                return Raised(error, number, time.perf_counter() - begin)
+            if number >= attempts or isinstance(error, FATAL):
+                return CallError(error, number, time.perf_counter() - begin)
         number += 1

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from dcurate.core.batch import Batch, FileGroup, FileRows, Rejection
 from dcurate.core.stage import ProcessingStage, SinkStage, SourceStage, places
-from dcurate.engine.worker.bisect import Lost, Piece, Saved, can_cut, first_failing, rescued
-from dcurate.engine.worker.call_guard import PASSING, Died, Failure, Raised, tried
+from dcurate.engine.worker.bisect import BatchSlice, FailedRows, Recovered, can_cut, first_failing, recover
+from dcurate.engine.worker.call_guard import FATAL, CallError, Died, Failure, attempt
 from dcurate.engine.worker.timeouts import WATCHDOG
 from dcurate.errors import DataError, StageError
 from dcurate.frames.columns import with_column
@@ -62,8 +62,8 @@ class Calls:
         taken_out: dict[int, list[Rejection]] = {}
         for first in range(0, len(batches), stage.batch_size):
             group = batches[first : first + stage.batch_size]
-            answer = self.call(stage, Piece(number, first, first + len(group)), group)
-            if not isinstance(answer, Raised | Died):
+            answer = self.call(stage, BatchSlice(number, first, first + len(group)), group)
+            if not isinstance(answer, CallError | Died):
                 answers.extend(answer)
                 continue
             for place, saved in enumerate(self._rescued(number, stage, first, group, answer), first):
@@ -73,7 +73,7 @@ class Calls:
         return answers, taken_out
 
     def call(
-        self, stage: AnyStage, piece: Piece, batches: list[Batch], process: Process | None = None
+        self, stage: AnyStage, piece: BatchSlice, batches: list[Batch], process: Process | None = None
     ) -> Sequence[Any] | Failure:
         """Call a stage, as often as it may be tried; gives its answers, one a batch, or how it failed.
 
@@ -84,8 +84,8 @@ class Calls:
             StageError: it gave something else than one answer a batch.
         """
         watched = self.watched(stage, piece, batches, process or stage.process_batch)
-        answers = tried(watched, batches, stage.spec.num_run_attempts)
-        if isinstance(answers, Raised):
+        answers = attempt(watched, batches, stage.spec.num_run_attempts)
+        if isinstance(answers, CallError):
             return answers.settle() if self.ignores(stage) else answers
         if isinstance(answers, list | tuple) and len(answers) == len(batches):
             return answers
@@ -95,7 +95,7 @@ class Calls:
             "answer one result per batch, in order (None where nothing is left, a list where there are several)"
         )
 
-    def watched(self, stage: AnyStage, piece: Piece, batches: list[Batch], process: Process) -> Process:
+    def watched(self, stage: AnyStage, piece: BatchSlice, batches: list[Batch], process: Process) -> Process:
         """A function of the stage, under the stage's time limit where it has one that is held here."""
         seconds, run = stage.spec.timeout_s, self.run
         if seconds is None or run is None:
@@ -113,31 +113,33 @@ class Calls:
         own = stage.spec.ignore_failures
         return not isinstance(stage, SinkStage) and (self.ignore_failures if own is None else own)
 
-    def _rescued(self, number: int, stage: AnyStage, first: int, group: list[Batch], failure: Failure) -> list[Saved]:
-        piece = Piece(number, first, first + len(group))
+    def _rescued(
+        self, number: int, stage: AnyStage, first: int, group: list[Batch], failure: Failure
+    ) -> list[Recovered]:
+        piece = BatchSlice(number, first, first + len(group))
         if not self.ignores(stage) or _ends_run(stage, failure):
             raise self._error(stage, piece, group, failure)
 
-        def again(piece: Piece, batches: list[Batch], process: Process | None = None) -> Sequence[Any] | Failure:
+        def again(piece: BatchSlice, batches: list[Batch], process: Process | None = None) -> Sequence[Any] | Failure:
             answer = self.call(stage, piece, batches, process)
-            if isinstance(answer, Raised | Died) and _ends_run(stage, answer):
+            if isinstance(answer, CallError | Died) and _ends_run(stage, answer):
                 raise answer.as_error(failed_on(stage, batches))
             if process is None:
                 _check_rows(stage, batches, answer)
             return answer
 
-        def divide(piece: Piece, batch: Batch) -> Batch:
+        def divide(piece: BatchSlice, batch: Batch) -> Batch:
             if not isinstance(stage, SourceStage) or can_cut(batch):
                 return batch
             answer = again(piece._replace(start=_DIVIDING), [batch], lambda batches: list(map(stage.divided, batches)))
-            return batch if isinstance(answer, Raised | Died) or not answer[0] else answer[0]
+            return batch if isinstance(answer, CallError | Died) or not answer[0] else answer[0]
 
-        return rescued(again, piece, group, failure, divide)
+        return recover(again, piece, group, failure, divide)
 
-    def _error(self, stage: AnyStage, piece: Piece, group: list[Batch], failure: Failure) -> Exception:
+    def _error(self, stage: AnyStage, piece: BatchSlice, group: list[Batch], failure: Failure) -> Exception:
         """The error that ends the run; says which batch of several and which row is to blame, if that is soon found."""
         looks = not isinstance(stage, SinkStage | SourceStage) and failure.seconds < QUICK_S
-        if not looks or (isinstance(failure, Raised) and isinstance(failure.error, PASSING)):
+        if not looks or (isinstance(failure, CallError) and isinstance(failure.error, FATAL)):
             return failure.as_error(failed_on(stage, group))
         end = time.perf_counter() + QUICK_S
         place = first_failing(
@@ -155,7 +157,7 @@ class Calls:
 
 def _check_rows(stage: AnyStage, batches: list[Batch], answers: Sequence[Any] | Failure) -> None:
     """Refuse more rows of a part of a split than it has: a reader that read all of the split would double rows."""
-    for batch, answer in zip(batches, () if isinstance(answers, Raised | Died) else answers, strict=False):
+    for batch, answer in zip(batches, () if isinstance(answers, CallError | Died) else answers, strict=False):
         made = [one for one in (answer if isinstance(answer, list) else [answer]) if isinstance(one, Batch)]
         rows = sum(one.num_items + sum(rejection.rows for rejection in one.rejections) for one in made)
         if isinstance(batch, FileRows) and rows > batch.num_items:
@@ -169,9 +171,7 @@ def _ends_run(stage: AnyStage, failure: Failure) -> bool:
     """Whether a failure is of a kind that is no row's fault: of the run as a whole, or of input that cannot be read."""
     if isinstance(failure, Died):
         return False
-    return isinstance(failure.error, PASSING) or (
-        isinstance(stage, SourceStage) and isinstance(failure.error, DataError)
-    )
+    return isinstance(failure.error, FATAL) or (isinstance(stage, SourceStage) and isinstance(failure.error, DataError))
 
 
 def failed_on(stage: AnyStage, batches: Sequence[Batch]) -> str:
@@ -190,7 +190,7 @@ def can_part(stage: AnyStage, batches: Sequence[Batch]) -> bool:
     return not isinstance(stage, SinkStage) and (len(batches) > 1 or can_cut(batches[0]))
 
 
-def rejection(stage: AnyStage, lost: Lost) -> Rejection:
+def rejection(stage: AnyStage, lost: FailedRows) -> Rejection:
     """Rows on which a stage fails, as they go to quarantine: with what was raised and the traceback.
 
     Of what are no rows yet, such as lines that cannot be read, quarantine holds where they are.
@@ -215,13 +215,13 @@ def rejection(stage: AnyStage, lost: Lost) -> Rejection:
     )
 
 
-def _part_at_fault(stage: AnyStage, lost: Lost) -> str:
+def _part_at_fault(stage: AnyStage, lost: FailedRows) -> str:
     """Which of the stages that were merged into one raises on the rows; the first, where that is not found."""
     parts, batches = stage.parts, [lost.rows]
-    if isinstance(lost.failure, Raised):
+    if isinstance(lost.failure, CallError):
         for part in parts if len(parts) > 1 else ():
-            answers = tried(part.process_batch, batches)
-            if isinstance(answers, Raised):
+            answers = attempt(part.process_batch, batches)
+            if isinstance(answers, CallError):
                 return str(part.name)
             if not isinstance(answers[0], Batch):
                 break

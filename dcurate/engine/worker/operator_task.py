@@ -14,14 +14,14 @@ from dcurate.core.events import StageStats
 from dcurate.core.ledger import RejectionSink
 from dcurate.core.stage import ProcessingStage, SinkStage, SourceStage
 from dcurate.engine.worker.calls import Calls
-from dcurate.engine.worker.samples import Evidence
+from dcurate.engine.worker.samples import ScoreSampler
 from dcurate.errors import StageError
 
 AnyStage = ProcessingStage[Any, Any]
 
 
 @dataclass(frozen=True)
-class Program:
+class OperatorSpec:
     """An operator as it is shipped to workers.
 
     Args:
@@ -45,7 +45,7 @@ class Program:
 
 
 @dataclass
-class Outcome:
+class TaskResult:
     """What became of the inputs of one call, in their order.
 
     Attributes:
@@ -81,7 +81,7 @@ class Outcome:
 
 
 @dataclass
-class _Lineage:
+class InputState:
     """One input of a call, and what the stages have made of it so far."""
 
     key: Any
@@ -91,13 +91,13 @@ class _Lineage:
     quarantined: list[str] = field(default_factory=list)
 
 
-def run_program(
-    program: Program,
+def run_operator(
+    program: OperatorSpec,
     stages: Sequence[AnyStage],
     inputs: Sequence[Batch],
     calls: Calls | None = None,
-    evidence: Evidence | None = None,
-) -> Outcome:
+    evidence: ScoreSampler | None = None,
+) -> TaskResult:
     """Run batches through the stages of an operator.
 
     Args:
@@ -109,8 +109,8 @@ def run_program(
         StageError: a stage raised, or answered something that is not what a stage may answer.
     """
     begin = time.perf_counter()
-    calls, evidence = calls or Calls(program.ignore_failures), evidence or Evidence(program.examples)
-    lineages = [_Lineage(batch.key, [batch]) for batch in inputs]
+    calls, evidence = calls or Calls(program.ignore_failures), evidence or ScoreSampler(program.examples)
+    lineages = [InputState(batch.key, [batch]) for batch in inputs]
     for number, stage in enumerate(stages):
         _run_stage(_Call(program, calls, evidence), number, stage, lineages)
     evidence.worked(time.perf_counter() - begin)
@@ -118,7 +118,7 @@ def run_program(
     if not program.keeps_outputs:
         for lineage in lineages:
             lineage.batches = []
-    return Outcome(
+    return TaskResult(
         outputs=[lineage.batches for lineage in lineages],
         stats=[lineage.stats for lineage in lineages],
         files=files,
@@ -144,12 +144,12 @@ def rejecting(operator: str, stage: AnyStage) -> str:
 class _Call:
     """What a call of an operator needs besides its inputs."""
 
-    program: Program
+    program: OperatorSpec
     calls: Calls
-    evidence: Evidence
+    evidence: ScoreSampler
 
 
-def _run_stage(call: _Call, number: int, stage: AnyStage, lineages: list[_Lineage]) -> None:
+def _run_stage(call: _Call, number: int, stage: AnyStage, lineages: list[InputState]) -> None:
     program, calls = call.program, call.calls
     before = [lineage.batches for lineage in lineages]
     begin = time.perf_counter()

@@ -30,7 +30,7 @@ _LEAST = 1e-300
 
 
 @dataclass
-class Evidence:
+class ScoreSampler:
     """Collects it for one operator in one process, in threads too.
 
     Scores are counted in the first `FREE_ROWS` rows (of large batches in samples: see `Scored.stands_for`), and in some
@@ -49,7 +49,7 @@ class Evidence:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __reduce__(self) -> Any:
-        return Evidence, (self.examples,)
+        return ScoreSampler, (self.examples,)
 
     def worked(self, seconds: float) -> None:
         """The stages worked for so long."""

@@ -24,17 +24,17 @@ from typing import Any, NamedTuple, TypeAlias
 import cloudpickle
 
 from dcurate.core.batch import Batch
-from dcurate.engine.worker.bisect import Piece
+from dcurate.engine.worker.bisect import BatchSlice
 from dcurate.engine.worker.call_guard import Died
 from dcurate.engine.worker.calls import QUICK_S
-from dcurate.engine.worker.operator_task import Outcome
+from dcurate.engine.worker.operator_task import TaskResult
 from dcurate.errors import RunError
 
 #: After so many deaths in one call the rest of the batch under way is given up whole.
 MOST_DEATHS = 200
 #: How long a process may take to end when it is asked to, and to write down where it hangs, in seconds.
 END_S, DUMP_S = 30.0, 2.0
-#: How often `Alone.close` looks whether the call under way has ended, in seconds.
+#: How often `SandboxedProcess.close` looks whether the call under way has ended, in seconds.
 LOOK_S = 0.1
 
 _BOOT = (
@@ -73,7 +73,7 @@ class Report:
         timeout_s: seconds that the call may take.
     """
 
-    piece: Piece
+    piece: BatchSlice
     failed_on: str
     row: str
     final: bool
@@ -82,7 +82,7 @@ class Report:
 
 
 #: What is known to kill, and how.
-Deaths: TypeAlias = list[tuple[Piece, Died]]
+Deaths: TypeAlias = list[tuple[BatchSlice, Died]]
 
 
 class _End(NamedTuple):
@@ -99,13 +99,13 @@ def run_alone(
     inputs: Sequence[Batch],
     settings: Settings = Settings(),  # noqa: B008 - a value
     most_deaths: int = MOST_DEATHS,
-) -> Outcome:
-    """Run one call in a process of its own; see `Alone`."""
-    with closing(Alone(payload, run, settings, most_deaths)) as alone:
+) -> TaskResult:
+    """Run one call in a process of its own; see `SandboxedProcess`."""
+    with closing(SandboxedProcess(payload, run, settings, most_deaths)) as alone:
         return alone.run(inputs)
 
 
-class Alone:
+class SandboxedProcess:
     """Runs calls of one operator, one after the other, in a process that may die.
 
     The process is started when it is first needed, sets up one slot, and is kept: calls that do no harm cost little.
@@ -129,7 +129,7 @@ class Alone:
         self._busy = threading.Lock()
         self._closing = False
 
-    def run(self, inputs: Sequence[Batch]) -> Outcome:
+    def run(self, inputs: Sequence[Batch]) -> TaskResult:
         """Run batches through the operator's stages.
 
         Rows that kill the process are taken out where failures are ignored; else the first death ends the run.
@@ -148,7 +148,7 @@ class Alone:
                 if child is None:
                     child = self._child = _Child(pickle.dumps(self._opening))
                 ended = child.ask(pickle.dumps((packed, deaths)))
-                if isinstance(ended, Outcome):
+                if isinstance(ended, TaskResult):
                     return ended
                 if isinstance(ended, Exception):
                     if not child.alive:
@@ -179,7 +179,7 @@ class Alone:
         if child is not None:
             child.end()
 
-    def _judged(self, end: _End, count: int) -> tuple[Piece, Died]:
+    def _judged(self, end: _End, count: int) -> tuple[BatchSlice, Died]:
         """What is learnt from a death: the piece that kills. Raises if the run cannot go on after it."""
         doing = end.doing
         if isinstance(doing, str):
@@ -221,7 +221,7 @@ class _Child:
         """Whether the process still runs."""
         return self._process.poll() is None
 
-    def ask(self, request: bytes) -> Outcome | Exception | _End:
+    def ask(self, request: bytes) -> TaskResult | Exception | _End:
         """Have a call made: gives what came of it, what was raised, or how the process died."""
         self._send(request)
         while True:

@@ -15,7 +15,7 @@ from typing import Any
 import cloudpickle
 
 from dcurate.core.batch import Batch
-from dcurate.engine.worker.bisect import Piece
+from dcurate.engine.worker.bisect import BatchSlice
 from dcurate.engine.worker.call_guard import Died, Failure
 from dcurate.engine.worker.calls import AnyStage, Calls, Process, can_part, failed_on, row_of
 from dcurate.engine.worker.sandbox import HEAD, Deaths, Report, Settings
@@ -66,7 +66,7 @@ class Announced(Calls):
         }
 
     def call(
-        self, stage: AnyStage, piece: Piece, batches: list[Batch], process: Process | None = None
+        self, stage: AnyStage, piece: BatchSlice, batches: list[Batch], process: Process | None = None
     ) -> Sequence[Any] | Failure:
         died = self._deadly.get(piece) or self._among_given_up(piece)
         if died is not None:
@@ -75,7 +75,7 @@ class Announced(Calls):
         self._tell(None)
         return answers
 
-    def watched(self, stage: AnyStage, piece: Piece, batches: list[Batch], process: Process) -> Process:
+    def watched(self, stage: AnyStage, piece: BatchSlice, batches: list[Batch], process: Process) -> Process:
         first = batches[0]
         is_row = len(batches) == 1 and first.num_items == 1 and first.rows(0, 1) is not None
         report = Report(
@@ -93,7 +93,7 @@ class Announced(Calls):
 
         return announced
 
-    def _among_given_up(self, piece: Piece) -> Died | None:
+    def _among_given_up(self, piece: BatchSlice) -> Died | None:
         start, died = self._given_up.get((piece.stage, piece.first), (0, None))
         return died if piece.last == piece.first + 1 and piece.start >= start else None
 

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Sequence
 
 from dcurate.core.batch import Batch
-from dcurate.engine.worker.operator_task import Outcome
+from dcurate.engine.worker.operator_task import TaskResult
 from dcurate.engine.worker.slots import SlotPool
 
 
-class Held:
+class SlotQueue:
     """Slots of one operator; some can be added and taken away while others work.
 
     Args:
@@ -51,7 +51,7 @@ class Held:
         self._slots.append(slot)
         self._free.put(slot)
 
-    def work(self, inputs: Sequence[Batch], alone: bool = False) -> Outcome:
+    def work(self, inputs: Sequence[Batch], alone: bool = False) -> TaskResult:
         """Run batches through one slot, waiting for a free one.
 
         Args:

@@ -16,11 +16,11 @@ import cloudpickle
 from dcurate.core.batch import Batch
 from dcurate.core.names import file_safe
 from dcurate.core.stage import NodeInfo, WorkerMetadata
-from dcurate.engine.worker.call_guard import PASSING, Raised, tried
+from dcurate.engine.worker.call_guard import FATAL, CallError, attempt
 from dcurate.engine.worker.calls import AnyStage, Calls
-from dcurate.engine.worker.operator_task import Outcome, Program, run_program
-from dcurate.engine.worker.samples import Evidence
-from dcurate.engine.worker.sandbox import Alone, Settings
+from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
+from dcurate.engine.worker.samples import ScoreSampler
+from dcurate.engine.worker.sandbox import SandboxedProcess, Settings
 from dcurate.engine.worker.timeouts import WATCHDOG
 from dcurate.engine.worker.working_folder import hold_host_folder, host_folder, leave_host_folder
 from dcurate.errors import DcurateError, StageError
@@ -31,7 +31,7 @@ class SlotPool:
 
     Args:
         run: id of the run, so that hosts tell one run's set-up from another's.
-        payload: the pickled `Program`; every slot makes its own copy of it.
+        payload: the pickled `OperatorSpec`; every slot makes its own copy of it.
         slots: how many.
         worker: name of the worker, as `setup` is told it.
         gpus: CUDA indices of the GPUs that the slots may use.
@@ -52,18 +52,18 @@ class SlotPool:
         memory_limit: int | None = None,
     ) -> None:
         self.run = run
-        self.program: Program = cloudpickle.loads(payload)
+        self.program: OperatorSpec = cloudpickle.loads(payload)
         self.setup_seconds = 0.0
         self._payload = payload
         self._slots = slots
         self._worker = worker
         self._gpus = tuple(gpus)
         self._calls = Calls(self.program.ignore_failures, run if limits else None)
-        self._evidence = Evidence(self.program.examples)
+        self._evidence = ScoreSampler(self.program.examples)
         self._free: queue.SimpleQueue[tuple[AnyStage, ...]] = queue.SimpleQueue()
         self._opened: list[AnyStage] = []
         self._closing = threading.Lock()
-        self._alone = Alone(payload, run, Settings(worker, self._gpus, memory_limit))
+        self._alone = SandboxedProcess(payload, run, Settings(worker, self._gpus, memory_limit))
 
     def open(self, host: bool = True) -> None:
         """Set up: once per host, then every slot.
@@ -86,7 +86,7 @@ class SlotPool:
             raise
         self.setup_seconds = time.perf_counter() - begin
 
-    def work(self, inputs: Sequence[Batch], calls: Calls | None = None) -> Outcome:
+    def work(self, inputs: Sequence[Batch], calls: Calls | None = None) -> TaskResult:
         """Run batches through one slot, waiting for a free one.
 
         Args:
@@ -94,12 +94,12 @@ class SlotPool:
         """
         stages = self._free.get()
         try:
-            return run_program(self.program, stages, inputs, calls or self._calls, self._evidence)
+            return run_operator(self.program, stages, inputs, calls or self._calls, self._evidence)
         finally:
             self._free.put(stages)
 
-    def work_alone(self, inputs: Sequence[Batch]) -> Outcome:
-        """Run batches in a process of their own, as they were there when a worker process died; see `Alone`.
+    def work_alone(self, inputs: Sequence[Batch]) -> TaskResult:
+        """Run batches in a process of their own, as they were there when a worker process died; see `SandboxedProcess`.
 
         A slot waits meanwhile. The process is kept for the next such call, until `close`.
         """
@@ -145,21 +145,21 @@ class SlotPool:
             if failure is None:
                 return stage
             failure.tries = attempt
-            if attempt >= stage.spec.num_setup_attempts or isinstance(failure.error, PASSING):
+            if attempt >= stage.spec.num_setup_attempts or isinstance(failure.error, FATAL):
                 raise failure.as_error(f"stage {stage.name!r}: setup() failed")
             _hooked(self._opened.pop(), "teardown")  # of what is half set up: it may well raise, too
             stage = cloudpickle.loads(self._payload).stages[place]
             attempt += 1
 
 
-def _hooked(stage: AnyStage, name: str, *arguments: object, attempts: int = 1) -> Raised | None:
+def _hooked(stage: AnyStage, name: str, *arguments: object, attempts: int = 1) -> CallError | None:
     """Call a set-up or tear-down method with as many of the arguments as it takes; gives how it failed, if it did."""
     method = getattr(stage, name)
     parameters = signature(method).parameters.values()
     variadic = any(one.kind is Parameter.VAR_POSITIONAL for one in parameters)
     takes = sum(one.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for one in parameters)
-    failure = tried(lambda taken: method(*taken), arguments if variadic else arguments[:takes], attempts)
-    return failure if isinstance(failure, Raised) else None
+    failure = attempt(lambda taken: method(*taken), arguments if variadic else arguments[:takes], attempts)
+    return failure if isinstance(failure, CallError) else None
 
 
 @contextmanager

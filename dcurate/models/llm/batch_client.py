@@ -27,7 +27,7 @@ GIVE_UP_AFTER = 20
 _LOOK_EVERY_S = 0.5
 
 
-class Asker:
+class BatchClient:
     """What a slot asks with: a client of its own, its event loop, and answers that need not be asked for again.
 
     Args:
@@ -141,9 +141,9 @@ class Asker:
 
 
 class _Call:
-    """One call of `Asker.ask`."""
+    """One call of `BatchClient.ask`."""
 
-    def __init__(self, asker: Asker, questions: Sequence[Question | None], stop_at_failure: bool) -> None:
+    def __init__(self, asker: BatchClient, questions: Sequence[Question | None], stop_at_failure: bool) -> None:
         self.asker = asker
         self.stop_at_failure = stop_at_failure
         self.outcomes: list[Outcome] = [None] * len(questions)

@@ -16,7 +16,7 @@ from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import column_of, rows_at
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import with_vectors
-from dcurate.models.llm.batch_client import Asker, Outcome
+from dcurate.models.llm.batch_client import BatchClient, Outcome
 from dcurate.models.llm.config import Answer, EmbeddingRequest
 from dcurate.models.llm.errors import RequestError
 from dcurate.models.llm.generate import quarantined
@@ -97,11 +97,11 @@ class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return 1 if asked is None and self.client.asynchronous().limits else asked
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
-        self._asker = Asker(self.client, slots=self.num_workers() or 1)
+        self._asker = BatchClient(self.client, slots=self.num_workers() or 1)
         self._width = self.dimensions
 
     def teardown(self) -> None:
-        asker: Asker | None = vars(self).pop("_asker", None)
+        asker: BatchClient | None = vars(self).pop("_asker", None)
         if asker is not None:
             asker.close()
 

@@ -16,7 +16,7 @@ from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import rows_at, values, with_text, with_texts_each
 from dcurate.frames.document import DocumentBatch
-from dcurate.models.llm.batch_client import Asker, Outcome
+from dcurate.models.llm.batch_client import BatchClient, Outcome
 from dcurate.models.llm.client import AsyncLLMClient, LLMClient
 from dcurate.models.llm.config import Answer, GenerationConfig, Messages, Question, Request
 from dcurate.models.llm.errors import RequestError
@@ -171,7 +171,7 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         client = self.client
         assert client is not None, "a stage without a client is refused when it is made"
-        self._asker = Asker(client, slots=self.num_workers() or 1)
+        self._asker = BatchClient(client, slots=self.num_workers() or 1)
         if self.startup_s is not None:
             models = self._asker.wait_for_endpoint(self.startup_s)
             known = {name for model in models or () for name in (model, model.partition(":")[0])}  # Ollama's tags
@@ -182,7 +182,7 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
                 )
 
     def teardown(self) -> None:
-        asker: Asker | None = vars(self).pop("_asker", None)
+        asker: BatchClient | None = vars(self).pop("_asker", None)
         if asker is not None:
             asker.close()
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from urllib.parse import quote
 
-from dcurate.runs.snapshot import Snapshot
+from dcurate.runs.snapshot import RunSnapshot
 from dcurate.ui.dashboard.text import count, nbytes, percent, short, spent
 from dcurate.ui.dashboard.view_model import RunView
 from dcurate.ui.profile_plots import DROPPED
@@ -42,7 +42,7 @@ def shown_state(view: RunView | None, asked: str) -> Parts:
     return {"state": "empty", "empty": unknown if asked else _EMPTY}
 
 
-def runs(snapshots: Sequence[tuple[Snapshot, str]], chosen: str, page: str) -> Parts:
+def runs(snapshots: Sequence[tuple[RunSnapshot, str]], chosen: str, page: str) -> Parts:
     """The list of runs, newest first.
 
     Args:

@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dcurate.runs.history import History
-from dcurate.runs.snapshot import Snapshot
+from dcurate.runs.snapshot import RunSnapshot
 from dcurate.ui.dashboard import html_blocks as texts
 from dcurate.ui.dashboard import tables
 from dcurate.ui.dashboard.figures import DRAWINGS
@@ -160,7 +160,7 @@ class Page:
             self.bars.follow(workers(self.scheduler))
         self._say(parts)
 
-    def _listed(self, history: History) -> tuple[Snapshot, str]:
+    def _listed(self, history: History) -> tuple[RunSnapshot, str]:
         snapshot = history.snapshot()
         return snapshot, state(snapshot, time.time())
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dcurate.core.events import StageStats
 from dcurate.runs.history import History, Point
-from dcurate.runs.snapshot import OperatorFigures, Snapshot
+from dcurate.runs.snapshot import OperatorFigures, RunSnapshot
 
 #: What is called "lately": so many seconds.
 LATELY_S = 10.0
@@ -88,7 +88,7 @@ class RunView:
         phases: how many phases have begun.
     """
 
-    now: Snapshot
+    now: RunSnapshot
     state: str
     rate_in: float
     rate_out: float
@@ -133,7 +133,7 @@ def view(history: History, now: float | None = None) -> RunView:
     )
 
 
-def state(snapshot: Snapshot, now: float) -> str:
+def state(snapshot: RunSnapshot, now: float) -> str:
     """How a run stands, in a word.
 
     Examples:
@@ -150,7 +150,7 @@ def state(snapshot: Snapshot, now: float) -> str:
     return "running" if begun else "setting up"
 
 
-def earlier(snapshot: Snapshot, points: Sequence[Point]) -> Point | None:
+def earlier(snapshot: RunSnapshot, points: Sequence[Point]) -> Point | None:
     """Since when is "lately": the last point at least `LATELY_S` ago, or the first; None once the run has ended."""
     if snapshot.ended is not None:
         return None
@@ -163,7 +163,7 @@ def earlier(snapshot: Snapshot, points: Sequence[Point]) -> Point | None:
     return before
 
 
-def left(snapshot: Snapshot, points: Sequence[Point]) -> float | None:
+def left(snapshot: RunSnapshot, points: Sequence[Point]) -> float | None:
     """Seconds that the phase will still take at its mean speed so far; None where that is not known."""
     if snapshot.ended is not None or snapshot.splits is None or not snapshot.splits_done:
         return None
@@ -182,7 +182,7 @@ def key(operator: OperatorFigures) -> tuple[int, str]:
     return operator.phase, operator.name
 
 
-def _operator(snapshot: Snapshot, last: Point, number: int) -> OperatorView:
+def _operator(snapshot: RunSnapshot, last: Point, number: int) -> OperatorView:
     figures = snapshot.operators[number]
     then = next((one for one in last.operators if key(one) == key(figures)), OperatorFigures(figures.name, ()))
     rows = _rows(snapshot.stages, figures)
@@ -205,7 +205,7 @@ def _rows(stages: Sequence[StageStats], operator: OperatorFigures) -> int | None
     return next((counts[name] for name in operator.stages or (operator.name,) if name in counts), None)
 
 
-def _with_bottleneck(snapshot: Snapshot, operators: list[OperatorView]) -> list[OperatorView]:
+def _with_bottleneck(snapshot: RunSnapshot, operators: list[OperatorView]) -> list[OperatorView]:
     """Mark what the others wait for: of the busiest operators the one with the most batches waiting for each slot."""
     running = [one for one in operators if one.present and one.busy is not None]
     most = max((one.busy or 0.0 for one in running), default=0.0)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from dcurate.core.events import StageStats
-from dcurate.runs.snapshot import Note, OperatorFigures, Snapshot
+from dcurate.runs.snapshot import Note, OperatorFigures, RunSnapshot
 from dcurate.ui.metrics.definitions import Labels
 
 #: A family, and the values of its labels; of the histogram also the number of a bucket.
@@ -89,7 +89,7 @@ class Totals:
         for labels, seconds in self._totals[SUM].items():
             yield labels, [counts[(*labels, str(number))] for number in range(buckets)], seconds
 
-    def take(self, snapshot: Snapshot, notes: Sequence[Note] = ()) -> None:
+    def take(self, snapshot: RunSnapshot, notes: Sequence[Note] = ()) -> None:
         """Count what a run has done since it was taken last.
 
         Args:
@@ -123,7 +123,7 @@ class Totals:
         """An operator's name as it is told; ``pipeline`` as that is."""
         return self.names.of((pipeline, "operators"), name, STAGES)
 
-    def _counts(self, snapshot: Snapshot, notes: Sequence[Note]) -> Iterator[tuple[str, Labels, float]]:
+    def _counts(self, snapshot: RunSnapshot, notes: Sequence[Note]) -> Iterator[tuple[str, Labels, float]]:
         pipeline = self.pipeline(snapshot.pipeline)
         yield "dcurate_runs_started_total", (pipeline,), 1
         yield "dcurate_runs_ended_total", (pipeline, "finished"), snapshot.ended is not None and not snapshot.error

@@ -16,7 +16,7 @@ from tornado.web import RequestHandler
 
 from dcurate.core.events import GpuSample, HostSample
 from dcurate.runs.history import History
-from dcurate.runs.snapshot import LATENCY_S, OperatorFigures, Snapshot
+from dcurate.runs.snapshot import LATENCY_S, OperatorFigures, RunSnapshot
 from dcurate.ui.metrics.counters import HISTOGRAM, Totals
 from dcurate.ui.metrics.definitions import RUN_FAMILIES, Family, Labels, exposed, exposed_histogram, prometheus
 
@@ -38,7 +38,7 @@ _OPERATOR_GAUGES: Mapping[str, Callable[[OperatorFigures], float]] = {
     "dcurate_operator_waiting_batches": lambda one: one.waiting,
     "dcurate_operator_waiting_bytes": lambda one: one.waiting_bytes,
 }
-_RUN_GAUGES: Mapping[str, Callable[[Snapshot], float | None]] = {
+_RUN_GAUGES: Mapping[str, Callable[[RunSnapshot], float | None]] = {
     "dcurate_queue_bytes": lambda run: run.held_bytes,
     "dcurate_queue_budget_bytes": lambda run: run.budget_bytes,
     "dcurate_splits": lambda run: run.splits,
@@ -85,10 +85,10 @@ class RunMetrics:
         self.clock = clock
         self.totals = Totals()
         self._hub = weakref.ref(hub)
-        self._heard: dict[str, tuple[Snapshot, float]] = {}
+        self._heard: dict[str, tuple[RunSnapshot, float]] = {}
         hub.leaving.append(self.take)
 
-    def take(self, history: History) -> Snapshot:
+    def take(self, history: History) -> RunSnapshot:
         """Count what a run has done."""
         present = history.snapshot()
         before, heard = self._heard.get(present.run, (None, 0.0))
@@ -121,7 +121,7 @@ class RunMetrics:
     def _samples(self, family: Family, gauges: Gauges) -> Iterable[tuple[Labels, float]]:
         return self.totals.of(family.name) if family.kind == "counter" else gauges[family.name].items()
 
-    def _gauges(self, active: list[Snapshot], silent: list[Snapshot]) -> Gauges:
+    def _gauges(self, active: list[RunSnapshot], silent: list[RunSnapshot]) -> Gauges:
         """What stands now, added up over the runs of a pipeline that are under way."""
         gauges: Gauges = defaultdict(lambda: defaultdict(float))
         for state, runs in (("active", active), ("silent", silent)):
@@ -139,7 +139,7 @@ class RunMetrics:
                     gauges[family][host.host, gpu.name] = of_gpu(gpu)
         return gauges
 
-    def _add_run(self, run: Snapshot, gauges: Gauges) -> None:
+    def _add_run(self, run: RunSnapshot, gauges: Gauges) -> None:
         pipeline = self.totals.pipeline(run.pipeline)
         gauges["dcurate_run_info"][pipeline, run.run, run.mode] = 1
         for family, of_run in _RUN_GAUGES.items():
@@ -154,7 +154,7 @@ class RunMetrics:
                 gauges["dcurate_operator_setup_seconds"][labels] = operator.setup_seconds
 
 
-def _hosts(runs: Iterable[Snapshot]) -> dict[str, HostSample]:
+def _hosts(runs: Iterable[RunSnapshot]) -> dict[str, HostSample]:
     """Each host once, as the run says that was heard of last."""
     return {host.host: host for run in sorted(runs, key=lambda run: run.time) for host in run.hosts}
 

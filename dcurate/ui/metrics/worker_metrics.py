@@ -13,7 +13,7 @@ from distributed.diagnostics import nvml
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from dcurate.cluster.worker_info import announcement
-from dcurate.engine.dask.worker_plugin import PLUGIN, SlotHolder
+from dcurate.engine.dask.worker_plugin import PLUGIN, DcurateWorkerPlugin
 from dcurate.engine.worker.counters import Calls
 from dcurate.ui.metrics.counters import STAGES, Names
 from dcurate.ui.metrics.definitions import WORKER_FAMILIES, Labels, exposed, prometheus
@@ -73,7 +73,7 @@ class _Collector:
         for family in WORKER_FAMILIES:
             yield exposed(library, family.name, samples.get(family.name, ()))
 
-    def _of_operators(self, holder: SlotHolder | None) -> Samples:
+    def _of_operators(self, holder: DcurateWorkerPlugin | None) -> Samples:
         if holder is None:
             return {}
         slots: Counter[str] = Counter()

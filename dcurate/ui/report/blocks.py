@@ -9,7 +9,7 @@ from typing import Any
 
 from dcurate.core.report import RunReport, Threshold
 from dcurate.runs.history import History
-from dcurate.runs.snapshot import LATENCY_S, OperatorFigures, Snapshot
+from dcurate.runs.snapshot import LATENCY_S, OperatorFigures, RunSnapshot
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Told:
 
     report: RunReport
     history: History
-    present: Snapshot
+    present: RunSnapshot
     about: Mapping[str, Any]
 
     def thresholds(self, stage: str, score: str) -> list[Threshold]:

@@ -5,14 +5,14 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.engine.allocate.allocation import Card, Host, Place, Places, Unit, count_slots
-from dcurate.engine.allocate.capacity import Room, grow, in_excess, keep
+from dcurate.engine.allocate.allocation import Allocation, Card, Host, SchedulingUnit, SlotLocation, count_slots
+from dcurate.engine.allocate.capacity import Capacity, grow, in_excess, keep
 
 HOST = Host("a", cpus=8, cards=(Card("g0", 80e9), Card("g1", 80e9)))
 
 units = st.lists(
     st.builds(
-        Unit,
+        SchedulingUnit,
         name=st.just("?"),
         cpus=st.sampled_from([0.0, 0.5, 1.0, 3.0]),
         gpus=st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 1.0, 2.0]),
@@ -22,7 +22,7 @@ units = st.lists(
     ),
     min_size=1,
     max_size=4,
-).map(lambda many: [Unit(**{**one.__dict__, "name": f"u{number}"}) for number, one in enumerate(many)])
+).map(lambda many: [SchedulingUnit(**{**one.__dict__, "name": f"u{number}"}) for number, one in enumerate(many)])
 hosts = st.lists(st.tuples(st.integers(1, 16), st.integers(0, 4), st.integers(1, 20)), min_size=1, max_size=3).map(
     lambda many: [
         Host(f"h{number}", cpus, tuple(Card(f"g{card}", 80e9, seats) for card in range(cards)), seats=2 * seats)
@@ -31,7 +31,7 @@ hosts = st.lists(st.tuples(st.integers(1, 16), st.integers(0, 4), st.integers(1,
 )
 
 
-def fits(hosts: list[Host], units: list[Unit], places: Places) -> bool:
+def fits(hosts: list[Host], units: list[SchedulingUnit], places: Allocation) -> bool:
     """Counted anew, from the places alone."""
     by_name = {unit.name: unit for unit in units}
     for host in hosts:
@@ -51,8 +51,8 @@ def fits(hosts: list[Host], units: list[Unit], places: Places) -> bool:
 
 
 @given(hosts, units, st.data())
-def test_whatever_is_laid_down_fits(hosts: list[Host], units: list[Unit], data: st.DataObject) -> None:
-    room = Room(hosts, units)
+def test_whatever_is_laid_down_fits(hosts: list[Host], units: list[SchedulingUnit], data: st.DataObject) -> None:
+    room = Capacity(hosts, units)
     for name in data.draw(st.lists(st.sampled_from([unit.name for unit in units]), max_size=40)):
         room.add(name)
     assert fits(hosts, units, room.taken)
@@ -60,16 +60,16 @@ def test_whatever_is_laid_down_fits(hosts: list[Host], units: list[Unit], data: 
 
 
 @given(hosts, units)
-def test_what_fitted_once_fits_again_whatever_the_order(hosts: list[Host], units: list[Unit]) -> None:
-    room = Room(hosts, units)
+def test_what_fitted_once_fits_again_whatever_the_order(hosts: list[Host], units: list[SchedulingUnit]) -> None:
+    room = Capacity(hosts, units)
     full = grow(room, units, {unit.name for unit in units})
-    again = keep(Room(hosts, units), dict(reversed(full.items())))
+    again = keep(Capacity(hosts, units), dict(reversed(full.items())))
     assert again == full
 
 
 @given(hosts, units)
-def test_growing_ends_when_the_slowest_cannot_have_more(hosts: list[Host], units: list[Unit]) -> None:
-    room = Room(hosts, units)
+def test_growing_ends_when_the_slowest_cannot_have_more(hosts: list[Host], units: list[SchedulingUnit]) -> None:
+    room = Capacity(hosts, units)
     full = grow(room, units, {unit.name for unit in units})
     assert fits(hosts, units, full)
     slowest = min(units, key=lambda unit: unit.rate(room.counts[unit.name]))
@@ -77,58 +77,69 @@ def test_growing_ends_when_the_slowest_cannot_have_more(hosts: list[Host], units
 
 
 def test_growing_stops_at_the_slowest_that_may_not_grow() -> None:
-    slow, fast = Unit("slow", seconds=2.0), Unit("fast", seconds=1.0)
-    room = Room([HOST], [slow, fast])
-    keep(room, {Place("a", "slow"): 2, Place("a", "fast"): 1})
+    slow, fast = SchedulingUnit("slow", seconds=2.0), SchedulingUnit("fast", seconds=1.0)
+    room = Capacity([HOST], [slow, fast])
+    keep(room, {SlotLocation("a", "slow"): 2, SlotLocation("a", "fast"): 1})
     assert count_slots(grow(room, [slow, fast], {"fast"})) == {"slow": 2, "fast": 1}
     assert count_slots(grow(room, [slow, fast], {"slow", "fast"})) == {"slow": 5, "fast": 3}
 
 
 def test_the_first_group_is_kept_before_the_others() -> None:
-    room = Room([HOST], [Unit("dear", cpus=4), Unit("cheap")])
-    kept = keep(room, {Place("a", "dear"): 1}, {Place("a", "cheap"): 9}, {Place("a", "dear"): 2})
-    assert kept == Counter({Place("a", "dear"): 1, Place("a", "cheap"): 4})
+    room = Capacity([HOST], [SchedulingUnit("dear", cpus=4), SchedulingUnit("cheap")])
+    kept = keep(room, {SlotLocation("a", "dear"): 1}, {SlotLocation("a", "cheap"): 9}, {SlotLocation("a", "dear"): 2})
+    assert kept == Counter({SlotLocation("a", "dear"): 1, SlotLocation("a", "cheap"): 4})
 
 
 def test_places_on_hosts_or_cards_or_of_units_that_are_not_there_take_nothing() -> None:
-    room = Room([HOST], [Unit("model", gpus=0.5), Unit("read")])
+    room = Capacity([HOST], [SchedulingUnit("model", gpus=0.5), SchedulingUnit("read")])
     for place in (
-        Place("b", "read"),
-        Place("a", "score"),
-        Place("a", "model", ("g7",)),
-        Place("a", "model"),
-        Place("a", "read", ("g0",)),
+        SlotLocation("b", "read"),
+        SlotLocation("a", "score"),
+        SlotLocation("a", "model", ("g7",)),
+        SlotLocation("a", "model"),
+        SlotLocation("a", "read", ("g0",)),
     ):
         assert room.take(place) == 0
     assert room.taken == Counter()
 
 
 def test_slots_of_whole_cards_need_empty_ones_of_one_host() -> None:
-    room = Room([HOST], [Unit("wide", gpus=2), Unit("small", gpus=0.1)])
+    room = Capacity([HOST], [SchedulingUnit("wide", gpus=2), SchedulingUnit("small", gpus=0.1)])
     assert room.add("small")
     assert not room.add("wide")
-    room = Room([HOST], [Unit("wide", gpus=2), Unit("small", gpus=0.1)])
+    room = Capacity([HOST], [SchedulingUnit("wide", gpus=2), SchedulingUnit("small", gpus=0.1)])
     assert room.add("wide")
     assert not room.add("small")
 
 
 def test_a_card_of_unknown_memory_is_not_held_to_it() -> None:
     host = Host("a", cpus=8, cards=(Card("g0"),))
-    room = Room([host], [Unit("model", gpus=0.25, gpu_memory=50e9)])
+    room = Capacity([host], [SchedulingUnit("model", gpus=0.25, gpu_memory=50e9)])
     assert [room.add("model") for _ in range(5)] == [True, True, True, True, False]
 
 
 def test_nobody_gets_more_than_is_allowed_or_pinned() -> None:
-    room = Room([HOST], [Unit("most", most=2), Unit("fixed", fixed=1), Unit("per host", fixed_per_host=1)])
+    room = Capacity(
+        [HOST],
+        [
+            SchedulingUnit("most", most=2),
+            SchedulingUnit("fixed", fixed=1),
+            SchedulingUnit("per host", fixed_per_host=1),
+        ],
+    )
     assert [room.add("most") for _ in range(3)] == [True, True, False]
     assert [room.add("fixed") for _ in range(2)] == [True, False]
     assert not room.add("per host")
-    assert room.take(Place("a", "per host")) == 1
+    assert room.take(SlotLocation("a", "per host")) == 1
 
 
 def test_excess_is_what_a_throughput_does_not_need_but_one_slot_is_always_needed_for_work() -> None:
-    units = [Unit("a", seconds=0.5), Unit("b", seconds=1.0, weight=0.0), Unit("c", seconds=1.0)]
-    places = {Place("h", "a"): 5, Place("h", "b"): 3, Place("h", "c"): 4}
+    units = [
+        SchedulingUnit("a", seconds=0.5),
+        SchedulingUnit("b", seconds=1.0, weight=0.0),
+        SchedulingUnit("c", seconds=1.0),
+    ]
+    places = {SlotLocation("h", "a"): 5, SlotLocation("h", "b"): 3, SlotLocation("h", "c"): 4}
     assert in_excess(units, places, 4.0) == {"a": 3, "b": 3}
     assert in_excess(units, places, 0.0) == {"a": 4, "b": 3, "c": 3}
     assert in_excess(units, places, float("inf")) == {"b": 3}

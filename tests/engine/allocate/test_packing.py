@@ -10,23 +10,23 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dcurate.engine.allocate.allocation import Card, Host, Place, Unit
+from dcurate.engine.allocate.allocation import Card, Host, SchedulingUnit, SlotLocation
 from dcurate.engine.allocate.current_state import again, relaid, spots, stand, trimmed, without
-from dcurate.engine.allocate.heuristics import WAYS, Gaps
-from dcurate.engine.allocate.packing import Bin, Bins, Layout, models, places_on, spelled, total, whole
+from dcurate.engine.allocate.heuristics import HEURISTICS, SubsetSums
+from dcurate.engine.allocate.packing import Bin, Bins, Layout, models, places_on, to_allocation, total, whole
 from dcurate.engine.allocate.search import Packer
 
 GB = 10**9
 
 UNITS = (
-    Unit("light", 0.25),
-    Unit("heavy", 3.0),
-    Unit("tenth", 0.5, 0.1),
-    Unit("third", 1.0, 1 / 3, 20 * GB),
-    Unit("half", 1.0, 0.5, 36 * GB),
-    Unit("memory", 0.0, 0.0, 30 * GB),
-    Unit("one", 1.0, 1.0),
-    Unit("pair", 2.0, 2.0, 100 * GB),
+    SchedulingUnit("light", 0.25),
+    SchedulingUnit("heavy", 3.0),
+    SchedulingUnit("tenth", 0.5, 0.1),
+    SchedulingUnit("third", 1.0, 1 / 3, 20 * GB),
+    SchedulingUnit("half", 1.0, 0.5, 36 * GB),
+    SchedulingUnit("memory", 0.0, 0.0, 30 * GB),
+    SchedulingUnit("one", 1.0, 1.0),
+    SchedulingUnit("pair", 2.0, 2.0, 100 * GB),
 )
 
 hosts_of_all_kinds = st.lists(
@@ -121,15 +121,15 @@ def test_hosts_with_the_same_resources_are_one_model_whatever_their_order() -> N
 @given(hosts_of_all_kinds, steps)
 def test_what_stands_is_told_as_it_stands(hosts: list[Host], steps: list[tuple[int, int]]) -> None:
     bins = Bins(UNITS)
-    places = spelled(some_layout(bins, hosts, steps), UNITS)
+    places = to_allocation(some_layout(bins, hosts, steps), UNITS)
     standing = stand(bins, UNITS, models(hosts), places)
-    assert spelled(standing, UNITS) == places
+    assert to_allocation(standing, UNITS) == places
     assert relaid(bins, UNITS, some_layout(bins, hosts, steps), standing) == places
 
 
 def test_hosts_that_are_filled_alike_stand_together_whichever_card_it_is() -> None:
     bins, hosts = Bins(UNITS), [Host(name, 4, (Card("0"), Card("1"))) for name in "abc"]
-    places = {Place("a", "half", ("0",)): 1, Place("b", "half", ("1",)): 1}
+    places = {SlotLocation("a", "half", ("0",)): 1, SlotLocation("b", "half", ("1",)): 1}
     assert sorted(stand(bins, UNITS, models(hosts), places).values()) == [1, 2]
 
 
@@ -148,7 +148,7 @@ def test_trimming_frees_cards_first() -> None:
     one = bins.put(bins.put(bins.put(one, bins.items[4], 0), bins.items[2], 0), bins.items[4], 1)
     (after,) = trimmed(bins, {one: 1}, [None, None, None, None, 1, None, None, None])
     assert places_on(after, UNITS, "h", ("a", "b")) == Counter(
-        {Place("h", "half", ("a",)): 1, Place("h", "tenth", ("a",)): 1}
+        {SlotLocation("h", "half", ("a",)): 1, SlotLocation("h", "tenth", ("a",)): 1}
     )
 
 
@@ -161,7 +161,7 @@ def test_a_packing_has_what_was_asked_and_moves_nothing(
     hosts: list[Host], steps: list[tuple[int, int]], need: list[int], hard: bool
 ) -> None:
     bins = Bins(UNITS)
-    places = spelled(some_layout(bins, hosts, steps), UNITS)
+    places = to_allocation(some_layout(bins, hosts, steps), UNITS)
     start = stand(bins, UNITS, models(hosts), places)
     packer = Packer(bins, start, 3000)
     packed = packer.pack_hard(need)[0] if hard else packer.pack(need)
@@ -169,7 +169,7 @@ def test_a_packing_has_what_was_asked_and_moves_nothing(
     assert packed is not None
     before, after = total(start, len(UNITS)), total(packed, len(UNITS))
     assert [now - then for now, then in zip(after, before, strict=True)] == need
-    assert places - spelled(packed, UNITS) == Counter()
+    assert places - to_allocation(packed, UNITS) == Counter()
     assert packer.fluid(need, start)
 
 
@@ -178,7 +178,7 @@ def test_a_packing_has_what_was_asked_and_moves_nothing(
 def test_what_does_not_fit_is_counted(hosts: list[Host], need: list[int]) -> None:
     bins = Bins(UNITS)
     packer = Packer(bins, empty(bins, hosts))
-    for layout, missing in packer.most(need, len(WAYS)):
+    for layout, missing in packer.most(need, len(HEURISTICS)):
         assert [placed + lack for placed, lack in zip(total(layout, len(UNITS)), missing, strict=True)] == need
 
 
@@ -196,10 +196,10 @@ HARD = pytest.mark.parametrize(
 def hard(
     units: Sequence[tuple[float, float]], hosts: Sequence[tuple[float, int]], need: Sequence[int]
 ) -> tuple[Packer, list[int]]:
-    bins = Bins([Unit(f"u{number}", *unit) for number, unit in enumerate(units)])
+    bins = Bins([SchedulingUnit(f"u{number}", *unit) for number, unit in enumerate(units)])
     made = [Host(f"h{n}", cpus, tuple(map(Card, "abcd"[:cards]))) for n, (cpus, cards) in enumerate(hosts)]
     packer = Packer(bins, empty(bins, made))
-    assert packer.pack(need, len(WAYS)) is None
+    assert packer.pack(need, len(HEURISTICS)) is None
     return packer, list(need)
 
 
@@ -219,13 +219,13 @@ def test_repair_finds_what_greedy_ways_miss(
     units: list[tuple[float, float]], hosts: list[tuple[float, int]], need: list[int]
 ) -> None:
     packer, need = hard(units, hosts, need)
-    repaired = [packer.repair(layout, missing) for layout, missing in packer.most(need, len(WAYS))[:3]]
+    repaired = [packer.repair(layout, missing) for layout, missing in packer.most(need, len(HEURISTICS))[:3]]
     packed = next(layout for layout in repaired if layout is not None)
     assert total(packed, len(need)) == need
 
 
 def test_backtracking_knows_what_cannot_be_packed() -> None:
-    bins = Bins([Unit("a", 2.0), Unit("b", 3.0)])
+    bins = Bins([SchedulingUnit("a", 2.0), SchedulingUnit("b", 3.0)])
     packer = Packer(bins, empty(bins, [Host("x", 4.0), Host("y", 4.0)]))
     assert packer.fluid([1, 2], packer.start)
     assert packer.backtrack([1, 2], packer.start, 100) == (None, True)
@@ -237,5 +237,5 @@ def test_gaps_are_what_no_sum_of_sizes_fills(sizes: list[int], amount: int) -> N
     sums = {0}
     for _ in range(amount):
         sums |= {each + size for each in sums for size in sizes if each + size <= amount}
-    gaps = Gaps([1, *sizes], 60, sizes)
+    gaps = SubsetSums([1, *sizes], 60, sizes)
     assert gaps.after(amount) == amount - max(sums)

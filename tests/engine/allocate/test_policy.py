@@ -7,9 +7,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dcurate.engine.allocate.allocation import Card, Host, Place, Places, Unit, count_slots
-from dcurate.engine.allocate.capacity import Room, keep
-from dcurate.engine.allocate.inputs import Measured, Snapshot
+from dcurate.engine.allocate.allocation import Allocation, Card, Host, SchedulingUnit, SlotLocation, count_slots
+from dcurate.engine.allocate.capacity import Capacity, keep
+from dcurate.engine.allocate.inputs import AllocatorInput, Measured
 from dcurate.engine.allocate.policy import Decision, decide
 
 
@@ -25,23 +25,23 @@ def measured(name: str, seconds: float | None = 1.0, **more: object) -> Measured
     known = {"samples": 1000, "cv": 0.1, "first_sample_at": 1.0, "setup_s": 0.0, "running": 1}
     if seconds is None:
         known |= {"samples": 0, "cv": 0.5, "first_sample_at": None, "setup_s": None}
-    return Measured(Unit(name, **demands), seconds, **{**known, **more})
+    return Measured(SchedulingUnit(name, **demands), seconds, **{**known, **more})
 
 
 def snapshot(
     hosts: Host | list[Host],
     units: list[Measured],
-    held: Places | None = None,
-    setting_up: Places | None = None,
+    held: Allocation | None = None,
+    setting_up: Allocation | None = None,
     now: float = 1000.0,
-) -> Snapshot:
+) -> AllocatorInput:
     hosts = [hosts] if isinstance(hosts, Host) else hosts
-    return Snapshot(tuple(hosts), tuple(units), held or Counter(), setting_up or Counter(), now)
+    return AllocatorInput(tuple(hosts), tuple(units), held or Counter(), setting_up or Counter(), now)
 
 
-def at(where: str = "a", **slots: int) -> Places:
+def at(where: str = "a", **slots: int) -> Allocation:
     """So many CPU slots of units on a host."""
-    return Counter({Place(where, name): number for name, number in slots.items()})
+    return Counter({SlotLocation(where, name): number for name, number in slots.items()})
 
 
 def reasons(decision: Decision) -> dict[str, str]:
@@ -60,7 +60,7 @@ def test_a_cold_start_gives_every_unit_one_slot_and_pinned_ones_their_number() -
 
 def test_nothing_grows_while_a_unit_that_may_be_known_soon_is_not() -> None:
     units = [measured("read", 1.0, remembered=True), measured("model", None, gpus=1.0, running=1)]
-    held = at(read=1) + Counter({Place("a", "model", ("g0",)): 1})
+    held = at(read=1) + Counter({SlotLocation("a", "model", ("g0",)): 1})
     assert decide(snapshot(host(cards=2), units, held)).changes == ()
     assert decide(snapshot(host(cards=2), units, at(read=1), held - at(read=1))).changes == ()
 
@@ -174,10 +174,10 @@ def test_a_bad_placement_is_repaired_when_that_pays() -> None:
     units = [measured("small", 5.0, gpus=0.5, setup_s=10.0), measured("wide", 10.0, gpus=4.0, cpus=4.0, setup_s=30.0)]
     held = Counter(
         {
-            Place("a", "small", ("g0",)): 1,
-            Place("b", "small", ("g7",)): 1,
-            Place("a", "wide", ("g4", "g5", "g6", "g7")): 1,
-            Place("b", "wide", ("g0", "g1", "g2", "g3")): 1,
+            SlotLocation("a", "small", ("g0",)): 1,
+            SlotLocation("b", "small", ("g7",)): 1,
+            SlotLocation("a", "wide", ("g4", "g5", "g6", "g7")): 1,
+            SlotLocation("b", "wide", ("g0", "g1", "g2", "g3")): 1,
         }
     )
     repaired = decide(snapshot(hosts, units, held))
@@ -197,7 +197,7 @@ def test_idle_room_goes_to_cheap_units_up_to_their_slack_and_to_no_others() -> N
         measured("load", 1.0, setup_s=20.0),
         measured("model", 0.1, gpus=1.0, setup_s=60.0),
     ]
-    held = at(read=10, parse=10, load=10) + Counter({Place("a", "model", ("g0",)): 1})
+    held = at(read=10, parse=10, load=10) + Counter({SlotLocation("a", "model", ("g0",)): 1})
     decision = decide(snapshot(host(cpus=200, cards=1), units, held))
     assert count_slots(decision.places) == {"read": 13, "parse": 18, "load": 10, "model": 1}
     assert reasons(decision)["read"].endswith("idle room, so that uneven durations do not hold others up")
@@ -219,7 +219,7 @@ def test_a_unit_without_work_gives_its_slots_to_whoever_can_use_them() -> None:
 
 def test_a_unit_without_work_keeps_slots_that_nobody_can_use() -> None:
     units = [measured("read", 1.0, finished=True, left=0.0), measured("score", 1.0, gpus=1.0, left=400.0)]
-    held = at(read=4) + Counter({Place("a", "score", ("g0",)): 1})
+    held = at(read=4) + Counter({SlotLocation("a", "score", ("g0",)): 1})
     assert decide(snapshot(host(cpus=8, cards=1), units, held)).changes == ()
 
 
@@ -250,14 +250,14 @@ def test_a_unit_for_which_there_is_no_room_is_named() -> None:
     decision = decide(snapshot(host(cards=0), units, at(read=1)))
     assert decision.lack is not None
     assert "model" in decision.lack
-    assert decision.places[Place("a", "read")] == 1
+    assert decision.places[SlotLocation("a", "read")] == 1
 
 
 def test_pinned_numbers_are_kept() -> None:
     units = [measured("read", 1.0, fixed=2), measured("score", 0.1), measured("each", 0.1, fixed_per_host=1)]
     decision = decide(snapshot([host("a"), host("b")], units, at(read=5, score=1)))
     assert count_slots(decision.places)["read"] == 2
-    assert all(decision.places[Place(where, "each")] == 1 for where in "ab")
+    assert all(decision.places[SlotLocation(where, "each")] == 1 for where in "ab")
     again = decide(snapshot([host("a"), host("b")], units, decision.places))
     assert again.changes == ()
 
@@ -266,7 +266,7 @@ def test_pinned_numbers_are_kept() -> None:
 
 
 @st.composite
-def snapshots(draw: st.DrawFn) -> Snapshot:
+def snapshots(draw: st.DrawFn) -> AllocatorInput:
     """Any moment of any run: what stands need not be wise, but fits."""
     hosts = [
         host(f"h{number}", draw(st.sampled_from([2, 8, 24])), draw(st.integers(0, 4)))
@@ -295,21 +295,21 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
                 finished=draw(st.sampled_from([False, False, False, True])),
             )
         )
-    room = Room(hosts, [one.unit for one in units])
+    room = Capacity(hosts, [one.unit for one in units])
     for name in draw(st.lists(st.sampled_from([one.name for one in units]), max_size=30)):
         room.add(name)
     setting_up = Counter({place: draw(st.integers(0, slots)) for place, slots in room.taken.items()})
-    return Snapshot(
+    return AllocatorInput(
         tuple(hosts), tuple(units), +(room.taken - setting_up), +setting_up, draw(st.sampled_from([1.0, 500.0]))
     )
 
 
 @settings(max_examples=200, deadline=None)
 @given(snapshots())
-def test_what_is_decided_fits_and_leaves_alone_what_is_being_set_up(now: Snapshot) -> None:
+def test_what_is_decided_fits_and_leaves_alone_what_is_being_set_up(now: AllocatorInput) -> None:
     decision = decide(now)
     units = [one.unit for one in now.units]
-    assert keep(Room(now.hosts, units), decision.places) == decision.places
+    assert keep(Capacity(now.hosts, units), decision.places) == decision.places
     counts = count_slots(decision.places)
     assert decision.lack or now.untouchable or all(counts.get(one.name) for one in now.units if not one.finished)
     assert not now.untouchable - decision.places
@@ -317,7 +317,7 @@ def test_what_is_decided_fits_and_leaves_alone_what_is_being_set_up(now: Snapsho
 
 @settings(max_examples=100, deadline=None)
 @given(snapshots())
-def test_whoever_decides_twice_decides_the_same(now: Snapshot) -> None:
+def test_whoever_decides_twice_decides_the_same(now: AllocatorInput) -> None:
     assume(not now.learning)
     first = decide(now)
     held = first.places - now.setting_up
@@ -328,7 +328,7 @@ def test_whoever_decides_twice_decides_the_same(now: Snapshot) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(snapshots())
-def test_decisions_settle_while_nothing_changes(now: Snapshot) -> None:
+def test_decisions_settle_while_nothing_changes(now: AllocatorInput) -> None:
     assume(not now.learning)
     decisions = [decide(now)]
     for _ in range(6):
@@ -340,7 +340,7 @@ def test_decisions_settle_while_nothing_changes(now: Snapshot) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(snapshots())
-def test_reasons_are_given_for_all_that_changes(now: Snapshot) -> None:
+def test_reasons_are_given_for_all_that_changes(now: AllocatorInput) -> None:
     decision = decide(now)
     before, after = count_slots(now.current), count_slots(decision.places)
     changed = {name for name in {*before, *after} if before.get(name, 0) != after.get(name, 0)}

@@ -5,62 +5,72 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcurate.core.resources import Resources
-from dcurate.engine.allocate.requests import Demand, Group, WorkerView, group, hosts_of, seconds_of
+from dcurate.engine.allocate.requests import (
+    OperatorRequest,
+    SlotPoolSpec,
+    WorkerState,
+    form_pools,
+    hosts_of,
+    seconds_of,
+)
 from dcurate.errors import ResourceError
 
 GPU0, GPU1 = ("gpu0", 80e9), ("gpu1", 80e9)
 
 
-def cpus(number: int, host: str = "h") -> list[WorkerView]:
-    return [WorkerView(f"{host}-c{place}", host) for place in range(number)]
+def cpus(number: int, host: str = "h") -> list[WorkerState]:
+    return [WorkerState(f"{host}-c{place}", host) for place in range(number)]
 
 
-def names(groups: list[Group]) -> list[str]:
+def names(groups: list[SlotPoolSpec]) -> list[str]:
     return [each.name for each in groups]
 
 
 def test_light_operators_share_their_slots_and_others_stand_alone() -> None:
     demands = [
-        Demand("read", Resources(), light=True),
-        Demand("model", Resources()),
-        Demand("write", Resources(), light=True),
+        OperatorRequest("read", Resources(), light=True),
+        OperatorRequest("model", Resources()),
+        OperatorRequest("write", Resources(), light=True),
     ]
-    assert names(group(demands, cpus(4))) == ["model", "read+write"]
+    assert names(form_pools(demands, cpus(4))) == ["model", "read+write"]
 
 
 def test_a_pinned_operator_does_not_share() -> None:
-    demands = [Demand("read", Resources(), light=True), Demand("write", Resources(), num_workers=1, light=True)]
-    assert names(group(demands, cpus(4))) == ["write", "read"]
+    demands = [
+        OperatorRequest("read", Resources(), light=True),
+        OperatorRequest("write", Resources(), num_workers=1, light=True),
+    ]
+    assert names(form_pools(demands, cpus(4))) == ["write", "read"]
 
 
 def test_on_a_small_machine_all_cpu_operators_share() -> None:
-    demands = [Demand(name, Resources()) for name in "abcdefgh"]
-    (only,) = group(demands, cpus(2))
+    demands = [OperatorRequest(name, Resources()) for name in "abcdefgh"]
+    (only,) = form_pools(demands, cpus(2))
     assert (only.name, only.unit().cpus) == ("a+b+c+d+e+f+g+h", 0.0)
 
 
 def test_in_batch_mode_operators_need_not_fit_beside_each_other() -> None:
-    demands = [Demand(name, Resources(gpus=1)) for name in "ab"]
-    workers = [*cpus(2), WorkerView("g", "h", 8, 0.0, (GPU0,))]
-    assert names(group(demands, workers, one_at_a_time=True)) == ["a", "b"]
+    demands = [OperatorRequest(name, Resources(gpus=1)) for name in "ab"]
+    workers = [*cpus(2), WorkerState("g", "h", 8, 0.0, (GPU0,))]
+    assert names(form_pools(demands, workers, one_at_a_time=True)) == ["a", "b"]
     with pytest.raises(ResourceError, match="operator 'b' needs"):
-        group(demands, workers)
+        form_pools(demands, workers)
 
 
 def test_more_cpus_than_there_are_are_refused() -> None:
     with pytest.raises(ResourceError, match="operator 'big' needs 64 CPUs a slot, but the workers have 2 in all"):
-        group([Demand("big", Resources(cpus=64))], cpus(2))
+        form_pools([OperatorRequest("big", Resources(cpus=64))], cpus(2))
 
 
 def test_processes_on_one_card_are_one_card() -> None:
-    workers = [WorkerView("a", "h", 4, 0.0, (GPU0, GPU1)), WorkerView("b", "h", 2, 0.0, (GPU0, GPU1)), *cpus(3)]
+    workers = [WorkerState("a", "h", 4, 0.0, (GPU0, GPU1)), WorkerState("b", "h", 2, 0.0, (GPU0, GPU1)), *cpus(3)]
     (host,) = hosts_of(workers)
     assert [(card.name, card.seats) for card in host.cards] == [("gpu0", 6), ("gpu1", 0)]
     assert (host.cpus, host.seats) == (3.0, 3)
 
 
 def test_where_there_are_gpu_workers_only_cpu_operators_use_their_threads() -> None:
-    (host,) = hosts_of([WorkerView("a", "h", 4, 0.0, (GPU0,))])
+    (host,) = hosts_of([WorkerState("a", "h", 4, 0.0, (GPU0,))])
     assert (host.cpus, host.seats) == (4.0, 4)
 
 
@@ -70,23 +80,23 @@ def test_where_there_are_gpu_workers_only_cpu_operators_use_their_threads() -> N
 )
 def test_every_operator_is_in_one_group(wanted: list[tuple[bool, float, int | None]], workers: int) -> None:
     demands = [
-        Demand(f"op{place}", Resources(cpus=cpu), num_workers=fixed, light=light)
+        OperatorRequest(f"op{place}", Resources(cpus=cpu), num_workers=fixed, light=light)
         for place, (light, cpu, fixed) in enumerate(wanted)
     ]
     if max(demand.resources.cpus for demand in demands) > workers:
         with pytest.raises(ResourceError, match="needs 2 CPUs a slot"):
-            group(demands, cpus(workers))
+            form_pools(demands, cpus(workers))
         return
-    members = [member.operator for each in group(demands, cpus(workers)) for member in each.members]
+    members = [member.operator for each in form_pools(demands, cpus(workers)) for member in each.members]
     assert sorted(members) == sorted(demand.operator for demand in demands)
 
 
 def test_the_work_of_a_shared_group_is_that_of_its_operators() -> None:
-    both = Group((Demand("read", Resources()), Demand("write", Resources())), 1.0)
+    both = SlotPoolSpec((OperatorRequest("read", Resources()), OperatorRequest("write", Resources())), 1.0)
     assert seconds_of(both, {"read": 0.5, "write": 0.25}, {"read": 1.0, "write": 2.0}) == (1.0, 1.0)
 
 
 def test_in_a_shared_group_a_pin_still_holds() -> None:
-    pinned, wide = Demand("a", Resources(), num_workers=1), Demand("b", Resources(cpus=2))
-    both = Group((pinned, wide), 1.0)
+    pinned, wide = OperatorRequest("a", Resources(), num_workers=1), OperatorRequest("b", Resources(cpus=2))
+    both = SlotPoolSpec((pinned, wide), 1.0)
     assert (both.slots_of(pinned, 4), both.slots_of(wide, 4)) == (1, 2)

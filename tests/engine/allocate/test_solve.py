@@ -12,7 +12,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dcurate.engine.allocate.allocation import UNLIMITED, Card, Host, Place, Places, Unit, count_slots, throughput
+from dcurate.engine.allocate.allocation import (
+    UNLIMITED,
+    Allocation,
+    Card,
+    Host,
+    SchedulingUnit,
+    SlotLocation,
+    count_slots,
+    throughput,
+)
 from dcurate.engine.allocate.solve import bound, shortfall, solve, solve_in_place, spread_spare
 
 GB = 1e9
@@ -25,7 +34,7 @@ def gpus(count: int, memory_gb: float = 0.0, seats: int = UNLIMITED) -> tuple[Ca
     return tuple(Card(f"gpu{number}", memory_gb * GB, seats) for number in range(count))
 
 
-def faults(units: Sequence[Unit], hosts: Sequence[Host], places: Mapping[Place, int]) -> list[str]:
+def faults(units: Sequence[SchedulingUnit], hosts: Sequence[Host], places: Mapping[SlotLocation, int]) -> list[str]:
     """What is wrong with an allocation, counted slot by slot."""
     units_of, host_of = {unit.name: unit for unit in units}, {host.name: host for host in hosts}
     cpus: Counter[str] = Counter()
@@ -61,12 +70,12 @@ def faults(units: Sequence[Unit], hosts: Sequence[Host], places: Mapping[Place, 
     return wrong + [f"{card} is not whole" for card in alone if on_card[card] > 1]
 
 
-def stays(before: Mapping[Place, int], after: Mapping[Place, int], unit: str) -> int:
+def stays(before: Mapping[SlotLocation, int], after: Mapping[SlotLocation, int], unit: str) -> int:
     """Slots of a unit that are where they were."""
     return sum(min(slots, after.get(place, 0)) for place, slots in before.items() if place.unit == unit)
 
 
-def moved(before: Mapping[Place, int], after: Places) -> int:
+def moved(before: Mapping[SlotLocation, int], after: Allocation) -> int:
     """Slots that are somewhere else than before."""
     now = count_slots(after)
     return sum(min(n, now.get(unit, 0)) - stays(before, after, unit) for unit, n in count_slots(before).items())
@@ -77,7 +86,7 @@ def moved(before: Mapping[Place, int], after: Places) -> int:
 times = st.sampled_from([0.1, 0.25, 0.3, 0.5, 0.7, 1.0, 1.7, 2.0, 3.5])
 
 units_of_all_kinds = st.builds(
-    lambda cpus, gpu, seconds, weight: Unit("", cpus, *gpu, seconds, weight),
+    lambda cpus, gpu, seconds, weight: SchedulingUnit("", cpus, *gpu, seconds, weight),
     cpus=st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0, 3.0]),
     gpu=st.sampled_from(
         [(0.0, 0.0)] * 6
@@ -102,7 +111,7 @@ some_hosts = st.builds(
 )
 
 
-def named_units(kind: st.SearchStrategy[Unit], most: int) -> st.SearchStrategy[list[Unit]]:
+def named_units(kind: st.SearchStrategy[SchedulingUnit], most: int) -> st.SearchStrategy[list[SchedulingUnit]]:
     return st.lists(kind, min_size=1, max_size=most).map(
         lambda units: [replace(unit, name=f"u{number}") for number, unit in enumerate(units)]
     )
@@ -118,14 +127,14 @@ some_units = named_units(pinned_units, 5)
 laws = settings(max_examples=60, deadline=None)
 
 
-def other_rates(units: Sequence[Unit], seconds: Sequence[float]) -> list[Unit]:
+def other_rates(units: Sequence[SchedulingUnit], seconds: Sequence[float]) -> list[SchedulingUnit]:
     return [replace(unit, seconds=seconds[number % len(seconds)]) for number, unit in enumerate(units)]
 
 
 # What is optimal
 
 
-def packs(units: Sequence[Unit], hosts: Sequence[Host], need: Sequence[int]) -> bool:
+def packs(units: Sequence[SchedulingUnit], hosts: Sequence[Host], need: Sequence[int]) -> bool:
     """Whether slots fit, found by trying every way to place them one by one. GPU slots are at most two cards wide."""
     line = [unit for unit, slots in zip(units, need, strict=True) for _ in range(slots)]
     line.sort(key=lambda unit: (-unit.gpus, -unit.gpu_memory, -unit.cpus, unit.name))
@@ -165,7 +174,7 @@ def packs(units: Sequence[Unit], hosts: Sequence[Host], need: Sequence[int]) -> 
     return fits(0, tuple(sorted(start)))
 
 
-def best_throughput(units: Sequence[Unit], hosts: Sequence[Host], fits: Callable[..., bool]) -> float | None:
+def best_throughput(units: Sequence[SchedulingUnit], hosts: Sequence[Host], fits: Callable[..., bool]) -> float | None:
     """The greatest throughput of which the least slots fit, going up candidate by candidate."""
 
     def need(rate: float) -> list[int]:
@@ -186,7 +195,7 @@ def best_throughput(units: Sequence[Unit], hosts: Sequence[Host], fits: Callable
 
 @settings(max_examples=120, deadline=None)
 @given(named_units(units_of_all_kinds, 3), named_hosts(2))
-def test_small_problems_are_solved_to_the_optimum(units: list[Unit], hosts: list[Host]) -> None:
+def test_small_problems_are_solved_to_the_optimum(units: list[SchedulingUnit], hosts: list[Host]) -> None:
     assume(all(unit.cpus or unit.gpus for unit in units))
     hosts = [replace(host, cards=host.cards[:2] if len(hosts) > 1 else host.cards) for host in hosts]
     solution, best = solve(units, hosts), best_throughput(units, hosts, packs)
@@ -198,17 +207,17 @@ def test_small_problems_are_solved_to_the_optimum(units: list[Unit], hosts: list
     ("units", "hosts", "counts"),
     [
         pytest.param(
-            [Unit(name, gpus=1, seconds=s) for name, s in (("a", 0.25), ("b", 1.0), ("c", 0.5))],
+            [SchedulingUnit(name, gpus=1, seconds=s) for name, s in (("a", 0.25), ("b", 1.0), ("c", 0.5))],
             [Host("h", 16, gpus(7))],
             {"a": 1, "b": 4, "c": 2},
             id="three stages on seven GPUs",
         ),
         pytest.param(
             [
-                Unit("demux", seconds=0.5),
-                Unit("transcode", 6, seconds=6.0),
-                Unit("infer", 3, 1, seconds=1.0),
-                Unit("write", 0.5, seconds=0.25),
+                SchedulingUnit("demux", seconds=0.5),
+                SchedulingUnit("transcode", 6, seconds=6.0),
+                SchedulingUnit("infer", 3, 1, seconds=1.0),
+                SchedulingUnit("write", 0.5, seconds=0.25),
             ],
             [Host("h", 64, gpus(8))],
             {"demux": 1, "transcode": 9, "infer": 2, "write": 1},
@@ -216,37 +225,43 @@ def test_small_problems_are_solved_to_the_optimum(units: list[Unit], hosts: list
         ),
         pytest.param(
             [
-                Unit("transcode", 5, seconds=4.0),
-                Unit("detect", 1, 0.25, 10 * GB, seconds=6.0),
-                Unit("embed", 1, 0.1, 8 * GB, seconds=5.0),
-                Unit("caption", 4, 4, 280 * GB, seconds=9.0),
-                Unit("encode", 1, 1, 20 * GB, seconds=2.4),
+                SchedulingUnit("transcode", 5, seconds=4.0),
+                SchedulingUnit("detect", 1, 0.25, 10 * GB, seconds=6.0),
+                SchedulingUnit("embed", 1, 0.1, 8 * GB, seconds=5.0),
+                SchedulingUnit("caption", 4, 4, 280 * GB, seconds=9.0),
+                SchedulingUnit("encode", 1, 1, 20 * GB, seconds=2.4),
             ],
             [Host(f"big{n}", 96, gpus(8, 80)) for n in range(3)] + [Host(f"small{n}", 48, gpus(4, 80)) for n in (0, 1)],
             {"transcode": 4, "detect": 5, "embed": 4, "caption": 7, "encode": 2},
             id="four GPUs of one host stay free for a wide slot",
         ),
         pytest.param(
-            [Unit("a", 1, 0.3, seconds=4.0), Unit("b", 1, 0.2, seconds=4.0)],
+            [SchedulingUnit("a", 1, 0.3, seconds=4.0), SchedulingUnit("b", 1, 0.2, seconds=4.0)],
             [Host("h", 16, gpus(2))],
             {"a": 4, "b": 4},
             id="two of 0.3 and two of 0.2 fill a card, three of 0.3 do not",
         ),
         pytest.param(
-            [Unit("a", 3, seconds=48.0), Unit("b", 2, seconds=14.0), Unit("c", 4, 2, seconds=0.5)],
+            [
+                SchedulingUnit("a", 3, seconds=48.0),
+                SchedulingUnit("b", 2, seconds=14.0),
+                SchedulingUnit("c", 4, 2, seconds=0.5),
+            ],
             [Host(f"{n}", cpus, gpus(cards)) for n, (cpus, cards) in enumerate([(16, 0), (64, 8), (8, 1)] * 2)],
             {"a": 48, "b": 14, "c": 1},
             id="every core of six hosts is used",
         ),
         pytest.param(
-            [Unit("clips", seconds=0.5, weight=20.0), Unit("write", seconds=1.0)],
+            [SchedulingUnit("clips", seconds=0.5, weight=20.0), SchedulingUnit("write", seconds=1.0)],
             [Host("h", 11)],
             {"clips": 10, "write": 1},
             id="what comes of one split counts, not one item",
         ),
     ],
 )
-def test_known_problems_have_their_known_optimum(units: list[Unit], hosts: list[Host], counts: dict[str, int]) -> None:
+def test_known_problems_have_their_known_optimum(
+    units: list[SchedulingUnit], hosts: list[Host], counts: dict[str, int]
+) -> None:
     solution = solve(units, hosts)
     assert solution is not None
     assert solution.counts == counts
@@ -256,19 +271,19 @@ def test_known_problems_have_their_known_optimum(units: list[Unit], hosts: list[
 # Laws
 
 
-def greedy(units: Sequence[Unit], hosts: Sequence[Host]) -> float:
+def greedy(units: Sequence[SchedulingUnit], hosts: Sequence[Host]) -> float:
     """What one reaches who gives a slot to the slowest unit, wherever it fits first, until that fails."""
-    places: Places = Counter()
+    places: Allocation = Counter()
 
-    def place(unit: Unit) -> bool:
+    def place(unit: SchedulingUnit) -> bool:
         for host in hosts:
             wide = math.ceil(unit.gpus) if unit.gpus >= 1 else 1
             names = [card.name for card in host.cards]
             options = [tuple(names[n : n + wide]) for n in range(len(names) - wide + 1)] if unit.on_gpu else [()]
             for cards in options:
-                new = places + Counter({Place(host.name, unit.name, cards): 1})
+                new = places + Counter({SlotLocation(host.name, unit.name, cards): 1})
                 if not faults(units, hosts, new):
-                    places.update({Place(host.name, unit.name, cards): 1})
+                    places.update({SlotLocation(host.name, unit.name, cards): 1})
                     return True
         return False
 
@@ -283,14 +298,14 @@ def greedy(units: Sequence[Unit], hosts: Sequence[Host]) -> float:
 
 @laws
 @given(named_units(units_of_all_kinds, 5), named_hosts(4))
-def test_no_simple_greedy_way_reaches_more(units: list[Unit], hosts: list[Host]) -> None:
+def test_no_simple_greedy_way_reaches_more(units: list[SchedulingUnit], hosts: list[Host]) -> None:
     solution, reached = solve(units, hosts), greedy(units, hosts)
     assert reached <= (solution.throughput if solution else 0.0) * (1 + NEAR) or not any(u.weight for u in units)
 
 
 @laws
 @given(some_units, named_hosts(4))
-def test_every_solution_packs_and_keeps_to_limits(units: list[Unit], hosts: list[Host]) -> None:
+def test_every_solution_packs_and_keeps_to_limits(units: list[SchedulingUnit], hosts: list[Host]) -> None:
     solution = solve(units, hosts)
     assume(solution is not None)
     assert solution is not None
@@ -312,7 +327,7 @@ def test_every_solution_packs_and_keeps_to_limits(units: list[Unit], hosts: list
 
 @laws
 @given(some_units, named_hosts(4))
-def test_there_are_no_more_slots_than_the_throughput_needs(units: list[Unit], hosts: list[Host]) -> None:
+def test_there_are_no_more_slots_than_the_throughput_needs(units: list[SchedulingUnit], hosts: list[Host]) -> None:
     solution = solve(units, hosts)
     assume(solution is not None)
     assert solution is not None
@@ -324,7 +339,9 @@ def test_there_are_no_more_slots_than_the_throughput_needs(units: list[Unit], ho
 
 @laws
 @given(some_units, named_hosts(4), st.randoms(use_true_random=False))
-def test_the_order_of_units_and_hosts_does_not_matter(units: list[Unit], hosts: list[Host], chance: object) -> None:
+def test_the_order_of_units_and_hosts_does_not_matter(
+    units: list[SchedulingUnit], hosts: list[Host], chance: object
+) -> None:
     before = solve(units, hosts)
     units, hosts = list(units), list(hosts)
     chance.shuffle(units)  # type: ignore[attr-defined]
@@ -335,7 +352,7 @@ def test_the_order_of_units_and_hosts_does_not_matter(units: list[Unit], hosts: 
 
 @laws
 @given(some_units, named_hosts(4))
-def test_a_solution_that_stands_is_left_as_it_is(units: list[Unit], hosts: list[Host]) -> None:
+def test_a_solution_that_stands_is_left_as_it_is(units: list[SchedulingUnit], hosts: list[Host]) -> None:
     solution = solve(units, hosts)
     assume(solution is not None)
     assert solution is not None
@@ -351,7 +368,7 @@ def test_a_solution_that_stands_is_left_as_it_is(units: list[Unit], hosts: list[
 @laws
 @given(some_units, named_hosts(4), st.lists(times, min_size=2, max_size=5))
 def test_after_other_rates_the_optimum_is_reached_from_what_stands(
-    units: list[Unit], hosts: list[Host], seconds: list[float]
+    units: list[SchedulingUnit], hosts: list[Host], seconds: list[float]
 ) -> None:
     stands = solve(other_rates(units, seconds), hosts)
     fresh = solve(units, hosts)
@@ -367,7 +384,7 @@ def test_after_other_rates_the_optimum_is_reached_from_what_stands(
 @laws
 @given(some_units, named_hosts(4), st.lists(times, min_size=2, max_size=5))
 def test_in_place_nothing_moves_and_only_what_is_in_the_way_goes(
-    units: list[Unit], hosts: list[Host], seconds: list[float]
+    units: list[SchedulingUnit], hosts: list[Host], seconds: list[float]
 ) -> None:
     stands = solve(other_rates(units, seconds), hosts)
     assume(stands is not None)
@@ -385,7 +402,7 @@ def test_in_place_nothing_moves_and_only_what_is_in_the_way_goes(
 @laws
 @given(some_units, named_hosts(4), st.lists(st.booleans(), min_size=5, max_size=5), st.sampled_from([1.0, 1.3, 4.0]))
 def test_spare_room_goes_to_those_named_up_to_the_slack(
-    units: list[Unit], hosts: list[Host], chosen: list[bool], slack: float
+    units: list[SchedulingUnit], hosts: list[Host], chosen: list[bool], slack: float
 ) -> None:
     solution = solve(units, hosts)
     assume(solution is not None and math.isfinite(solution.throughput))
@@ -404,7 +421,7 @@ def test_spare_room_goes_to_those_named_up_to_the_slack(
 
 @laws
 @given(some_units, named_hosts(3))
-def test_a_shortfall_is_told_exactly_where_there_is_no_solution(units: list[Unit], hosts: list[Host]) -> None:
+def test_a_shortfall_is_told_exactly_where_there_is_no_solution(units: list[SchedulingUnit], hosts: list[Host]) -> None:
     lack = shortfall(units, hosts)
     assert (lack is None) == (solve(units, hosts) is not None)
     assert lack is None or any(lack.startswith(f"operator '{unit.name}' ") for unit in units)
@@ -413,7 +430,9 @@ def test_a_shortfall_is_told_exactly_where_there_is_no_solution(units: list[Unit
 # What counts
 
 
-def slots(units: Sequence[Unit], hosts: Sequence[Host], current: Mapping[Place, int] | None = None) -> dict[str, int]:
+def slots(
+    units: Sequence[SchedulingUnit], hosts: Sequence[Host], current: Mapping[SlotLocation, int] | None = None
+) -> dict[str, int]:
     solution = solve(units, hosts, current)
     assert solution is not None
     assert faults(units, hosts, solution.places) == []
@@ -421,47 +440,53 @@ def slots(units: Sequence[Unit], hosts: Sequence[Host], current: Mapping[Place, 
 
 
 def test_ten_tenths_and_three_thirds_fit_one_card() -> None:
-    assert slots([Unit("a", 0.1, 0.1)], [Host("h", 1, gpus(1))]) == {"a": 10}
-    assert slots([Unit("a", 1 / 3, 1 / 3)], [Host("h", 1, gpus(1))]) == {"a": 3}
+    assert slots([SchedulingUnit("a", 0.1, 0.1)], [Host("h", 1, gpus(1))]) == {"a": 10}
+    assert slots([SchedulingUnit("a", 1 / 3, 1 / 3)], [Host("h", 1, gpus(1))]) == {"a": 3}
 
 
 def test_memory_binds_where_it_is_known() -> None:
-    unit = Unit("a", 0, 0.25, 30 * GB)
+    unit = SchedulingUnit("a", 0, 0.25, 30 * GB)
     assert slots([unit], [Host("h", 8, gpus(1, 80))]) == {"a": 2}
     assert slots([unit], [Host("h", 8, gpus(1))]) == {"a": 4}
 
 
 def test_a_slot_may_take_memory_only_but_no_part_of_a_card_that_is_taken_whole() -> None:
     hosts = [Host("h", 16, gpus(2, 80))]
-    assert slots([Unit("a", 0, 0, 20 * GB)], hosts) == {"a": 8}
-    assert slots([Unit("a", 0, 0, 20 * GB), Unit("b", 0, 1, 10 * GB, seconds=0.1)], hosts) == {"a": 4, "b": 1}
+    assert slots([SchedulingUnit("a", 0, 0, 20 * GB)], hosts) == {"a": 8}
+    assert slots([SchedulingUnit("a", 0, 0, 20 * GB), SchedulingUnit("b", 0, 1, 10 * GB, seconds=0.1)], hosts) == {
+        "a": 4,
+        "b": 1,
+    }
 
 
 def test_a_wide_slot_takes_cards_of_one_host_and_spreads_its_memory() -> None:
-    unit = Unit("a", 1, 2, 150 * GB)
+    unit = SchedulingUnit("a", 1, 2, 150 * GB)
     assert slots([unit], [Host("h", 8, gpus(5, 80)), Host("g", 8, gpus(1, 80))]) == {"a": 2}
     assert shortfall([unit], [Host("h", 8, gpus(5, 70))])
 
 
 def test_a_wide_slot_needs_one_seat_on_the_first_of_its_cards() -> None:
     cards = (Card("a", seats=0), Card("b", seats=1), Card("c", seats=0))
-    solution = solve([Unit("u", 1, 2)], [Host("h", 8, cards)])
+    solution = solve([SchedulingUnit("u", 1, 2)], [Host("h", 8, cards)])
     assert solution is not None
     assert [place.cards[0] for place in solution.places] == ["b"]
 
 
 def test_seats_limit_what_processes_can_run() -> None:
-    assert slots([Unit("a", 0.5)], [Host("h", 8, seats=3)]) == {"a": 3}
-    assert slots([Unit("a", 0, 0.1)], [Host("h", 8, gpus(2, seats=3), seats=0)]) == {"a": 6}
+    assert slots([SchedulingUnit("a", 0.5)], [Host("h", 8, seats=3)]) == {"a": 3}
+    assert slots([SchedulingUnit("a", 0, 0.1)], [Host("h", 8, gpus(2, seats=3), seats=0)]) == {"a": 6}
 
 
 def test_slots_without_cpus_are_limited_by_seats_alone() -> None:
-    assert slots([Unit("a", 0), Unit("b", 0, seconds=3.0)], [Host("h", 2, seats=8)]) == {"a": 2, "b": 6}
+    assert slots([SchedulingUnit("a", 0), SchedulingUnit("b", 0, seconds=3.0)], [Host("h", 2, seats=8)]) == {
+        "a": 2,
+        "b": 6,
+    }
 
 
 def test_a_unit_that_has_nothing_left_to_do_gives_its_slots_up() -> None:
-    units = [Unit("done", weight=0.0), Unit("busy")]
-    before = {Place("h", "done"): 2, Place("h", "busy"): 2}
+    units = [SchedulingUnit("done", weight=0.0), SchedulingUnit("busy")]
+    before = {SlotLocation("h", "done"): 2, SlotLocation("h", "busy"): 2}
     assert slots(units, [Host("h", 4)], before) == {"busy": 4}
     in_place = solve_in_place(units, [Host("h", 4)], before)
     assert in_place is not None
@@ -469,7 +494,7 @@ def test_a_unit_that_has_nothing_left_to_do_gives_its_slots_up() -> None:
 
 
 def test_pinned_slots_come_first_on_every_host_that_can_hold_them() -> None:
-    units = [Unit("pinned", 2, fixed_per_host=2, seconds=0.1), Unit("other")]
+    units = [SchedulingUnit("pinned", 2, fixed_per_host=2, seconds=0.1), SchedulingUnit("other")]
     solution = solve(units, [Host("a", 8), Host("b", 4), Host("c", 3)])
     assert solution is not None
     assert {place.host: slots for place, slots in solution.places.items() if place.unit == "pinned"} == {"a": 2, "b": 2}
@@ -478,19 +503,22 @@ def test_pinned_slots_come_first_on_every_host_that_can_hold_them() -> None:
 
 def test_of_pinned_slots_there_are_as_many_as_leave_room_for_one_of_each() -> None:
     hosts = [Host("h", 4)]
-    assert slots([Unit("pinned", fixed=9)], hosts) == {"pinned": 4}
-    assert slots([Unit("pinned", fixed=9), Unit("other")], hosts) == {"pinned": 3, "other": 1}
-    assert slots([Unit("pinned", fixed_per_host=8), Unit("other")], hosts) == {"pinned": 3, "other": 1}
-    assert slots([Unit("six", fixed=6), Unit("two", fixed=2)], hosts) == {"six": 3, "two": 1}
+    assert slots([SchedulingUnit("pinned", fixed=9)], hosts) == {"pinned": 4}
+    assert slots([SchedulingUnit("pinned", fixed=9), SchedulingUnit("other")], hosts) == {"pinned": 3, "other": 1}
+    assert slots([SchedulingUnit("pinned", fixed_per_host=8), SchedulingUnit("other")], hosts) == {
+        "pinned": 3,
+        "other": 1,
+    }
+    assert slots([SchedulingUnit("six", fixed=6), SchedulingUnit("two", fixed=2)], hosts) == {"six": 3, "two": 1}
 
 
 def test_pinned_slots_that_cannot_be_added_in_place_are_done_without() -> None:
-    units = [Unit("wide", gpus=2, fixed=2), Unit("half", gpus=0.5, fixed=2)]
+    units = [SchedulingUnit("wide", gpus=2, fixed=2), SchedulingUnit("half", gpus=0.5, fixed=2)]
     hosts = [Host("a", 8, gpus(2)), Host("b", 8, gpus(2)), Host("c", 8, gpus(1))]
     before = {
-        Place("a", "wide", ("gpu0", "gpu1")): 1,
-        Place("b", "half", ("gpu0",)): 1,
-        Place("c", "half", ("gpu0",)): 1,
+        SlotLocation("a", "wide", ("gpu0", "gpu1")): 1,
+        SlotLocation("b", "half", ("gpu0",)): 1,
+        SlotLocation("c", "half", ("gpu0",)): 1,
     }
     assert slots(units, hosts, before) == {"wide": 2, "half": 2}
     in_place = solve_in_place(units, hosts, before)
@@ -499,13 +527,13 @@ def test_pinned_slots_that_cannot_be_added_in_place_are_done_without() -> None:
 
 
 def test_limits_bound_the_throughput() -> None:
-    assert slots([Unit("a", most=2), Unit("b", seconds=2.0)], [Host("h", 32)]) == {"a": 2, "b": 4}
-    assert slots([Unit("a", fixed=3), Unit("b", seconds=2.0)], [Host("h", 32)]) == {"a": 3, "b": 6}
-    assert bound([Unit("a", most=2), Unit("b", seconds=2.0)], [Host("h", 32)]) == 2.0
+    assert slots([SchedulingUnit("a", most=2), SchedulingUnit("b", seconds=2.0)], [Host("h", 32)]) == {"a": 2, "b": 4}
+    assert slots([SchedulingUnit("a", fixed=3), SchedulingUnit("b", seconds=2.0)], [Host("h", 32)]) == {"a": 3, "b": 6}
+    assert bound([SchedulingUnit("a", most=2), SchedulingUnit("b", seconds=2.0)], [Host("h", 32)]) == 2.0
 
 
 def test_nothing_to_do_has_no_limit() -> None:
-    solution = solve([Unit("a", weight=0.0, fixed=2)], [Host("h", 4)])
+    solution = solve([SchedulingUnit("a", weight=0.0, fixed=2)], [Host("h", 4)])
     assert solution is not None
     assert (solution.counts, solution.throughput, solution.bound) == ({"a": 2}, math.inf, math.inf)
     assert solve([], []) is not None
@@ -515,14 +543,14 @@ def test_nothing_to_do_has_no_limit() -> None:
 
 
 def test_places_that_are_gone_do_not_count() -> None:
-    units = [Unit("a", gpus=1), Unit("b")]
+    units = [SchedulingUnit("a", gpus=1), SchedulingUnit("b")]
     gone = {
-        Place("lost", "a", ("gpu0",)): 1,
-        Place("h", "a", ("gpu7",)): 1,
-        Place("h", "a"): 3,
-        Place("h", "unknown"): 4,
-        Place("h", "b"): 99,
-        Place("h", "b", ("gpu0",)): 1,
+        SlotLocation("lost", "a", ("gpu0",)): 1,
+        SlotLocation("h", "a", ("gpu7",)): 1,
+        SlotLocation("h", "a"): 3,
+        SlotLocation("h", "unknown"): 4,
+        SlotLocation("h", "b"): 99,
+        SlotLocation("h", "b", ("gpu0",)): 1,
     }
     solution = solve(units, [Host("h", 4, gpus(2))], gone)
     in_place = solve_in_place(units, [Host("h", 4, gpus(2))], gone)
@@ -534,12 +562,16 @@ def test_places_that_are_gone_do_not_count() -> None:
 
 def test_an_answer_is_laid_over_equal_hosts_and_cards_as_they_stand() -> None:
     hosts = [Host(name, 4, gpus(4)) for name in "abcd"]
-    units = [Unit("wide", 1, 2, seconds=3.0), Unit("half", 0.5, 0.5, seconds=3.0), Unit("read", seconds=0.5)]
+    units = [
+        SchedulingUnit("wide", 1, 2, seconds=3.0),
+        SchedulingUnit("half", 0.5, 0.5, seconds=3.0),
+        SchedulingUnit("read", seconds=0.5),
+    ]
     solution = solve(units, hosts)
     assert solution is not None
     name = {"a": "c", "b": "a", "c": "d", "d": "b", "gpu0": "gpu3", "gpu1": "gpu0", "gpu2": "gpu1", "gpu3": "gpu2"}
     elsewhere = {
-        Place(name[place.host], place.unit, tuple(name[card] for card in place.cards)): slots
+        SlotLocation(name[place.host], place.unit, tuple(name[card] for card in place.cards)): slots
         for place, slots in solution.places.items()
     }
     after = solve(units, hosts, elsewhere)
@@ -549,8 +581,8 @@ def test_an_answer_is_laid_over_equal_hosts_and_cards_as_they_stand() -> None:
 
 def test_one_slot_moves_where_that_is_enough() -> None:
     hosts = [Host("a", 8, gpus(2)), Host("b", 8, gpus(2))]
-    units = [Unit("wide", 1, 2, seconds=1.0), Unit("half", 1, 0.5, seconds=0.5)]
-    before = {Place("a", "half", ("gpu0",)): 1, Place("b", "half", ("gpu0",)): 1}
+    units = [SchedulingUnit("wide", 1, 2, seconds=1.0), SchedulingUnit("half", 1, 0.5, seconds=0.5)]
+    before = {SlotLocation("a", "half", ("gpu0",)): 1, SlotLocation("b", "half", ("gpu0",)): 1}
     units[1] = replace(units[1], seconds=2.0)
     after = solve(units, hosts, before)
     assert after is not None
@@ -562,10 +594,10 @@ def test_one_slot_moves_where_that_is_enough() -> None:
 
 
 def test_of_what_is_not_needed_that_goes_which_makes_room() -> None:
-    units = [Unit("much", 0, 0.5, seconds=0.1), Unit("kept", 0, 0.5), Unit("wide", 0, 2)]
+    units = [SchedulingUnit("much", 0, 0.5, seconds=0.1), SchedulingUnit("kept", 0, 0.5), SchedulingUnit("wide", 0, 2)]
     cards = ("gpu0", "gpu1", "gpu2", "gpu3")
-    before = Counter({Place("h", "much", (card,)): 1 for card in cards})
-    before += Counter({Place("h", "kept", (card,)): 1 for card in cards[:2]})
+    before = Counter({SlotLocation("h", "much", (card,)): 1 for card in cards})
+    before += Counter({SlotLocation("h", "kept", (card,)): 1 for card in cards[:2]})
     after = solve_in_place(units, [Host("h", 1, gpus(4))], before)
     assert after is not None
     assert after.counts == {"much": 2, "kept": 2, "wide": 1}
@@ -574,10 +606,10 @@ def test_of_what_is_not_needed_that_goes_which_makes_room() -> None:
 
 def test_many_hosts_that_are_alike_are_solved_close_to_the_bound() -> None:
     units = [
-        Unit("read", seconds=0.3),
-        Unit("embed", 1, 0.25, 6 * GB, seconds=0.5),
-        Unit("caption", 2, 0.5, 36 * GB, seconds=2.0),
-        Unit("judge", 4, 4, 280 * GB, seconds=2.2),
+        SchedulingUnit("read", seconds=0.3),
+        SchedulingUnit("embed", 1, 0.25, 6 * GB, seconds=0.5),
+        SchedulingUnit("caption", 2, 0.5, 36 * GB, seconds=2.0),
+        SchedulingUnit("judge", 4, 4, 280 * GB, seconds=2.2),
     ]
     hosts = [Host(f"h{number}", 64, gpus(8, 80)) for number in range(200)]
     solution = solve(units, hosts)
@@ -596,58 +628,70 @@ def test_many_hosts_that_are_alike_are_solved_close_to_the_bound() -> None:
     ("units", "hosts", "sentence"),
     [
         (
-            [Unit("a", 1, 1, 40 * GB), Unit("b", 1, 2, 150 * GB), Unit("c", 1, 0.5, 20 * GB)],
+            [
+                SchedulingUnit("a", 1, 1, 40 * GB),
+                SchedulingUnit("b", 1, 2, 150 * GB),
+                SchedulingUnit("c", 1, 0.5, 20 * GB),
+            ],
             [Host("x", 16, gpus(2, 80)), Host("y", 16, gpus(1, 80))],
             "operator 'c' needs 0.5 GPU a slot, but after one slot of each of the others nothing is left of the 3 GPUs "
             "of the workers; use fewer or smaller GPU stages, execution_mode='batch', or a cluster with more GPUs",
         ),
         (
-            [Unit("a", gpus=4)],
+            [SchedulingUnit("a", gpus=4)],
             [Host("x", 16, gpus(2))],
             "needs 4 GPUs of one host a slot, but no host has more than 2;",
         ),
-        ([Unit("a", gpus=0.5)], [Host("x", 16)], "needs 0.5 GPU a slot, but the workers have none;"),
+        ([SchedulingUnit("a", gpus=0.5)], [Host("x", 16)], "needs 0.5 GPU a slot, but the workers have none;"),
         (
-            [Unit("a", gpus=0.6), Unit("b", gpus=0.6)],
+            [SchedulingUnit("a", gpus=0.6), SchedulingUnit("b", gpus=0.6)],
             [Host("x", 16, gpus(1))],
             "no more than 0.4 of one is left of the 1 GPU of the workers;",
         ),
         (
-            [Unit("a", gpus=2), Unit("b", gpus=2)],
+            [SchedulingUnit("a", gpus=2), SchedulingUnit("b", gpus=2)],
             [Host("x", 16, gpus(3))],
             "no host has more than 1 free of the 3 GPUs of the workers;",
         ),
         (
-            [Unit("a", gpu_memory=60 * GB), Unit("b", gpu_memory=40 * GB)],
+            [SchedulingUnit("a", gpu_memory=60 * GB), SchedulingUnit("b", gpu_memory=40 * GB)],
             [Host("x", 16, gpus(1, 80))],
             "'b' needs 40 GB of GPU memory a slot, but after one slot of each of the others no GPU has more than 20 GB "
             "left;",
         ),
         (
-            [Unit("a", gpus=2, gpu_memory=200 * GB)],
+            [SchedulingUnit("a", gpus=2, gpu_memory=200 * GB)],
             [Host("x", 16, gpus(2, 80))],
             "needs 200 GB of GPU memory on 2 GPUs of one host a slot, but no GPU has more than 80 GB;",
         ),
         (
-            [Unit("a", 12, 0.5), Unit("b", 12, 0.5)],
+            [SchedulingUnit("a", 12, 0.5), SchedulingUnit("b", 12, 0.5)],
             [Host("x", 16, gpus(1))],
             "needs 12 CPUs a slot, but after one slot of each of the others no host with room on its GPUs has more "
             "than 4 CPUs left;",
         ),
-        ([Unit("a"), Unit("b")], [Host("x", 1)], "after one slot of each of the others no CPU is left on any host;"),
-        ([Unit("a", 4)], [Host("x", 2)], "needs 4 CPUs a slot, but no host has more than 2 CPUs;"),
-        ([Unit("a"), Unit("b")], [Host("x", 4, seats=1)], "needs a thread of a worker process a slot, but after one"),
         (
-            [Unit("a", gpus=0.1), Unit("b", gpus=0.1)],
+            [SchedulingUnit("a"), SchedulingUnit("b")],
+            [Host("x", 1)],
+            "after one slot of each of the others no CPU is left on any host;",
+        ),
+        ([SchedulingUnit("a", 4)], [Host("x", 2)], "needs 4 CPUs a slot, but no host has more than 2 CPUs;"),
+        (
+            [SchedulingUnit("a"), SchedulingUnit("b")],
+            [Host("x", 4, seats=1)],
+            "needs a thread of a worker process a slot, but after one",
+        ),
+        (
+            [SchedulingUnit("a", gpus=0.1), SchedulingUnit("b", gpus=0.1)],
             [Host("x", 4, gpus(1, seats=1))],
             "needs a thread of a worker process on its GPU a slot, but after one slot of each of the others none is "
             "left on a GPU with room for it;",
         ),
-        ([Unit("a", most=0)], [Host("x", 8)], "'a' is limited to no slot at all"),
-        ([Unit("a")], [], "needs 1 CPU a slot, but there are no workers; start some"),
+        ([SchedulingUnit("a", most=0)], [Host("x", 8)], "'a' is limited to no slot at all"),
+        ([SchedulingUnit("a")], [], "needs 1 CPU a slot, but there are no workers; start some"),
     ],
 )
-def test_what_is_lacking_is_named(units: list[Unit], hosts: list[Host], sentence: str) -> None:
+def test_what_is_lacking_is_named(units: list[SchedulingUnit], hosts: list[Host], sentence: str) -> None:
     lack = shortfall(units, hosts)
     assert lack is not None
     assert sentence in lack

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcurate import DaskExecutor, DocumentBatch, LocalCluster, Pipeline, ProcessingStage, Resources
-from dcurate.engine.allocate.worker_selection import Placer
+from dcurate.engine.allocate.worker_selection import WorkerSelector
 from tests.stages import Numbers
 
 WORKERS = st.lists(st.integers(1, 4), min_size=1, max_size=12)
 
 
-def _placer(slots: list[int]) -> Placer:
-    placer = Placer()
+def _placer(slots: list[int]) -> WorkerSelector:
+    placer = WorkerSelector()
     for number, count in enumerate(slots):
         placer.offer("one", str(number), count)
     return placer

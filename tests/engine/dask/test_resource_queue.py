@@ -4,7 +4,7 @@ from distributed.worker_state_machine import ComputeTaskEvent, Execute, FreeKeys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.engine.dask.resource_queue import FairQueue, be_fair
+from dcurate.engine.dask.resource_queue import FairQueue, install_resource_queue
 
 
 def task(name: str, priority: int, resource: str) -> TaskState:
@@ -47,7 +47,7 @@ def test_it_gives_the_first_by_priority_of_those_that_may_run(
 
 def test_a_task_for_slots_that_have_gone_waits_and_does_no_harm() -> None:
     state = WorkerState(nthreads=1)
-    be_fair(state)
+    install_resource_queue(state)
     held = ComputeTaskEvent.dummy("late", resource_restrictions={"stage-gone": 1}, stimulus_id="a")
     assert state.handle_stimulus(held) == []
     assert state.tasks["late"].state == "constrained"

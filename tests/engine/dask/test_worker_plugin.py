@@ -9,7 +9,7 @@ from distributed import Worker
 from dcurate import DaskExecutor, LocalCluster, Pipeline
 from dcurate.engine.dask.worker_plugin import holder_of
 from dcurate.engine.serialization import pickled
-from dcurate.engine.worker.operator_task import Program
+from dcurate.engine.worker.operator_task import OperatorSpec
 from tests.stages import Append, Numbers
 
 
@@ -28,6 +28,6 @@ async def held_after(dask_worker: Worker, run: str, payload: bytes) -> list[int]
 
 def test_a_slot_that_is_asked_for_after_its_run_is_over_is_not_set_up(cluster: LocalCluster) -> None:
     Pipeline("before", stages=[Numbers(), Append("x")]).run(DaskExecutor(cluster=cluster))
-    payload = pickled(Program("append", (Append("x"),)))
+    payload = pickled(OperatorSpec("append", (Append("x"),)))
     counts = cluster.client.run(held_after, run="late", payload=payload)
     assert list(counts.values()) == [[1, 0, 0]] * 2

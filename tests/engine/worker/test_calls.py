@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from dcurate import BatchKey, DocumentBatch, FileGroup, ProcessingStage
 from dcurate.core.batch import Batch, Rejection
-from dcurate.engine.worker.operator_task import Outcome, Program, run_program
+from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
 from dcurate.errors import DataError, PipelineError, ResourceError, RunError, StageError
 from dcurate.io.rejections import DirectoryRejections
 from tests.engine.worker.failing import Both, Clip, FullDisk, NeedsRoom, Poisoned, Raises, Unreadable, batch, texts_of
@@ -39,11 +39,13 @@ class Kept:
         return [(key, text) for key, one in self.rejections if one.fault for text in one.data["text"].to_pylist()]
 
 
-def run(*stages: ProcessingStage[Any, Any], inputs: Sequence[Batch], sink: Any = None, ignore: bool = True) -> Outcome:
-    return run_program(Program("test", stages, sink, ignore_failures=ignore), stages, inputs)
+def run(
+    *stages: ProcessingStage[Any, Any], inputs: Sequence[Batch], sink: Any = None, ignore: bool = True
+) -> TaskResult:
+    return run_operator(OperatorSpec("test", stages, sink, ignore_failures=ignore), stages, inputs)
 
 
-def made(outcome: Outcome) -> list[list[tuple[str, list[str]]]]:
+def made(outcome: TaskResult) -> list[list[tuple[str, list[str]]]]:
     return [[(str(one.key), texts_of(one)) for one in each] for each in outcome.outputs]  # type: ignore[arg-type]
 
 

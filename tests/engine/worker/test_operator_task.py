@@ -12,7 +12,7 @@ from dcurate import BatchKey, DocumentBatch, LongWordFilter, ProcessingStage, Sc
 from dcurate.core.events import StageStats
 from dcurate.core.ledger import RejectionSink
 from dcurate.engine.serialization import pickled
-from dcurate.engine.worker.operator_task import Outcome, Program, run_program
+from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
 from dcurate.engine.worker.slots import SlotPool, opened
 from dcurate.errors import ResourceError, StageError
 from tests.engine.worker.failing import Sets
@@ -23,11 +23,13 @@ def batch(*texts: str, split: str = "a.jsonl") -> DocumentBatch:
     return DocumentBatch(key=BatchKey(split), data=pa.table({"text": list(texts)}))
 
 
-def run(*stages: ProcessingStage[Any, Any], inputs: list[DocumentBatch], sink: RejectionSink | None = None) -> Outcome:
-    return run_program(Program("test", stages, sink), stages, inputs)
+def run(
+    *stages: ProcessingStage[Any, Any], inputs: list[DocumentBatch], sink: RejectionSink | None = None
+) -> TaskResult:
+    return run_operator(OperatorSpec("test", stages, sink), stages, inputs)
 
 
-def texts(outcome: Outcome) -> list[list[list[str]]]:
+def texts(outcome: TaskResult) -> list[list[list[str]]]:
     return [[one.to_arrow()["text"].to_pylist() for one in made] for made in outcome.outputs]  # type: ignore[attr-defined]
 
 
@@ -148,7 +150,7 @@ def notes(folder: Path) -> list[str]:
 
 def pool(folder: Path, slots: int, *more: ProcessingStage[Any, Any]) -> SlotPool:
     run = uuid.uuid5(uuid.NAMESPACE_URL, f"{os.getpid()}{folder}").hex
-    return SlotPool(run, pickled(Program("test", (Diary(str(folder)), *more))), slots, "worker")
+    return SlotPool(run, pickled(OperatorSpec("test", (Diary(str(folder)), *more))), slots, "worker")
 
 
 def test_every_slot_is_set_up_and_torn_down_once_and_the_host_once(tmp_path: Path) -> None:
@@ -211,4 +213,4 @@ def test_what_the_machine_lacks_is_not_asked_for_twice(tmp_path: Path) -> None:
 
 
 def sets(folder: Path, stage: ProcessingStage[Any, Any]) -> SlotPool:
-    return SlotPool(uuid.uuid4().hex, pickled(Program("test", (stage,))), 1, "worker")
+    return SlotPool(uuid.uuid4().hex, pickled(OperatorSpec("test", (stage,))), 1, "worker")

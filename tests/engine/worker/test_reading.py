@@ -21,7 +21,7 @@ from dcurate import JsonlReader, ParquetReader
 from dcurate.core.batch import FileGroup, FilePart, FileRows
 from dcurate.datasets.blend import Readers
 from dcurate.engine.serialization import pickled
-from dcurate.engine.worker.operator_task import Outcome, Program, run_program
+from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
 from dcurate.engine.worker.sandbox import Settings, run_alone
 from dcurate.errors import StageError
 from dcurate.frames.document import DocumentBatch
@@ -65,14 +65,14 @@ def only(reader: FileReader) -> FileGroup:
     return split
 
 
-def read(reader: FileReader, quarantine: Path | None = None, split: FileGroup | None = None) -> Outcome:
+def read(reader: FileReader, quarantine: Path | None = None, split: FileGroup | None = None) -> TaskResult:
     """What comes of the one split of a reader, read in this process, where failures are ignored."""
     sink = DirectoryRejections(None, str(quarantine)) if quarantine else None
-    program = Program("read", (reader,), sink, ignore_failures=True)
-    return run_program(program, program.stages, [split or only(reader)])
+    program = OperatorSpec("read", (reader,), sink, ignore_failures=True)
+    return run_operator(program, program.stages, [split or only(reader)])
 
 
-def rows_of(outcome: Outcome) -> list[dict[str, Any]]:
+def rows_of(outcome: TaskResult) -> list[dict[str, Any]]:
     (made,) = outcome.outputs
     assert all(isinstance(one, DocumentBatch) for one in made)
     return [row for one in made for row in one.to_arrow().to_pylist()]  # type: ignore[attr-defined]
@@ -86,7 +86,7 @@ def numbered(count: int, bad: set[int], text: str = "raise") -> list[dict[str, A
     return [{"id": row, "text": text if row in bad else f"row {row}"} for row in range(count)]
 
 
-def ids(outcome: Outcome) -> list[int]:
+def ids(outcome: TaskResult) -> list[int]:
     return [int(row["id"] if "id" in row else row["url"].rpartition("/")[2]) for row in rows_of(outcome)]
 
 
@@ -205,8 +205,8 @@ def test_of_datasets_that_are_blended_exactly_the_rows_at_fault_are_lost(tmp_pat
         write_jsonl(tmp_path / name / "a.jsonl", numbered(9, {4}))
     readers = Readers([DeadlyJsonl(str(tmp_path / "one")), DeadlyJsonl(str(tmp_path / "two"))])
     for split in readers.splits():
-        program = Program("read", (readers,), DirectoryRejections(None, str(tmp_path / "q")), ignore_failures=True)
-        assert ids(run_program(program, program.stages, [split])) == [0, 1, 2, 3, 5, 6, 7, 8]
+        program = OperatorSpec("read", (readers,), DirectoryRejections(None, str(tmp_path / "q")), ignore_failures=True)
+        assert ids(run_operator(program, program.stages, [split])) == [0, 1, 2, 3, 5, 6, 7, 8]
     assert [(row["file"], row["line"]) for row in quarantined(tmp_path / "q")] == [("a.jsonl", 5)] * 2
 
 
@@ -229,8 +229,8 @@ def test_a_reader_that_reads_more_than_the_part_that_it_is_given_is_refused(tmp_
 # Deaths: a process each
 
 
-def alone(reader: FileReader, quarantine: Path, **how: Any) -> Outcome:
-    program = Program("read", (reader,), DirectoryRejections(None, str(quarantine)), ignore_failures=True)
+def alone(reader: FileReader, quarantine: Path, **how: Any) -> TaskResult:
+    program = OperatorSpec("read", (reader,), DirectoryRejections(None, str(quarantine)), ignore_failures=True)
     return run_alone(pickled(program), uuid.uuid4().hex, [only(reader)], **how)
 
 

@@ -11,8 +11,8 @@ from dcurate import BatchKey, DocumentBatch, Filter, LongWordFilter, Score, Scor
 from dcurate.core.batch import Rejection, Scored
 from dcurate.core.events import EXAMPLES, StageStats
 from dcurate.engine.worker import samples
-from dcurate.engine.worker.operator_task import Program, run_program
-from dcurate.engine.worker.samples import Evidence, cut, plain
+from dcurate.engine.worker.operator_task import OperatorSpec, run_operator
+from dcurate.engine.worker.samples import ScoreSampler, cut, plain
 from dcurate.text.score import MergedScoreFilter
 
 KEY = BatchKey("a.jsonl")
@@ -24,7 +24,7 @@ def batch(*texts: str, split: str = "a.jsonl") -> DocumentBatch:
 
 
 def stats_of(stage, *batches, examples: bool = True) -> list[list[StageStats]]:
-    return run_program(Program("test", (stage,), examples=examples), (stage,), batches).stats
+    return run_operator(OperatorSpec("test", (stage,), examples=examples), (stage,), batches).stats
 
 
 def test_scores_of_a_filter_are_counted_for_the_report() -> None:
@@ -56,7 +56,7 @@ def test_scores_that_are_added_or_read_from_a_column_are_counted_too() -> None:
 def test_labels_are_counted_as_they_are_and_other_things_not_at_all() -> None:
     found = StageStats("s")
     scored = [Scored("s", "lang", ["en", "de", "en"]), Scored("s", "pair", [["en", 0.5]])]
-    Evidence().add([found], scored, [], KEY)
+    ScoreSampler().add([found], scored, [], KEY)
     assert found.scores == {"lang": {"en": 2, "de": 1}}
 
 
@@ -85,15 +85,17 @@ def test_the_order_of_scores_is_kept_when_they_are_cut(scores: list[float]) -> N
 
 def test_no_number_is_left_out_but_those_that_are_none() -> None:
     found = StageStats("s")
-    Evidence().add([found], [Scored("s", "s", np.array([1.0, np.nan, -0.0, np.inf, -np.inf]))], [], KEY)
+    ScoreSampler().add([found], [Scored("s", "s", np.array([1.0, np.nan, -0.0, np.inf, -np.inf]))], [], KEY)
     assert found.scores == {"s": {"-inf": 1, "0": 1, "1": 1, "inf": 1}}
 
 
 def test_a_slot_shows_a_few_rows_of_each_reason_and_then_no_more() -> None:
     stage = ScoreFilter(WordCountFilter(min_words=2))
-    shown = Evidence()
+    shown = ScoreSampler()
     outcomes = [
-        run_program(Program("test", (stage,)), (stage,), [batch("a", "b", "c", split=f"{n}.jsonl")], evidence=shown)
+        run_operator(
+            OperatorSpec("test", (stage,)), (stage,), [batch("a", "b", "c", split=f"{n}.jsonl")], evidence=shown
+        )
         for n in range(3)
     ]
     taken = [one for outcome in outcomes for one in outcome.stats[0][0].examples.get("word_count", [])]
@@ -119,20 +121,20 @@ def test_an_example_shows_how_a_text_begins_on_one_line() -> None:
 def test_a_stage_with_very_many_reasons_shows_some_of_them() -> None:
     found = StageStats("s")
     rejections = [Rejection("s", f"reason {n}", 1, 1, pa.table({"text": ["x"]})) for n in range(100)]
-    Evidence().add([found], [], rejections, KEY)
+    ScoreSampler().add([found], [], rejections, KEY)
     assert len(found.examples) == samples.MOST_REASONS
 
 
 def test_rows_without_an_arrow_form_are_not_shown_and_do_no_harm() -> None:
     found = StageStats("s")
     mixed = pd.DataFrame({"text": ["x", 1]})
-    Evidence().add([found], [], [Rejection("s", "odd", 2, 9, mixed)], KEY)
+    ScoreSampler().add([found], [], [Rejection("s", "odd", 2, 9, mixed)], KEY)
     assert found.examples == {}
 
 
 def test_once_many_rows_are_counted_scores_take_only_a_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(samples, "FREE_ROWS", 2)
-    some, found = Evidence(), StageStats("s")
+    some, found = ScoreSampler(), StageStats("s")
     scored = [Scored("s", "s", np.array([1.0, 2.0]))]
     for _ in range(3):
         some.add([found], scored, [], KEY)
@@ -143,7 +145,7 @@ def test_once_many_rows_are_counted_scores_take_only_a_share_of_the_time(monkeyp
 
 
 def test_evidence_pickles_as_its_setting() -> None:
-    assert pickle.loads(pickle.dumps(Evidence(examples=False))).examples is False
+    assert pickle.loads(pickle.dumps(ScoreSampler(examples=False))).examples is False
 
 
 def test_scores_are_told_as_json_can_hold_them() -> None:

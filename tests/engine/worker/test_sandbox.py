@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from dcurate import BatchKey, JsonlReader, JsonlWriter, ProcessingStage
 from dcurate.core.batch import Batch
 from dcurate.engine.serialization import pickled
-from dcurate.engine.worker.operator_task import Outcome, Program, run_program
-from dcurate.engine.worker.sandbox import Alone, Settings, run_alone
+from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
+from dcurate.engine.worker.sandbox import SandboxedProcess, Settings, run_alone
 from dcurate.engine.worker.slots import SlotPool
 from dcurate.errors import RunError, StageError
 from dcurate.io.rejections import DirectoryRejections
@@ -32,14 +32,14 @@ from tests.stages import Append
 
 
 def payload(*stages: ProcessingStage[Any, Any], ignore: bool = True, sink: Any = None) -> bytes:
-    return pickled(Program("test", stages, sink, ignore_failures=ignore))
+    return pickled(OperatorSpec("test", stages, sink, ignore_failures=ignore))
 
 
-def alone(*stages: ProcessingStage[Any, Any], inputs: list[Any], ignore: bool = True, sink: Any = None) -> Outcome:
+def alone(*stages: ProcessingStage[Any, Any], inputs: list[Any], ignore: bool = True, sink: Any = None) -> TaskResult:
     return run_alone(payload(*stages, ignore=ignore, sink=sink), uuid.uuid4().hex, inputs)
 
 
-def made(outcome: Outcome) -> list[list[tuple[str, list[str]]]]:
+def made(outcome: TaskResult) -> list[list[tuple[str, list[str]]]]:
     return [[(str(one.key), texts_of(one)) for one in each] for each in outcome.outputs]  # type: ignore[arg-type]
 
 
@@ -50,7 +50,7 @@ def quarantined(folder: Path) -> list[dict[str, str]]:
 def test_a_call_that_does_no_harm_is_as_in_any_process() -> None:
     stages = (Poisoned("list"), Append("."))
     inputs = [batch("a", "b"), batch("c", split="b.jsonl")]
-    expected = run_program(Program("test", stages), stages, inputs)
+    expected = run_operator(OperatorSpec("test", stages), stages, inputs)
     outcome = alone(*stages, inputs=inputs)
     assert made(outcome) == made(expected)
     assert outcome.sizes == expected.sizes
@@ -91,7 +91,7 @@ def test_the_outcome_is_that_of_the_batches_without_the_rows_that_kill(
     ]
     stages = (Poisoned(form).with_(batch_size=batch_size), Append("."))
     outcome = alone(*stages, inputs=inputs)
-    expected = run_program(Program("test", stages), stages, without)
+    expected = run_operator(OperatorSpec("test", stages), stages, without)
     assert made(outcome) == made(expected)
     killed = [sum("exit" in text for text in texts) for texts in named]
     assert [each[0].faulty for each in outcome.stats] == [{"died: exit 3": n} if n else {} for n in killed]
@@ -199,10 +199,10 @@ def marks(tmp_path: Path) -> Path:
 
 
 def test_one_process_serves_call_after_call_until_one_kills_it(marks: Path) -> None:
-    with closing(Alone(payload(Mark(str(marks)), Poisoned()), uuid.uuid4().hex)) as one:
+    with closing(SandboxedProcess(payload(Mark(str(marks)), Poisoned()), uuid.uuid4().hex)) as one:
         first, second = (texts_of(one.run([batch("a")]).outputs[0][0]) for _ in range(2))  # type: ignore[arg-type]
         assert first == second
-    with closing(Alone(payload(Poisoned(), Mark(str(marks))), uuid.uuid4().hex)) as one:
+    with closing(SandboxedProcess(payload(Poisoned(), Mark(str(marks))), uuid.uuid4().hex)) as one:
         one.run([batch("a")])
         assert made(one.run([batch("exit")])) == [[]]
         third = texts_of(one.run([batch("a")]).outputs[0][0])  # type: ignore[arg-type]
@@ -211,7 +211,7 @@ def test_one_process_serves_call_after_call_until_one_kills_it(marks: Path) -> N
 
 
 def test_a_process_that_died_between_two_calls_is_nobody_s_fault(marks: Path) -> None:
-    with closing(Alone(payload(Mark(str(marks))), uuid.uuid4().hex)) as one:
+    with closing(SandboxedProcess(payload(Mark(str(marks))), uuid.uuid4().hex)) as one:
         one.run([batch("a")])
         (pid,) = (int(path.name) for path in marks.iterdir())
         psutil.Process(pid).kill()
@@ -220,21 +220,21 @@ def test_a_process_that_died_between_two_calls_is_nobody_s_fault(marks: Path) ->
 
 def test_a_process_sets_one_slot_up_but_not_the_host_and_tears_it_down(tmp_path: Path) -> None:
     stage = Sets(str(tmp_path), times=0)
-    one = Alone(payload(stage), uuid.uuid4().hex)
+    one = SandboxedProcess(payload(stage), uuid.uuid4().hex)
     one.run([batch("a")])
     assert one.close() == []
     assert stage.notes() == ["setup", "teardown"]
 
 
 def test_a_tear_down_that_fails_is_told(tmp_path: Path) -> None:
-    one = Alone(payload(Sets(str(tmp_path), hook="teardown")), uuid.uuid4().hex)
+    one = SandboxedProcess(payload(Sets(str(tmp_path), hook="teardown")), uuid.uuid4().hex)
     one.run([batch("a")])
     (failure,) = one.close()
     assert failure.startswith("stage 'sets': teardown() failed: OSError: connection lost")
 
 
 def test_closing_ends_a_call_under_way_and_blames_no_row_for_it(marks: Path) -> None:
-    one = Alone(payload(Mark(str(marks)), Poisoned(always="sleep")), uuid.uuid4().hex)
+    one = SandboxedProcess(payload(Mark(str(marks)), Poisoned(always="sleep")), uuid.uuid4().hex)
     with ThreadPoolExecutor(1) as thread:
         call = thread.submit(one.run, [batch("a")])
         wait_for_any(marks)

@@ -29,7 +29,7 @@ from dcurate import (
 )
 from dcurate.errors import DataError, PipelineError, ResourceError, RunError
 from dcurate.models.llm import batch_client
-from dcurate.models.llm.batch_client import Asker
+from dcurate.models.llm.batch_client import BatchClient
 from dcurate.models.llm.config import GenerationConfig, Request
 from dcurate.models.llm.errors import RequestError
 from dcurate.models.llm.generate import GenerateStage
@@ -408,7 +408,7 @@ def test_a_run_takes_as_long_as_the_limits_want(endpoint: Endpoint, cluster: Loc
 
 
 def test_slots_of_a_limited_stage_share_what_there_is(endpoint: Endpoint) -> None:
-    asker = Asker(client(endpoint, requests_per_minute=600), slots=3)
+    asker = BatchClient(client(endpoint, requests_per_minute=600), slots=3)
     asker.close()
     assert asker.client.limits.requests_per_minute == 200
 
@@ -429,7 +429,7 @@ def test_it_runs_where_an_event_loop_runs_already(endpoint: Endpoint) -> None:
 
 
 def test_a_slot_waits_for_an_endpoint_that_is_starting(endpoint: Endpoint) -> None:
-    asker = Asker(client(endpoint, base_url="http://127.0.0.1:9/v1", timeout=1))
+    asker = BatchClient(client(endpoint, base_url="http://127.0.0.1:9/v1", timeout=1))
     with pytest.raises(
         ResourceError, match="the endpoint is not there after 0.6 s: http.*; start it, or check base_url="
     ):

@@ -6,7 +6,7 @@ from itertools import pairwise
 from benchmarks.dashboard_runs import Shape, history, snapshots
 from dcurate.core.events import StageStats
 from dcurate.runs.history import POINTS, History
-from dcurate.runs.snapshot import OperatorFigures, Snapshot
+from dcurate.runs.snapshot import OperatorFigures, RunSnapshot
 from dcurate.ui.dashboard.series import FILL, Columns, Series
 from dcurate.ui.dashboard.view_model import key
 
@@ -47,7 +47,7 @@ def test_a_row_of_the_busy_plot_is_filled_by_the_share_of_the_last_seconds() -> 
     for second in range(20):
         busy = OperatorFigures("busy", ("busy",), slots=2, seconds=1.0 * second, slot_seconds=2.0 * second)
         idle = OperatorFigures("idle", ("idle",), slots=1, slot_seconds=1.0 * second)
-        kept.take(Snapshot("7f3a", "demo", "streaming", time=float(second), operators=(busy, idle)))
+        kept.take(RunSnapshot("7f3a", "demo", "streaming", time=float(second), operators=(busy, idle)))
     columns, _ = series(kept).new(kept)
     assert columns["busy0"][-1] == 1 + FILL / 2
     assert columns["busy1"][-1] == 0
@@ -58,7 +58,7 @@ def test_a_new_phase_that_counts_from_nothing_again_has_no_negative_rate() -> No
     kept = History()
     for second in range(8):
         stages = (StageStats("read", rows_in=10 * second), StageStats(f"write{second // 4}", rows_out=5 * (second % 4)))
-        kept.take(Snapshot("7f3a", "demo", "streaming", time=float(second), phase=second // 4, stages=stages))
+        kept.take(RunSnapshot("7f3a", "demo", "streaming", time=float(second), phase=second // 4, stages=stages))
     columns, _ = series(kept).new(kept)
     assert min(columns["rate_out"]) == 0
     assert columns["rate_in"][1:] == [10] * 7
@@ -74,5 +74,5 @@ def test_columns_of_phases_tell_which_points_are_theirs() -> None:
 
 def test_memory_is_not_known_before_a_host_has_told() -> None:
     kept = History()
-    kept.take(Snapshot("7f3a", "demo", "streaming", time=1.0))
+    kept.take(RunSnapshot("7f3a", "demo", "streaming", time=1.0))
     assert math.isnan(series(kept).new(kept)[0]["memory"][0])

@@ -7,7 +7,7 @@ from html import unescape
 from benchmarks.dashboard_runs import Shape, at, history
 from dcurate.core.events import GpuSample, HostSample, StageStats
 from dcurate.runs.history import History
-from dcurate.runs.snapshot import Note, Snapshot
+from dcurate.runs.snapshot import Note, RunSnapshot
 from dcurate.ui.dashboard import html_blocks, tables
 from dcurate.ui.dashboard.graph import pipeline
 from dcurate.ui.dashboard.view_model import RunView, view
@@ -15,7 +15,7 @@ from dcurate.ui.dashboard.view_model import RunView, view
 EVIL = "<img src=x onerror=alert(1)>'\"&"
 
 
-def seen(snapshot: Snapshot) -> RunView:
+def seen(snapshot: RunSnapshot) -> RunView:
     history = History()
     history.take(snapshot)
     return view(history, now=snapshot.time)
@@ -61,7 +61,7 @@ def test_every_part_within_another_has_a_text_of_its_own() -> None:
 
 def test_the_most_frequent_reasons_stand_first_and_the_rest_in_one_line() -> None:
     stages = [StageStats(f"rule-{number}", rows_in=1000, dropped={"": number + 1, "never": 0}) for number in range(20)]
-    table = tables.dropped(seen(Snapshot("7f3a", "demo", "streaming", stages=tuple(stages))))["dropped"]
+    table = tables.dropped(seen(RunSnapshot("7f3a", "demo", "streaming", stages=tuple(stages))))["dropped"]
     rows = [words(row) for row in re.findall(r"<tr.*?</tr>", table)]
     assert rows[0] == "rule-19 20 2.0 %"
     assert rows[-1] == f"8 more reasons {sum(range(1, 9))}"
@@ -70,7 +70,7 @@ def test_the_most_frequent_reasons_stand_first_and_the_rest_in_one_line() -> Non
 
 def test_notes_are_shown_newest_first_with_the_time_since_the_beginning() -> None:
     notes = [Note(100.0 + 65 * number, "decision", f"note {number}") for number in range(3)]
-    table = tables.notes(seen(Snapshot("7f3a", "demo", "streaming", started=100.0, time=300.0)), notes)["notes"]
+    table = tables.notes(seen(RunSnapshot("7f3a", "demo", "streaming", started=100.0, time=300.0)), notes)["notes"]
     assert words(table) == "2:10 balance note 2 1:05 balance note 1 0:00 balance note 0"
 
 
@@ -87,6 +87,6 @@ def test_what_waits_before_an_operator_is_marked_from_half_of_what_may_wait_on()
 
 
 def test_links_to_runs_are_relative_so_that_they_hold_behind_any_proxy() -> None:
-    snapshot = Snapshot("a/b?", "demo", "streaming")
+    snapshot = RunSnapshot("a/b?", "demo", "streaming")
     links = re.findall(r'href="([^"]*)"', html_blocks.runs([(snapshot, "running")], "", "curation")["runs"])
     assert links == ["curation?run=a%2Fb%3F"]

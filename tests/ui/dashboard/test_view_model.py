@@ -6,22 +6,22 @@ from typing import Any
 from benchmarks.dashboard_runs import Shape, history
 from dcurate.core.events import StageStats
 from dcurate.runs.history import History
-from dcurate.runs.snapshot import OperatorFigures, Snapshot
+from dcurate.runs.snapshot import OperatorFigures, RunSnapshot
 from dcurate.ui.dashboard.view_model import BOTTLENECK, COLOURS, LATELY_S, SILENT_S, colour, state, view
 
 
-def told(*snapshots: Snapshot) -> History:
+def told(*snapshots: RunSnapshot) -> History:
     history = History()
     for snapshot in snapshots:
         history.take(snapshot)
     return history
 
 
-def reading(time: float, rows: int, **more: Any) -> Snapshot:
+def reading(time: float, rows: int, **more: Any) -> RunSnapshot:
     """One operator of one slot that has read so many rows in calls of ten, half a second each."""
     one = OperatorFigures("read", ("read",), slots=1, calls=rows // 10, seconds=rows / 20, slot_seconds=time)
     stages = (StageStats("read", rows // 10, rows, rows // 2, 100 * rows, 50 * rows),)
-    snapshot = Snapshot(
+    snapshot = RunSnapshot(
         "7f3a", "demo", "streaming", time=time, operators=(one,), stages=stages, splits=8, splits_done=2
     )
     return replace(snapshot, **more)  # type: ignore[arg-type]
@@ -53,7 +53,7 @@ def test_the_bottleneck_is_the_operator_with_most_waiting_for_each_of_the_busies
         return OperatorFigures(name, (name,), slots=slots, waiting=waiting, seconds=10 * busy, slot_seconds=10)
 
     def worst(*operators: OperatorFigures) -> list[str]:
-        snapshot = Snapshot("7f3a", "demo", "streaming", time=5.0, operators=operators)
+        snapshot = RunSnapshot("7f3a", "demo", "streaming", time=5.0, operators=operators)
         return [one.figures.name for one in view(told(snapshot), now=5).operators if one.bottleneck]
 
     assert worst(operator("read", 0.95, 0), operator("embed", 0.93, 12), operator("write", 0.1, 90)) == ["embed"]
@@ -77,7 +77,7 @@ def test_an_operator_of_an_earlier_phase_keeps_its_colour_and_is_not_present() -
 
 
 def test_a_run_without_a_sample_or_a_point_can_be_shown() -> None:
-    seen = view(told(Snapshot("7f3a", "demo", "streaming")), now=0)
+    seen = view(told(RunSnapshot("7f3a", "demo", "streaming")), now=0)
     assert (seen.state, seen.operators, seen.rate_in, seen.kept) == ("setting up", (), 0, None)
 
 

@@ -17,12 +17,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dcurate.core.events import GpuSample, HostSample, StageStats
 from dcurate.runs.history import History
-from dcurate.runs.snapshot import LATENCY_S, Note, OperatorFigures, Snapshot
+from dcurate.runs.snapshot import LATENCY_S, Note, OperatorFigures, RunSnapshot
 from dcurate.ui.metrics import run_metrics
 from dcurate.ui.metrics.counters import OTHER, REASONS, Totals
 from dcurate.ui.metrics.definitions import RUN_FAMILIES, WORKER_FAMILIES, prometheus
 from dcurate.ui.metrics.run_metrics import RunMetrics
-from dcurate.ui.scheduler_store import RUNS, Hub
+from dcurate.ui.scheduler_store import RUNS, SchedulerStore
 
 Told = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -33,13 +33,13 @@ def read(rows: int, name: str = "read", dropped: Mapping[str, int] | None = None
 
 def run(
     rows: int, name: str = "7f3a", time: float = 1.0, ended: float | None = None, pipeline: str = "demo"
-) -> Snapshot:
+) -> RunSnapshot:
     """A run that has read so many rows."""
-    return Snapshot(name, pipeline, "streaming", time=time, ended=ended, stages=(read(rows),))
+    return RunSnapshot(name, pipeline, "streaming", time=time, ended=ended, stages=(read(rows),))
 
 
-def hub_with(*runs: Snapshot) -> Hub:
-    hub = Hub()
+def hub_with(*runs: RunSnapshot) -> SchedulerStore:
+    hub = SchedulerStore()
     for each in runs:
         hub.take(each.to_dict())
     return hub
@@ -58,7 +58,7 @@ def told(shown: RunMetrics) -> Told:
     }
 
 
-def scraped(*runs: Snapshot) -> Told:
+def scraped(*runs: RunSnapshot) -> Told:
     hub = hub_with(*runs)
     return told(RunMetrics(hub))
 
@@ -130,7 +130,7 @@ STEPS = st.lists(
 @settings(deadline=None, max_examples=60)
 @given(STEPS)
 def test_no_counter_ever_falls_whatever_runs_do(steps: Iterable[tuple[str, int, bool, str]]) -> None:
-    hub, done, before = Hub(), Counter[tuple[str, str]](), Told()
+    hub, done, before = SchedulerStore(), Counter[tuple[str, str]](), Told()
     shown = RunMetrics(hub)
     for time, (name, rows, scraped, reason) in enumerate(steps, 1):
         done[name, reason] += rows
@@ -267,12 +267,12 @@ def test_nothing_is_published_without_the_client_library_but_the_list_of_workers
     scheduler = type("Scheduler", (), {"http_application": application})()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "prometheus_client", None)
-        assert not run_metrics.publish(scheduler, Hub())
+        assert not run_metrics.publish(scheduler, SchedulerStore())
     assert len(handlers) == 1
 
 
 def test_a_history_that_was_never_told_anything_is_not_a_run() -> None:
-    hub = Hub()
+    hub = SchedulerStore()
     hub.runs["new"] = History()
     names = {name for (name, _) in told(RunMetrics(hub))}
     assert not names & {"dcurate_runs_started_total", "dcurate_run_info"}

@@ -29,7 +29,7 @@ from dcurate.run import Executor
 from dcurate.runs.history import History, Point
 from dcurate.runs.load import RecordedRun
 from dcurate.runs.manifest import provenance
-from dcurate.runs.snapshot import Note, OperatorFigures, Snapshot
+from dcurate.runs.snapshot import Note, OperatorFigures, RunSnapshot
 from dcurate.ui.report.page import run_page, write_run_page
 
 
@@ -251,7 +251,7 @@ def told_over_time() -> History:
         )
     history.notes.append(Note(1030.0, "decision", "read 1 -> 2 slots: it waits", "read", 1, 2))
     history.notes.append(Note(1031.0, "lost", "worker <tcp> is gone"))
-    history._taken = Snapshot("r", "p", "streaming", started=1000.0, time=1060.0, operators=operators, notes=2)
+    history._taken = RunSnapshot("r", "p", "streaming", started=1000.0, time=1060.0, operators=operators, notes=2)
     return history
 
 
