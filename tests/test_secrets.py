@@ -53,7 +53,6 @@ from dcurate import (
     Transfer,
     WarcReader,
     WordCountFilter,
-    provenance,
 )
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.secrets import shown
@@ -62,6 +61,7 @@ from dcurate.errors import DataError, DcurateError, PipelineError, without_secre
 from dcurate.fs.stores import Directory, opened
 from dcurate.models.llm.config import GenerationConfig, Request
 from dcurate.recipe import load_recipe
+from dcurate.runs import manifest
 
 #: Many secrets, each of which is found by this in all that a run prints, logs, writes or sends.
 MARK = "hunter2"
@@ -206,7 +206,7 @@ def test_addresses_without_secrets_stay_as_they_are():
 def test_settings_that_cannot_be_compared_are_shown():
     frame = pd.DataFrame({"a": [1]})
     assert shown({"frames": [frame], "more": {"frame": frame}})["frames"][0] is frame
-    assert provenance.shown({"storage_options": {"one": "x"}, "frame": frame}).startswith(
+    assert manifest.shown({"storage_options": {"one": "x"}, "frame": frame}).startswith(
         "{storage_options: {one: ...}"
     )
 
