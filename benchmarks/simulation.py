@@ -21,7 +21,7 @@ from dcurate.engine.allocate.allocation import Allocation, SlotLocation, count_s
 from dcurate.engine.allocate.inputs import AllocatorInput, Measured
 from dcurate.engine.allocate.policy import Decision, decide
 from dcurate.engine.allocate.rates import Rate, Ratio, Setup
-from dcurate.engine.flow import Flow, Pull, Release, SplitFinished, Submit
+from dcurate.engine.flow import Flow, OutputRef, Pull, Release, SplitFinished, Task
 
 #: Ended calls are told to the flow, and the decider is asked, at this rhythm; in seconds.
 TELL_S, ASK_S = 0.01, 0.25
@@ -33,7 +33,7 @@ class Pool:
 
     ready: int = 0
     busy: int = 0
-    queue: deque[tuple[int, tuple[int, ...]]] = field(default_factory=deque)
+    queue: deque[Task] = field(default_factory=deque)
     leaving: deque[SlotLocation] = field(default_factory=deque)
 
 
@@ -121,7 +121,7 @@ class Simulation:
         self.events: list[tuple[float, int, tuple[Any, ...]]] = []
         self.now, self.number, self.pulled, self.splits_done = 0.0, 0, 0, 0
         self.owed = [0.0] * len(job.stages)
-        self.origin: dict[int, int] = {}
+        self.origin: dict[OutputRef, int] = {}
         self.drifts = any(stage.later_s is not None for stage in job.stages)
         self.out = Outcome()
         self.last: Decision | None = None
@@ -157,18 +157,20 @@ class Simulation:
         self.number += 1
         heapq.heappush(self.events, (self.now + seconds, self.number, event))
 
-    def _ended(self, operator: int, ticket: int, items: tuple[int, ...], took: float) -> None:
+    def _ended(self, task: Task, took: float) -> None:
+        operator = task.operator
         pool = self.pools[operator]
         pool.busy -= 1
-        sizes = [[1] * self._made(operator) for _ in items]
+        sizes = [[1] * self._made(operator) for _ in task.inputs]
         began = time.perf_counter()
-        made = self.flow.finished(ticket, operator, sizes, took)
+        self.flow.finished(task.id, operator, sizes, took)
         self.out.finished_s += time.perf_counter() - began
         if self.drifts:
-            for item, new in zip(items, made, strict=True):
-                self.origin.update(dict.fromkeys(new, self.origin[item]))
-        self.rates[operator].took(took, len(items), pool.ready)
-        self.ratios[operator].made(len(items), sum(map(len, sizes)))
+            for place, (ref, outputs) in enumerate(zip(task.inputs, sizes, strict=True)):
+                made = [OutputRef(task.id, place, number) for number in range(len(outputs))]
+                self.origin.update(dict.fromkeys(made, self.origin[ref]))
+        self.rates[operator].took(took, len(task.inputs), pool.ready)
+        self.ratios[operator].made(len(task.inputs), sum(map(len, sizes)))
         self.first.setdefault(operator, self.now)
         self.out.calls += 1
         if pool.leaving:
@@ -202,14 +204,14 @@ class Simulation:
     def _start(self, operator: int) -> None:
         pool, stage = self.pools[operator], self.job.stages[operator]
         while pool.queue and pool.busy < pool.ready + len(pool.leaving):
-            ticket, items = pool.queue.popleft()
+            task = pool.queue.popleft()
             pool.busy += 1
-            took = sum(self._draw(stage, item) for item in items)
-            self._later(took, "_ended", operator, ticket, items, took)
+            took = sum(self._draw(stage, ref) for ref in task.inputs)
+            self._later(took, "_ended", task, took)
 
-    def _draw(self, stage: Stage, item: int) -> float:
+    def _draw(self, stage: Stage, ref: OutputRef) -> float:
         mean = stage.unit.seconds
-        if stage.later_s is not None and self.origin[item] * 2 >= self.job.splits:
+        if stage.later_s is not None and self.origin[ref] * 2 >= self.job.splits:
             mean = stage.later_s
         if not stage.cv:
             return mean
@@ -226,18 +228,18 @@ class Simulation:
             if not instructions:
                 break
             for one in instructions:
-                if isinstance(one, Submit):
-                    self.pools[one.operator].queue.append((one.ticket, one.items))
+                if isinstance(one, Task):
+                    self.pools[one.operator].queue.append(one)
                 elif isinstance(one, Pull):
                     self._pull(one.count)
                 elif isinstance(one, SplitFinished):
                     self._split_done()
                 elif isinstance(one, Release) and self.drifts:
-                    for item in one.items:
-                        del self.origin[item]
+                    for ref in one.refs:
+                        self.origin.pop(ref, None)
             for operator in range(len(self.names)):
                 self._start(operator)
-        self.out.peak_items = max(self.out.peak_items, len(self.flow._items))
+        self.out.peak_items = max(self.out.peak_items, len(self.flow._batches))
 
     def _pull(self, count: int) -> None:
         count = min(count, self.job.splits - self.pulled)

@@ -206,9 +206,7 @@ def test_addresses_without_secrets_stay_as_they_are():
 def test_settings_that_cannot_be_compared_are_shown():
     frame = pd.DataFrame({"a": [1]})
     assert shown({"frames": [frame], "more": {"frame": frame}})["frames"][0] is frame
-    assert manifest.shown({"storage_options": {"one": "x"}, "frame": frame}).startswith(
-        "{storage_options: {one: ...}"
-    )
+    assert manifest.shown({"storage_options": {"one": "x"}, "frame": frame}).startswith("{storage_options: {one: ...}")
 
 
 def test_what_is_hidden_keeps_the_form_of_the_setting():

@@ -1,4 +1,4 @@
-"""Carries out what the flow says: the loop that every executor shares."""
+"""The loop that every executor shares: carry out the instructions of the flow."""
 
 from __future__ import annotations
 
@@ -8,125 +8,113 @@ from typing import Any, Protocol
 
 from dcurate.core.batch import Batch
 from dcurate.engine.accounting import RunAccounting
-from dcurate.engine.flow import Cancel, Emit, Flow, Pull, Release, SplitFinished, Submit
+from dcurate.engine.flow import Cancel, Emit, Flow, Instruction, OutputRef, Pull, Release, SplitFinished, Task
 
 
 @dataclass(frozen=True)
 class Completed:
-    """A call is over: what `Outcome.summary` says of it."""
+    """A task is over; ``summary`` is that of its `TaskResult`."""
 
-    ticket: int
+    task: int
     operator: int
     summary: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Died:
-    """The worker that ran a call is gone; the call must be made again."""
+    """The worker that ran a task is gone; the task must run again."""
 
-    ticket: int
+    task: int
     operator: int
 
 
 class Backend(Protocol):
-    """What actually runs batches: this process, or a cluster."""
+    """Where tasks run: this process, or a cluster."""
 
-    def submit(self, calls: Sequence[tuple[Submit, list[Batch] | None]]) -> None:
-        """Start calls; those of the first operator come with their splits, later ones name items by number."""
+    def submit(self, tasks: Sequence[tuple[Task, list[Batch] | None]]) -> None:
+        """Start tasks; those of the first operator come with their splits, others name their inputs."""
 
-    def made(self, item: int, ticket: int, place: int, child: int) -> None:
-        """An item is the ``child``-th batch that the call ``ticket`` made of its ``place``-th input."""
+    def fetch(self, ref: OutputRef) -> Batch:
+        """Return a batch that a task made."""
 
-    def fetch(self, item: int) -> Batch:
-        """The batch that an item stands for."""
+    def release(self, refs: Sequence[OutputRef]) -> None:
+        """Forget batches that nothing needs any more."""
 
-    def release(self, items: Sequence[int]) -> None:
-        """Nothing needs these items any more."""
-
-    def give_up(self, ticket: int) -> None:
-        """A call is not needed any more, whether it has ended or not."""
+    def cancel(self, task: int) -> None:
+        """Forget a task, whether it has ended or not."""
 
     def wait(self) -> list[Completed | Died]:
-        """Block until something is done, or slots changed; raises what made a call fail."""
+        """Block until a task ends or slots change; raises what made a task fail."""
 
 
 class DriverLoop:
     """Runs a flow to its end.
 
     Args:
-        flow: says what to do.
+        flow: decides.
         books: gives splits and counts what happened.
-        hands: do it.
+        backend: runs tasks.
     """
 
-    def __init__(self, flow: Flow, books: RunAccounting, hands: Backend) -> None:
+    def __init__(self, flow: Flow, books: RunAccounting, backend: Backend) -> None:
         self.flow = flow
         self.books = books
-        self.hands = hands
-        self._splits: dict[int, Batch] = {}
-        self._split_of: dict[int, int] = {}
-        self._inputs: dict[int, tuple[int, ...]] = {}
+        self.backend = backend
+        #: Splits that no task has consumed yet.
+        self._splits: dict[OutputRef, Batch] = {}
 
     def run(self) -> Iterator[Batch]:
-        """Yields the batches that go to the consumer as they come; ends when everything is done."""
+        """Yield the batches that go to the consumer as they come; end when everything is done."""
         while True:
             self.books.sample(self.flow)
             instructions = self.flow.advance()
             if not instructions and self.flow.done:
                 return
-            calls: list[tuple[Submit, list[Batch] | None]] = []
+            tasks = [instruction for instruction in instructions if isinstance(instruction, Task)]
             for instruction in instructions:
                 if isinstance(instruction, Emit):
-                    yield self.hands.fetch(instruction.item)
-                    self.flow.delivered(instruction.item)
-                elif isinstance(instruction, Submit):
-                    calls.append((instruction, self._inputs_of(instruction)))
+                    yield self.backend.fetch(instruction.ref)
+                    self.flow.delivered(instruction.ref)
                 else:
                     self._carry_out(instruction)
-            if calls:
-                self.hands.submit(calls)
+            if tasks:
+                self.backend.submit([(task, self._splits_of(task)) for task in tasks])
             if not instructions:
-                for ended in self.hands.wait():
-                    if self.flow.is_running(ended.ticket, ended.operator):  # else a copy of it was sooner
-                        self._take_in(ended)
+                for ended in self.backend.wait():
+                    if self.flow.is_running(ended.task, ended.operator):  # else a copy of it was sooner
+                        self._record(ended)
 
-    def _inputs_of(self, submit: Submit) -> list[Batch] | None:
-        self._inputs[submit.ticket] = submit.items
-        return None if submit.operator else [self._splits[item] for item in submit.items]
-
-    def _carry_out(self, instruction: Pull | Cancel | Release | SplitFinished) -> None:
+    def _carry_out(self, instruction: Instruction) -> None:
         match instruction:
             case Pull(count):
                 self._pull(count)
-            case Cancel(ticket):
-                self._inputs.pop(ticket, None)
-                self.hands.give_up(ticket)
-            case Release(items):
-                self.hands.release(items)
-                for item in items:
-                    self._splits.pop(item, None)
-                    self._split_of.pop(item, None)
+            case Cancel(task):
+                self.backend.cancel(task)
+            case Release(refs):
+                self._release(refs)
             case SplitFinished(number):
                 self.books.split_finished(number)
 
+    def _splits_of(self, task: Task) -> list[Batch] | None:
+        """The inputs of a task of the first operator; those of others are where tasks made them."""
+        return None if task.operator else [self._splits[ref] for ref in task.inputs]
+
     def _pull(self, count: int) -> None:
         taken, exhausted = self.books.next_splits(count)
-        items = self.flow.pulled([(number, split.nbytes) for number, split in taken], exhausted)
-        for item, (number, split) in zip(items, taken, strict=True):
-            self._splits[item] = split
-            self._split_of[item] = number
+        refs = self.flow.pulled([(number, split.nbytes) for number, split in taken], exhausted)
+        self._splits.update(zip(refs, (split for _, split in taken), strict=True))
 
-    def _take_in(self, done: Completed | Died) -> None:
-        """Book a finished call and let the flow know what it made; or that it is to be made again."""
-        if isinstance(done, Died):
-            del self._inputs[done.ticket]
+    def _release(self, refs: Sequence[OutputRef]) -> None:
+        self.backend.release(refs)
+        for ref in refs:
+            self._splits.pop(ref, None)
+
+    def _record(self, ended: Completed | Died) -> None:
+        """Count a finished task and let the flow know of its outputs, or that it must run again."""
+        if isinstance(ended, Died):
             self.books.repeats = True
-            self.flow.failed(done.ticket, done.operator)
+            self.flow.failed(ended.task, ended.operator)
             return
-        splits = [self._split_of[item] for item in self._inputs.pop(done.ticket)]
-        made = self.flow.finished(done.ticket, done.operator, done.summary["sizes"], done.summary["seconds"])
-        for place, (split, items) in enumerate(zip(splits, made, strict=True)):
-            for child, item in enumerate(items):
-                self._split_of[item] = split
-                self.hands.made(item, done.ticket, place, child)
-        self.books.task_done(done.operator, done.summary, splits)
+        splits = self.flow.splits_of(ended.task, ended.operator)
+        self.flow.finished(ended.task, ended.operator, ended.summary["sizes"], ended.summary["seconds"])
+        self.books.task_done(ended.operator, ended.summary, splits)

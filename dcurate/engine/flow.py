@@ -1,8 +1,8 @@
-"""Which batch goes where, and when: a state machine without Dask, threads or clocks.
+"""Decide which batch goes where, and when: a state machine without Dask, threads or clocks.
 
-Feed it what happened (`pulled`, `finished`, `failed`, `delivered`, `set_slots`) and carry out what `advance` answers.
-Four things bound it: the window of each operator, the bytes and the items that stand between operators, and at the
-end the consumer. It cannot deadlock: an operator whose output side is empty may always hold one batch, whatever the
+Feed it events (`pulled`, `finished`, `failed`, `delivered`, `set_slots`) and carry out the instructions that `advance`
+returns. Four limits hold: the tasks in flight of each operator, the bytes and the number of batches between operators,
+and the pace of the consumer. It cannot deadlock: an operator without outputs may always run one task, whatever the
 budget.
 """
 
@@ -11,8 +11,20 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dcurate.engine.in_flight import InFlightLimit
+
+#: The `OutputRef.task` of a source split, whose `OutputRef.input` is its number.
+SOURCE = -1
+
+
+class OutputRef(NamedTuple):
+    """How the engine names a batch: by the task that made it, the input it was made of, and its number among those."""
+
+    task: int
+    input: int
+    output: int
 
 
 @dataclass(frozen=True)
@@ -23,39 +35,42 @@ class Pull:
 
 
 @dataclass(frozen=True)
-class Submit:
-    """Run items through an operator in one call (one batch size of them, or a few); answer `finished` or `failed`.
+class Task:
+    """Run one call of an operator, and answer with `Flow.finished` or `Flow.failed`.
 
     Args:
+        id: counts from 0 within a round.
+        operator: its number.
+        inputs: one batch size of them, or a few.
         deaths: how many worker processes died during earlier attempts.
     """
 
-    ticket: int
+    id: int
     operator: int
-    items: tuple[int, ...]
+    inputs: tuple[OutputRef, ...]
     deaths: int = 0
 
 
 @dataclass(frozen=True)
 class Cancel:
-    """A call is not needed any more: a copy of it was sooner. It counts as over."""
+    """Stop a task: a speculative copy of it was sooner. It counts as over."""
 
-    ticket: int
+    task: int
     operator: int
 
 
 @dataclass(frozen=True)
 class Emit:
-    """Hand an item to the consumer and answer with `Flow.delivered`."""
+    """Hand a batch to the consumer and answer with `Flow.delivered`."""
 
-    item: int
+    ref: OutputRef
 
 
 @dataclass(frozen=True)
 class Release:
-    """Nothing needs these items any more."""
+    """Forget batches that nothing needs any more."""
 
-    items: tuple[int, ...]
+    refs: tuple[OutputRef, ...]
 
 
 @dataclass(frozen=True)
@@ -65,7 +80,7 @@ class SplitFinished:
     split: int
 
 
-Instruction = Pull | Submit | Cancel | Emit | Release | SplitFinished
+Instruction = Pull | Task | Cancel | Emit | Release | SplitFinished
 
 
 @dataclass
@@ -74,30 +89,34 @@ class OperatorState:
 
     batch_size: int = 1
     window: InFlightLimit = field(default_factory=InFlightLimit)
-    waiting: deque[int] = field(default_factory=deque)
-    running: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    #: Items of calls during which a worker process died, and how many have.
-    suspects: deque[tuple[tuple[int, ...], int]] = field(default_factory=deque)
-    #: The call of suspects that is running, if one is; and its deaths before.
-    tried: dict[int, int] = field(default_factory=dict)
-    #: Calls of which a copy runs, and their copies: each with the other.
-    copies: dict[int, int] = field(default_factory=dict)
-    #: Items that it has finished.
+    waiting: deque[OutputRef] = field(default_factory=deque)
+    #: Tasks that run, by their ids.
+    running: dict[int, Task] = field(default_factory=dict)
+    #: Inputs of tasks during which worker processes died, and how many have.
+    retrying: deque[tuple[tuple[OutputRef, ...], int]] = field(default_factory=deque)
+    #: Tasks that run twice, and their speculative copies: each with the id of the other.
+    speculative: dict[int, int] = field(default_factory=dict)
+    #: Inputs that it has finished.
     items_done: int = 0
-    #: Bytes made by this operator that the next has not yet consumed, and how many items they are.
+    #: Bytes made by this operator that the next has not yet consumed, and how many batches they are.
     output_bytes: int = 0
     output_items: int = 0
     mean_output_bytes: float = 0.0
 
     @property
     def items_waiting(self) -> int:
-        """Items that wait for a call, suspects among them."""
-        return len(self.waiting) + sum(len(items) for items, _ in self.suspects)
+        """Inputs that wait for a task, those to be retried among them."""
+        return len(self.waiting) + sum(len(inputs) for inputs, _ in self.retrying)
+
+    @property
+    def retries(self) -> bool:
+        """Whether a task runs again whose worker died; one does at a time."""
+        return any(task.deaths for task in self.running.values())
 
     @property
     def has_work(self) -> bool:
         """Whether anything waits or runs."""
-        return bool(self.waiting or self.running or self.suspects)
+        return bool(self.waiting or self.running or self.retrying)
 
 
 class Flow:
@@ -120,95 +139,102 @@ class Flow:
         self._boundaries = max(1, len(self.operators) - (not delivers))
         self.exhausted = False
         self._pulling = False
-        self._items: dict[int, tuple[int, int]] = {}
+        #: The split and the bytes of each batch that something needs.
+        self._batches: dict[OutputRef, tuple[int, int]] = {}
         self._live: Counter[int] = Counter()
-        self._deliveries: deque[int] = deque()
+        self._deliveries: deque[OutputRef] = deque()
         self._instructions: list[Instruction] = []
-        self._next_item = 0
-        self._next_ticket = 0
+        self._next_task = 0
 
-    # What happened
+    # Events
 
     def set_slots(self, operator: int, slots: int) -> None:
-        """An operator has so many slots now."""
+        """Set how many slots an operator has."""
         self.operators[operator].window.slots = slots
 
-    def pulled(self, splits: Sequence[tuple[int, int]], exhausted: bool) -> list[int]:
-        """The source gave splits, as (number, bytes), and has no more if ``exhausted``; returns an item for each."""
+    def pulled(self, splits: Sequence[tuple[int, int]], exhausted: bool) -> list[OutputRef]:
+        """Add splits of the source, as (number, bytes); ``exhausted`` says that there are no more."""
         self._pulling = False
         self.exhausted = exhausted
-        items = [self._add(split, nbytes) for split, nbytes in splits]
-        self.operators[0].waiting.extend(items)
-        return items
+        refs = [self._add(OutputRef(SOURCE, split, 0), split, nbytes) for split, nbytes in splits]
+        self.operators[0].waiting.extend(refs)
+        return refs
 
-    def finished(self, ticket: int, operator: int, sizes: Sequence[Sequence[int]], seconds: float) -> list[list[int]]:
-        """A call is over: for each of its items the bytes of what was made of it; returns the new items likewise."""
+    def finished(self, task: int, operator: int, sizes: Sequence[Sequence[int]], seconds: float) -> None:
+        """Record a finished task.
+
+        Args:
+            task: its id.
+            sizes: bytes of the outputs of each input.
+            seconds: that it took.
+        """
         stage = self.operators[operator]
-        inputs = stage.running.pop(ticket)
-        copy = self._parted(stage, ticket)
+        done = stage.running.pop(task)
+        copy = self._parted(stage, task)
         if copy is not None:
             del stage.running[copy]
             self._instructions.append(Cancel(copy, operator))
-        if stage.tried.pop(ticket, 0) == 0:
-            stage.window.took(seconds, len(inputs))
-        stage.items_done += len(inputs)
+        if not done.deaths:
+            stage.window.took(seconds, len(done.inputs))
+        stage.items_done += len(done.inputs)
         made_bytes = sum(map(sum, sizes))
         stage.mean_output_bytes += (made_bytes - stage.mean_output_bytes) * (0.2 if stage.mean_output_bytes else 1.0)
         last = operator == len(self.operators) - 1
-        made: list[list[int]] = []
-        for item, outputs in zip(inputs, sizes, strict=True):
-            split = self._items[item][0]
-            made.append([] if last and not self.delivers else [self._add(split, nbytes) for nbytes in outputs])
-            for new in made[-1]:
-                (self._deliveries if last else self.operators[operator + 1].waiting).append(new)
-                stage.output_bytes += self._items[new][1]
-                stage.output_items += 1
-        for item in inputs:
-            self._consumed(item, operator - 1)
-        self._instructions.append(Release(inputs))
-        return made
+        if not last or self.delivers:
+            after = self._deliveries if last else self.operators[operator + 1].waiting
+            for place, (ref, outputs) in enumerate(zip(done.inputs, sizes, strict=True)):
+                split = self._batches[ref][0]
+                for number, nbytes in enumerate(outputs):
+                    after.append(self._add(OutputRef(task, place, number), split, nbytes))
+                    stage.output_bytes += nbytes
+                    stage.output_items += 1
+        for ref in done.inputs:
+            self._consumed(ref, operator - 1)
+        self._instructions.append(Release(done.inputs))
 
-    def failed(self, ticket: int, operator: int) -> None:
-        """The worker of a call died; its items are run again, by themselves."""
+    def failed(self, task: int, operator: int) -> None:
+        """Record that the worker of a task died; its inputs are run again, by themselves."""
         stage = self.operators[operator]
-        if self._parted(stage, ticket) is not None:
-            del stage.running[ticket]  # the other of the two goes on
-            return
-        stage.suspects.append((stage.running.pop(ticket), stage.tried.pop(ticket, 0) + 1))
+        died = stage.running.pop(task)
+        if self._parted(stage, task) is None:  # else the other of the two goes on
+            stage.retrying.append((died.inputs, died.deaths + 1))
 
-    def is_running(self, ticket: int, operator: int) -> bool:
-        """Whether a call has neither ended nor been given up."""
-        return ticket in self.operators[operator].running
+    def is_running(self, task: int, operator: int) -> bool:
+        """Whether a task has neither ended nor been cancelled."""
+        return task in self.operators[operator].running
+
+    def splits_of(self, task: int, operator: int) -> list[int]:
+        """The number of the split that each input of a running task is of."""
+        return [self._batches[ref][0] for ref in self.operators[operator].running[task].inputs]
 
     def may_copy(self, operator: int) -> bool:
-        """Whether an operator has only its last calls left, and slots to spare for copies of them."""
+        """Whether an operator has only its last tasks left, and slots to spare for copies of them."""
         stage = self.operators[operator]
-        idle = not stage.waiting and not stage.suspects and len(stage.running) < stage.window.slots
+        idle = not stage.waiting and not stage.retrying and len(stage.running) < stage.window.slots
         return idle and bool(stage.running) and self._upstream_done(operator)
 
-    def copy(self, ticket: int, operator: int) -> bool:
-        """Run a call that takes very long once more, elsewhere; the first of the two to end counts.
+    def copy(self, task: int, operator: int) -> bool:
+        """Run a task that takes very long once more, elsewhere; the first of the two to end counts.
 
         Returns:
             False if it is not the time for that, or has been done.
         """
         stage = self.operators[operator]
-        if not self.may_copy(operator) or ticket in stage.copies or ticket in stage.tried:
+        if not self.may_copy(operator) or task in stage.speculative or stage.running[task].deaths:
             return False
-        copy = self._next_ticket
-        self._start(operator, stage.running[ticket])
-        stage.copies |= {ticket: copy, copy: ticket}
+        copy = self._start(operator, stage.running[task].inputs)
+        stage.speculative |= {task: copy, copy: task}
         return True
 
-    def delivered(self, item: int) -> None:
-        """The consumer has taken an item."""
-        self._consumed(item, len(self.operators) - 1)
-        self._instructions.append(Release((item,)))
+    def delivered(self, ref: OutputRef) -> None:
+        """Record that the consumer has taken a batch."""
+        self._consumed(ref, len(self.operators) - 1)
+        self._instructions.append(Release((ref,)))
 
-    # What to do
+    # Instructions
 
     def advance(self) -> list[Instruction]:
-        """What to do now; empty when there is nothing but waiting, or nothing at all (see `done`)."""
+        """Return what to do now; nothing means to wait, or that all is `done`."""
         while self._deliveries:
             self._instructions.append(Emit(self._deliveries.popleft()))
         for operator in reversed(range(len(self.operators))):
@@ -232,22 +258,20 @@ class Flow:
     # How
 
     @staticmethod
-    def _parted(stage: OperatorState, ticket: int) -> int | None:
-        """Forget that a call has a copy, or is one; which the other is."""
-        other = stage.copies.pop(ticket, None)
+    def _parted(stage: OperatorState, task: int) -> int | None:
+        """Forget that a task has a copy, or is one; returns the id of the other."""
+        other = stage.speculative.pop(task, None)
         if other is not None:
-            del stage.copies[other]
+            del stage.speculative[other]
         return other
 
-    def _add(self, split: int, nbytes: int) -> int:
-        item = self._next_item
-        self._next_item += 1
-        self._items[item] = (split, nbytes)
+    def _add(self, ref: OutputRef, split: int, nbytes: int) -> OutputRef:
+        self._batches[ref] = (split, nbytes)
         self._live[split] += 1
-        return item
+        return ref
 
-    def _consumed(self, item: int, made_by: int) -> None:
-        split, nbytes = self._items.pop(item)
+    def _consumed(self, ref: OutputRef, made_by: int) -> None:
+        split, nbytes = self._batches.pop(ref)
         if made_by >= 0:
             self.operators[made_by].output_bytes -= nbytes
             self.operators[made_by].output_items -= 1
@@ -271,8 +295,8 @@ class Flow:
         stage = self.operators[operator]
         if self.barrier and operator and not self._upstream_done(operator):
             return
-        if stage.suspects and not stage.tried and stage.window.slots:
-            self._start(operator, *stage.suspects.popleft())
+        if stage.retrying and not stage.retries and stage.window.slots:
+            self._start(operator, *stage.retrying.popleft())
         if not stage.waiting or len(stage.running) > stage.window.low_water:
             return
         while stage.waiting and len(stage.running) < stage.window.size and self._has_room(operator):
@@ -286,14 +310,12 @@ class Flow:
         count = stage.batch_size * min(stage.window.group, share)
         self._start(operator, tuple(stage.waiting.popleft() for _ in range(min(count, len(stage.waiting)))))
 
-    def _start(self, operator: int, items: tuple[int, ...], deaths: int = 0) -> None:
-        stage = self.operators[operator]
-        ticket = self._next_ticket
-        self._next_ticket += 1
-        stage.running[ticket] = items
-        if deaths:
-            stage.tried[ticket] = deaths
-        self._instructions.append(Submit(ticket, operator, items, deaths))
+    def _start(self, operator: int, inputs: tuple[OutputRef, ...], deaths: int = 0) -> int:
+        task = Task(self._next_task, operator, inputs, deaths)
+        self._next_task += 1
+        self.operators[operator].running[task.id] = task
+        self._instructions.append(task)
+        return task.id
 
     def _submit_any(self) -> None:
         """Nothing runs and nothing may: let the last operator that has anything take what there is."""
@@ -321,7 +343,7 @@ class Flow:
     def _pull(self) -> None:
         first = self.operators[0]
         each = first.batch_size * first.window.group
-        held = len(first.waiting) + sum(map(len, first.running.values()))
+        held = len(first.waiting) + sum(len(task.inputs) for task in first.running.values())
         low = held <= first.window.low_water * each
         if low and first.window.slots and not self.exhausted and not self._pulling:
             self._pulling = True

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
 from dcurate.core.batch import Batch
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.driver import Completed, Died, DriverLoop
-from dcurate.engine.flow import Flow, Submit
+from dcurate.engine.flow import Flow, OutputRef, Task
 from dcurate.engine.serialization import pickled
-from dcurate.engine.worker.operator_task import TaskResult
 from dcurate.engine.worker.slots import SlotPool, forget_host_setup, opened
 from dcurate.plan.operators import Plan
 
@@ -60,46 +58,34 @@ class InlineExecutor:
             yield from DriverLoop(flow, books, InlineBackend(pools)).run()
 
 
-@dataclass
-class _Call:
-    """A call that waits for its turn."""
-
-    submit: Submit
-    inputs: list[Batch]
-
-
 class InlineBackend:
-    """Runs one call at a time, the furthest operator first."""
+    """Runs one task at a time, the furthest operator first."""
 
     def __init__(self, pools: Sequence[SlotPool]) -> None:
         self.pools = pools
-        self.calls: list[_Call] = []
-        self.outcomes: dict[int, TaskResult] = {}
-        self.items: dict[int, Batch] = {}
+        self.tasks: list[tuple[Task, list[Batch] | None]] = []
+        self.outputs: dict[OutputRef, Batch] = {}
 
-    def submit(self, calls: Sequence[tuple[Submit, list[Batch] | None]]) -> None:
-        for submit, splits in calls:
-            inputs = splits if splits is not None else [self.items[item] for item in submit.items]
-            self.calls.append(_Call(submit, inputs))
+    def submit(self, tasks: Sequence[tuple[Task, list[Batch] | None]]) -> None:
+        self.tasks.extend(tasks)
 
-    def made(self, item: int, ticket: int, place: int, child: int) -> None:
-        self.items[item] = self.outcomes[ticket].outputs[place][child]
+    def fetch(self, ref: OutputRef) -> Batch:
+        return self.outputs[ref]
 
-    def fetch(self, item: int) -> Batch:
-        return self.items[item]
+    def release(self, refs: Sequence[OutputRef]) -> None:
+        for ref in refs:
+            self.outputs.pop(ref, None)
 
-    def release(self, items: Sequence[int]) -> None:
-        for item in items:
-            self.items.pop(item, None)
-
-    def give_up(self, ticket: int) -> None:
-        raise AssertionError("one call at a time is never copied")
+    def cancel(self, task: int) -> None:
+        raise AssertionError("one task at a time is never copied")
 
     def wait(self) -> list[Completed | Died]:
-        self.outcomes.clear()
-        furthest = max(self.calls, key=lambda call: (call.submit.operator, -call.submit.ticket))
-        self.calls.remove(furthest)
-        submit = furthest.submit
-        outcome = self.pools[submit.operator].work(furthest.inputs)
-        self.outcomes[submit.ticket] = outcome
-        return [Completed(submit.ticket, submit.operator, outcome.summary())]
+        furthest = max(self.tasks, key=lambda each: (each[0].operator, -each[0].id))
+        self.tasks.remove(furthest)
+        task, splits = furthest
+        inputs = [self.outputs[ref] for ref in task.inputs] if splits is None else splits
+        result = self.pools[task.operator].work(inputs)
+        for place, outputs in enumerate(result.outputs):
+            for number, batch in enumerate(outputs):
+                self.outputs[OutputRef(task.id, place, number)] = batch
+        return [Completed(task.id, task.operator, result.summary())]

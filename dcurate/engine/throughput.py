@@ -65,7 +65,7 @@ class ThroughputTracker:
                     "since_first": now - self._first.get(number, now),
                     "ratio": self.ratios[number].value,
                     "waiting": flow.operators[number].items_waiting,
-                    "running": sum(map(len, flow.operators[number].running.values())),
+                    "running": sum(len(task.inputs) for task in flow.operators[number].running.values()),
                     "ended": ended[number],
                 }
                 for number, name in enumerate(self.operators)

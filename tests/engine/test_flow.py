@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.engine.flow import Cancel, Emit, Flow, Pull, Release, SplitFinished, Submit
+from dcurate.engine.flow import SOURCE, Cancel, Emit, Flow, OutputRef, Pull, Release, SplitFinished, Task
+
+#: The only split of a small test.
+SPLIT = OutputRef(SOURCE, 0, 0)
 
 
 @dataclass
@@ -20,12 +23,12 @@ class World:
     fans: list[list[int]]
     order: random.Random
     pulled: int = 0
-    running: list[Submit] = field(default_factory=list)
-    origin: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    running: list[Task] = field(default_factory=list)
+    origin: dict[OutputRef, tuple[int, ...]] = field(default_factory=dict)
     processed: Counter[tuple[int, tuple[int, ...]]] = field(default_factory=Counter)
     delivered: list[tuple[int, ...]] = field(default_factory=list)
     finished: list[int] = field(default_factory=list)
-    released: set[int] = field(default_factory=set)
+    released: set[OutputRef] = field(default_factory=set)
     impatience: float = 0.0
     copied: int = 0
     peak_bytes: int = 0
@@ -44,7 +47,7 @@ class World:
             if not instructions:
                 assert self.running, "the flow waits, but nothing runs: a deadlock"
                 late = self.order.choice(self.running)
-                if self.order.random() < self.impatience and self.flow.copy(late.ticket, late.operator):
+                if self.order.random() < self.impatience and self.flow.copy(late.id, late.operator):
                     self.copied += 1
                     continue
                 self.finish(self.running.pop(self.order.randrange(len(self.running))))
@@ -59,11 +62,11 @@ class World:
                 items = self.flow.pulled([(number, 10) for number in numbers], self.pulled == self.splits)
                 for item, number in zip(items, numbers, strict=True):
                     self.origin[item] = (number,)
-            case Submit():
+            case Task():
                 self.running.append(instruction)
-            case Cancel(ticket):
-                assert not self.flow.is_running(ticket, instruction.operator)
-                self.running = [submit for submit in self.running if submit.ticket != ticket]
+            case Cancel(cancelled):
+                assert not self.flow.is_running(cancelled, instruction.operator)
+                self.running = [task for task in self.running if task.id != cancelled]
             case Emit(item):
                 self.delivered.append(self.origin[item])
                 self.flow.delivered(item)
@@ -73,17 +76,18 @@ class World:
             case SplitFinished(split):
                 self.finished.append(split)
 
-    def finish(self, submit: Submit) -> None:
+    def finish(self, task: Task) -> None:
         sizes = []
-        for item in submit.items:
-            self.processed[submit.operator, self.origin[item]] += 1
-            children = self.fans[submit.operator][sum(self.origin[item]) % len(self.fans[submit.operator])]
+        for item in task.inputs:
+            self.processed[task.operator, self.origin[item]] += 1
+            children = self.fans[task.operator][sum(self.origin[item]) % len(self.fans[task.operator])]
             sizes.append([100] * children)
         seconds = self.order.choice([0.001, 0.1, 3.0])
-        made = self.flow.finished(submit.ticket, submit.operator, sizes, seconds)
-        for item, children in zip(submit.items, made, strict=True):
-            for number, child in enumerate(children):
-                self.origin[child] = (*self.origin[item], number)
+        self.flow.finished(task.id, task.operator, sizes, seconds)
+        if task.operator < len(self.flow.operators) - 1 or self.flow.delivers:
+            for place, (item, children) in enumerate(zip(task.inputs, sizes, strict=True)):
+                for number in range(len(children)):
+                    self.origin[OutputRef(task.id, place, number)] = (*self.origin[item], number)
 
 
 worlds = {
@@ -145,14 +149,14 @@ def test_a_call_whose_copy_runs_may_die_and_loses_nothing() -> None:
     flow.set_slots(0, 2)
     assert flow.advance() == [Pull(4)]
     flow.pulled([(0, 1)], exhausted=True)
-    assert flow.advance() == [Submit(0, 0, (0,))]
+    assert flow.advance() == [Task(0, 0, (SPLIT,))]
     assert flow.copy(0, 0)
     assert not flow.copy(0, 0)
-    assert flow.advance() == [Submit(1, 0, (0,))]
+    assert flow.advance() == [Task(1, 0, (SPLIT,))]
     flow.failed(0, 0)
     assert flow.advance() == []
     flow.finished(1, 0, [[]], 1.0)
-    assert set(flow.advance()) == {SplitFinished(0), Release((0,))}
+    assert set(flow.advance()) == {SplitFinished(0), Release((SPLIT,))}
     assert flow.done
 
 
@@ -177,7 +181,7 @@ def test_in_batch_mode_an_operator_waits_for_the_one_before(**setting: object) -
     obey = world.obey
 
     def watch(instruction: object) -> None:
-        if isinstance(instruction, Submit):
+        if isinstance(instruction, Task):
             seen.append(instruction.operator)
         obey(instruction)
 
@@ -208,9 +212,9 @@ def test_a_call_of_several_batches_waits_until_it_is_full_or_no_more_can_come() 
     (pull,) = flow.advance()
     assert pull == Pull(6)
     flow.pulled([(0, 1), (1, 1)], exhausted=False)
-    assert not any(isinstance(one, Submit) for one in flow.advance())
+    assert not any(isinstance(one, Task) for one in flow.advance())
     flow.pulled([(2, 1), (3, 1)], exhausted=True)
-    assert [one.items for one in flow.advance() if isinstance(one, Submit)] == [(0, 1, 2), (3,)]
+    assert [[ref.input for ref in one.inputs] for one in flow.advance() if isinstance(one, Task)] == [[0, 1, 2], [3]]
 
 
 def calls_after(seconds: float, waiting: int, slots: int) -> list[int]:
@@ -219,11 +223,11 @@ def calls_after(seconds: float, waiting: int, slots: int) -> list[int]:
     flow.set_slots(0, slots)
     flow.advance()
     flow.pulled([(0, 1)], exhausted=False)
-    (submit,) = [one for one in flow.advance() if isinstance(one, Submit)]
-    flow.finished(submit.ticket, 0, [[]], seconds)
+    (task,) = [one for one in flow.advance() if isinstance(one, Task)]
+    flow.finished(task.id, 0, [[]], seconds)
     flow.advance()
     flow.pulled([(number, 1) for number in range(1, waiting + 1)], exhausted=True)
-    return [len(one.items) for one in flow.advance() if isinstance(one, Submit)]
+    return [len(one.inputs) for one in flow.advance() if isinstance(one, Task)]
 
 
 def test_tiny_items_share_a_task_and_long_ones_do_not() -> None:

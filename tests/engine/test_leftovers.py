@@ -34,7 +34,7 @@ def news_with(dask_scheduler: Scheduler) -> list[str]:
 def say_late(dask_worker: Worker, run: str) -> None:
     """Have a worker say of a run that is over what it says of one that goes on."""
     slots = holder_of(dask_worker)
-    slots._tell(run, {"ticket": 0})
+    slots._tell(run, {"task": 0})
     slots._say(run, "sleep", 1, offered=1, queued=[], blocks=False)
 
 

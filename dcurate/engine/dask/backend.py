@@ -1,10 +1,11 @@
-"""The hands of the Dask executor: submit, wait and release on a cluster."""
+"""Run tasks on a Dask cluster: submit, wait, fetch and release."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Self, cast
@@ -27,31 +28,67 @@ from dcurate.core.events import (
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.worker_plugin import Call, group, needs, parts, priority, topic, work_on
 from dcurate.engine.driver import Completed, Died
-from dcurate.engine.flow import Flow, Submit
+from dcurate.engine.flow import Flow, OutputRef, Task
 from dcurate.engine.throughput import ThroughputTracker
 from dcurate.engine.worker.operator_task import TaskResult
 from dcurate.errors import DataError, DcurateError, ResourceError, RunError, StageError
 
-#: How often to look around when nothing is heard, and how long to put up with a lost scheduler, in seconds.
+#: Seconds between two looks at the cluster while no event comes, and until a lost scheduler ends the run.
 LOOK_S, LOST_S = 0.25, 15.0
-#: How long to wait for more calls to end, at most in seconds and as a share of the shortest.
+#: How long to wait for more tasks to end, at most in seconds and as a share of the shortest.
 LINGER_S, LINGER = 0.03, 0.15
-#: Bytes of all the batches that a call made from which on they travel one by one, for a task each.
-HEAVY_BYTES = 4 << 20
-#: A call is late when it takes longer than this many seconds, and this many times as long as others: as much as even an
+#: Bytes of all outputs of a task from which on each output becomes a Dask task of its own.
+LARGE_BYTES = 4 << 20
+#: A task is late when it takes longer than this many seconds, and this many times as long as others: as much as even an
 #: unusual one would, by how much durations vary. Then, when slots are idle in the end, a copy of it may be sooner.
 LATE_S, LATE, LATE_CV = 5.0, 3.0, 6.0
-#: How often a call may be tried again because what it needs was lost with the worker that made it.
+#: How often a task is retried because its inputs were lost with the worker that made them.
 TRIES = 5
-#: How long to wait until the news that a call is tried again has come, in seconds.
+#: Seconds to wait for the client to learn that a task is retried.
 RETRIED_S = 2.0
 
 
-class DaskBackend:
-    """Runs calls as Dask tasks, annotated with one unit of the operator's resource.
+@dataclass(eq=False)
+class InFlight:
+    """A task that was submitted, until nothing needs its outputs any more.
 
-    A task's batches stay on the worker that made them. What the driver needs to know of them (bytes, files, counts)
-    travels as an event that the worker sends before the task ends, so no result is ever gathered for it.
+    Args:
+        future: of all outputs together; None once they were taken apart.
+        started: `time.monotonic` when it was submitted.
+        summary: of its `TaskResult`, sent by the worker before Dask reports the task's end.
+        ended: whether the flow knows that it is over.
+        retries: how often it was retried because its inputs were lost.
+        needed: outputs that something still needs.
+        parts: futures of single outputs that were taken apart.
+    """
+
+    task: Task
+    future: Future | None
+    started: float
+    summary: dict[str, Any] | None = None
+    ended: bool = False
+    retries: int = 0
+    needed: set[OutputRef] = field(default_factory=set)
+    parts: dict[OutputRef, Future] = field(default_factory=dict)
+
+    def output(self, ref: OutputRef) -> tuple[Future, tuple[int, int]]:
+        """The future that holds an output, and its place in the result."""
+        if ref in self.parts:
+            return self.parts[ref], (0, 0)
+        return self.future, (ref.input, ref.output)
+
+    def futures(self) -> Iterator[Future]:
+        """All futures that it holds."""
+        if self.future is not None:
+            yield self.future
+        yield from self.parts.values()
+
+
+class DaskBackend:
+    """Runs tasks as Dask tasks, annotated with one unit of the operator's resource.
+
+    Outputs stay on the worker that made them. Their bytes, files and counts travel as an event that the worker sends
+    before the task ends, so that no result is gathered for them.
     """
 
     def __init__(
@@ -67,19 +104,13 @@ class DaskBackend:
         self.flow = flow
         self.completed = as_completed(loop=self.client.loop)
         self._news: SimpleQueue[dict[str, Any]] = SimpleQueue()
-        self._submits: dict[int, Submit] = {}
-        self._tickets: dict[Future, int] = {}
-        self._futures: dict[int, Future] = {}
-        self._since: dict[int, float] = {}
+        self._in_flight: dict[int, InFlight] = {}
+        #: Tasks whose outputs are to be taken apart.
+        self._large: list[InFlight] = []
+        #: When each operator came to its last tasks.
         self._tail: dict[int, float] = {}
-        self._uses: dict[int, int] = {}
-        self._heavy: set[int] = set()
-        self._whole: list[int] = []
-        self._items: dict[int, tuple[int, int, int]] = {}
-        self._summaries: dict[int, dict[str, Any]] = {}
         self._slots: dict[tuple[str, str], int] = {}
         self.setups: dict[str, float] = {}
-        self._tries: dict[int, int] = {}
         self.figures = ThroughputTracker([operator.name for operator in self.operators], priors)
         self._heard = time.monotonic()
 
@@ -92,129 +123,114 @@ class DaskBackend:
             self.client.unsubscribe_topic(topic(self.run))
 
     def _hear(self, event: tuple[float, dict[str, Any]]) -> None:
-        """News from workers or the scaler; called on the client's own thread."""
+        """Take an event of workers or the scheduler plugin; called on the client's own thread."""
         self._news.put(event[1])
-        if "ticket" in event[1]:
+        if "task" in event[1]:
             return  # the end of the task follows and wakes the driver
         with self.completed.thread_condition:
             self.completed.thread_condition.notify()
 
-    # The calls
+    # Tasks
 
-    def submit(self, calls: Sequence[tuple[Submit, list[Batch] | None]]) -> None:
-        """Submit all calls together: every graph costs the scheduler as much as several calls.
+    def submit(self, tasks: Sequence[tuple[Task, list[Batch] | None]]) -> None:
+        """Submit all tasks together: every graph costs the scheduler as much as several tasks.
 
-        What a task needs and how urgent it is follows from its key.
+        Resources and priority of a Dask task follow from its key.
         """
         self._take_apart()
-        submits = [submit for submit, _ in calls]
-        names = [self.operators[submit.operator].name for submit in submits]
-        given: list[Sequence[Any]] = []
+        names = [self.operators[task.operator].name for task, _ in tasks]
+        inputs: list[Sequence[Any]] = []
         picks: list[list[tuple[int, int]]] = []
-        for submit, splits in calls:
-            places = [] if splits else [self._items[item] for item in submit.items]
-            given.append(splits or [self._futures[ticket] for ticket, _, _ in places])
-            picks.append([(place, child) for _, place, child in places])
-        named = list(zip(names, submits, strict=True))
+        for task, splits in tasks:
+            found = [] if splits else [self._in_flight[ref.task].output(ref) for ref in task.inputs]
+            inputs.append(splits or [future for future, _ in found])
+            picks.append([place for _, place in found])
         futures = self._map(
-            [(group(self.run, name), one.ticket) for name, one in named],
-            [Call(self.run, name, one.ticket, one.deaths) for name, one in named],
-            given,
+            [(group(self.run, name), task.id) for name, (task, _) in zip(names, tasks, strict=True)],
+            [Call(self.run, name, task.id, task.deaths) for name, (task, _) in zip(names, tasks, strict=True)],
+            inputs,
             picks,
         )
         now = time.monotonic()
-        for submit, future in zip(submits, futures, strict=True):
-            self._submits[submit.ticket] = submit
-            self._since[submit.ticket] = now
-            self._futures[submit.ticket] = future
-            self._tickets[future] = submit.ticket
+        for (task, _), future in zip(tasks, futures, strict=True):
+            self._in_flight[task.id] = InFlight(task, future, now)
         self.completed.update(futures)
 
     def _map(
         self,
-        keys: list[tuple[str, int]],
+        keys: Sequence[tuple[str | int, ...]],
         calls: Sequence[Call | None],
-        given: Sequence[Sequence[Any]],
+        inputs: Sequence[Sequence[Any]],
         picks: Sequence[Sequence[tuple[int, int]]],
     ) -> list[Future]:
         with dask.annotate(resources=needs, priority=partial(priority, self._priorities)):
-            return list(self.client.map(work_on, calls, given, picks, key=keys, pure=False))
-
-    def made(self, item: int, ticket: int, place: int, child: int) -> None:
-        self._items[item] = (ticket, place, child)
-        self._uses[ticket] = self._uses.get(ticket, 0) + 1
-        if ticket in self._heavy:
-            self._whole.append(item)
+            return list(self.client.map(work_on, calls, inputs, picks, key=keys, pure=False))
 
     def _take_apart(self) -> None:
-        """Make each batch of a heavy outcome an outcome of its own, so that no worker fetches more than it needs."""
-        if not self._whole:
+        """Make each output of large results a Dask task of its own, so that workers fetch only what they need."""
+        refs = [(one, ref) for one in self._large for ref in sorted(one.needed)]
+        self._large.clear()
+        if not refs:
             return
-        items = [item for item in self._whole if item in self._items]
-        places = [self._items[item] for item in items]
-        given = [[self._futures[ticket]] for ticket, _, _ in places]
-        picks = [[(place, child)] for _, place, child in places]
-        futures = self._map([(parts(self.run), item) for item in items], [None] * len(items), given, picks)
-        self.release(items)
-        for item, future in zip(items, futures, strict=True):
-            ticket = -1 - item  # calls count from 0 up
-            self._futures[ticket] = future
-            self._items[item] = (ticket, 0, 0)
-            self._uses[ticket] = 1
-        self._whole.clear()
-        self._heavy.clear()
+        found = [one.output(ref) for one, ref in refs]
+        futures = self._map(
+            [(parts(self.run), *ref) for _, ref in refs],
+            [None] * len(refs),
+            [[future] for future, _ in found],
+            [[place] for _, place in found],
+        )
+        for (one, ref), future in zip(refs, futures, strict=True):
+            one.parts[ref] = future
+            one.future = None
 
-    def fetch(self, item: int) -> Batch:
+    def fetch(self, ref: OutputRef) -> Batch:
         self._take_apart()
-        ticket, place, child = self._items[item]
-        return self._gather(self._futures[ticket]).outputs[place][child]
+        future, (place, number) = self._in_flight[ref.task].output(ref)
+        return self._gather(future).outputs[place][number]
 
-    def release(self, items: Sequence[int]) -> None:
-        for item in items:
-            ticket = self._items.pop(item, (None, 0, 0))[0]
-            if ticket is None:
-                continue
-            self._uses[ticket] -= 1
-            if not self._uses[ticket]:
-                del self._uses[ticket], self._futures[ticket]
+    def release(self, refs: Sequence[OutputRef]) -> None:
+        for ref in refs:
+            one = self._in_flight.get(ref.task)
+            if one is None:
+                continue  # a split
+            one.needed.discard(ref)
+            one.parts.pop(ref, None)
+            if not one.needed:
+                del self._in_flight[ref.task]
 
-    def cancel(self) -> None:
-        """Give up whatever is still under way."""
-        futures = list(self._futures.values())
-        self._futures.clear()
+    def close(self) -> None:
+        """Cancel everything that is still under way."""
+        futures = [future for one in self._in_flight.values() for future in one.futures()]
+        self._in_flight.clear()
         if futures and self.client.status == "running":
             self.client.cancel(futures, force=True)
 
-    def give_up(self, ticket: int) -> None:
-        """Cancel a call; what its worker makes of it, if that still runs, is thrown away."""
-        self._submits.pop(ticket, None)
-        self._since.pop(ticket, None)
-        self._summaries.pop(ticket, None)
-        future = self._futures.pop(ticket, None)
-        if future is not None:
-            self._tickets.pop(future, None)
-            self.client.cancel([future], force=True)
+    def cancel(self, task: int) -> None:
+        """Cancel a task; the result of its worker, if that still runs, is thrown away."""
+        one = self._in_flight.pop(task, None)
+        if one is not None:
+            self._large = [each for each in self._large if each is not one]
+            self.client.cancel(list(one.futures()), force=True)
 
-    def _copy_late(self) -> bool:
-        """Whether some of an operator's last calls take so long that copies of them are to run."""
+    def _speculate(self) -> bool:
+        """Whether some of an operator's last tasks take so long that copies of them are to run."""
         now, copied = time.monotonic(), False
         may = [self.flow.may_copy(operator) for operator in range(len(self.operators))]
         self._tail = {operator: self._tail.get(operator, now) for operator, able in enumerate(may) if able}
-        for submit in list(self._submits.values()):
-            rate = self.figures.rates[submit.operator]
-            if submit.operator not in self._tail or rate.seconds is None:
+        for one in [one for one in self._in_flight.values() if not one.ended]:
+            operator = one.task.operator
+            rate = self.figures.rates[operator]
+            if operator not in self._tail or rate.seconds is None:
                 continue
-            usual = rate.seconds * len(submit.items)
-            # Only the time counts in which the call cannot have waited for others.
-            seconds = now - max(self._tail[submit.operator], self._since[submit.ticket])
-            if seconds > max(LATE_S, usual * (LATE + LATE_CV * rate.cv)) and self.flow.copy(
-                submit.ticket, submit.operator
-            ):
+            usual = rate.seconds * len(one.task.inputs)
+            # Only the time counts in which the task cannot have waited for others.
+            seconds = now - max(self._tail[operator], one.started)
+            if seconds > max(LATE_S, usual * (LATE + LATE_CV * rate.cv)) and self.flow.copy(one.task.id, operator):
                 copied = True
-                self.books.tell(CallCopied(time.time(), self.operators[submit.operator].name, seconds, usual))
+                self.books.tell(CallCopied(time.time(), self.operators[operator].name, seconds, usual))
         return copied
 
-    # What comes back
+    # Results
 
     def wait(self) -> list[Completed | Died]:
         done: list[Completed | Died] = []
@@ -224,7 +240,7 @@ class DaskBackend:
             if self.completed.has_ready():
                 time.sleep(self._linger_s())
                 done = self._ended()
-            elif changed or self._copy_late():
+            elif changed or self._speculate():
                 return []
             else:
                 self._look_around()
@@ -235,9 +251,9 @@ class DaskBackend:
         return done
 
     def _linger_s(self) -> float:
-        """How long to wait for more calls to end: what follows is submitted together, which costs the scheduler less.
+        """How long to wait for more tasks to end: what follows is submitted together, which costs the scheduler less.
 
-        Every slot has a call in hand beyond the one that it works on, so a fraction of a call's time is no loss.
+        Every slot has a task beyond the one that it works on, so a fraction of a task's time is no loss.
         """
         calls = [
             stage.window.mean_s * stage.window.group
@@ -247,42 +263,42 @@ class DaskBackend:
         return min(LINGER_S, LINGER * min(calls)) if len(calls) == self.flow.operators_running else 0.0
 
     def _ended(self) -> list[Completed | Died]:
-        """Calls that came to their end; one whose result died with its worker is being made again, and waits on."""
+        """Tasks that ended; one whose result died with its worker is being made again, and waits on."""
         ended: list[Completed | Died] = []
         for future in self.completed.next_batch(block=False):
             status = future.status
-            if future not in self._tickets:
-                continue  # given up
-            if status in ("lost", "pending") or (status == "error" and self._inputs_lost(future)):
+            one = self._in_flight.get(future.key[1])
+            if one is None or one.ended:
+                continue  # cancelled
+            if status in ("lost", "pending") or (status == "error" and self._inputs_lost(one, future)):
                 self.completed.add(future)
                 continue
-            ticket = self._tickets.pop(future)
-            submit = self._submits.pop(ticket)
-            del self._since[ticket]
+            one.ended = True
+            task = one.task
             if status == "error" and isinstance(future.exception(), KilledWorker):
-                del self._futures[ticket]
-                ended.append(Died(ticket, submit.operator))
+                del self._in_flight[task.id]
+                ended.append(Died(task.id, task.operator))
                 continue
             if status != "finished":
-                raise self._failure(future, submit)
-            done = Completed(ticket, submit.operator, self._summary(ticket, future))
-            ended.append(done)
-            self.figures.done(submit.operator, len(submit.items), submit.deaths, done.summary)
-            sizes = [size for made in done.summary["sizes"] for size in made]
-            if not sizes:
-                del self._futures[ticket]
-            elif len(sizes) > 1 and sum(sizes) >= HEAVY_BYTES:
-                self._heavy.add(ticket)
+                raise self._failure(future, task)
+            summary = self._summary(one, future)
+            ended.append(Completed(task.id, task.operator, summary))
+            self.figures.done(task.operator, len(task.inputs), task.deaths, summary)
+            sizes = summary["sizes"]
+            one.needed = {OutputRef(task.id, i, n) for i, each in enumerate(sizes) for n in range(len(each))}
+            if not one.needed:
+                del self._in_flight[task.id]
+            elif len(one.needed) > 1 and sum(map(sum, sizes)) >= LARGE_BYTES:
+                self._large.append(one)
         return ended
 
-    def _inputs_lost(self, future: Future) -> bool:
-        """Whether a call could not begin as the worker that remade its inputs died too; then it is tried again."""
+    def _inputs_lost(self, one: InFlight, future: Future) -> bool:
+        """Whether a task could not begin as the worker that remade its inputs died too; then it is retried."""
         error = future.exception()
         if not isinstance(error, KilledWorker) or error.task == future.key:
             return False
-        ticket = self._tickets[future]
-        self._tries[ticket] = self._tries.get(ticket, 0) + 1
-        if self._tries[ticket] > TRIES:
+        one.retries += 1
+        if one.retries > TRIES:
             return False
         self._retry(future)
         return True
@@ -302,12 +318,10 @@ class DaskBackend:
             # What Client.log_event would tell, without waiting for an answer.
             self.client._send_to_scheduler({"op": "dcurate-figures", "run": self.run, "figures": news})
 
-    def _summary(self, ticket: int, future: Future) -> dict[str, Any]:
-        """What the worker told of a call; Dask delivers it before the task's end, else it is asked for."""
+    def _summary(self, one: InFlight, future: Future) -> dict[str, Any]:
+        """The worker's summary of a task; Dask delivers it before the task's end, else it is fetched."""
         self._read_news()
-        if ticket in self._summaries:
-            return self._summaries.pop(ticket)
-        return self._gather(future).summary()
+        return one.summary or self._gather(future).summary()
 
     def _gather(self, future: Future) -> TaskResult:
         """What a call made; if its worker died with it, it is made again, and again if that one dies, too."""
@@ -317,11 +331,11 @@ class DaskBackend:
             self._retry(future)
         return cast(TaskResult, self.client.gather(future))
 
-    def _failure(self, future: Future, submit: Submit) -> DcurateError:
+    def _failure(self, future: Future, task: Task) -> DcurateError:
         if future.status != "error":
             return RunError("the scheduler went away or was restarted; start the run again with resume=True to go on")
         error = future.exception()
-        name = self.operators[submit.operator].name
+        name = self.operators[task.operator].name
         if isinstance(error, DcurateError):
             return error
         if isinstance(error, MemoryError):
@@ -347,9 +361,9 @@ class DaskBackend:
             except Empty:
                 return changed
             match news:
-                case {"ticket": ticket}:
-                    if ticket in self._submits:
-                        self._summaries[ticket] = news
+                case {"task": task}:
+                    if task in self._in_flight:
+                        self._in_flight[task].summary = news
                 case {"ready": operator, "worker": worker, "slots": slots}:
                     self._slots[operator, worker] = slots
                     self._count_slots()

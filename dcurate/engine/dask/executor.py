@@ -164,19 +164,19 @@ class DaskSession:
         flow = Flow([one.batch_size for one in job.plan.operators], budget, job.delivers, self._in_turn)
         failures: list[str] = []
         with ExitStack() as stack:
-            hands = stack.enter_context(DaskBackend(self.cluster, job, books, flow, orders.priors))
+            backend = stack.enter_context(DaskBackend(self.cluster, job, books, flow, orders.priors))
             stack.callback(_let_go, self.client, job.tag)
             stack.callback(lambda: failures.extend(_dismiss(self.client, job.tag)))
-            stack.callback(hands.cancel)
+            stack.callback(backend.close)
             try:
                 _register(self.client, SlotManager(job.tag, orders, self.client.id), stack)
-                yield from DriverLoop(flow, books, hands).run()
+                yield from DriverLoop(flow, books, backend).run()
             except CommClosedError as error:  # in the middle of a question to it
                 raise RunError(
                     "the scheduler does not answer any more; start the run again with resume=True to go on"
                 ) from error
             finally:
-                remembered.store(_memories(hands, keys))
+                remembered.store(_memories(backend, keys))
         if failures:
             raise StageError(f"the output is complete, but {'; '.join(failures)}")
 
@@ -214,11 +214,11 @@ def _priors(remembered: RateCache, keys: Mapping[str, str]) -> dict[str, dict[st
     return {operator: asdict(memory) for operator, memory in found.items() if memory is not None}
 
 
-def _memories(hands: DaskBackend, keys: Mapping[str, str]) -> dict[str, CachedRate]:
+def _memories(backend: DaskBackend, keys: Mapping[str, str]) -> dict[str, CachedRate]:
     """What the run measured well enough to be remembered."""
-    measured = hands.figures.measured()
+    measured = backend.figures.measured()
     return {
-        keys[operator]: CachedRate(**figures, setup_s=hands.setups.get(operator, 0.0))
+        keys[operator]: CachedRate(**figures, setup_s=backend.setups.get(operator, 0.0))
         for operator, figures in measured.items()
     }
 

@@ -40,13 +40,13 @@ class Call(NamedTuple):
     Args:
         run: id of the run.
         operator: its name.
-        ticket: the call's number.
+        task: its `Task.id`.
         deaths: how many workers died under its inputs before.
     """
 
     run: str
     operator: str
-    ticket: int
+    task: int
     deaths: int
 
 
@@ -223,7 +223,7 @@ class DcurateWorkerPlugin(WorkerPlugin):
         with self.done.failing(call.operator):
             outcome = self.held[call.run, call.operator].work(inputs, alone=call.deaths >= SUSPECT)
         self.done.returned(call.operator, outcome.seconds)
-        self._tell(call.run, {"ticket": call.ticket, **outcome.summary()})
+        self._tell(call.run, {"task": call.task, **outcome.summary()})
         return outcome
 
     async def dismiss(self, run: str) -> list[str]:
