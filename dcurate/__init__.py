@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from dcurate.moved import find_moved_modules
+
 if TYPE_CHECKING:
     from dcurate.cluster.attach import AttachedCluster as AttachedCluster
     from dcurate.cluster.elastic import ElasticCluster as ElasticCluster
@@ -497,6 +499,9 @@ _HOME = {
 }
 
 __all__ = [*_HOME]  # noqa: PLE0604 - the names of the table above, all strings
+
+
+find_moved_modules()
 
 
 def __getattr__(name: str) -> Any:
