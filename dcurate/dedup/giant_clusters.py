@@ -40,7 +40,7 @@ class GiantCluster:
         sample_text: what its documents say, as far as it is known.
 
     Examples:
-        >>> print(RunawayGroup(17, 5000, 0.125, "news", "Enable JavaScript to read on"))
+        >>> print(GiantCluster(17, 5000, 0.125, "news", "Enable JavaScript to read on"))
         group 17 holds 5,000 documents, 12.5 % of source 'news'; are these duplicates? 'Enable JavaScript to read on'
     """
 

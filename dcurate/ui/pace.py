@@ -20,7 +20,7 @@ class Pace:
         >>> pace = Pace()
         >>> for second in (0, 1, 2):
         ...     stages = (StageStats("read", rows_in=100 * second, bytes_in=1000 * second),)
-        ...     pace.see(Snapshot("7f3a", "demo", "inline", time=second, stages=stages))
+        ...     pace.see(RunSnapshot("7f3a", "demo", "inline", time=second, stages=stages))
         >>> pace.rows_per_s, pace.bytes_per_s
         (100.0, 1000.0)
     """
