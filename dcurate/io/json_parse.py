@@ -257,11 +257,13 @@ def parse_lines(data: bytes, wanted: Wanted, origin: str) -> tuple[pa.Table, lis
     return table, bad
 
 
-def lost_lines(data: bytes, damage: str) -> list[BadLine]:
-    """The lines of a damaged stretch, none of them to be trusted, and where they break off what is lost after them."""
+def lost_lines(data: bytes, damage: str, breaks_off: bool) -> list[BadLine]:
+    """The lines of a damaged stretch, none of them to be trusted, and if it breaks off what is lost after them."""
     kind = "line of a damaged stream"
     end = data.rfind(b"\n") + 1
     bad = [BadLine(number, offset, damage, line, kind=kind) for number, offset, line in _lines(data[:end])]
+    if not breaks_off:
+        return bad
     rest = f"{damage}; from here on the file cannot be read"
     return [*bad, BadLine(data.count(b"\n"), end, rest, data[end:], kind=kind)]
 
