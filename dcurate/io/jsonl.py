@@ -35,6 +35,7 @@ from dcurate.io.json_parse import (
     BadLine,
     Wanted,
     lost_lines,
+    names_in,
     parse_clean,
     parse_lines,
     remarks_on_rounded,
@@ -96,7 +97,8 @@ class JsonlReader(FileReader):
         read_kwargs: for pipelines written for pandas: ``lines=True``, ``orient="records"`` and
             ``storage_options`` are taken, all else is refused.
         storage_options: for fsspec.
-        schema: types of columns by name where they are not to be guessed, such as ``{"id": "string"}``.
+        schema: types of columns by name where they are not to be guessed, such as ``{"id": "string"}``. The order of
+            columns is that of the files; those that are declared and not in their first rows come last.
         limit: read only the first so many splits.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines that cannot be read and
             keep them in quarantine; also without what comes after damage in a compressed file.
@@ -345,11 +347,16 @@ class JsonlReader(FileReader):
         if len(data) == size:
             data = data[: data.rfind(b"\n") + 1]
         check_lines(data, file.name)
-        wanted = Wanted(Shape(), self._declared())
+        wanted = Wanted(Shape(fixed := self._declared()), fixed)
         data = data.removeprefix(_BOM)
         table = parse_clean(data, wanted)
         table = parse_lines(data, wanted, file.name)[0] if table is None else table
-        return table.schema if table.num_rows else None
+        if not table.num_rows:
+            return None
+        if not fixed:
+            return table.schema
+        there = set(table.column_names)
+        return pa.schema([table.schema.field(name) for name in names_in(data) if name in there])
 
     def _joined(self, shape: Shape, schema: Any, name: str) -> Shape:
         try:
