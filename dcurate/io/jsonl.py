@@ -210,7 +210,8 @@ class JsonlReader(FileReader):
             data, doubtful = data[:whole], data[whole:] + lost.doubtful
         if not start:
             check_lines(data, name)
-            data = data.removeprefix(_BOM)
+            if data.startswith(_BOM):
+                data, start = data[len(_BOM) :], len(_BOM)
         line = None if part.start else first
         for piece in _cut_at_lines(data):
             yield _Piece(piece, part, start, line=line)
