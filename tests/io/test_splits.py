@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
@@ -293,3 +294,20 @@ def test_a_nul_in_a_path_is_refused_in_one_sentence(tmp_path):
         names(JsonlReader(f"{tmp_path}/a\0b.jsonl"))
     with pytest.raises(DataError, match="holds a NUL, which no file has in its name"):
         JsonlWriter(f"{tmp_path}/o\0").check()
+
+
+@pytest.mark.parametrize(
+    "address", ["zip://{}::{}/b.zip", "zip://{}", "tar://{}::file://{}/b.tar", "dir::file://{1}/{0}"]
+)
+def test_what_is_within_an_archive_is_neither_read_nor_written(address: str, tmp_path):
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
+        archive.writestr("a.jsonl", "{}\n")
+    with tarfile.open(tmp_path / "b.tar", "w") as tar:
+        put(tmp_path, "a.jsonl")
+        tar.add(tmp_path / "a.jsonl", "a.jsonl")
+    refused = "is within something that '(zip|tar|dir)' opens, where files have no address of their own; unpack it"
+    for name in ("a.jsonl", "*.jsonl", ""):
+        with pytest.raises(DataError, match=refused):
+            JsonlReader(address.format(name, tmp_path)).columns()
+    with pytest.raises(DataError, match=refused):
+        JsonlWriter(address.format("out", tmp_path)).prepare(resume=False)
