@@ -1,4 +1,4 @@
-"""What a tiny file costs through deduplication, and whether the cost stays the same with more of them.
+"""What a tiny file costs through deduplication, a split each or packed, and whether the cost grows with their number.
 
 ``python -m benchmarks.small_files --input PATH ... [--files 1000,4000] [--before CHECKOUT] [--json FILE]``
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
@@ -31,18 +32,23 @@ from benchmarks.rows import all_rows
 from dcurate import DaskExecutor, ExactDuplicates, FuzzyDuplicates, JsonlReader, JsonlWriter, Pipeline
 from dcurate.cluster.local import LocalCluster
 
-KINDS = {"read and write": None, "exact": ExactDuplicates, "fuzzy": FuzzyDuplicates}
+STAGES = {"read and write": None, "exact": ExactDuplicates, "fuzzy": FuzzyDuplicates}
+#: What `blocksize` is where files are packed.
+BLOCK = "32MiB"
+PACKED = ", packed"
+KINDS = tuple(f"{stage}{packed}" for stage in STAGES for packed in ("", PACKED))
 LOOP = "loop"
 CHARACTERS = 600
 
 
 def curate(kind: str, source: str, output: str, workers: int) -> dict[str, Any]:
-    """Read every file, deduplicate, write as many files."""
-    stage = KINDS[kind]
-    stages = [JsonlReader(source), *([] if stage is None else [stage()]), JsonlWriter(output)]
+    """Read every file, deduplicate, write as many files, or fewer where they are packed."""
+    stage = STAGES[kind.removesuffix(PACKED)]
+    blocksize = BLOCK if kind.endswith(PACKED) else None
+    stages = [JsonlReader(source, blocksize=blocksize), *([] if stage is None else [stage()]), JsonlWriter(output)]
     executor = DaskExecutor(cluster=LocalCluster(n_workers=workers, gpus=False))
     report = Pipeline("small_files", stages=stages).run(executor, observers=[]).report
-    return {"files": report.splits, "rows": report.stages[0].rows_out}
+    return {"splits": report.splits, "rows": report.stages[0].rows_out}
 
 
 def loop(source: str, output: str) -> dict[str, Any]:
@@ -57,7 +63,7 @@ def loop(source: str, output: str) -> dict[str, Any]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(file.name, Path(output) / path.name)
-    return {"files": len(os.listdir(output)), "rows": rows}
+    return {"splits": len(os.listdir(output)), "rows": rows}
 
 
 def make_files(sources: Sequence[Path], count: int, folder: Path) -> None:
@@ -85,15 +91,17 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
             for name, environment in checkouts.items():
                 if kind == LOOP and environment:
                     continue
-                given = {"source": str(source), "output": str(scratch / f"out-{count}-{kind}-{name}".replace(" ", "-"))}
+                output = scratch / re.sub(r"\W+", "-", f"out-{count}-{kind}-{name}")
+                given = {"source": str(source), "output": str(output)}
                 command = (
                     job("benchmarks.small_files:loop", **given)
                     if kind == LOOP
                     else job("benchmarks.small_files:curate", kind=kind, workers=options.workers, **given)
                 )
                 usage = measure(command, env=environment)
-                if usage.result != {"files": count, "rows": 2 * count}:
-                    raise SystemExit(f"{kind}: {count:,} files of two rows went in, {usage.result} came out")
+                result = usage.result
+                if result["rows"] != 2 * count or (not kind.endswith(PACKED) and result["splits"] != count):
+                    raise SystemExit(f"{kind}: {count:,} files of two rows went in, {result} came out")
                 figures["runs"].append({"kind": kind, "checkout": name, "files": count, **plain(usage)})
     return figures
 

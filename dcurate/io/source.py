@@ -53,7 +53,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     limit: int | None = None
     frames: Frames = field(default="arrow", kw_only=True)
     _sniffed: Shape | None = field(default=None, init=False, repr=False, compare=False)
-    _left_out: str = field(default="", init=False, repr=False, compare=False)
+    _notices: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
 
     kind: ClassVar[Format]
     large: ClassVar[int] = LARGE
@@ -83,8 +83,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         return self._partitioning().splits(files, self._cut, self.limit)
 
     def notices(self) -> list[str]:
-        """Whether files of another format stand among those that are read."""
-        return [self._left_out] if self._left_out else []
+        """Which files of another format were left out, and whether small files would better be packed."""
+        return list(self._notices)
 
     def columns(self) -> list[str] | None:
         """Columns of the input, from the heads of a few of its files; None if they hold no rows.
@@ -139,7 +139,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
 
     def _files(self) -> list[SourceFile]:
         found = listing(self.file_paths, self.kind, self._options())
-        self._left_out = left_out(found.others, self.kind) if found.others else ""
+        others = left_out(found.others, self.kind) if found.others else ""
+        self._notices = tuple(filter(None, (others, self._partitioning().advice(found.files))))
         for file in found.files:
             ending = os.path.splitext(file.path.lower())[1]
             if ending in _ELSEWHERE and not self.kind.matches(file.path):

@@ -314,3 +314,24 @@ def test_what_is_within_an_archive_is_neither_read_nor_written(address: str, tmp
             JsonlReader(address.format(name, tmp_path)).columns()
     with pytest.raises(DataError, match=refused):
         JsonlWriter(address.format("out", tmp_path)).prepare(resume=False)
+
+
+@pytest.mark.parametrize(
+    ("files", "characters", "packing", "wanted"),
+    [
+        (1000, 11, {}, ["1,000 files of 0.0 kB on average are a split each; blocksize='32MiB' packs them"]),
+        (999, 11, {}, []),
+        (1000, 2**18, {}, []),
+        (1000, 11, {"blocksize": "1MiB"}, []),
+        (1000, 11, {"files_per_partition": 1}, []),
+    ],
+    ids=["many small", "few", "large", "packed", "asked for"],
+)
+def test_packing_is_recommended_for_many_small_files_only(tmp_path, files, characters, packing, wanted):
+    for number in range(files):
+        with (tmp_path / f"{number}.jsonl").open("wb") as file:
+            file.write(b'{"a": 1}\n')
+            file.truncate(characters)  # what follows takes no space on the disk
+    reader = JsonlReader(str(tmp_path), **packing)
+    reader.splits()
+    assert [notice.partition(", which")[0] for notice in reader.notices()] == wanted
