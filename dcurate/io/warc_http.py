@@ -6,6 +6,7 @@ import importlib
 import re
 import zlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import zstandard
@@ -138,7 +139,9 @@ def _inflated(body: bytes, window: int, largest: int) -> tuple[bytes, str]:
     size, at, more = 0, 0, bool(body)
     while more and not fault:
         unpacker = zlib.decompressobj(window)
-        data, fault, fed = _fed(body, unpacker.decompress, largest - size, at=at, ended=lambda of=unpacker: of.eof)
+        data, fault, fed = _fed(
+            body, unpacker.decompress, largest - size, at=at, ended=partial(getattr, unpacker, "eof")
+        )
         pieces.append(data)
         size += len(data)
         at = fed - len(unpacker.unused_data)

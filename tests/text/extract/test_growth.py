@@ -48,7 +48,7 @@ ALGORITHMS = {"justext": JusTextExtractor, "resiliparse": ResiliparseExtractor, 
 def test_pages_take_linear_time(algorithm: str) -> None:
     stage = HtmlExtractor(algorithm)
     stage.setup()
-    assert isinstance(stage._extractor, ALGORITHMS[algorithm])
+    assert type(stage._extractor) is ALGORITHMS[algorithm]
     slow = algorithm == "trafilatura"
     assert_linear(lambda page: stage.extract(page.encode()), singles(HTML), (4_000, 32_000) if slow else SHORT)
     assert_linear(lambda page: stage.extract(page.encode()), TOGETHER, (64_000,) if slow else (100_000, 1_000_000))
