@@ -153,6 +153,10 @@ def observers_of(given: Sequence[Observer] | None) -> tuple[Observer, ...]:
     return tuple(given)
 
 
+#: The folder beside the output in which what passes between rounds waits, a folder for each stage that has rounds.
+_ROUNDS = "rounds"
+
+
 @dataclass(frozen=True)
 class _Options:
     """What a run was asked to do besides."""
@@ -248,6 +252,7 @@ class _Run:
     def _run(self) -> Iterator[Batch]:
         if self.sink is not None and not self.options.resume:
             self.sink.check()
+        self._check_rejected()
         with ExitStack() as stack:
             session = stack.enter_context(self.runner.session())
             session.check(compile_plan(self.stages))
@@ -279,7 +284,7 @@ class _Run:
         return Directory(self.sink.output_path, self._storage)
 
     def _phases(self, session: Session, scratch: str) -> Iterator[Batch]:
-        folders: list[str] = []
+        rounds = f"{scratch}/{_ROUNDS}"
         stages: list[AnyStage] = []
         waiting = deque(self.stages)
         while waiting:
@@ -287,20 +292,39 @@ class _Run:
             if not isinstance(stage, ExchangeStage):
                 stages.append(stage)
                 continue
-            url = f"{scratch}/{folder_name(stage.name)}"
+            url = f"{rounds}/{folder_name(stage.name)}"
             before = stage.before(url, self._storage)
-            owner = self.owners.get(stage.name, stage.name)
-            self.owners.update({one.name: owner for one in before})
+            self._own(stage, before)
             yield from self._carry(session, [*stages, *before], last=False)
             after = stage.exchange(url, self._storage, self.books[-1].in_order())
             self.notices += stage.notices()
-            self.owners.update({one.name: owner for one in after})
+            self._own(stage, after)
             waiting.extendleft(reversed(after))
             stages = []
-            folders.append(url)
         yield from self._carry(session, stages, last=True)
-        for url in folders:
-            Directory(url, self._storage).clear()
+        if self._exchanges:
+            Directory(rounds, self._storage).clear()
+
+    def _check_rejected(self) -> None:
+        """Refuse a place for rejected rows in which other files of theirs, or of the output, have the same names."""
+        if self.sink is None or self.rejected is None:
+            return
+        given, output = self.rejected.rstrip("/"), self._output.address.rstrip("/")
+        if given == output or f"{given}/".startswith(f"{output}/{META_DIR}/"):
+            raise PipelineError(
+                f"rejected={self.options.rejected!r} is where the output or records of the run are; name another folder"
+            )
+
+    def _own(self, stage: AnyStage, made: Sequence[AnyStage]) -> None:
+        """Note whose stages those of a round are; their names name folders and figures."""
+        owner = self.owners.get(stage.name, stage.name)
+        for one in made:
+            if one.name != owner and one.name in {other.name for other in self.stages}:
+                raise PipelineError(
+                    f"stage {one.name!r} has the name of a stage that {owner!r} makes for a round of its own; "
+                    "give it another with with_(name=...)"
+                )
+            self.owners[one.name] = owner
 
     @property
     def _quarantine(self) -> str | None:
@@ -323,7 +347,7 @@ class _Run:
         return (self.sink.storage_options if self.sink else None) or {}
 
     def _scratch(self, stack: ExitStack) -> str:
-        """Where what passes between phases stands: with the output's own records, or in a folder of its own."""
+        """Where the folder of rounds is: with the output's own records, or in a folder of its own."""
         if self.sink is None:
             return stack.enter_context(scratch_folder())
         return f"{self.sink.output_path}/_dcurate"

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import dask
 import pytest
 from distributed import Client
-from hypothesis import settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from dcurate import LocalCluster
 from dcurate.cluster import nannies
@@ -35,11 +35,11 @@ STARTS = re.compile(r"\b((Attached|Elastic|Local)Cluster|DaskExecutor|scheduler_
 #: Those that say one of these start other programs.
 PROGRAMS = re.compile(r"\b(subprocess|NotebookClient|figures_of)\b")
 
-#: What the laws that say no number of their own are tried on; more of them find more: DCURATE_EXAMPLES=1000.
-settings.register_profile(
-    "suite", settings(), max_examples=int(os.environ.get("DCURATE_EXAMPLES", "30")), deadline=None
-)
+settings.register_profile("suite", settings(), max_examples=30, deadline=None)
 settings.load_profile("suite")
+
+#: Multiplies the examples that every law is tried on, also where the law gives their number.
+EXAMPLES_FACTOR = int(os.environ.get("DCURATE_EXAMPLES_FACTOR", "1"))
 
 
 @cache
@@ -65,9 +65,26 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return scheduling
 
 
+def multiply_examples(items: list[pytest.Item], factor: int) -> None:
+    """Try every Hypothesis test on more examples, with as much more time; a slow machine fails none of them."""
+    laws = [item for item in items if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)]
+    for law in laws:
+        law.add_marker(pytest.mark.timeout(float(law.config.getini("timeout")) * factor))
+    for function in {getattr(law.obj, "__func__", law.obj) for law in laws}:  # one for all of its parameters
+        own = function._hypothesis_internal_use_settings
+        function._hypothesis_internal_use_settings = settings(
+            own,
+            max_examples=own.max_examples * factor,
+            deadline=None,
+            suppress_health_check=[*own.suppress_health_check, HealthCheck.too_slow],
+        )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put what takes long first; skip what needs a GPU where NVML finds none, ``-ra`` says so of each test."""
     items.sort(key=lambda item: place(item.nodeid.partition("::")[0]))
+    if EXAMPLES_FACTOR != 1:
+        multiply_examples(items, EXAMPLES_FACTOR)
     if not gpus_here():
         for item in items:
             if item.get_closest_marker("gpu"):

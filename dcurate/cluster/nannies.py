@@ -10,6 +10,7 @@ from multiprocessing import resource_tracker
 from typing import Any
 
 import dask
+import psutil
 from dask.system import CPU_COUNT
 from distributed import Nanny, Scheduler, Status
 from distributed.system import MEMORY_LIMIT
@@ -24,6 +25,11 @@ START_S = 120
 STARTS = 4
 #: How often a nanny looks whether its worker is there, in seconds.
 LOOK_S = 0.5
+#: A worker that starts hangs if it gets no CPU time and is never woken from one look to the next, so many times in a
+#: row: 15 seconds. (Looks are counted, as time passes too while all processes of a run are stopped.)
+HANGING_LOOKS = 30
+#: How often a worker may hang while it starts: it is started again once.
+HANGS = 2
 #: Share of the memory that workers may use together.
 MEMORY_SHARE = 0.9
 #: Worker processes on each GPU, so that each can hold one operator, and their threads: so many slots can each run.
@@ -81,7 +87,7 @@ class Keeper(Nanny):  # type: ignore[misc]
         super().__init__(*arguments, **options)
         self.given_up: DcurateError | None = None
         self._starting = asyncio.Lock()
-        self._exit_code = 0
+        self._exit_code = self._hangs = 0
         self.periodic_callbacks["dcurate-keep"] = PeriodicCallback(self._keep, LOOK_S * 1000)
 
     @property
@@ -94,14 +100,15 @@ class Keeper(Nanny):  # type: ignore[misc]
         """Start the worker, unless it is up (called by Dask).
 
         Raises:
-            RunError: it was killed as often as it was started; or what it raised itself while it started.
+            RunError: it was killed as often as it was started, or hung; or what it raised itself while it started.
         """
         async with self._starting:
             self.given_up = None
+            self._hangs = 0
             for _ in range(STARTS):
                 self._exit_code = 0
                 try:
-                    status: Status = await super().instantiate()
+                    status: Status = await self._start_watched()
                 except TimeoutError as error:
                     self.given_up = RunError(f"a worker process did not start within {self.death_timeout:g} seconds")
                     raise self.given_up from error
@@ -109,14 +116,51 @@ class Keeper(Nanny):  # type: ignore[misc]
                     if not self._died_unborn():
                         raise
                     self.process, status = None, Status.failed
+                if self._hangs == HANGS:
+                    break
                 own_end = 0 < self._exit_code != UNKNOWN_EXIT  # it would end so again
                 if status == Status.running or own_end or self.status not in (Status.init, Status.running):
                     return status
+            if self._hangs == HANGS:
+                self.given_up = RunError(
+                    f"worker processes hang while they start, {HANGS} times in a row for {HANGING_LOOKS * LOOK_S:g} "
+                    "seconds; find what they wait for, such as a file system that does not answer, and start the run "
+                    "again with resume=True to go on"
+                )
+                raise self.given_up
             self.given_up = RunError(
                 f"worker processes are killed while they start, {STARTS} times in a row; find what kills them, such as "
                 "a lack of memory, and start the run again with resume=True to go on"
             )
             raise self.given_up
+
+    async def _start_watched(self) -> Status:
+        """Start the worker by Dask's means; one that hangs is killed."""
+        watching = asyncio.create_task(self._kill_if_hanging())
+        try:
+            status: Status = await super().instantiate()
+            return status
+        finally:
+            watching.cancel()
+
+    async def _kill_if_hanging(self) -> None:
+        before, looks = None, 0
+        while looks < HANGING_LOOKS:
+            await asyncio.sleep(LOOK_S)
+            now = self._progress()
+            looks = looks + 1 if now is not None and now == before else 0
+            before = now
+        self._hangs += 1
+        await self.process.process.kill()
+
+    def _progress(self) -> tuple[float, ...] | None:
+        """CPU seconds and switches of the process so far, which grow while it starts; None where there is none yet."""
+        process = None if self.process is None else self.process.process
+        try:
+            there = psutil.Process(process.pid) if process is not None and process.pid else None
+            return None if there is None else (*there.cpu_times()[:2], *there.num_ctx_switches())
+        except psutil.Error:
+            return None
 
     def _died_unborn(self) -> bool:
         """Whether the worker's process was killed before it had read what it is to do: writing that to it fails."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import re
 import socket
 import struct
@@ -27,6 +28,12 @@ SILENT_S = 2.0
 #: A scheduler's first message is not longer than this, in bytes.
 GREETING_BYTES = 1 << 20
 
+#: How a client of WebSocket begins; the key may be any 16 bytes.
+_UPGRADE = (
+    b"GET / HTTP/1.1\r\nHost: scheduler\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + base64.b64encode(bytes(16)) + b"\r\n\r\n"
+)
+
 _T = TypeVar("_T")
 
 _MEND = "give the address that 'dask scheduler' prints, such as 'tcp://10.0.0.1:8786'"
@@ -43,12 +50,14 @@ def check_answers(address: str, timeout_s: float) -> None:
         return
     end = time.monotonic() + timeout_s
     try:
-        if scheme == "tls":
+        if scheme in ("tls", "wss"):
             _check_certificate()
         if scheme in BY_PORT:
             with _within(timeout_s, lambda: socket.create_connection((host, port), timeout_s)) as connection:
                 if scheme in GREETS:
                     _check_greeting(address, connection, end)
+                elif scheme == "ws":
+                    _check_upgrade(address, connection, end)
         kind = _within(timeout_s, lambda: asyncio.run(_kind_of(address, end - time.monotonic())))
         if kind != "Scheduler":
             _refuse(address, f"it is the address of a {kind}", _MEND)
@@ -84,7 +93,7 @@ def shown(address: str) -> str:
         >>> shown("me:secret@10.0.0.1:8786"), shown("tcp://10.0.0.1:8786")
         ('10.0.0.1:8786', 'tcp://10.0.0.1:8786')
     """
-    return re.sub(r"[^/]*@", "", address)
+    return re.sub(r"^([^/]*://)?.*@", r"\1", address, flags=re.DOTALL)
 
 
 def _refuse(address: str, why: str, mend: str = "start one with 'dask scheduler', or " + _MEND) -> NoReturn:
@@ -165,6 +174,17 @@ def _check_greeting(address: str, connection: socket.socket, end: float) -> None
         _refuse(address, "a web server does, which may be Dask's dashboard", _MEND)
     if len(head) < 8 or struct.unpack("<Q", head)[0] > GREETING_BYTES:
         _refuse(address, "something else does", _MEND)
+
+
+def _check_upgrade(address: str, connection: socket.socket, end: float) -> None:
+    """Whether what listens goes over to WebSocket; Dask would ask again and again where a web server refuses."""
+    connection.sendall(_UPGRADE)
+    connection.settimeout(max(0.01, end - time.monotonic()))
+    head = _read(connection, len("HTTP/1.1 101"))
+    if not head.startswith(b"HTTP/"):
+        _refuse(address, "something else does", _MEND)
+    if not head.endswith(b" 101"):
+        _refuse(address, "a web server does, which may be Dask's dashboard", _MEND)
 
 
 def _read(connection: socket.socket, count: int) -> bytes:

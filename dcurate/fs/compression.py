@@ -7,7 +7,7 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from io import BytesIO
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -65,6 +65,20 @@ def ending_for(compression: str | None) -> str:
     return _NAMES[compression]
 
 
+class Damage(NamedTuple):
+    """Where a compressed file is damaged.
+
+    Args:
+        at: byte of the file at which the damaged stream begins.
+        reason: what is wrong, in words.
+        whole: bytes of the content that the streams before it hold.
+    """
+
+    at: int
+    reason: str
+    whole: int
+
+
 class Lost(NamedTuple):
     """What could not be had of a compressed file.
 
@@ -109,8 +123,40 @@ def salvage(data: bytes, ending: str) -> tuple[bytes, Lost | None]:
             pieces.append(piece)
             whole = len(pieces) if last else whole
     except _DamageError as error:
-        return b"".join(pieces[:whole]), Lost(error.at, error.reason, _doubtful(data, error.at, ending))
+        doubtful = b"".join(_doubtful(BytesIO(data), error.at, ending))
+        return b"".join(pieces[:whole]), Lost(error.at, error.reason, doubtful)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces), None
+
+
+def damage_in(file: BinaryIO, ending: str) -> Damage | None:
+    """Where a compressed file is damaged, without holding its content; None where it is whole."""
+    size = whole = 0
+    try:
+        for piece, last in _streams(file, ending):
+            size += len(piece)
+            whole = size if last else whole
+    except _DamageError as error:
+        return Damage(error.at, error.reason, whole)
+    return None
+
+
+def salvaged_blocks(file: BinaryIO, ending: str, damage: Damage) -> Iterator[bytes]:
+    r"""What `salvage` gives of a damaged file, piece by piece: the whole streams, and what is doubtful after them.
+
+    Examples:
+        >>> one, two = (gzip.compress(text, mtime=0) for text in (b"one", b"two"))
+        >>> file = BytesIO(one + two[:-1])
+        >>> damage = damage_in(file, ".gz")
+        >>> file.seek(0), b"".join(salvaged_blocks(file, ".gz", damage))
+        (0, b'onetwo')
+    """
+    left = damage.whole
+    for piece, _ in _streams(file, ending) if left else ():
+        yield piece
+        left -= len(piece)
+        if not left:
+            break
+    yield from _doubtful(file, damage.at, ending)
 
 
 def head(file: BinaryIO, ending: str, size: int, name: str) -> bytes:
@@ -241,14 +287,17 @@ def _pass_padding(feed: _Feed, unit: int) -> None:
         raise _DamageError(begin, f"{feed.at - begin} bytes of padding are no multiple of {unit}")
 
 
-def _doubtful(data: bytes, at: int, ending: str) -> bytes:
+def _doubtful(file: BinaryIO, at: int, ending: str) -> Iterator[bytes]:
     """What can be unpacked of the damaged stream that begins at a byte."""
     unpacker = _UNPACKER[ending]()
-    pieces: list[bytes] = []
-    with suppress(*_BROKEN):
-        for begin in range(at, len(data), _DOUBTED):
-            pieces.append(unpacker.decompress(data[begin : begin + _DOUBTED]))
-    return b"".join(pieces)
+    file.seek(at)
+    while packed := file.read(_BLOCK):
+        for begin in range(0, len(packed), _DOUBTED):
+            try:
+                piece = unpacker.decompress(packed[begin : begin + _DOUBTED])
+            except _BROKEN:
+                return
+            yield piece
 
 
 def _zstd() -> Any:

@@ -82,6 +82,7 @@ class Directory(HidesSecrets):
     @property
     def address(self) -> str:
         """The full address of the directory: an absolute local path, or a URL."""
+        check_reachable(self.url)
         store, root = self._opened()
         return full_address(store, root)
 
@@ -262,6 +263,27 @@ def _is_chain(url: str) -> bool:
     protocol = protocol_of(url)
     taken = signature(get_filesystem_class(protocol).__init__).parameters
     return url.startswith(f"{protocol}::") or "fo" in taken or "target_protocol" in taken
+
+
+def check_reachable(url: str) -> None:
+    """Refuse what lies within an archive or another store: a file there has no address of its own, to be opened again.
+
+    Raises:
+        DataError: the address is one of those, such as ``zip://a.jsonl::b.zip``.
+    """
+    if _is_within(protocol := protocol_of(url)):
+        raise DataError(
+            f"{without_secrets(url)!r} is within something that {protocol!r} opens, where files have no address of "
+            "their own; unpack it, and name a folder or a store such as s3"
+        )
+
+
+@cache
+def _is_within(protocol: str) -> bool:
+    try:
+        return "fo" in signature(get_filesystem_class(protocol).__init__).parameters
+    except (ValueError, ImportError):  # opening it says what is wrong
+        return False
 
 
 def full_address(store: Any, path: str) -> str:

@@ -61,6 +61,7 @@ class DocumentReader(FileReader):
         read_kwargs: what `JsonlReader` and `ParquetReader` take; each gets what means something to it.
         storage_options: for fsspec.
         schema: types of columns by name where they are not to be guessed, or differ: ``{"id": "string"}``.
+            The order of columns is that of the files.
         limit: read only the first so many splits.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines of JSON that cannot be read and
             keep them in quarantine; also without what comes after damage in a compressed file.

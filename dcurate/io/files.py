@@ -177,6 +177,7 @@ def _prefixes(file_paths: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
+    stores.check_reachable(path)
     store, root = stores.opened(path, options)
     with stores.storage_errors("list", path):
         store.invalidate_cache()

@@ -7,6 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -257,11 +258,27 @@ def parse_lines(data: bytes, wanted: Wanted, origin: str) -> tuple[pa.Table, lis
     return table, bad
 
 
-def lost_lines(data: bytes, damage: str) -> list[BadLine]:
-    """The lines of a damaged stretch, none of them to be trusted, and where they break off what is lost after them."""
+def names_in(data: bytes) -> list[str]:
+    r"""The names of the values of all lines, in the order in which they come first; Arrow puts declared ones first.
+
+    Examples:
+        >>> names_in(b'{"b": 1, "a": 2}\n{"a": 3, "c": 4}\n')
+        ['b', 'a', 'c']
+    """
+    found: dict[str, None] = {}
+    for _, _, line in _lines(data):
+        with suppress(_BadRowError):
+            found.update(dict.fromkeys(_row(line)))
+    return list(found)
+
+
+def lost_lines(data: bytes, damage: str, breaks_off: bool) -> list[BadLine]:
+    """The lines of a damaged stretch, none of them to be trusted, and if it breaks off what is lost after them."""
     kind = "line of a damaged stream"
     end = data.rfind(b"\n") + 1
     bad = [BadLine(number, offset, damage, line, kind=kind) for number, offset, line in _lines(data[:end])]
+    if not breaks_off:
+        return bad
     rest = f"{damage}; from here on the file cannot be read"
     return [*bad, BadLine(data.count(b"\n"), end, rest, data[end:], kind=kind)]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, BinaryIO, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
@@ -16,13 +17,26 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk, unified
 from dcurate.fs import stores
-from dcurate.fs.compression import Lost, blocks, ending_for, ending_of, head, packing, salvage, unpack
+from dcurate.fs.compression import (
+    Damage,
+    Lost,
+    blocks,
+    damage_in,
+    ending_for,
+    ending_of,
+    head,
+    packing,
+    salvage,
+    salvaged_blocks,
+    unpack,
+)
 from dcurate.io import files, json_text
 from dcurate.io.file_type import check_lines
 from dcurate.io.json_parse import (
     BadLine,
     Wanted,
     lost_lines,
+    names_in,
     parse_clean,
     parse_lines,
     remarks_on_rounded,
@@ -61,6 +75,7 @@ class _Piece(NamedTuple):
     start: int
     line: int | None = None
     damage: str = ""
+    breaks_off: bool = False
 
 
 @dataclass
@@ -83,7 +98,8 @@ class JsonlReader(FileReader):
         read_kwargs: for pipelines written for pandas: ``lines=True``, ``orient="records"`` and
             ``storage_options`` are taken, all else is refused.
         storage_options: for fsspec.
-        schema: types of columns by name where they are not to be guessed, such as ``{"id": "string"}``.
+        schema: types of columns by name where they are not to be guessed, such as ``{"id": "string"}``. The order of
+            columns is that of the files; those that are declared and not in their first rows come last.
         limit: read only the first so many splits.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines that cannot be read and
             keep them in quarantine; also without what comes after damage in a compressed file.
@@ -153,7 +169,7 @@ class JsonlReader(FileReader):
 
     def _rows(self, piece: _Piece, shape: Shape, name: str) -> tuple[pa.Table, list[BadLine]]:
         if piece.damage:
-            return pa.table({}), lost_lines(piece.data, piece.damage)
+            return pa.table({}), lost_lines(piece.data, piece.damage, piece.breaks_off)
         wanted = Wanted(shape, self._declared(), None if self.fields is None else tuple(self.fields))
         table = parse_clean(piece.data, wanted)
         if table is not None:
@@ -175,10 +191,11 @@ class JsonlReader(FileReader):
         store, path = self._store(part.path)
         first = 0
         lost: Lost | None = None
+        breaks_off = True
         with stores.storage_errors("read", part.path):
             if part.rows is not None:
-                first, stretches = part.rows[0], list(self._lines(part))
-                data, start = b"".join(one.data for one in stretches), stretches[0].start if stretches else part.start
+                first = part.rows[0]
+                data, start, lost, breaks_off = self._part_of_lines(part)
             elif part.start or part.stop is not None:
                 with stores.unchanged(store, path, part.version, name):
                     data, start = _lines_of_range(store, path, part)
@@ -194,29 +211,62 @@ class JsonlReader(FileReader):
             data, doubtful = data[:whole], data[whole:] + lost.doubtful
         if not start:
             check_lines(data, name)
-            data = data.removeprefix(_BOM)
+            if data.startswith(_BOM):
+                data, start = data[len(_BOM) :], len(_BOM)
         line = None if part.start else first
         for piece in _cut_at_lines(data):
             yield _Piece(piece, part, start, line=line)
             start, line = start + len(piece), None
         if lost is not None:
             damage = f"in the damaged {ending_of(path)} stream at byte {lost.at:,} of the file ({lost.reason})"
-            yield _Piece(doubtful, part, start, damage=damage)
+            yield _Piece(doubtful, part, start, damage=damage, breaks_off=breaks_off)
 
-    def _lines(self, part: FilePart) -> Iterator[Stretch]:
-        """The lines of a part, or those of its rows, in blocks."""
+    def _part_of_lines(self, part: FilePart) -> tuple[bytes, int, Lost | None, bool]:
+        """The lines of a part's rows, where they begin, what is lost of them, and whether the file breaks off there."""
+        assert part.rows is not None
+        damage = self._damage(part)
+        stretches = list(self._lines(part, damage))
+        data, start = b"".join(one.data for one in stretches), stretches[0].start if stretches else part.start
+        if damage is None:
+            return data, start, None, False
+        breaks_off = data.count(b"\n") < part.rows[1] - part.rows[0]
+        if not stretches:  # the file breaks off after a line
+            start = sum(len(one.data) for one in self._lines(replace(part, rows=None), damage))
+        whole = data.rfind(b"\n", 0, max(damage.whole - start, 0)) + 1
+        if whole == len(data) and not breaks_off:
+            return data, start, None, False
+        return data[:whole], start, Lost(damage.at, damage.reason, data[whole:]), breaks_off
+
+    def _damage(self, part: FilePart) -> Damage | None:
+        """Where a compressed file is damaged, if reading goes on without what comes after that."""
         store, path = self._store(part.path)
-        name = self._named(part)
-        with (
-            stores.storage_errors("read", part.path),
-            stores.reading(store, path, part.version, name, cache_type="readahead") as file,
-        ):
-            ending = ending_of(path)
-            lines = in_a_row(blocks(file, ending, name)) if ending else blocks_of(file, part.start, part.stop)
+        if self.on_bad_line == "raise" or not ending_of(path):
+            return None
+        with stores.storage_errors("read", part.path), self._opened(store, path, part) as file:
+            return damage_in(file, ending_of(path))
+
+    def _lines(self, part: FilePart, damage: Damage | None = None) -> Iterator[Stretch]:
+        """The lines of a part, or those of its rows, in blocks; those of a damaged stream as well."""
+        store, path = self._store(part.path)
+        ending = ending_of(path)
+        with stores.storage_errors("read", part.path), self._opened(store, path, part) as file:
+            if damage is not None:
+                lines = in_a_row(salvaged_blocks(file, ending, damage))
+            elif ending:
+                lines = in_a_row(blocks(file, ending, self._named(part)))
+            else:
+                lines = blocks_of(file, part.start, part.stop)
             yield from lines if part.rows is None else lines_between(lines, *part.rows)
 
+    def _opened(self, store: Any, path: str, part: FilePart) -> AbstractContextManager[BinaryIO]:
+        return stores.reading(store, path, part.version, self._named(part), cache_type="readahead")
+
     def _counted(self, part: FilePart) -> list[FilePart]:
-        return [replace(part, rows=(0, count_lines(self._lines(part))))]
+        damage = self._damage(part)
+        lines = self._lines(part, damage)
+        if damage is not None:  # where the file breaks off is a line of its own, if only in quarantine
+            lines = chain(lines, [Stretch(0, b"...")])
+        return [replace(part, rows=(0, count_lines(lines)))]
 
     def unread(self, task: FileGroup) -> list[dict[str, Any]]:
         """Where the lines are that cannot be read, and what they hold if that is not much, for quarantine."""
@@ -228,7 +278,8 @@ class JsonlReader(FileReader):
     def _unread(self, part: FilePart) -> dict[str, Any]:
         assert part.rows is not None
         start, size, head = part.start, 0, bytearray()
-        for block in self._lines(part):
+        damage = self._damage(part)
+        for block in self._lines(part, damage):
             start = start if size else block.start
             size += len(block.data)
             head += block.data if size <= _SHOWN else b""
@@ -238,7 +289,7 @@ class JsonlReader(FileReader):
             "line": None if before is None else before + 1,
             "byte": start,
             "bytes": size,
-            "rows": count_rows(self._lines(part)),
+            "rows": count_rows(self._lines(part, damage)),
             "raw": head.decode(errors="backslashreplace") if size <= _SHOWN else None,
         }
 
@@ -298,11 +349,16 @@ class JsonlReader(FileReader):
         if len(data) == size:
             data = data[: data.rfind(b"\n") + 1]
         check_lines(data, file.name)
-        wanted = Wanted(Shape(), self._declared())
+        wanted = Wanted(Shape(fixed := self._declared()), fixed)
         data = data.removeprefix(_BOM)
         table = parse_clean(data, wanted)
         table = parse_lines(data, wanted, file.name)[0] if table is None else table
-        return table.schema if table.num_rows else None
+        if not table.num_rows:
+            return None
+        if not fixed:
+            return table.schema
+        there = set(table.column_names)
+        return pa.schema([table.schema.field(name) for name in names_in(data) if name in there])
 
     def _joined(self, shape: Shape, schema: Any, name: str) -> Shape:
         try:

@@ -13,7 +13,7 @@ import orjson
 from dcurate.core.batch import BatchKey
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.fs.compression import ending_of
-from dcurate.fs.stores import META_DIR, TMP, Directory
+from dcurate.fs.stores import META_DIR, TMP, Directory, check_reachable
 
 Mode = Literal["error", "overwrite", "ignore", "append"]
 MODES = ("error", "overwrite", "ignore", "append")
@@ -140,6 +140,7 @@ class _There(NamedTuple):
 
 
 def _look(directory: Directory) -> _There:
+    check_reachable(directory.url)
     if directory.is_file():
         raise DataError(f"{directory.url!r} is a file, and output goes to a directory; name another path")
     files = directory.files(own=True)

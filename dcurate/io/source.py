@@ -195,7 +195,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         return Shape({**shape.types, **fixed}, {**shape.origins, **dict.fromkeys(fixed, "the schema given")})
 
     def _heads(self, files: Sequence[SourceFile]) -> Shape:
-        """The types of columns that are not declared, from the heads of a few of the files."""
+        """The columns of the heads of a few of the files, in their order, with types that are declared or found."""
         fixed = self._declared()
         shape, unreadable = Shape(), []
         for file in _spread(files):
@@ -205,7 +205,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
                 unreadable.append(error)  # processing says so again, with the file's rows at stake
                 continue
             if schema is not None:
-                shape = self._joined(shape, [column for column in schema if column.name not in fixed], file.name)
+                typed = [column.with_type(fixed.get(column.name, column.type)) for column in schema]
+                shape = self._joined(shape, typed, file.name)
         if unreadable and not shape.types:
             raise unreadable[0]
         return shape

@@ -6,6 +6,7 @@ import importlib
 import re
 import zlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import zstandard
@@ -126,39 +127,51 @@ def _decoded(body: bytes, coding: str, largest: int) -> tuple[bytes, str]:
         return _inflated(body, -15, largest) if fault and not data else (data, fault)
     if coding == "zstd":
         unpack = zstandard.ZstdDecompressor().decompressobj().decompress
-        return _fed(body, unpack, largest) if body.startswith(_ZSTD) else (body, "")
+        return _fed(body, unpack, largest)[:2] if body.startswith(_ZSTD) else (body, "")
     if coding == "br":
-        return _fed(body, _unbrotli(), largest, _FEED_BROTLI)
+        return _fed(body, _unbrotli(), largest, feed=_FEED_BROTLI)[:2]
     return body, f"Content-Encoding {coding[:40]!r} is not known"
 
 
 def _inflated(body: bytes, window: int, largest: int) -> tuple[bytes, str]:
     """What zlib makes of the body, of all members where it is gzip."""
     pieces, fault = [], ""
-    size, rest = 0, body
-    while rest and not fault:
+    size, at, more = 0, 0, bool(body)
+    while more and not fault:
         unpacker = zlib.decompressobj(window)
-        data, fault = _fed(rest, unpacker.decompress, largest - size)
+        data, fault, fed = _fed(
+            body, unpacker.decompress, largest - size, at=at, ended=partial(getattr, unpacker, "eof")
+        )
         pieces.append(data)
         size += len(data)
-        rest = unpacker.unused_data if window == 31 and unpacker.unused_data.startswith(_GZIP) else b""
+        at = fed - len(unpacker.unused_data)
+        more = window == 31 and unpacker.eof and body.startswith(_GZIP, at)
     return b"".join(pieces), fault if not size or size >= largest else ""
 
 
-def _fed(body: bytes, decompress: Callable[[bytes], bytes], largest: int, feed: int = _FEED) -> tuple[bytes, str]:
-    """What a decompressor makes of the body, and why it made nothing, or more than is taken."""
+def _fed(
+    body: bytes,
+    decompress: Callable[[bytes], bytes],
+    largest: int,
+    *,
+    feed: int = _FEED,
+    at: int = 0,
+    ended: Callable[[], bool] = bool,
+) -> tuple[bytes, str, int]:
+    """What a decompressor makes of the body, why it made nothing or more than is taken, and how far it was fed."""
     pieces, size, fault = [], 0, ""
-    for begin in range(0, len(body), feed):
+    while at < len(body) and not ended():
+        begin, at = at, min(at + feed, len(body))
         try:
-            piece = decompress(body[begin : begin + feed])
+            piece = decompress(body[begin:at])
         except _BROKEN as error:
             fault = "" if size else str(error)
             break
         pieces.append(piece)
         size += len(piece)
         if size > largest:
-            return b"".join(pieces)[:largest], f"the body unpacks to more than {largest} bytes"
-    return b"".join(pieces), fault
+            return b"".join(pieces)[:largest], f"the body unpacks to more than {largest} bytes", at
+    return b"".join(pieces), fault, at
 
 
 def _unbrotli() -> Callable[[bytes], bytes]:

@@ -148,6 +148,8 @@ def _plain(archive: Archive, position: int) -> Iterator[Piece]:
 
 
 def _members(archive: Archive, packing: Packing, at: int | None) -> Iterator[Piece]:
+    if at == 0 and archive.read(0, 1) == b"\0":  # padding only follows a member
+        yield Piece(b"", 0, True, f"no {packing.name} member begins here")
     while at is not None:
         archive.release(at)
         at = _without_padding(archive, at)

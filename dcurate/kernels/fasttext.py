@@ -22,7 +22,7 @@ _BEGIN, _END = np.uint32(ord("<")), np.uint32(ord(">"))
 _DELIMITER = np.array([byte in b" \n\r\t\v\f\0" for byte in range(256)])
 _LABEL = np.frombuffer(b"__label__", np.uint8)
 _LAST = np.frombuffer(b"</s>", np.uint8)
-_SIGMOIDS, _BOUND = 512, 8
+_SIGMOIDS, _BOUND = np.float32(512), np.float32(8)  # not integers, with which Numba would count in 64 bits
 _STEPS = (np.arange(_SIGMOIDS + 1, dtype=np.float32) * 2 * _BOUND / _SIGMOIDS - _BOUND).tolist()
 _SIGMOID = np.array([1 / (1 + float(np.float32(math.exp(-step)))) for step in _STEPS], np.float32)
 
@@ -278,7 +278,7 @@ def _sigmoid(value: Scalar) -> Scalar:
         return np.float32(0)
     if value > _BOUND:
         return np.float32(1)
-    return _SIGMOID[np.int64((value + _BOUND) * np.float32(_SIGMOIDS) / np.float32(_BOUND) / np.float32(2))]
+    return _SIGMOID[np.int64((value + _BOUND) * _SIGMOIDS / _BOUND / np.float32(2))]
 
 
 @njit(**OPTIONS)

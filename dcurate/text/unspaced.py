@@ -30,7 +30,15 @@ _PARTS = re.compile(r"([\u4E00-\u9FD5]+|[a-zA-Z0-9]+(?:\.\d+)?%?)")
 _WITH_MARKS = frozenset({"AT&T", "C#", "c#", "C++", "c++"})
 
 #: What MeCab takes for one unknown word, if it is long: it tries all parts of one, so 100,000 digits take minutes.
-_LONG_RUN = re.compile(r"([^\s\u3040-\u309F\u4E00-\u9FFF。、]{2000})")
+_LONG_RUN = re.compile(r"([^\s\u3040-\u309F\u4E00-\u9FFF。、]{2000}|[。、]{2000})")
+#: Parts of a text that MeCab refuses as a whole, since the sum of its costs does not fit 32 bits: that of so few
+#: characters does. They end at whitespace or at the end of a sentence if they can.
+_PART = re.compile(r".{1,10000}(?<=[\s。])|.{1,10000}", re.DOTALL)
+
+#: Parts of a long text that Kiwi is given one by one, as its time grows faster than the text: they end at a line end if
+#: they can, else at whitespace. And characters without whitespace that it looks at together, from each of them on.
+_STRETCH = re.compile(r".{1,10000}(?:.{0,10000}?\n|.{0,10000}?\s|.{0,10000})", re.DOTALL)
+_LONG_CHUNK = re.compile(r"(\S{2000})")
 
 #: Digits that PyThaiNLP takes for one number, if they are many: it looks at all of them from each of them on.
 _LONG_NUMBER = re.compile(r"([\d.,]{500})")
@@ -65,7 +73,9 @@ def _japanese() -> Splitter:
         if not hasattr(own, "tagger"):
             own.tagger = mecab.Tagger("-Owakati")
         cut = _LONG_RUN.sub(r"\1 ", text.replace("\0", " "))
-        return own.tagger.parse(cut).rstrip("\n").split(" ")  # type: ignore[no-any-return]
+        whole = own.tagger.parse(cut)
+        parts = map(own.tagger.parse, _PART.findall(cut)) if whole is None else [whole]
+        return [word for part in parts for word in part.rstrip("\n").split(" ")]
 
     words("")
     return words
@@ -74,14 +84,18 @@ def _japanese() -> Splitter:
 def _korean() -> Splitter:
     kiwi = needed("kiwipiepy", "splitting Korean into words", "lang").Kiwi(num_workers=1)
 
-    def words(text: str) -> list[str]:
+    def words_of(part: str) -> list[str]:
         spans: list[tuple[int, int]] = []
-        for token in kiwi.tokenize(text):
+        for token in kiwi.tokenize(part):
             if spans and token.start < spans[-1][1]:  # two morphemes of one syllable
                 spans[-1] = spans[-1][0], max(spans[-1][1], token.end)
             else:
                 spans.append((token.start, token.end))
-        return [text[start:stop] for start, stop in spans]
+        return [part[start:stop] for start, stop in spans]
+
+    def words(text: str) -> list[str]:
+        parts = _STRETCH.findall(_LONG_CHUNK.sub(r"\1 ", text))
+        return [word for part in parts for word in words_of(part)]
 
     words("")
     return words

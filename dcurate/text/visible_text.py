@@ -55,7 +55,7 @@ class _Parser(HTMLParser):
         self._open: list[str] = []
         self._count: Counter[str] = Counter()
         self._hidden = self._preformatted = 0
-        self._closed_already: list[str] = []
+        self._closed_already: Counter[str] = Counter()
         self._patience = patience
 
     def end_text(self, shown: bool | None = None) -> None:
@@ -94,15 +94,15 @@ class _Parser(HTMLParser):
         self._start(tag)
         if tag in _EMPTY:
             self._end(tag)
-            self._closed_already.append(tag)
+            self._closed_already[tag] += 1
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._start(tag)
         self._end(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in self._closed_already:
-            self._closed_already.remove(tag)
+        if self._closed_already[tag]:
+            self._closed_already[tag] -= 1
         else:
             self._end(tag)
 

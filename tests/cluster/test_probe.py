@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from distributed import LocalCluster as LocalDaskCluster
 
 from dcurate import AttachedCluster
 from dcurate.cluster.probe import SILENT_S, check_answers
@@ -55,10 +56,11 @@ def test_a_closed_port_is_refused_at_once(scheme: str) -> None:
     assert time.monotonic() - begin < AT_ONCE_S
 
 
-@pytest.mark.parametrize("scheme", ["", "tcp://"])
-def test_an_address_with_a_password_is_not_shown_with_it(scheme: str) -> None:
+@pytest.mark.parametrize("scheme", ["", "tcp://", "ws://", "wss://", "tls://"])
+@pytest.mark.parametrize("password", ["secret", "secret/", "a/secret", "@secret", "secret@"])
+def test_an_address_with_a_password_is_not_shown_with_it(scheme: str, password: str) -> None:
     with pytest.raises(RunError, match=f"at '{scheme}127.0.0.1:1': addresses of schedulers have no user") as refused:
-        AttachedCluster(f"{scheme}me:secret@127.0.0.1:1").open()
+        AttachedCluster(f"{scheme}me:{password}@127.0.0.1:1").open()
     assert "secret" not in str(refused.value)
 
 
@@ -83,16 +85,18 @@ def web_server() -> Iterator[int]:
         thread.join()
 
 
-def test_a_port_that_speaks_http_is_refused(web_server: int) -> None:
+@pytest.mark.parametrize("scheme", ["", "tcp://", "ws://"])
+def test_a_port_that_speaks_http_is_refused(scheme: str, web_server: int) -> None:
     begin = time.monotonic()
     with pytest.raises(RunError, match="no Dask scheduler answers at .*: a web server does"):
-        AttachedCluster(f"127.0.0.1:{web_server}").open()
+        AttachedCluster(f"{scheme}127.0.0.1:{web_server}").open()
     assert time.monotonic() - begin < SILENT_S + AT_ONCE_S
 
 
-def test_an_encrypted_scheduler_without_certificates_says_how_to_give_them(web_server: int) -> None:
+@pytest.mark.parametrize("scheme", ["tls", "wss"])
+def test_an_encrypted_scheduler_without_certificates_says_how_to_give_them(scheme: str, web_server: int) -> None:
     with pytest.raises(RunError, match=r"needs certificates, .*: DaskExecutor\(cluster=Client\(address, security="):
-        AttachedCluster(f"tls://127.0.0.1:{web_server}").open()
+        AttachedCluster(f"{scheme}://127.0.0.1:{web_server}").open()
 
 
 @contextmanager
@@ -113,14 +117,25 @@ def listening(says: bytes) -> Iterator[int]:
         thread.join()
 
 
-def test_what_says_nothing_is_given_up_in_time() -> None:
+@pytest.mark.parametrize("scheme", ["tcp", "ws"])
+def test_what_says_nothing_is_given_up_in_time(scheme: str) -> None:
+    begin = time.monotonic()
     with listening(b"") as port, pytest.raises(RunError, match=r"answers at .*: nothing answers within 0\.5 seconds"):
-        check_answers(f"tcp://127.0.0.1:{port}", 0.5)
+        check_answers(f"{scheme}://127.0.0.1:{port}", 0.5)
+    assert time.monotonic() - begin < 0.5 + AT_ONCE_S
 
 
-def test_what_speaks_otherwise_is_refused() -> None:
+@pytest.mark.parametrize("scheme", ["tcp", "ws"])
+def test_what_speaks_otherwise_is_refused(scheme: str) -> None:
     with listening(b"SSH-2.0-OpenSSH\r\n") as port, pytest.raises(RunError, match="answers at .*: something else does"):
-        check_answers(f"tcp://127.0.0.1:{port}", 10.0)
+        check_answers(f"{scheme}://127.0.0.1:{port}", 10.0)
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "ws"])
+def test_a_scheduler_answers_by_the_scheme_that_it_speaks(scheme: str) -> None:
+    with LocalDaskCluster(n_workers=0, processes=False, protocol=f"{scheme}://", dashboard_address=None) as cluster:
+        assert cluster.scheduler_address.startswith(scheme)
+        check_answers(cluster.scheduler_address, 10.0)
 
 
 def test_the_address_of_a_worker_is_not_that_of_a_scheduler(tmp_path: Path) -> None:

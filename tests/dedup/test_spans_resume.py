@@ -31,7 +31,7 @@ def test_a_run_killed_in_any_round_goes_on_to_the_same_bytes(tmp_path: Path) -> 
     for file in range(8):
         texts = ["\n".join(draw.choices(lines, k=6)) + f" and {draw.random()}" for _ in range(5)]
         (source / f"{file}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    for place in ("_dcurate/span_duplicates_marks/*", "_dcurate/substring_duplicates/rows/*", "*.jsonl"):
+    for place in ("_dcurate/rounds/span_duplicates_marks/*", "_dcurate/rounds/substring_duplicates/rows/*", "*.jsonl"):
         command = dying(output, place, "tests.dedup.cut_spans", source, output)
         assert subprocess.run(command, cwd=ROOT, check=False).returncode == -signal.SIGKILL, place
         assert any(output.glob(place))

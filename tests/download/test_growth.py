@@ -18,10 +18,11 @@ from mwparserfromhell.parser import CTokenizer
 
 from dcurate.download.arxiv.latex import ArxivExtractor
 from dcurate.download.arxiv.papers import ArxivIterator
+from dcurate.download.common_crawl.pages import CommonCrawlHTMLExtractor
 from dcurate.download.extract import Skipped
 from dcurate.download.wikipedia import reading
 from dcurate.download.wikipedia.text import WikipediaExtractor
-from tests.growth import assert_linear, patterns
+from tests.growth import SHORT, assert_linear, pairs, patterns, singles
 
 WIKI = [
     *(
@@ -65,6 +66,24 @@ LATEX = [
     *("\\def\\a{", "\\def\\a", "\\newcommand", "\\newcommand{\\a}{", "\\newcommand{", "\\section{", "\\section[", "]"),
     *("\\section ", "\\a", "{", "}", "\\", "%", "\n", " ", "[", "\\begin{", "a", "\\\\", "\\appendix", "\\def\\a{x}"),
 ]
+
+#: What the pages of Common Crawl hold beside what the tests of extractors of pages have.
+PAGES = [
+    "<title ",
+    "<title>",
+    "<meta ",
+    "<meta charset=",
+    "charset",
+    "<?xml ",
+    "\x1b$B",
+    "\x01",
+    "é",
+    "\xa0",
+    "中",
+    "x ",
+    "\n",
+]
+EXTRACTORS = (ArxivExtractor, CommonCrawlHTMLExtractor, WikipediaExtractor)
 
 
 def wiki_text(markup: str) -> dict[str, str] | Skipped | None:
@@ -115,7 +134,12 @@ def test_wiki_markup_that_goes_to_the_reader_in_c_takes_linear_time() -> None:
         if reading.is_plain(markup):
             wiki_text(markup)
 
-    assert_linear(read, patterns(WIKI, WIKI[:6]), lengths=(16_000, 64_000))
+    assert_linear(read, singles(WIKI), SHORT)
+    assert_linear(read, pairs(WIKI[:6]), (4_000, 16_000))
+
+
+def test_long_wiki_markup_takes_linear_time() -> None:
+    assert_linear(wiki_text, singles(["{{a|", "[[a|", "<ref>", "<!--", "a"]), (30_000, 300_000))
 
 
 def test_wiki_markup_of_any_pattern_is_read_or_set_aside_within_the_steps_it_may_take() -> None:
@@ -159,8 +183,18 @@ def test_both_readers_of_wiki_markup_give_the_same_tokens(markup: str) -> None:
 
 
 def test_latex_takes_linear_time() -> None:
-    assert_linear(latex_text, patterns(LATEX, LATEX[:8]), lengths=(2_000, 8_000, 32_000))
-    assert_linear(latex_text, MACROS, lengths=(2_000, 8_000, 64_000))
+    assert_linear(latex_text, singles(LATEX))
+    assert_linear(latex_text, pairs(LATEX[:6]), SHORT)
+    assert_linear(latex_text, MACROS, (2_000, 8_000, 64_000))
+
+
+def test_pages_of_common_crawl_take_linear_time() -> None:
+    extractor = CommonCrawlHTMLExtractor("resiliparse")
+
+    def extract(page: str) -> object:
+        return extractor.extract({"url": "u", "warc_id": "w", "source_id": "s", "content": page.encode()})
+
+    assert_linear(extract, singles(PAGES))
 
 
 def test_macros_within_each_other_are_expanded_however_many_there_are() -> None:

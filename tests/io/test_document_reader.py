@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import fsspec
@@ -19,6 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from dcurate import (
     DocumentReader,
@@ -91,6 +94,46 @@ def mixed(tmp_path: Path) -> str:
         else:
             path.write_bytes(PACK.get(path.suffix, bytes)(lines(*two)))
     return str(folder)
+
+
+def stored(folder: Path, form: str, rows: list[dict[str, Any]]) -> str:
+    """The rows as a file of a format, with their columns in the order of the first row."""
+    path = folder / f"a.{form}"
+    if form == "parquet":
+        pq.write_table(pa.table({name: [row[name] for row in rows] for name in rows[0]}), path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+@pytest.mark.parametrize("any_format", [False, True])
+@given(
+    names=st.lists(st.sampled_from("abcdef"), min_size=1, unique=True),
+    declared=st.lists(st.sampled_from("abcdefgh"), min_size=1, unique=True),
+    clash=st.booleans(),
+)
+@example(names=["a", "b", "c"], declared=["b"], clash=False)
+@example(names=["e"], declared=["a", "e"], clash=True)
+def test_columns_keep_the_order_of_the_file_whatever_types_are_declared(
+    form: str, any_format: bool, names: list[str], declared: list[str], clash: bool
+) -> None:
+    rows: list[dict[str, Any]] = [dict.fromkeys(names, 1), dict.fromkeys(names, 2)]
+    if clash and form == "jsonl":
+        rows.append({name: "x" if name in declared else 3 for name in names})
+    with TemporaryDirectory() as folder:
+        path = stored(Path(folder), form, rows)
+        kind = DocumentReader if any_format else {"jsonl": JsonlReader, "parquet": ParquetReader}[form]
+        reader = kind(path, schema=dict.fromkeys(declared, "string"))
+        (split,) = reader.splits()
+        made = reader.process(split)
+    assert made is not None
+    expected = [*names, *(name for name in declared if name not in names)]
+    assert reader.columns() == made.to_arrow().column_names == expected
+    assert made.to_arrow().to_pylist() == [
+        {name: None if name not in row else str(row[name]) if name in declared else row[name] for name in expected}
+        for row in rows
+    ]
 
 
 def test_every_format_and_compression_is_read_in_path_order(mixed):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 import zstandard
 
+from dcurate.io.warc_http import response
 from dcurate.io.warc_members import Archive, pieces
 
 RECORD = b"WARC/1.0\r\nContent-Length: 0\r\n\r\n\r\n\r\n"
@@ -53,3 +54,16 @@ def test_what_only_looks_like_many_members_is_passed_in_linear_time(packing: str
     for beginning in BEGINNINGS[packing]:
         shorter, longer = (member + beginning * (size // len(beginning)) for size in (60_000, 240_000))
         assert seconds(longer) < 8 * seconds(shorter) + 0.25
+
+
+def test_a_body_of_many_gzip_members_is_unpacked_in_linear_time() -> None:
+    """What follows a member was copied for each of them."""
+    seconds = []
+    for members in (5_000, 50_000):
+        message = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"a", mtime=0) * members
+        begin = time.thread_time()
+        found = response(message)
+        seconds.append(time.thread_time() - begin)
+        assert found is not None
+        assert (len(found.body), found.fault) == (members, "")
+    assert seconds[1] < 20 * seconds[0] + 0.25

@@ -1,8 +1,6 @@
 """What JSON has no form for is not lost in silence."""
 
 import math
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +14,7 @@ from dcurate.frames.schema import Shape, fitted
 from dcurate.io import json_text
 from dcurate.io.json_parse import Wanted, parse_clean
 from dcurate.io.json_text import infinite
+from tests.growth import assert_linear, repeated
 
 ROWS = pa.table(
     {
@@ -53,16 +52,6 @@ def test_slices_and_columns_of_several_pieces_are_counted_once() -> None:
     assert [infinite(whole), infinite(ROWS.slice(1, 2)), infinite(ROWS.slice(0, 0))] == [13, 1, 0]
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """The least that it takes of the CPU, of three times."""
-    times = []
-    for _ in range(3):
-        begun = time.process_time()
-        work()
-        times.append(time.process_time() - begun)
-    return min(times)
-
-
 def test_rows_of_many_columns_are_written_many_at_a_time():
     table = pa.table({f"k{place}": np.arange(1000) for place in range(2000)})
     pieces = list(json_text.lines(table))
@@ -71,10 +60,11 @@ def test_rows_of_many_columns_are_written_many_at_a_time():
 
 
 def test_reading_costs_the_number_of_keys_and_not_the_square_of_it():
-    def read(keys: int) -> float:
+    def read(text: str) -> None:
+        keys = len(text)
         data = orjson.dumps({f"k{place}": place for place in range(keys)}) + b"\n"
         schema = pa.schema([(f"k{place}", pa.int64()) for place in range(0, 2 * keys, 2)])
         wanted = Wanted(Shape().joined(schema, "the head"), {})
-        return seconds(lambda: fitted(parse_clean(data, wanted), wanted.shape.schema()))
+        fitted(parse_clean(data, wanted), wanted.shape.schema())
 
-    assert read(4000) < 24 * read(500)  # the square would be 64
+    assert_linear(read, [repeated("k")], lengths=(4_000, 16_000))

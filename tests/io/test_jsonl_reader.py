@@ -4,13 +4,15 @@ import bz2
 import gzip
 import lzma
 import pickle
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import distributed.protocol
 import orjson
 import pyarrow as pa
 import pytest
 import zstandard
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dcurate import InlineExecutor, Pipeline
@@ -48,6 +50,35 @@ def bad_lines(batches):
 def put(path, data):
     path.write_bytes(data)
     return path
+
+
+@settings(deadline=None)
+@given(
+    lines=st.lists(st.sampled_from([b'{"a": 1}', b"{broken", b"", b"[1]", b'{"a": "\xff"}']), min_size=1, max_size=6),
+    bom=st.booleans(),
+    packed=st.booleans(),
+    blocksize=st.integers(4, 40),
+)
+@example([b"{broken"], True, False, 40)
+@example([b'{"a": 1}', b"{broken"], True, True, 40)
+def test_the_byte_of_a_bad_line_is_that_at_which_it_begins(
+    lines: list[bytes], bom: bool, packed: bool, blocksize: int
+) -> None:
+    content = b"\xef\xbb\xbf" * bom + b"\n".join(lines)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "a.jsonl.gz" if packed else "a.jsonl")
+        path.write_bytes(gzip.compress(content) if packed else content)
+        reader = JsonlReader(str(path), on_bad_line="quarantine", blocksize=None if packed else blocksize)
+        batches = [batch for split in reader.splits() if (batch := reader.process(split)) is not None]
+    faults = [fault for batch in batches for each in batch.rejections for fault in each.data.to_pylist()]
+    bad = [(number, line) for number, line in enumerate(lines) if line and line != b'{"a": 1}']
+    places = [3 * bom + len(b"\n".join(lines[:number])) + (number > 0) for number, _ in bad]
+    assert sorted((fault["line"], fault["byte"]) for fault in faults) == [
+        (number + 1, place) for (number, _), place in zip(bad, places, strict=True)
+    ]
+    for fault in faults:
+        line = content[fault["byte"] :].partition(b"\n")[0]
+        assert line.decode(errors="backslashreplace") == fault["raw"]
 
 
 def test_rows_come_as_one_chunk_under_the_key_of_the_split(tmp_path):

@@ -48,7 +48,7 @@ def test_a_pipeline_runs_from_s3_to_s3_and_is_resumed(bucket, mode: str, cluster
     texts = ['{"text":"same"}\n{"text":"own0"}\n', '{"text":"own1"}\n', '{"text":"own2"}\n']
     assert run() == (0, texts, 2)
     assert run() == (3, texts, 2)
-    assert not store.find(f"{url}/out/_dcurate/exact_duplicates")
+    assert not store.find(f"{url}/out/_dcurate/rounds")
 
 
 def test_near_duplicates_are_found_from_s3_to_s3_day_after_day(bucket, cluster: LocalCluster) -> None:
@@ -70,7 +70,7 @@ def test_near_duplicates_are_found_from_s3_to_s3_day_after_day(bucket, cluster: 
         lines = [line for batch in result for path in batch.data for line in store.cat_file(path).decode().splitlines()]
         left.append(len(lines))
         assert store.find(f"{url}/groups-{day}")
-        assert not store.glob(f"{url}/clean-{day}/_dcurate/fuzzy*")
+        assert not store.find(f"{url}/clean-{day}/_dcurate/rounds")
     assert left == [5, 3]
 
 
@@ -88,7 +88,7 @@ def test_duplicates_by_meaning_are_found_from_s3_to_s3(bucket) -> None:
     result = Pipeline("s3", stages=stages).run(InlineExecutor())
     lines = [line for batch in result for path in batch.data for line in store.cat_file(path).splitlines()]
     assert [json.loads(line)["id"] for line in lines] == ["0-0", "0-1", "0-2", "0-3"]
-    assert not store.glob(f"{url}/meaning/_dcurate/semantic*")
+    assert not store.find(f"{url}/meaning/_dcurate/rounds")
 
 
 def test_repeated_paragraphs_are_cut_from_s3_to_s3(bucket) -> None:
@@ -106,7 +106,7 @@ def test_repeated_paragraphs_are_cut_from_s3_to_s3(bucket) -> None:
     lines = [line for batch in result for path in batch.data for line in store.cat_file(path).splitlines()]
     assert [len(json.loads(line)["text"].split("\n\n")) for line in lines] == [2, 1, 1]
     assert store.find(f"{url}/spans")
-    assert not store.glob(f"{url}/cut/_dcurate/span*")
+    assert not store.find(f"{url}/cut/_dcurate/rounds")
 
 
 @pytest.mark.parametrize("dedup", [False, True])

@@ -22,6 +22,7 @@ from dcurate import (
     WordCountFilter,
 )
 from dcurate.core.names import LONGEST
+from dcurate.errors import PipelineError
 from dcurate.text.presets import gopher
 
 NAMES = ["n" * 5000, "ü" * 200, "a/b", "../../outside", ".", "..", "a\nb", "*?<>|:", "%", "CON", ""]
@@ -92,3 +93,47 @@ def test_generated_names_are_short_and_tell_chains_apart() -> None:
         assert len(set(names)) == 3
         assert all(len(name) <= LONGEST for name in names)
         assert names == [make(rules), make(rules[:-1]), make(rules[:-2])]
+
+
+#: What a run keeps in the folder `_dcurate` of its output.
+OWN = ["quarantine", "ledger", "tmp", "output.json", "running", "report.json", "finished.json", "strays", "rounds"]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_stage_of_rounds_may_have_the_name_of_what_a_run_keeps(name: str, source: str, tmp_path: Path) -> None:
+    with open(f"{source}/a.jsonl", "a") as file:
+        file.write("{broken\n")
+    stages = [
+        JsonlReader(source, on_bad_line="quarantine"),
+        ExactDuplicates(name=name),
+        JsonlWriter(str(tmp_path / "out")),
+    ]
+    report = Pipeline("names", stages=stages).run(InlineExecutor()).report
+    assert [(stage.rows_in, stage.rows_out) for stage in report.stages] == [(5, 4), (4, 3), (3, 3)]
+    assert report.quarantine_path is not None
+    (kept,) = Path(report.quarantine_path).glob("*.jsonl")
+    assert kept.read_text().count("\n") == 1
+    (written,) = (tmp_path / "out").glob("*.jsonl")
+    assert written.read_text().count("\n") == 3
+    resumed = Pipeline("names", stages=stages).run(InlineExecutor(), resume=True).report
+    assert resumed.splits_before == 1
+
+
+def test_a_stage_with_the_name_of_one_that_another_makes_for_its_rounds_is_refused(source: str, tmp_path: Path) -> None:
+    stages = [JsonlReader(source), ExactDuplicates(), JsonlWriter(str(tmp_path / "out"))]
+    names = {stage.name for stage in ExactDuplicates().before(str(tmp_path), {})} | {"exact_duplicates_marks"}
+    for name in names:
+        named = [*stages[:2], ExactDuplicates(name=name), JsonlWriter(str(tmp_path / name))]
+        with pytest.raises(PipelineError, match=f"stage '{name}' has the name of a stage that 'exact_duplicates'"):
+            Pipeline("names", stages=named).run(InlineExecutor())
+
+
+@pytest.mark.parametrize("place", ["out", "out/", "out/_dcurate", "out/_dcurate/quarantine"])
+def test_rejected_rows_are_kept_apart_from_output_and_records(place: str, source: str, tmp_path: Path) -> None:
+    stages = [JsonlReader(source), ExactDuplicates(), JsonlWriter(str(tmp_path / "out"))]
+    with pytest.raises(PipelineError, match="is where the output or records of the run are; name another folder"):
+        Pipeline("names", stages=stages).run(InlineExecutor(), rejected=f"{tmp_path}/{place}")
+    assert not (tmp_path / "out").exists()
+    report = Pipeline("names", stages=stages).run(InlineExecutor(), rejected=str(tmp_path / "out-rejected")).report
+    assert report.stages[1].rows_out == 3
+    assert len(list((tmp_path / "out-rejected").glob("*.jsonl"))) == 1

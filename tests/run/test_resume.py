@@ -96,7 +96,7 @@ def test_near_duplicates_are_the_same_when_each_round_of_their_search_is_killed(
     near_duplicates(str(source), str(tmp_path / "whole")).run(InlineExecutor())
     whole, output = content(tmp_path / "whole"), tmp_path / "out"
     for round_ in ("", "_pairs", "_labels", "_gathered", "_marks", "done"):
-        place = "*.jsonl" if round_ == "done" else f"_dcurate/fuzzy_duplicates{round_}/**/*.chunks"
+        place = "*.jsonl" if round_ == "done" else f"_dcurate/rounds/fuzzy_duplicates{round_}/**/*.chunks"
         command = dying(output, place, "tests.run.curate", source, output, "inline", "near")
         assert subprocess.run(command, cwd=ROOT, check=False).returncode == -signal.SIGKILL, f"not killed in {round_}"
         assert any(output.glob(place))

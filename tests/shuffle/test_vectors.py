@@ -3,13 +3,15 @@
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcurate.shuffle.vectors import read_rows, read_vectors, write_vectors
 
 
-def test_any_rows_of_a_file_can_be_read_alone(tmp_path: Path) -> None:
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.sets(st.integers(0, 49)))
+def test_any_rows_of_a_file_can_be_read_alone(tmp_path: Path, rows: set[int]) -> None:
     matrix = np.random.default_rng(1).random((50, 7), np.float32)
     path = tmp_path / "a.vectors"
     with path.open("wb") as file:
@@ -17,14 +19,8 @@ def test_any_rows_of_a_file_can_be_read_alone(tmp_path: Path) -> None:
     assert path.stat().st_size == matrix.nbytes
     assert (read_vectors(str(path), {}, 7, 3, 9) == matrix[3:9]).all()
     assert read_vectors(str(path), {}, 7, 4, 4).shape == (0, 7)
-
-    @settings(deadline=None)
-    @given(st.sets(st.integers(0, 49)))
-    def rows_are_those_asked_for(rows: set[int]) -> None:
-        wanted = np.array(sorted(rows), np.int64)
-        assert (read_rows(str(path), {}, 7, wanted) == matrix[wanted]).all()
-
-    rows_are_those_asked_for()
+    wanted = np.array(sorted(rows), np.int64)
+    assert (read_rows(str(path), {}, 7, wanted) == matrix[wanted]).all()
 
 
 def test_rows_far_apart_are_read_without_what_lies_between(tmp_path: Path) -> None:

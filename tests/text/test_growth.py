@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+import sentencepiece
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 
 import dcurate
-from dcurate import Annotate, DocumentBatch, Modify, PiiModifier
+from dcurate import Annotate, DocumentBatch, DocumentFilter, DocumentModifier, Modify, PiiModifier
 from dcurate.text import refinedweb
 from dcurate.text.english import split_english
-from dcurate.text.presets import c4, gopher, nemo_english, nemo_non_english
+from dcurate.text.presets import c4, c4_filters, c4_paragraphs, fineweb_quality, gopher, nemo_english
 from dcurate.text.python_source import documentation_length
-from tests.growth import assert_linear, patterns
+from dcurate.text.unspaced import splitter
+from tests.growth import LENGTHS, SHORT, assert_linear, pairs, singles
 
+MODELS = Path(__file__).parent / "models"
 MARKDOWN = ["*", "**", "_", "__", "[", "](", "]", ")", "(", "a", " ", "\n", "[a](", "[a](b)", "**a", "_a", "\\"]
 PROSE = [
     *(
@@ -94,6 +102,119 @@ CODE = [
 URLS = ["http://", "www.", "a", "/", ".", "-", "?", "=", "&", "%", "1", "@", ":", "#", " "]
 
 
+HTML = [
+    "<",
+    ">",
+    "</",
+    "<a>",
+    "</b>",
+    "<br>",
+    "<!--",
+    "<![CDATA[",
+    "<script>",
+    "<a href='",
+    "&",
+    "&#",
+    "=",
+    "<?",
+    "x",
+    " ",
+]
+UNSPACED = [
+    *(
+        ".",
+        ". ",
+        "1",
+        "a",
+        "中",
+        "あ",
+        "ア",
+        "ก",
+        "한",
+        " ",
+        "1,",
+        "\n",
+        "…",
+        "。",
+        "の",
+        "한 ",
+        "เ",
+        "-",
+        "😀",
+        "\u200b",
+    ),
+    *("&", "+", "1.", "ー", "！"),
+]
+
+MODIFIERS: list[DocumentModifier] = [
+    dcurate.BoilerPlateStringModifier(),
+    dcurate.FastTextLabelModifier("__label__a"),
+    dcurate.LineRemover(["a"]),
+    dcurate.NewlineNormalizer(),
+    dcurate.QuotationRemover(),
+    dcurate.Slicer(left="a", right="1"),
+    dcurate.UrlRemover(),
+    refinedweb.RefinedWebLines(),
+]
+#: Those that have a test of their own below.
+OTHER_MODIFIERS = [dcurate.MarkdownRemover(), PiiModifier(), dcurate.UnicodeReformatter()]
+
+WORDS = [
+    dcurate.CommonEnglishWordsFilter(),
+    dcurate.LongWordFilter(lang="en"),
+    dcurate.MeanWordLengthFilter(lang="en"),
+    dcurate.RepeatingDuplicateNGramsFilter(lang="en"),
+    dcurate.RepeatingTopNGramsFilter(lang="en"),
+    dcurate.SymbolsToWordsFilter(lang="en"),
+    dcurate.WordCountFilter(lang="en"),
+    dcurate.WordsWithoutAlphabetsFilter(lang="en"),
+]
+OTHERS = [
+    dcurate.C4BadWordsFilter(["a", "a lorem", "..", "1"]),
+    dcurate.SubstringFilter("aa", "any"),
+    dcurate.FastTextLangId(MODELS / "languages.bin"),
+    dcurate.FastTextQualityFilter(MODELS / "quality.bin"),
+    dcurate.HistogramFilter("few", cache_dir=str(MODELS)),
+    dcurate.PiiFilter(),
+]
+SOURCE = [
+    dcurate.AlphaFilter(),
+    dcurate.HTMLBoilerplateFilter(),
+    dcurate.NumberOfLinesOfCodeFilter(),
+    dcurate.PerExtensionFilter("python", "py"),
+    dcurate.PythonCommentToCodeFilter(),
+    dcurate.XMLHeaderFilter(),
+]
+COMMENTS = [
+    "text/html",
+    "text/x-c",
+    "text/x-go",
+    "text/x-javascript",
+    "text/x-python",
+    "text/x-ruby",
+    "text/x-shellscript",
+]
+ADDRESSES = [dcurate.UrlsFilter(), dcurate.PornographicUrlsFilter()]
+#: Those that need a tokenizer.
+OTHER_FILTERS = (dcurate.TokenCountFilter, dcurate.TokenizerFertilityFilter)
+#: Filters by what they look at, and what texts are made of for them.
+RULES: dict[str, tuple[Sequence[DocumentFilter], Sequence[str]]] = {
+    "nemo": (nemo_english(), PROSE),
+    "words": (WORDS, PROSE),
+    "dclm": (gopher("dclm"), PROSE[::3]),
+    "datatrove": (gopher("datatrove"), PROSE[1::3]),
+    "redpajama": (gopher("redpajama"), PROSE[2::3]),
+    "c4": ((*c4_filters(), *c4_paragraphs(), dcurate.C4BadWordsFilter(["a b"])), PROSE[::3]),
+    "fineweb": (fineweb_quality(), PROSE),
+    "refinedweb": ([refinedweb.RefinedWebRemovedFilter()], PROSE),
+    "others": (OTHERS, PROSE),
+    "source": (SOURCE, CODE),
+    "html": ([dcurate.HTMLBoilerplateFilter()], HTML),
+    "addresses": (ADDRESSES, URLS),
+    **{kind: ([dcurate.GeneralCommentToCodeFilter(kind)], CODE) for kind in COMMENTS},
+}
+
+
 def whole(*stages: Any) -> Callable[[str], object]:
     """What stages do to a batch of one text."""
     for stage in stages:
@@ -108,73 +229,79 @@ def whole(*stages: Any) -> Callable[[str], object]:
 
 
 def test_markdown_is_removed_in_linear_time() -> None:
-    assert_linear(
-        dcurate.MarkdownRemover().modify_document, patterns(MARKDOWN, MARKDOWN[:13]), lengths=(1_000, 4_000, 32_000)
-    )
+    assert_linear(dcurate.MarkdownRemover().modify_document, singles(MARKDOWN))
+    assert_linear(dcurate.MarkdownRemover().modify_document, pairs(MARKDOWN[:13]), SHORT)
 
 
-@pytest.mark.parametrize(
-    "modifier",
-    [
-        dcurate.BoilerPlateStringModifier(),
-        dcurate.FastTextLabelModifier("__label__a"),
-        dcurate.LineRemover(["a"]),
-        dcurate.NewlineNormalizer(),
-        dcurate.QuotationRemover(),
-        dcurate.Slicer(left="a", right="1"),
-        dcurate.UnicodeReformatter(),
-        dcurate.UrlRemover(),
-    ],
-    ids=lambda modifier: type(modifier).__name__,
-)
-def test_modifiers_take_linear_time(modifier: dcurate.DocumentModifier) -> None:
-    assert_linear(modifier.modify_document, patterns(PROSE, MARKS[:4]), lengths=(16_000, 64_000))
+@pytest.mark.parametrize("modifier", MODIFIERS, ids=lambda modifier: type(modifier).__name__)
+def test_modifiers_take_linear_time(modifier: DocumentModifier) -> None:
+    assert_linear(modifier.modify_document, singles(PROSE))
+    assert_linear(modifier.modify_document, pairs(MARKS[:6]), SHORT)
+
+
+def test_unicode_is_repaired_in_linear_time() -> None:
+    assert_linear(dcurate.UnicodeReformatter().modify_document, singles([*PROSE[-24:], *HTML]), (10_000, 300_000))
+    assert_linear(dcurate.UnicodeReformatter().modify_document, pairs(["Ã", "&", "\n", "a", ";"]), SHORT)
 
 
 def test_personal_data_is_found_in_linear_time() -> None:
-    assert_linear(whole(Modify(PiiModifier())), patterns(PERSONAL, PERSONAL[:6]), lengths=(64_000,))
+    assert_linear(whole(Modify(PiiModifier())), singles(PERSONAL))
+    assert_linear(whole(Modify(PiiModifier())), pairs(PERSONAL[:6]), SHORT)
 
 
-@pytest.mark.parametrize("words", [split_english, refinedweb.lines_left], ids=["english", "refinedweb"])
-def test_words_and_lines_are_split_in_linear_time(words: Callable[[str], object]) -> None:
-    assert_linear(words, patterns(PROSE, MARKS[:3]), lengths=(8_000,))
+@pytest.mark.parametrize("rules", RULES)
+def test_filters_take_linear_time(rules: str) -> None:
+    filters, tokens = RULES[rules]
+    work = whole(Annotate([*filters]))
+    assert_linear(work, singles(tokens), SHORT if rules == "text/x-python" else LENGTHS)
+    assert_linear(work, pairs(tokens[:3]), SHORT)
+
+
+def test_lines_that_c4_leaves_are_found_in_linear_time() -> None:
+    assert_linear(whole(*c4("datatrove", end_marks=False)), singles(PROSE))
+
+
+def test_english_words_are_split_in_linear_time() -> None:
+    assert_linear(split_english, pairs(MARKS[:3]), SHORT)
+
+
+def test_documentation_is_measured_in_linear_time() -> None:
+    assert_linear(documentation_length, pairs(CODE[:4]), SHORT)
+
+
+def test_an_element_without_content_that_is_closed_costs_what_another_does() -> None:
+    work = whole(Annotate([dcurate.HTMLBoilerplateFilter()]))
+    assert_linear(work, [lambda length: "<br>" * (length // 8) + "</b>" * (length // 8)], (100_000, 1_000_000))
 
 
 @pytest.mark.parametrize(
-    "stages",
-    [
-        (Annotate([*nemo_english()]),),
-        (Annotate([*gopher("dclm")]),),
-        (Annotate([*gopher("datatrove")]),),
-        (Annotate([*gopher("redpajama")]),),
-        c4("datatrove", end_marks=False),
-    ],
-    ids=["nemo", "dclm", "datatrove", "redpajama", "c4"],
+    ("language", "lengths"), [("ja", SHORT), ("th", SHORT), ("zh", SHORT), ("ko", (2_000, 20_000))]
 )
-def test_rule_sets_take_linear_time(stages: tuple[Any, ...]) -> None:
-    assert_linear(whole(*stages), patterns(PROSE, []), lengths=(32_000,))
+def test_texts_without_spaces_are_split_in_linear_time(language: str, lengths: Sequence[int]) -> None:
+    assert_linear(splitter(language), singles(UNSPACED), lengths)
+    assert_linear(splitter(language), pairs(["a", "。", "한"]), lengths[:2])
 
 
-@pytest.mark.parametrize("language", ["ja", "th", "zh"])
-def test_texts_without_spaces_are_split_in_linear_time(language: str) -> None:
-    work = whole(Annotate([rule for rule in nemo_non_english(language) if hasattr(rule, "lang")][:1]))
+def test_languages_are_told_in_linear_time() -> None:
+    work = whole(dcurate.LanguageId(paragraphs_field="languages"))
+    assert_linear(work, singles(["a", "@", "\n\n", "www.", "<a ", ".", "1", "中", "://", "a\n\n"]))
     assert_linear(
-        work, patterns([".", ". ", "1", "a", "中", "あ", "ก", " ", "1,", "\n", "…"], []), lengths=(4_000, 16_000)
+        whole(dcurate.LanguageId(max_chars=10**7)), singles(["a", "a@", "@a", "www.", "<a ", "a.", "a://"]), SHORT
     )
 
 
-def test_code_is_measured_in_linear_time() -> None:
-    assert_linear(documentation_length, patterns(CODE, CODE[:4]), lengths=(4_000, 32_000))
-    filters = [
-        dcurate.AlphaFilter(),
-        dcurate.GeneralCommentToCodeFilter("text/x-java"),
-        dcurate.HTMLBoilerplateFilter(),
-        dcurate.NumberOfLinesOfCodeFilter(),
-        dcurate.XMLHeaderFilter(),
-    ]
-    assert_linear(whole(Annotate(filters)), patterns(CODE, []), lengths=(64_000,))
-
-
-def test_addresses_are_looked_at_in_linear_time() -> None:
-    rules = [dcurate.UrlsFilter(), dcurate.PornographicUrlsFilter()]
-    assert_linear(whole(Annotate(rules)), patterns(URLS, URLS[:4]), lengths=(64_000,))
+def test_tokens_are_counted_in_linear_time(tmp_path: Path) -> None:
+    tokenizer = Tokenizer(WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    assert_linear(dcurate.TokenCountFilter(tokenizer).score_document, singles(PROSE[:12]))
+    trained = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["a tale of two cities", "lorem ipsum"]),
+        model_writer=trained,
+        vocab_size=40,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    (tmp_path / "tiny.model").write_bytes(trained.getvalue())
+    fertility = dcurate.TokenizerFertilityFilter(str(tmp_path / "tiny.model"))
+    assert_linear(fertility.score_document, singles(PROSE[:12]))

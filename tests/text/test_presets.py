@@ -32,16 +32,12 @@ from tests.text.verdicts import DOCUMENTS, reasons, sample_texts
 
 
 @pytest.mark.parametrize("variant", rule_sets.GOPHER)
-def test_gopher_drops_what_its_variant_drops_for_the_same_reason(variant):
+@settings(max_examples=100, deadline=None)
+@given(documents=st.lists(DOCUMENTS, min_size=1, max_size=4))
+@example(documents=["a a b a ba ab a"])  # "a ba" and "ab a" were taken for one n-gram
+def test_gopher_drops_what_its_variant_drops_for_the_same_reason(variant, documents):
     rules = ScoreFilter(list(gopher(variant)))
-
-    @settings(max_examples=100, deadline=None)
-    @given(st.lists(DOCUMENTS, min_size=1, max_size=4))
-    @example(["a a b a ba ab a"])  # "a ba" and "ab a" were taken for one n-gram
-    def holds(documents):
-        assert reasons([rules], documents)[0] == [rule_sets.GOPHER[variant](text) for text in documents]
-
-    holds()
+    assert reasons([rules], documents)[0] == [rule_sets.GOPHER[variant](text) for text in documents]
 
 
 @pytest.mark.parametrize("variant", rule_sets.GOPHER)
@@ -54,18 +50,13 @@ def test_gopher_drops_of_real_documents_what_its_variant_drops(variant):
 
 
 @pytest.mark.parametrize(("variant", "end_marks"), [("paper", True), ("datatrove", True), ("datatrove", False)])
-def test_c4_drops_documents_and_lines_as_its_variant_does(variant, end_marks):
-    stages = c4(variant, end_marks)
-
-    @settings(max_examples=100, deadline=None)
-    @given(st.lists(DOCUMENTS, min_size=1, max_size=4))
-    def holds(documents):
-        expected = [rule_sets.c4(text, variant, end_marks) for text in documents]
-        found, left = reasons(stages, documents)
-        assert found == [reason for reason, _ in expected]
-        assert left == {row: text for row, (reason, text) in enumerate(expected) if reason is None}
-
-    holds()
+@settings(max_examples=100, deadline=None)
+@given(documents=st.lists(DOCUMENTS, min_size=1, max_size=4))
+def test_c4_drops_documents_and_lines_as_its_variant_does(variant, end_marks, documents):
+    expected = [rule_sets.c4(text, variant, end_marks) for text in documents]
+    found, left = reasons(c4(variant, end_marks), documents)
+    assert found == [reason for reason, _ in expected]
+    assert left == {row: text for row, (reason, text) in enumerate(expected) if reason is None}
 
 
 @pytest.mark.parametrize("variant", ["paper", "datatrove"])

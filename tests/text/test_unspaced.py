@@ -277,3 +277,16 @@ def test_threads_of_one_process_find_the_same_words(lang: str) -> None:
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(splitter(lang), documents))
     assert found == [splitter(lang)(text) for text in documents]
+
+
+@pytest.mark.parametrize("unit", ["http://", "の", "_"])
+def test_a_japanese_text_too_long_for_mecab_is_split_all_the_same(unit: str) -> None:
+    text = unit * (1_000_000 // len(unit))
+    assert "".join(splitter("ja")(text)) == text
+
+
+@pytest.mark.parametrize("separator", ["\n", " "])
+def test_a_long_korean_text_has_the_words_of_its_paragraphs(separator: str) -> None:
+    paragraph = "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다."
+    words = splitter("ko")
+    assert words(separator.join([paragraph] * 800)) == words(paragraph) * 800

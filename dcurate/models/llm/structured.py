@@ -27,7 +27,12 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 }
 _NUMBERS: Mapping[str, type] = {"integer": np.int64, "number": np.float64, "boolean": np.bool_}
 
-_FENCE = re.compile(r"^\s*```[a-zA-Z]*\s*\n?|\n?\s*```\s*$")
+#: Where an object may begin.
+_OBJECT = re.compile(r"\{(?=[ \t\n\r]*+[\"}])")
+#: Characters that may be read in vain, and how many times the answer; and what a place costs where none begins: it is
+#: found after some characters, and then the lines before it are counted, many characters at a time.
+_PATIENCE, _TIMES = 10_000_000, 20
+_FAILED, _COUNTED_AT_ONCE = 100, 16
 _UNPARSABLE = "unparsable answer"
 
 
@@ -153,22 +158,27 @@ def _with_values(table: Any, name: str, of: Mapping[str, Any], values: list[Any]
 
 
 def first_object(text: str) -> dict[str, Any] | None:
-    """The first JSON object in a text that can be read, whatever stands around it.
+    """The first JSON object in a text that can be read, with any text around it.
+
+    Objects are nested in what cannot be read at thousands of places only in a hostile text, in which the search ends
+    before it takes long; so it may find none there.
 
     Examples:
         >>> first_object('Sure! {"a": {"b": 1}} Anything else?'), first_object("{no}")
         ({'a': {'b': 1}}, None)
     """
     decoder = json.JSONDecoder(strict=False)
-    bare = _FENCE.sub("", text)
-    place = bare.find("{")
-    while place >= 0:
+    patience = _PATIENCE + _TIMES * len(text)
+    for place in _OBJECT.finditer(text):
         try:
-            found, _ = decoder.raw_decode(bare, place)
-        except ValueError:
-            place = bare.find("{", place + 1)
-            continue
-        return found if isinstance(found, dict) else None
+            found: dict[str, Any] = decoder.raw_decode(text, place.start())[0]
+            return found
+        except json.JSONDecodeError as error:
+            patience -= error.pos - place.start() + error.pos // _COUNTED_AT_ONCE + _FAILED
+        except (ValueError, RecursionError):  # a number of too many digits, or nested too deeply
+            patience -= len(text) - place.start()
+        if patience < 0:
+            return None
     return None
 
 

@@ -121,7 +121,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(source: str, tmp_path: 
     pipeline(source, str(tmp_path / "whole")).run(InlineExecutor())
     output, program = tmp_path / "out", "tests.dedup.semantic.curate"
     for moment in ("fit_002/rows", "marks/_dcurate/output.json"):
-        killed = dying(output / "_dcurate", f"semantic_duplicates_{moment}", program, source, output)
+        killed = dying(output / "_dcurate" / "rounds", f"semantic_duplicates_{moment}", program, source, output)
         assert subprocess.run(killed, cwd=ROOT, check=False).returncode == -9, "it had ended before"
         assert not list(output.glob("*.jsonl"))
     subprocess.run([sys.executable, "-m", program, source, str(output)], cwd=ROOT, check=True)

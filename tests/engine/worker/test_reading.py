@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dcurate import JsonlReader, ParquetReader
@@ -28,7 +28,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.io.rejections import DirectoryRejections
 from dcurate.io.source import FileReader
 from dcurate.io.warc_reader import WetReader
-from tests.archives import archive, warc_record
+from tests.archives import PACK, archive, warc_record
 from tests.deadly import DeadlyDocuments, DeadlyJsonl, DeadlyParquet, DeadlyWet, ReadsAll, Undivided
 
 Write = Callable[[Path, list[dict[str, Any]]], None]
@@ -188,6 +188,59 @@ def test_lines_are_read_and_set_aside_as_if_those_that_fail_were_not_there(
             assert sorted(others[0]) == sorted(others[1])
 
 
+PACKINGS = {"gzip": ".gz", "bz2": ".bz2", "xz": ".xz", "zstd": ".zst"}
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+@settings(deadline=None, max_examples=15)
+@given(
+    streams=st.lists(
+        st.lists(
+            st.sampled_from(['{"text": "raise"}\n', *(f"{line}\n" for line in LINES[1:]), '{"text": "e']), max_size=9
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    hurt=st.integers(0, 3),
+    place=st.integers(0, 999),
+    cut=st.booleans(),
+)
+@example([['{"text": "x"}\n', '{"text": "raise"}\n'], ['{"text": "y"}\n']], 1, 999, True)
+@example([['{"text": "x"}\n', '{"text": "raise"}\n', '{"text": "e'], []], 1, 0, True)
+def test_of_a_damaged_file_the_lines_that_fail_are_set_aside_beside_those_that_are_lost(
+    packing: str, streams: list[list[str]], hurt: int, place: int, cut: bool
+) -> None:
+    packed = [PACK[packing]("".join(lines).encode()) for lines in streams]
+    one = packed[hurt % len(packed)]
+    place = 1 + place * (len(one) - 1) // 1000
+    packed[hurt % len(packed)] = one[:place] if cut else one[:place] + bytes([one[place] ^ 0x55]) + one[place + 1 :]
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch, "in")
+        folder.mkdir()
+        (folder / f"a.jsonl{PACKINGS[packing]}").write_bytes(b"".join(packed))
+        found, expected = (
+            (read(kind(str(folder), on_bad_line="quarantine", schema={"text": "string"}), Path(scratch, kind.__name__)))
+            for kind in (DeadlyJsonl, JsonlReader)
+        )
+        rows = rows_of(expected)
+        killers = sum(row["text"] == "raise" for row in rows)
+        assert rows_of(found) == [row for row in rows if row["text"] != "raise"]
+        kept = quarantined(Path(scratch, "DeadlyJsonl"))
+        raised = [row for row in kept if row["_dcurate_reason"] == "ValueError"]
+        assert [(row["rows"], row["raw"].strip()) for row in raised] == [(1, '{"text": "raise"}')] * killers
+        lost = [
+            sorted(
+                (row["byte"], row["raw"], row["error"], row["line"])
+                for row in each
+                if row["_dcurate_reason"] != "ValueError"
+            )
+            for each in (kept, quarantined(Path(scratch, "JsonlReader")))
+        ]
+        assert lost[0] == lost[1]
+        (stats,) = found.stats[0]
+        assert stats.rows_in == stats.rows_out + sum(stats.faulty.values())
+
+
 def test_a_group_of_files_is_searched_file_by_file(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(4):
@@ -244,6 +297,23 @@ def test_of_a_split_whose_reading_ends_the_process_exactly_the_rows_that_do_are_
     assert outcome.stats[0][0].faulty == {"died: SIGSEGV": 1}
     (kept,) = quarantined(tmp_path / "quarantine")
     assert (kept["file"], kept["rows"], kept["_dcurate_error"]) == (name, 1, "killed by SIGSEGV")
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_of_a_damaged_file_the_line_that_ends_the_process_is_set_aside_alone(packing: str, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    rows = [f"{json.dumps(row)}\n".encode() for row in numbered(16, {5}, "segfault")]
+    one, two = PACK[packing](b"".join(rows[:8])), PACK[packing](b"".join(rows[8:]))
+    (tmp_path / "in" / f"a.jsonl{PACKINGS[packing]}").write_bytes(one + two[:-1])
+    outcome = alone(DeadlyJsonl(str(tmp_path / "in"), on_bad_line="quarantine"), tmp_path / "quarantine")
+    assert ids(outcome) == [0, 1, 2, 3, 4, 6, 7]
+    kept = quarantined(tmp_path / "quarantine")
+    assert [row["line"] for row in kept if row["_dcurate_reason"] == "died: SIGSEGV"] == [6]
+    lost = [row for row in kept if row["_dcurate_reason"] == "line of a damaged stream"]
+    assert lost
+    assert {row["byte"] for row in lost} >= {len(b"".join(rows[:8]))}
+    (stats,) = outcome.stats[0]
+    assert stats.rows_in == stats.rows_out + len(kept)
 
 
 def test_after_many_deaths_the_lines_that_follow_are_given_up_and_all_are_accounted_for(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ import pytest
 from justext.core import html_to_dom, preprocessor
 from lxml import etree
 
-from dcurate import HtmlExtractor
+from dcurate import HtmlExtractor, JusTextExtractor, ResiliparseExtractor, TrafilaturaExtractor
 from dcurate.text.extract import algorithms
-from tests.growth import assert_linear, followed, patterns, repeated
+from dcurate.text.extract.nesting import nested_too_deeply
+from tests.growth import SHORT, assert_linear, followed, repeated, singles
 
 HTML = [
     *(
@@ -40,23 +41,29 @@ TOGETHER = [
 ]
 
 
-@pytest.mark.parametrize("algorithm", ["justext", "resiliparse", "trafilatura"])
+ALGORITHMS = {"justext": JusTextExtractor, "resiliparse": ResiliparseExtractor, "trafilatura": TrafilaturaExtractor}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_pages_take_linear_time(algorithm: str) -> None:
     stage = HtmlExtractor(algorithm)
     stage.setup()
-    assert_linear(lambda page: stage.extract(page.encode()), patterns(HTML, []), lengths=(4_000, 16_000))
-    assert_linear(
-        lambda page: stage.extract(page.encode()),
-        TOGETHER,
-        lengths=(64_000,) if algorithm == "trafilatura" else (128_000,),
-    )
+    assert type(stage._extractor) is ALGORITHMS[algorithm]
+    slow = algorithm == "trafilatura"
+    assert_linear(lambda page: stage.extract(page.encode()), singles(HTML), (4_000, 32_000) if slow else SHORT)
+    assert_linear(lambda page: stage.extract(page.encode()), TOGETHER, (64_000,) if slow else (100_000, 1_000_000))
 
 
-def test_a_page_nested_too_deeply_goes_to_quarantine_with_the_reason() -> None:
+@pytest.mark.parametrize("unit", ["<div>", "<div></ul>", "<rt>", "<rt></rb>", "<rt></ruby>"])
+def test_a_page_nested_too_deeply_goes_to_quarantine_with_the_reason(unit: str) -> None:
     stage = HtmlExtractor("resiliparse")
     stage.setup()
-    found = stage.extract(b"<div>" * 100_000)
+    found = stage.extract(unit.encode() * 50_000)
     assert "nested too deeply" in found.error
+
+
+def test_annotations_that_their_ruby_closes_are_not_nested() -> None:
+    assert not nested_too_deeply("<ruby>a<rt>b</ruby>" * 20_000)
 
 
 def test_what_justext_leaves_out_is_left_out_before_as_it_does_it_itself() -> None:

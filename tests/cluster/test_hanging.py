@@ -1,0 +1,46 @@
+"""Workers that hang while they start: they are started again, or the cluster ends in a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dcurate import LocalCluster
+from dcurate.cluster import nannies
+from dcurate.errors import RunError
+
+#: Looks of a nanny after which a worker counts as one that hangs: 5 seconds, so that tests take no longer.
+LOOKS = 10
+
+
+def hang(monkeypatch: pytest.MonkeyPatch, folder: Path, times: int) -> None:
+    """Have workers wait for ever while they start, the first so many times."""
+    code = f"""
+import os, signal
+for number in range({times}):
+    try:
+        os.close(os.open(f"{folder}/{{number}}", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        continue
+    signal.pause()
+"""
+    before = nannies.DASK_SETTINGS["distributed.worker.preload"]
+    monkeypatch.setitem(nannies.DASK_SETTINGS, "distributed.worker.preload", [*before, code])
+    monkeypatch.setattr(nannies, "HANGING_LOOKS", LOOKS)
+
+
+def test_a_worker_that_hangs_while_it_starts_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hang(monkeypatch, tmp_path, 1)
+    with LocalCluster(n_workers=1, gpus=False) as cluster:
+        assert cluster.client.submit(sum, [1, 2]).result(timeout=60) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["0"]
+
+
+def test_workers_that_hang_whenever_they_start_end_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hang(monkeypatch, tmp_path, 1000)
+    with pytest.raises(RunError, match="worker processes hang while they start, 2 times in a row for 5 seconds; find"):
+        LocalCluster(n_workers=1, gpus=False).open()
+    assert len(list(tmp_path.iterdir())) == nannies.HANGS
