@@ -18,7 +18,7 @@ from dcurate.core.events import Observer, StageStats
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.pipeline import PipelineDefinition, with_source
 from dcurate.core.report import RunReport
-from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
+from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.core.temporary import scratch_folder
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.executor import DaskExecutor, DaskSession
@@ -39,7 +39,7 @@ from dcurate.ui.notebook import NotebookProgress, in_notebook
 from dcurate.ui.pipeline_svg import picture
 from dcurate.ui.publisher import SnapshotPublisher
 
-AnyStage = ProcessingStage[Any, Any]
+AnyStage = Stage
 
 #: Share of the free memory that `Pipeline.run` may fill with rows of a pipeline that has no writer.
 COLLECT_SHARE = 0.5
@@ -284,15 +284,15 @@ class _Run:
         waiting = deque(self.stages)
         while waiting:
             stage = waiting.popleft()
-            if not isinstance(stage, ExchangeStage):
+            if not isinstance(stage, BarrierStage):
                 stages.append(stage)
                 continue
             url = f"{scratch}/{folder_name(stage.name)}"
-            before = stage.before(url, self._storage)
+            before = stage.map_stages(url, self._storage)
             owner = self.owners.get(stage.name, stage.name)
             self.owners.update({one.name: owner for one in before})
             yield from self._carry(session, [*stages, *before], last=False)
-            after = stage.exchange(url, self._storage, self.books[-1].in_order())
+            after = stage.reduce_stages(url, self._storage, self.books[-1].in_order())
             self.notices += stage.notices()
             self.owners.update({one.name: owner for one in after})
             waiting.extendleft(reversed(after))
@@ -309,7 +309,7 @@ class _Run:
 
     @property
     def _exchanges(self) -> bool:
-        return any(isinstance(stage, ExchangeStage) for stage in self.stages)
+        return any(isinstance(stage, BarrierStage) for stage in self.stages)
 
     @property
     def _source(self) -> SourceStage[Any, Any]:

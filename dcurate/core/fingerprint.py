@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
-from dcurate.core.stage import ProcessingStage
+from dcurate.core.stage import Stage
 
 
-def fingerprint(stages: Iterable[ProcessingStage[Any, Any]]) -> dict[str, str]:
+def fingerprint(stages: Iterable[Stage]) -> dict[str, str]:
     """What decides the rows that stages make, by stage name.
 
     Covers each stage's class, its public settings, and for classes and functions outside dcurate their source; of a
@@ -76,7 +76,7 @@ def _held(cell: Any) -> Any:
 
 def _settings(value: Any) -> Any:
     """What tells an object from others of its class."""
-    if isinstance(value, ProcessingStage):
+    if isinstance(value, Stage):
         return {k: v for k, v in value.settings().items() if k not in ("name", "resources", "batch_size")}
     if hasattr(value, "__dict__") and not _says_how_it_is_pickled(type(value)):
         return vars(value)

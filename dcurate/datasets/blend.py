@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dcurate.core.batch import BatchKey, FileGroup, FileRows
-from dcurate.core.stage import CompositeStage, ProcessingStage, SourceStage
+from dcurate.core.stage import CompositeStage, SourceStage, Stage
 from dcurate.datasets.shuffle import KeyedExchange, check_count
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.columns import with_column
@@ -79,8 +79,8 @@ class Blend(CompositeStage[FileGroup, DocumentBatch]):
                 f"{self.name}: sampling_weights={self.sampling_weights!r} must be numbers of zero or more, one above it"
             )
 
-    def decompose(self) -> list[ProcessingStage[Any, Any]]:
-        exchange = BlendRows(
+    def decompose(self) -> list[Stage]:
+        blended = BlendRows(
             counts=shares(self.target_size, self.sampling_weights),
             seed=self.seed,
             id_field=self.id_field,
@@ -88,7 +88,7 @@ class Blend(CompositeStage[FileGroup, DocumentBatch]):
             blocksize=self.blocksize,
             name=self.name,
         )
-        return [Readers(list(self.datasets), name=f"{self.name}_readers"), exchange]
+        return [Readers(list(self.datasets), name=f"{self.name}_readers"), blended]
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
-from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
+from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.datasets.shuffle import check_count
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
@@ -32,7 +32,7 @@ _CHUNK = 2**18
 
 
 @dataclass
-class Rebatch(ExchangeStage[DocumentBatch]):
+class Rebatch(BarrierStage[DocumentBatch]):
     """Makes batches of one size of those that come, whatever their sizes: small ones together, large ones apart.
 
     Rows stay in the order of the source. Writers make a file, or more, of each batch, so this says how large files are.
@@ -63,12 +63,12 @@ class Rebatch(ExchangeStage[DocumentBatch]):
         if self.nbytes is not None:
             parse_bytes(self.nbytes, f"{self.name}: nbytes")
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [RowsWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk")]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         names = tuple(path.rpartition("/")[2] for _, paths in splits for path in sorted(paths))
         size = None if self.nbytes is None else parse_bytes(self.nbytes)
         return [RowsReader(url, dict(options), names, self.rows, size, name=self.name)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
+from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.rows import row_keys
@@ -23,7 +23,7 @@ _WHOLE = 2.0**64
 
 
 @dataclass(kw_only=True)
-class KeyedExchange(ExchangeStage[DocumentBatch]):
+class KeyedExchange(BarrierStage[DocumentBatch]):
     """An exchange after which rows come in an order that follows from their keys; see the stages made of it."""
 
     seed: int = 0
@@ -49,7 +49,7 @@ class KeyedExchange(ExchangeStage[DocumentBatch]):
         """So many rows of each batch can come at most."""
         return None
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
             KeyedWriter(
                 url,
@@ -62,9 +62,9 @@ class KeyedExchange(ExchangeStage[DocumentBatch]):
             )
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         folder = Directory(url, options)
         names = tuple(path.rpartition("/")[2] for _, paths in splits for path in sorted(paths))
         files = keyed_files(folder, names)

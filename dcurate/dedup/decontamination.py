@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import Rejection
-from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec, WorkerMetadata
+from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage, WorkerMetadata
 from dcurate.dedup.benchmarks import IndexSource, NgramIndex, NgramSize, Tasks
 from dcurate.dedup.cut import Cut, stretches_of
 from dcurate.errors import PipelineError, nearest
@@ -112,7 +112,7 @@ class Decontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 @dataclass
-class TaskDecontamination(ExchangeStage[DocumentBatch]):
+class TaskDecontamination(BarrierStage[DocumentBatch]):
     """Cuts benchmarks out of documents by the rules of GPT-3 (Brown et al., 2020, appendix C).
 
     Around each n-gram of a benchmark ``remove_char_each_side`` characters go, and what is left of the sentences there;
@@ -169,16 +169,16 @@ class TaskDecontamination(ExchangeStage[DocumentBatch]):
     def inputs(self) -> Spec:
         return [], [self.text_field]
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         count = CountMatches(self._source(), url, dict(options), self.text_field, name=f"{self.name}_count")
         return [
             count,
             SpillWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk"),
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         folder = Directory(url, options)
         counts: dict[int, int] = {}
         for name in sorted(folder.files(_COUNTS)):

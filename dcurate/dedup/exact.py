@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dcurate.core.batch import BatchKey, FilePart
-from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
+from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage
 from dcurate.dedup.keep import First, Keep, keep_of
 from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, ApplyClusters, Members, check_action
 from dcurate.errors import PipelineError, nearest
@@ -32,7 +32,7 @@ _BLOCK = 2**25
 
 
 @dataclass
-class ExactDuplicates(ExchangeStage[DocumentBatch]):
+class ExactDuplicates(BarrierStage[DocumentBatch]):
     """Finds documents with the same content over a whole dataset, and keeps one of each.
 
     Args:
@@ -98,20 +98,20 @@ class ExactDuplicates(ExchangeStage[DocumentBatch]):
     def settings(self) -> dict[str, Any]:
         return {name: value for name, value in super().settings().items() if name != "report_path"}
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
             HashWriter(url, mode="overwrite", storage_options=dict(options), exact=self, name=f"{self.name}_to_disk")
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         folder = Directory(url, options)
         staged = SpilledRows.written(folder, splits)
         hashes = RangeFiles.of(folder, staged.beside(HASHES))
         parts = hashes.parts_for(_BLOCK)
 
-        def grouped(files: RangeFiles) -> list[ProcessingStage[Any, Any]]:
+        def grouped(files: RangeFiles) -> list[Stage]:
             return [
                 files.reader(parts, _HIGH, f"{self.name}_hashes"),
                 EqualHashes(url, dict(options), name=f"{self.name}_groups"),

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import numpy as np
 
 from dcurate.core.batch import BatchKey, FilePart
-from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
+from dcurate.core.stage import BarrierStage, Spec, Stage
 from dcurate.dedup.bands import Bands
 from dcurate.dedup.clusters import Clustering
 from dcurate.dedup.index import SeenDocuments
@@ -40,7 +40,7 @@ _BLOCK = 2**25
 
 
 @dataclass
-class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
+class FuzzyDuplicates(BarrierStage[DocumentBatch]):
     """Finds documents that share most of their shingles over a whole dataset, and keeps one of each group.
 
     Signatures of all documents are exchanged by their bands (MinHash and LSH); documents that share a band are
@@ -134,7 +134,7 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
     def _index(self, options: Mapping[str, Any]) -> SeenDocuments | None:
         return None if self.index_path is None else SeenDocuments(self.index_path, self.search, dict(options))
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         writer = BandWriter(
             url,
             mode="overwrite",
@@ -149,9 +149,9 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
         )
         return [writer.with_(resources=self.resources) if self.resources.requires_gpu else writer]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         folder = Directory(url, options)
         index = self._index(options)
         generation = None if index is None else index.generation(url)
@@ -178,7 +178,7 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
         )
         parts = bands.parts_for(_BLOCK)
 
-        def paired(files: RangeFiles) -> list[ProcessingStage[Any, Any]]:
+        def paired(files: RangeFiles) -> list[Stage]:
             return [
                 files.reader(parts, KEY, f"{self.name}_bands"),
                 FindPairs(url, dict(options), staged.first, name=f"{self.name}_candidates"),

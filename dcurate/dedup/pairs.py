@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dcurate.core.batch import BatchKey, FilePart
-from dcurate.core.stage import ExchangeStage, ProcessingStage
+from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
 from dcurate.dedup.candidates import candidate_pairs
 from dcurate.dedup.components import forest
 from dcurate.dedup.labels import FOREST, LEFT, RIGHT, Forests, ForestWriter, LabelWriter, edge_tables
@@ -55,22 +55,22 @@ class FindPairs(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 @dataclass
-class PairUp(ExchangeStage[DocumentBatch]):
+class PairUp(BarrierStage[DocumentBatch]):
     """Writes pairs where the splits of their first documents find them, and a forest of them for their components."""
 
     near: NearDuplicates
     name: str
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [PairWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk")]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         folder, near = Directory(url, options), self.near
         forests, edges = Forests(folder, tuple(file_names(folder, splits, FOREST))), near.staged.edges()
 
-        def connected(files: RangeFiles) -> list[ProcessingStage[Any, Any]]:
+        def connected(files: RangeFiles) -> list[Stage]:
             return connecting(forests, near, files.tables(edges, KEY, f"{near.stage}_pairs_of_splits"), 1)
 
         pairs = RangeFiles.written(folder, splits, _PAIRS)
@@ -88,9 +88,7 @@ class PairWriter(ChunkWriter):
         yield self.chunks(edge_tables(forest(numbers(table, LEFT), numbers(table, RIGHT))), key, FOREST)
 
 
-def connecting(
-    forests: Forests, near: NearDuplicates, pairs: RangeTables, level: int
-) -> list[ProcessingStage[Any, Any]]:
+def connecting(forests: Forests, near: NearDuplicates, pairs: RangeTables, level: int) -> list[Stage]:
     """The rounds that connect forests: a tree of merges while they are many, then the labels of documents."""
     if forests.few():
         source = forests.listed(f"{near.stage}_forests_{level}")
@@ -100,7 +98,7 @@ def connecting(
 
 
 @dataclass
-class MergeForests(ExchangeStage[DocumentBatch]):
+class MergeForests(BarrierStage[DocumentBatch]):
     """One level of the tree of merges."""
 
     near: NearDuplicates
@@ -108,18 +106,18 @@ class MergeForests(ExchangeStage[DocumentBatch]):
     level: int
     name: str
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [ForestWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk")]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         folder = Directory(url, options)
         return connecting(Forests(folder, tuple(file_names(folder, splits))), self.near, self.pairs, self.level + 1)
 
 
 @dataclass
-class LabelDocuments(ExchangeStage[DocumentBatch]):
+class LabelDocuments(BarrierStage[DocumentBatch]):
     """Gives each document of a pair the number of the first document that it is connected to."""
 
     near: NearDuplicates
@@ -127,7 +125,7 @@ class LabelDocuments(ExchangeStage[DocumentBatch]):
     forests: str
     name: str
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
             LabelWriter(
                 url,
@@ -139,9 +137,9 @@ class LabelDocuments(ExchangeStage[DocumentBatch]):
             )
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         near = self.near
         labels = RangeFiles.written(Directory(url, options), splits).tables(
             near.staged.edges(), LABEL_KEY, f"{near.stage}_labels_of_splits"

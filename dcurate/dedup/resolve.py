@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
-from dcurate.core.stage import ExchangeStage, ProcessingStage
+from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
 from dcurate.dedup.giant_clusters import GiantCluster, LargeGroups, large_groups, runaway_groups
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import numbers, table_of, with_column, with_taken
@@ -94,7 +94,7 @@ class Members:
 
 
 @dataclass
-class ApplyClusters(ExchangeStage[DocumentBatch]):
+class ApplyClusters(BarrierStage[DocumentBatch]):
     """The last round of a search for duplicates: takes `Members` from all sides to the splits of their documents.
 
     Args:
@@ -118,7 +118,7 @@ class ApplyClusters(ExchangeStage[DocumentBatch]):
     when_known: Callable[[], None] | None = None
     _alarms: list[GiantCluster] = field(default_factory=list, init=False, repr=False, compare=False)
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
             MarkWriter(
                 url,
@@ -130,9 +130,9 @@ class ApplyClusters(ExchangeStage[DocumentBatch]):
             )
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         files = RangeFiles.written(Directory(url, options), splits)
         large = (LargeGroups(*index.notes["large"]) for index in files.indexes)
         self._alarms = runaway_groups(large, self.staged.documents, self.staged.sources)
@@ -142,7 +142,7 @@ class ApplyClusters(ExchangeStage[DocumentBatch]):
             return [files.reader(files.parts_for(_BLOCK), _KEY, f"{self.stage}_groups"), GroupRows(name=self.stage)]
         edges = self.staged.edges()
 
-        def marked(found: RangeFiles) -> list[ProcessingStage[Any, Any]]:
+        def marked(found: RangeFiles) -> list[Stage]:
             kind = DropMarked if self.action == "drop" else FlagMarked
             marks = found.tables(edges, _KEY, f"{self.name}_of_splits")
             mark = kind(marks, self.staged.documents, self.reason, name=self.stage)

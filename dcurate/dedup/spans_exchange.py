@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart, Rejection
-from dcurate.core.stage import ExchangeStage, NodeInfo, ProcessingStage, Spec, WorkerMetadata
+from dcurate.core.stage import BarrierStage, NodeInfo, ProcessingStage, Spec, Stage, WorkerMetadata
 from dcurate.dedup.near import on_card_if
 from dcurate.dedup.spans_report import SpanReport, write_tops
 from dcurate.errors import PipelineError, nearest
@@ -59,7 +59,7 @@ class SpanFinder(ABC):
 
 
 @dataclass(kw_only=True)
-class SpanExchange(ExchangeStage[DocumentBatch]):
+class SpanExchange(BarrierStage[DocumentBatch]):
     """Cuts spans out of documents that stand elsewhere in the dataset too; see the stages made of it."""
 
     text_field: str = "text"
@@ -86,13 +86,13 @@ class SpanExchange(ExchangeStage[DocumentBatch]):
     def settings(self) -> dict[str, Any]:
         return {name: value for name, value in super().settings().items() if name != "report_path"}
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         writer = SpanWriter(url, mode="overwrite", storage_options=dict(options), **self._found("to_disk"))
         return [writer.with_(resources=self.resources) if self.resources.requires_gpu else writer]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         folder = Directory(url, options)
         staged = SpilledRows.written(folder, splits)
         hashes = RangeFiles.of(folder, staged.beside(SPANS))
@@ -230,23 +230,23 @@ class FindCopies(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 @dataclass
-class MarkSpans(ExchangeStage[DocumentBatch]):
+class MarkSpans(BarrierStage[DocumentBatch]):
     """The last round: takes what `FindCopies` found to the splits of the documents."""
 
     staged: SpilledRows
     wanted: SpanExchange
     name: str
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         name = f"{self.name}_to_disk"
         report = self.wanted.report_path
         return [
             MarkWriter(url, mode="overwrite", storage_options=dict(options), by=_KEY, report_path=report, name=name)
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         wanted, folder = self.wanted, self.staged.folder
         marks = RangeFiles.written(Directory(url, options), splits).tables(self.staged.edges(), _KEY, self.name)
         report = None

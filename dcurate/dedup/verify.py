@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
-from dcurate.core.stage import ExchangeStage, ProcessingStage
+from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
 from dcurate.dedup.candidates import pairs_once
 from dcurate.dedup.clusters import Clustering, Groups, clustered
 from dcurate.dedup.index import SeenDocuments
@@ -89,7 +89,7 @@ class NearDuplicates:
 
 
 @dataclass
-class GatherCandidates(ExchangeStage[DocumentBatch]):
+class GatherCandidates(BarrierStage[DocumentBatch]):
     """Takes candidates with all that is needed to compare them, and their pairs, to where their component is looked at.
 
     Args:
@@ -101,7 +101,7 @@ class GatherCandidates(ExchangeStage[DocumentBatch]):
     pairs: RangeTables
     name: str
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
             CandidateWriter(
                 url,
@@ -114,14 +114,14 @@ class GatherCandidates(ExchangeStage[DocumentBatch]):
             )
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         folder, near = Directory(url, options), self.near
         sets, pairs = (RangeFiles.written(folder, splits, place) for place in (SETS, PAIRS))
         parts = max(sets.parts_for(_BLOCK), pairs.parts_for(_BLOCK))
 
-        def compared(few_pairs: RangeFiles, few_sets: RangeFiles) -> list[ProcessingStage[Any, Any]]:
+        def compared(few_pairs: RangeFiles, few_sets: RangeFiles) -> list[Stage]:
             tables = few_pairs.tables(equal_edges(parts), _KEY, f"{near.stage}_pairs_of_components")
             return [
                 few_sets.reader(parts, _KEY, f"{near.stage}_components", ordered=False),
@@ -138,7 +138,7 @@ class GatherCandidates(ExchangeStage[DocumentBatch]):
                 ),
             ]
 
-        def with_pairs(few_pairs: RangeFiles) -> list[ProcessingStage[Any, Any]]:
+        def with_pairs(few_pairs: RangeFiles) -> list[Stage]:
             then = partial(compared, few_pairs)
             return with_few_reads(sets, parts, _KEY, f"{near.stage}_sets_merged", then)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
-from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
+from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.frames.columns import with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
@@ -21,10 +21,10 @@ MOST_READS = 2**20
 #: About so many bytes of rows become one file.
 MERGED_BYTES = 2**29
 
-Then = Callable[[RangeFiles], list[ProcessingStage[Any, Any]]]
+Then = Callable[[RangeFiles], list[Stage]]
 
 
-def with_few_reads(files: RangeFiles, parts: int, by: str, name: str, then: Then) -> list[ProcessingStage[Any, Any]]:
+def with_few_reads(files: RangeFiles, parts: int, by: str, name: str, then: Then) -> list[Stage]:
     """The stages that go on with files of ranges, after a round that merges them if they are many.
 
     Args:
@@ -43,21 +43,21 @@ def with_few_reads(files: RangeFiles, parts: int, by: str, name: str, then: Then
 
 
 @dataclass
-class MergeRanges(ExchangeStage[DocumentBatch]):
+class MergeRanges(BarrierStage[DocumentBatch]):
     """A round after which rows are in fewer files."""
 
     by: str
     then: Then
     name: str
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
             RangeWriter(url, mode="overwrite", storage_options=dict(options), by=self.by, name=f"{self.name}_to_disk")
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         return self.then(RangeFiles.written(Directory(url, options), splits))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
+from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage
 from dcurate.dedup.semantic.clusters import (
     CENTROID,
     COSINE,
@@ -38,7 +38,7 @@ from dcurate.shuffle.vectors import SUFFIX
 _ROWS = 4096
 
 
-def assign(search: Search, centroids: Centroids) -> list[ProcessingStage[Any, Any]]:
+def assign(search: Search, centroids: Centroids) -> list[Stage]:
     """The stages, and the round, that bring rows to clusters; what the round gives goes on to the end of the search."""
     rows = max(_ROWS, search.rows // _ROWS * _ROWS)
     reader = VectorReader(search.vectors, rows, name=f"{search.name}_vectors")
@@ -75,7 +75,7 @@ class AssignClusters(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 @dataclass
-class ClusterRound(ExchangeStage[DocumentBatch]):
+class ClusterRound(BarrierStage[DocumentBatch]):
     """Brings the rows of each cluster together, and has them compared."""
 
     search: Search
@@ -84,7 +84,7 @@ class ClusterRound(ExchangeStage[DocumentBatch]):
     def settings(self) -> dict[str, Any]:
         return {}
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
             ClusterWriter(
                 url,
@@ -95,9 +95,9 @@ class ClusterRound(ExchangeStage[DocumentBatch]):
             )
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         search, folder = self.search, Directory(url, options)
         files = RangeFiles.of(folder, file_names(folder, splits, MEMBERS))
         counts = np.sum([index.notes["counts"] for index in files.indexes], axis=0)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
-from dcurate.core.stage import ExchangeStage, ProcessingStage
+from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
 from dcurate.dedup.resolve import MarkWriter, members_of
 from dcurate.dedup.semantic.clusters import CENTROID, COSINE, STRAIGHT, RowsOnDisk, Task
 from dcurate.dedup.semantic.compare import most_similar
@@ -97,7 +97,7 @@ class CompareClusters(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 @dataclass
-class SimilarRound(ExchangeStage[DocumentBatch]):
+class SimilarRound(BarrierStage[DocumentBatch]):
     """Takes what was found to the splits of the documents that it is about."""
 
     search: Search
@@ -106,7 +106,7 @@ class SimilarRound(ExchangeStage[DocumentBatch]):
     def settings(self) -> dict[str, Any]:
         return {}
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
             SimilarWriter(
                 url,
@@ -119,16 +119,16 @@ class SimilarRound(ExchangeStage[DocumentBatch]):
             )
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         search, files = self.search, RangeFiles.written(Directory(url, options), splits)
         if search.action == "identify":
             return [files.reader(files.parts_for(_BLOCK), _KEY, f"{search.name}_rows"), Identify(name=search.name)]
         return mark(search, files.tables(search.staged.edges(), _KEY, f"{self.name}_marks"))
 
 
-def mark(search: Search, marks: RangeTables | None) -> list[ProcessingStage[Any, Any]]:
+def mark(search: Search, marks: RangeTables | None) -> list[Stage]:
     """The stages that read rows back, and mark them; without marks none is a duplicate."""
     reader, documents = search.staged.reader(f"{search.name}_from_disk"), search.staged.documents
     if search.action == "identify":

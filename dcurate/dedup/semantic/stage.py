@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
+from dcurate.core.stage import BarrierStage, Spec, Stage
 from dcurate.dedup.keep import Keep
 from dcurate.dedup.resolve import Action, check_action
 from dcurate.dedup.semantic.fit import fit
@@ -26,7 +26,7 @@ _ROWS_A_CLUSTER = 256
 
 
 @dataclass
-class SemanticDuplicates(ExchangeStage[DocumentBatch]):
+class SemanticDuplicates(BarrierStage[DocumentBatch]):
     """Finds documents whose embeddings are nearly the same over a whole dataset, and keeps one of each.
 
     Embeddings are scaled to length one and clustered by k-means. Within a cluster rows are put in order, and each is
@@ -126,12 +126,12 @@ class SemanticDuplicates(ExchangeStage[DocumentBatch]):
     def settings(self) -> dict[str, Any]:
         return {name: value for name, value in super().settings().items() if name not in ("report_path", "blocksize")}
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [self._writer(url, options)]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         staged = SpilledRows.written(Directory(url, options), splits)
         vectors = Vectors.written(staged, self.embedding_field)
         search = Search(
