@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import uuid
-from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -31,6 +30,7 @@ from dcurate.io.rejections import DirectoryRejections, clear_stale
 from dcurate.io.success_marker import SuccessMarker, find_finished, inputs_of, mark_finished
 from dcurate.plan.compile import compile_plan
 from dcurate.plan.operators import Plan
+from dcurate.plan.rounds import rounds
 from dcurate.recording import record
 from dcurate.result import RunResult
 from dcurate.runs.history import History
@@ -47,7 +47,7 @@ COLLECT_SHARE = 0.5
 
 @runtime_checkable
 class Executor(Protocol):
-    """Where and how pipelines are carried out."""
+    """Where and how pipelines run."""
 
     @property
     def mode(self) -> str:
@@ -63,8 +63,8 @@ class Session(Protocol):
     def check(self, plan: Plan) -> None:
         """Refuse a plan that cannot run here, before anything is touched."""
 
-    def execute(self, job: Round, books: RunAccounting) -> Iterator[Batch]:
-        """Carry a job out; yields the batches to deliver as they come."""
+    def execute(self, job: Round, books: RunAccounting, /) -> Iterator[Batch]:
+        """Run one round; yields the batches to deliver as they come."""
 
 
 class Pipeline(PipelineDefinition):
@@ -178,8 +178,8 @@ def _collect(batches: Iterator[Batch]) -> list[Batch]:
     return collected
 
 
-def _whole(source: AnyStage) -> AnyStage:
-    """The source of a later phase: what an earlier one wrote must all be read, so a failure ends the run."""
+def _read_all(source: AnyStage) -> AnyStage:
+    """Let a failure of the source of a later round end the run: rows of the round before must not be lost."""
     whole = copy.copy(source)
     object.__setattr__(whole, "spec", replace(source.spec, ignore_failures=False))
     return whole
@@ -187,7 +187,7 @@ def _whole(source: AnyStage) -> AnyStage:
 
 @dataclass
 class _Run:
-    """One run of a pipeline, phase by phase."""
+    """One run of a pipeline, round by round."""
 
     pipeline: PipelineDefinition
     executor: Executor | None
@@ -229,8 +229,8 @@ class _Run:
         return self.earlier.written if self.earlier else [files for _, files in self.books[-1].in_order()]
 
     def batches(self) -> Iterator[Batch]:
-        """Run phase after phase; yields what the last one delivers."""
-        if self.sink is not None and self.options.resume and self._exchanges:
+        """Run the pipeline unless an earlier run finished it; yields the batches that the last round delivers."""
+        if self.sink is not None and self.options.resume and self._has_barrier:
             self.sink.prepare(resume=True)
             self.earlier = find_finished(self.sink, inputs_of(self.fingerprint, self._source.splits()))
         if self.earlier is not None:
@@ -260,10 +260,10 @@ class _Run:
                 if self.ledger.begun:
                     self.listed = list(self.origins.noted(self._source.splits()))
                     self.ledger.check(self.origins)
-            yield from self._phases(session, self._scratch(stack))
+            yield from self._run_rounds(session, self._scratch(stack))
             if self.sink is not None:
                 check_claim(self._output, self.id)
-        if self.sink is not None and self._exchanges and not any(books.unread for books in self.books):
+        if self.sink is not None and self._has_barrier and not any(books.unread for books in self.books):
             mark_finished(self.sink, SuccessMarker(self.origins.digest, self.report().to_dict(), self.written))
 
     def _record(self) -> None:
@@ -278,29 +278,31 @@ class _Run:
         assert self.sink is not None
         return Directory(self.sink.output_path, self._storage)
 
-    def _phases(self, session: Session, scratch: str) -> Iterator[Batch]:
+    def _run_rounds(self, session: Session, scratch: str) -> Iterator[Batch]:
+        """Run round after round; yields the batches that the last one delivers."""
         folders: list[str] = []
-        stages: list[AnyStage] = []
-        waiting = deque(self.stages)
-        while waiting:
-            stage = waiting.popleft()
-            if not isinstance(stage, BarrierStage):
-                stages.append(stage)
-                continue
-            url = f"{scratch}/{folder_name(stage.name)}"
-            before = stage.map_stages(url, self._storage)
-            owner = self.owners.get(stage.name, stage.name)
-            self.owners.update({one.name: owner for one in before})
-            yield from self._carry(session, [*stages, *before], last=False)
-            after = stage.reduce_stages(url, self._storage, self.books[-1].in_order())
-            self.notices += stage.notices()
-            self.owners.update({one.name: owner for one in after})
-            waiting.extendleft(reversed(after))
-            stages = []
-            folders.append(url)
-        yield from self._carry(session, stages, last=True)
+
+        def reduce(barrier: BarrierStage[Any]) -> Sequence[Stage]:
+            stages = barrier.reduce_stages(folders[-1], self._storage, self.books[-1].in_order())
+            self.notices += barrier.notices()
+            self._count_for(barrier, stages)
+            return stages
+
+        for current in rounds(self.stages, reduce):
+            stages = current.stages
+            if current.barrier is not None:
+                folders.append(f"{scratch}/{folder_name(current.barrier.name)}")
+                map_stages = current.barrier.map_stages(folders[-1], self._storage)
+                self._count_for(current.barrier, map_stages)
+                stages += tuple(map_stages)
+            yield from self._run_round(session, stages, current.last)
         for url in folders:
             Directory(url, self._storage).clear()
+
+    def _count_for(self, barrier: BarrierStage[Any], stages: Sequence[Stage]) -> None:
+        """Report the work of the `stages` of a barrier under the stage that a person wrote."""
+        owner = self.owners.get(barrier.name, barrier.name)
+        self.owners.update({stage.name: owner for stage in stages})
 
     @property
     def _quarantine(self) -> str | None:
@@ -308,7 +310,7 @@ class _Run:
         return f"{self.sink.output_path}/{META_DIR}/quarantine" if self.sink else None
 
     @property
-    def _exchanges(self) -> bool:
+    def _has_barrier(self) -> bool:
         return any(isinstance(stage, BarrierStage) for stage in self.stages)
 
     @property
@@ -323,14 +325,14 @@ class _Run:
         return (self.sink.storage_options if self.sink else None) or {}
 
     def _scratch(self, stack: ExitStack) -> str:
-        """Where what passes between phases stands: with the output's own records, or in a folder of its own."""
+        """The folder for rows between rounds: beside the output's own records, or a temporary one."""
         if self.sink is None:
             return stack.enter_context(scratch_folder())
         return f"{self.sink.output_path}/_dcurate"
 
-    def _carry(self, session: Session, stages: Sequence[AnyStage], last: bool) -> Iterator[Batch]:
+    def _run_round(self, session: Session, stages: Sequence[Stage], last: bool) -> Iterator[Batch]:
         if self.books:
-            stages = [_whole(stages[0]), *stages[1:]]
+            stages = [_read_all(stages[0]), *stages[1:]]
         plan = compile_plan(stages)
         source, sink = plan.parts[0], plan.sink
         assert isinstance(source, SourceStage)
@@ -386,7 +388,7 @@ class _Run:
         return splits
 
     def report(self) -> RunReport:
-        """One report over all phases."""
+        """One report over all rounds."""
         if self.earlier is not None:
             report = RunReport.from_dict(self.earlier.report)
             return replace(report, splits_before=report.splits)
