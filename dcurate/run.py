@@ -18,11 +18,11 @@ from dcurate.core.fingerprint import fingerprint
 from dcurate.core.pipeline import PipelineDefinition, with_source
 from dcurate.core.report import RunReport
 from dcurate.core.stage import BarrierStage, SourceStage, Stage
-from dcurate.core.temporary import scratch_folder
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.executor import DaskExecutor, DaskSession
 from dcurate.errors import DcurateError, PipelineError, RunError, without_secrets
 from dcurate.fs.stores import META_DIR, Directory
+from dcurate.fs.temporary import scratch_folder
 from dcurate.io.input_manifest import InputManifest
 from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.output import check_claim, claim, folder_name

@@ -17,7 +17,7 @@ from dcurate.dedup.digests import digests_of
 from dcurate.errors import DataError, PipelineError, nearest
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.hashes import NORMAL_FORMS, row_hashes
-from dcurate.fs.stores import protocol_of
+from dcurate.fs.paths import protocol_of
 from dcurate.io.output import folder_name
 from dcurate.kernels.bloom import BLOCK_WORDS, insert, query
 from dcurate.kernels.layout import Ints, Words

@@ -11,11 +11,11 @@ import numpy as np
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.stage import SourceStage
-from dcurate.core.temporary import scratch_folder
 from dcurate.dedup.components import DiskForest, Edges, merge_forests
 from dcurate.frames.columns import numbers, table_of, values
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
+from dcurate.fs.temporary import scratch_folder
 from dcurate.shuffle.chunks import read_chunks, read_indexes
 from dcurate.shuffle.ranges import ChunkWriter, part_of
 from dcurate.shuffle.spill import document_keys

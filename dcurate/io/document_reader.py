@@ -14,7 +14,7 @@ from dcurate.core.batch import FileGroup, FilePart
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, fitted, one_chunk
-from dcurate.fs import stores
+from dcurate.fs.errors import storage_errors
 from dcurate.io import files, jsonl, parquet
 from dcurate.io.json_parse import remarks_on_rounded
 from dcurate.io.source import FileReader, Frames
@@ -171,7 +171,7 @@ class DocumentReader(FileReader):
             if readable.make.kind.matches(path):
                 return readable
         store, inner = self._store(path)
-        with stores.storage_errors("read", path):
+        with storage_errors("read", path):
             opening = store.cat_file(inner, start=0, end=16)
         return next(
             (readable for readable in _READABLE if readable.opening and opening.startswith(readable.opening)),

@@ -17,8 +17,10 @@ from fsspec.implementations.local import LocalFileSystem
 
 from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import DataError, PipelineError, listed, without_secrets
-from dcurate.fs import stores
 from dcurate.fs.compression import ENDINGS
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.listing import Entry, file_entry, walk
+from dcurate.fs.paths import check_name, full_address, open_store, protocol_of
 
 #: Names of files that tell of data and hold none.
 _ABOUT = re.compile(r"(readme|licen[sc]e|notice|citation|changelog)\b|.*\.md$", re.IGNORECASE)
@@ -168,7 +170,7 @@ def shown_name(path: str, file_paths: str | list[str]) -> str:
 def _prefixes(file_paths: tuple[str, ...]) -> tuple[str, ...]:
     prefixes = []
     for path in file_paths:
-        store = get_filesystem_class(stores.protocol_of(path))
+        store = get_filesystem_class(protocol_of(path))
         root = store._strip_protocol(path)
         protocol = store.protocol if isinstance(store.protocol, str) else store.protocol[0]
         address = root if issubclass(store, LocalFileSystem) else f"{protocol}://{root}"
@@ -177,24 +179,24 @@ def _prefixes(file_paths: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
-    store, root = stores.opened(path, options)
-    with stores.storage_errors("list", path):
+    store, root = open_store(path, options)
+    with storage_errors("list", path):
         store.invalidate_cache()
         if has_magic(root) and not store.exists(root):
             prefix = _fixed_prefix(root)
             entries = list(_globbed(store, root, prefix))
         elif store.isfile(root):
-            file = stores.entry(store, root)
+            file = file_entry(store, root)
             name = without_secrets(root).rpartition("/")[2]
-            return Listing([SourceFile(stores.full_address(store, root), name, file.size, file.version)], [])
+            return Listing([SourceFile(full_address(store, root), name, file.size, file.version)], [])
         else:
             if path == "-" or (isinstance(store, LocalFileSystem) and _is_special(root)):
                 raise DataError(f"{path!r} is a pipe, which cannot be read twice; write it into a file and name that")
             prefix = root.rstrip("/")
-            entries = list(stores.walk(store, prefix, hidden))
+            entries = list(walk(store, prefix, hidden))
         exists = bool(entries) or (not has_magic(root) and store.exists(root))
     for entry in entries:
-        stores.check_name(entry.path)
+        check_name(entry.path)
     matching = [entry for entry in entries if kind.matches(entry.path)]
     others = [entry.path for entry in entries if not kind.matches(entry.path)]
     data = [other for other in others if not _ABOUT.match(other.rpartition("/")[2])]
@@ -202,7 +204,7 @@ def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
         raise DataError(_nothing(path, kind, others, exists, has_magic(root)))
     files = [
         SourceFile(
-            stores.full_address(store, entry.path),
+            full_address(store, entry.path),
             _below(entry.path, prefix).lstrip("/"),
             entry.size,
             entry.version,
@@ -222,14 +224,14 @@ def _is_special(path: str) -> bool:
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
-def _globbed(store: Any, pattern: str, prefix: str) -> Iterator[stores.Entry]:
+def _globbed(store: Any, pattern: str, prefix: str) -> Iterator[Entry]:
     for match, info in sorted(store.glob(pattern, detail=True).items()):
         if any(map(hidden, match[len(prefix) :].strip("/").split("/"))):
             continue
         if info["type"] == "directory":
-            yield from stores.walk(store, match, hidden)
+            yield from walk(store, match, hidden)
         else:
-            yield stores.entry(store, match)
+            yield file_entry(store, match)
 
 
 def _fixed_prefix(pattern: str) -> str:

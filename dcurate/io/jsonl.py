@@ -15,8 +15,9 @@ from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk, unified
-from dcurate.fs import stores
 from dcurate.fs.compression import Lost, blocks, ending_for, ending_of, head, packing, salvage, unpack
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.listing import check_unchanged, open_unchanged, unchanged
 from dcurate.io import files, json_text
 from dcurate.io.file_type import check_lines
 from dcurate.io.json_parse import (
@@ -175,12 +176,12 @@ class JsonlReader(FileReader):
         store, path = self._store(part.path)
         first = 0
         lost: Lost | None = None
-        with stores.storage_errors("read", part.path):
+        with storage_errors("read", part.path):
             if part.rows is not None:
                 first, stretches = part.rows[0], list(self._lines(part))
                 data, start = b"".join(one.data for one in stretches), stretches[0].start if stretches else part.start
             elif part.start or part.stop is not None:
-                with stores.unchanged(store, path, part.version, name):
+                with unchanged(store, path, part.version, name):
                     data, start = _lines_of_range(store, path, part)
             else:
                 packed, ending, start = _whole(store, path, part, name), ending_of(path), 0
@@ -208,8 +209,8 @@ class JsonlReader(FileReader):
         store, path = self._store(part.path)
         name = self._named(part)
         with (
-            stores.storage_errors("read", part.path),
-            stores.reading(store, path, part.version, name, cache_type="readahead") as file,
+            storage_errors("read", part.path),
+            open_unchanged(store, path, part.version, name, cache_type="readahead") as file,
         ):
             ending = ending_of(path)
             lines = in_a_row(blocks(file, ending, name)) if ending else blocks_of(file, part.start, part.stop)
@@ -272,7 +273,7 @@ class JsonlReader(FileReader):
             return None
         if not piece.start:
             return 0
-        with stores.storage_errors("read", piece.part.path), store.open(path, "rb") as file:
+        with storage_errors("read", piece.part.path), store.open(path, "rb") as file:
             return count_lines(blocks_of(file, 0, piece.start))
 
     def _cut(self, file: files.SourceFile, target: int) -> list[int]:
@@ -285,7 +286,7 @@ class JsonlReader(FileReader):
         store, path = self._store(file.path)
         size, data = _HEAD, b""
         while size <= _LONGEST_HEAD:
-            with stores.storage_errors("read", file.path), store.open(path, "rb", cache_type="readahead") as source:
+            with storage_errors("read", file.path), store.open(path, "rb", cache_type="readahead") as source:
                 try:
                     data = head(source, ending_of(path), size, file.name)
                 except DataError:
@@ -328,7 +329,7 @@ def _whole(store: Any, path: str, part: FilePart, name: str) -> bytes:
     # One request gives one version of a remote file, and asking for it would be another request for each small file:
     # of a file that was replaced by one of equal size in between, a resumed run does the split again.
     if isinstance(store, LocalFileSystem) or len(data) != part.size:
-        stores.check_unchanged(store, path, part.version, name)
+        check_unchanged(store, path, part.version, name)
     return data
 
 

@@ -20,7 +20,8 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.gpus import decode
 from dcurate.frames.schema import Shape, fitted, one_chunk, without
-from dcurate.fs import stores
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.listing import check_unchanged, open_unchanged, unchanged
 from dcurate.io import files
 from dcurate.io.partition import LARGE
 from dcurate.io.sink import FileWriter
@@ -125,7 +126,7 @@ class ParquetReader(FileReader):
             parts.append((path, self.fields or schema.names, list(groups)))
         decoded = decode(parts)
         for part in task.parts:
-            stores.check_unchanged(*self._store(part.path), part.version, self._named(part))
+            check_unchanged(*self._store(part.path), part.version, self._named(part))
         return decoded
 
     def _table(self, part: FilePart, name: str) -> pa.Table:
@@ -158,12 +159,12 @@ class ParquetReader(FileReader):
     def _opened(self, address: str, name: str, version: str = "") -> Iterator[pq.ParquetFile]:
         store, path = self._store(address)
         kwargs = {key: value for key, value in self._reading().items() if key not in _PANDAS}
-        with stores.storage_errors("read", address), ExitStack() as stack:
+        with storage_errors("read", address), ExitStack() as stack:
             source: str | BinaryIO = path
             if isinstance(store, LocalFileSystem):
-                stack.enter_context(stores.unchanged(store, path, version, name))
+                stack.enter_context(unchanged(store, path, version, name))
             else:
-                source = stack.enter_context(stores.reading(store, path, version, name, cache_type="readahead"))
+                source = stack.enter_context(open_unchanged(store, path, version, name, cache_type="readahead"))
             try:
                 opened = stack.enter_context(pq.ParquetFile(source, **kwargs))
                 _check_rows(opened.metadata)

@@ -15,7 +15,8 @@ from dcurate.core.batch import FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import fitted, one_chunk
-from dcurate.fs import stores
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.listing import open_unchanged
 from dcurate.io import files
 from dcurate.io.source import FileReader
 from dcurate.io.warc import Damage, Record, iterate_records
@@ -60,7 +61,7 @@ class ArchiveReader(FileReader):
         taken = _Taken(self.rows_of)
         for part in task.parts:
             name = self._named(part)
-            with stores.storage_errors("read", part.path):
+            with storage_errors("read", part.path):
                 for each in self._records(part):
                     row = each if isinstance(each, Damage) else self._row(each, name)
                     if isinstance(row, Damage):
@@ -85,12 +86,12 @@ class ArchiveReader(FileReader):
     def _records(self, part: FilePart) -> Iterator[Record | Damage]:
         store, path = self._store(part.path)
         how = {"block_size": _BLOCK, "cache_type": "readahead"}
-        with stores.reading(store, path, part.version, self._named(part), **how) as file:
+        with open_unchanged(store, path, part.version, self._named(part), **how) as file:
             records = iterate_records(file, part.start, part.stop)
             yield from records if part.rows is None else islice(records, *part.rows)
 
     def _counted(self, part: FilePart) -> list[FilePart]:
-        with stores.storage_errors("read", part.path):
+        with storage_errors("read", part.path):
             return [replace(part, rows=(0, sum(1 for _ in self._records(part))))]
 
     def unread(self, task: FileGroup) -> list[dict[str, Any]]:
@@ -101,7 +102,7 @@ class ArchiveReader(FileReader):
         ]
 
     def _first(self, part: FilePart) -> dict[str, Any]:
-        with stores.storage_errors("read", part.path):
+        with storage_errors("read", part.path):
             first = next(self._records(part), None)
         return {"byte": first.offset, "url": first.url or None} if first else {}
 

@@ -16,7 +16,9 @@ import pyarrow as pa
 
 from dcurate.errors import DataError, listed
 from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk
-from dcurate.fs.stores import Directory, opened, storage_errors
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.paths import open_store
+from dcurate.fs.stores import Directory
 
 Ints = npt.NDArray[np.int64]
 
@@ -89,7 +91,7 @@ def read_index(folder: Directory, name: str) -> ChunkIndex:
     Raises:
         DataError: the file cannot be read.
     """
-    store, path = opened(folder.path(name), folder.options)
+    store, path = open_store(folder.path(name), folder.options)
     with storage_errors("read", folder.path(name)):
         size = int(store.size(path))
         tail: bytes = store.cat_file(path, start=max(0, size - _TAIL), end=size)
@@ -124,7 +126,7 @@ def read_chunks(
     Raises:
         DataError: the file cannot be read, or lacks a column.
     """
-    store, path = opened(address, options)
+    store, path = open_store(address, options)
     with storage_errors("read", address):
         data = pa.BufferReader(store.cat_file(path, start=start, end=stop))
     tables = []

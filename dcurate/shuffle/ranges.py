@@ -23,7 +23,9 @@ from dcurate.core.stage import SourceStage
 from dcurate.errors import DataError
 from dcurate.frames.columns import numbers, rows_at, with_column
 from dcurate.frames.document import DocumentBatch
-from dcurate.fs.stores import META_DIR, Directory, opened, storage_errors
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.paths import open_store
+from dcurate.fs.stores import META_DIR, Directory
 from dcurate.io.sink import FileWriter
 from dcurate.shuffle.chunks import SUFFIX, ChunkIndex, Ints, read_chunks, read_indexes, stacked, write_chunks
 
@@ -330,7 +332,7 @@ class RangeTables:
         """Where the chunks of a range begin and end in each file."""
         self._look()
         size = 2 * 8 * len(self._names)
-        store, place = opened(self.path, self.options)
+        store, place = open_store(self.path, self.options)
         with storage_errors("read", self.path):
             data: bytes = store.cat_file(place, start=part * size, end=(part + 1) * size)
         spans = np.frombuffer(data, np.int64).reshape(2, len(self._names))

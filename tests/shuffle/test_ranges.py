@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from dcurate import DocumentBatch
 from dcurate.core.batch import BatchKey, FileGroup
 from dcurate.errors import DataError
-from dcurate.fs.stores import Directory, file_system
+from dcurate.fs.paths import file_system
+from dcurate.fs.stores import Directory
 from dcurate.shuffle.chunks import read_chunks, read_index, write_chunks
 from dcurate.shuffle.ranges import FILE, RangeFiles, RangeReader, RangeWriter, file_names, spread
 

@@ -6,7 +6,6 @@ folder (no link), belongs to this user, and is open to nobody else.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import socket
@@ -17,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dcurate.errors import ResourceError
+from dcurate.fs.locks import is_at, lock, try_lock
 
 #: How often a folder is made that others remove at once.
 _TRIES = 100
@@ -63,8 +63,8 @@ def held(path: Path) -> int:
             _make_private(path)
             folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             with suppress(OSError):  # a file system without locks
-                fcntl.flock(folder, fcntl.LOCK_SH)
-            if _is_at(path, folder):
+                lock(folder, shared=True)
+            if is_at(path, folder, follow_symlinks=False):
                 return folder
             os.close(folder)  # removed by another process before it was locked
     raise ResourceError(f"{str(path)!r} is removed again and again by something else; name another place with TMPDIR")
@@ -80,8 +80,7 @@ def sweep(parent: Path, needed: Callable[[Path], bool] = lambda folder: False) -
         with suppress(OSError):  # held, removed by another process, or on a file system without locks
             folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_at(path, folder) and not needed(path):
+                if try_lock(folder) and is_at(path, folder, follow_symlinks=False) and not needed(path):
                     shutil.rmtree(path, ignore_errors=True)
             finally:
                 os.close(folder)
@@ -127,11 +126,3 @@ def _make_private(path: Path) -> None:
             os.fchmod(folder, 0o700)
     finally:
         os.close(folder)
-
-
-def _is_at(path: Path, folder: int) -> bool:
-    """Whether an open folder is the one with this path."""
-    try:
-        return os.path.samestat(os.lstat(path), os.fstat(folder))
-    except FileNotFoundError:
-        return False
