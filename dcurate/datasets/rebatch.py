@@ -16,17 +16,9 @@ from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.io.partition import parse_bytes
-from dcurate.io.sink import FileWriter
-from dcurate.shuffle.chunks import (
-    SUFFIX,
-    ChunkIndex,
-    Ints,
-    read_chunks,
-    read_index,
-    read_indexes,
-    stacked,
-    write_chunks,
-)
+from dcurate.shuffle.chunks import ChunkIndex, Ints, read_indexes, read_rows, stacked
+from dcurate.shuffle.ranges import base_names
+from dcurate.shuffle.writer import ChunkWriter
 
 _CHUNK = 2**18
 
@@ -69,13 +61,13 @@ class Rebatch(BarrierStage[DocumentBatch]):
     def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
     ) -> list[Stage]:
-        names = tuple(path.rpartition("/")[2] for _, paths in splits for path in sorted(paths))
+        names = base_names(splits)
         size = None if self.nbytes is None else parse_bytes(self.nbytes)
         return [RowsReader(url, dict(options), names, self.rows, size, name=self.name)]
 
 
 @dataclass
-class RowsWriter(FileWriter):
+class RowsWriter(ChunkWriter):
     """Writes each batch in chunks of consecutive rows."""
 
     name: str = "rows_writer"
@@ -84,11 +76,7 @@ class RowsWriter(FileWriter):
         number = max(1, table.nbytes // _CHUNK)
         bounds = [place * table.num_rows // number for place in range(number + 1)]
         chunks = (table.slice(start, stop - start) for start, stop in pairwise(bounds))
-        name = folder + self._name(key, SUFFIX, 0)
-        with self.directory.writing(name) as file:
-            write_chunks(file, chunks)
-            size = file.tell()
-        yield FilePart(self.directory.path(name), size=size)
+        yield self.chunks(chunks, key, folder)
 
 
 @dataclass
@@ -139,9 +127,5 @@ class RowsReader(SourceStage[FileGroup, DocumentBatch]):
         tables: list[Any] = []
         for part in task.parts:
             assert part.stop is not None
-            index = read_index(folder, part.path.rpartition("/")[2])
-            first = int(np.searchsorted(index.rows, part.start, "right")) - 1
-            last = int(np.searchsorted(index.rows, part.stop))
-            whole = stacked(read_chunks(part.path, self.options, int(index.bounds[first]), int(index.bounds[last])))
-            tables.append(whole.slice(part.start - int(index.rows[first]), part.stop - part.start))
+            tables.append(read_rows(folder, part.path.rpartition("/")[2], part.start, part.stop))
         return DocumentBatch(data=stacked(tables), key=task.key)

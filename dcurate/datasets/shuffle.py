@@ -17,6 +17,7 @@ from dcurate.fs.stores import Directory
 from dcurate.io.partition import parse_bytes
 from dcurate.shuffle.keyed import KeyedFile, KeyedWriter, StreamReader, keyed_files, stream_of
 from dcurate.shuffle.random_streams import Stream
+from dcurate.shuffle.ranges import base_names
 
 NOT_SAMPLED = "not_sampled"
 _WHOLE = 2.0**64
@@ -66,7 +67,7 @@ class KeyedExchange(BarrierStage[DocumentBatch]):
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
     ) -> list[Stage]:
         folder = Directory(url, options)
-        names = tuple(path.rpartition("/")[2] for _, paths in splits for path in sorted(paths))
+        names = base_names(splits)
         files = keyed_files(folder, names)
         streams = self.streams(folder, files)
         return [

@@ -16,9 +16,10 @@ from dcurate.frames.columns import numbers, table_of, values
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.fs.temporary import scratch_folder
-from dcurate.shuffle.chunks import read_chunks, read_indexes
-from dcurate.shuffle.ranges import ChunkWriter, part_of
-from dcurate.shuffle.spill import document_keys
+from dcurate.shuffle.chunks import read_chunks, read_index, read_indexes
+from dcurate.shuffle.keys import scale_keys
+from dcurate.shuffle.ranges import part_of
+from dcurate.shuffle.writer import ChunkWriter
 
 #: Folder of forests, below that of a round.
 FOREST = "forest/"
@@ -108,8 +109,7 @@ def edges_in(folder: Directory, name: str) -> Iterator[Edges]:
     Raises:
         DataError: it cannot be read.
     """
-    (index,) = read_indexes(folder, [name])
-    for start, stop in pairwise(index.bounds.tolist()):
+    for start, stop in pairwise(read_index(folder, name).bounds.tolist()):
         for table in read_chunks(folder.path(name), dict(folder.options), start, stop):
             yield Edges(numbers(table, LEFT), numbers(table, RIGHT))
 
@@ -157,7 +157,7 @@ class LabelWriter(ChunkWriter):
             for place, found in enumerate(forest.components()):
                 if len(found.members):
                     columns = {
-                        KEY: document_keys(found.members, self.documents),
+                        KEY: scale_keys(found.members, self.documents),
                         NUMBER: found.members,
                         LABEL: found.labels,
                     }

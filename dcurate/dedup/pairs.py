@@ -16,9 +16,11 @@ from dcurate.dedup.verify import GatherCandidates, NearDuplicates
 from dcurate.frames.columns import numbers, table_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
+from dcurate.shuffle.keys import scale_keys
 from dcurate.shuffle.merge import with_few_reads
-from dcurate.shuffle.ranges import FILE, ChunkWriter, RangeFiles, RangeTables, file_names
-from dcurate.shuffle.spill import bases_of, document_keys
+from dcurate.shuffle.ranges import FILE, RangeFiles, RangeTables, file_names
+from dcurate.shuffle.spill import bases_of
+from dcurate.shuffle.writer import ChunkWriter
 
 #: Columns of bands: a hash of the band, the row of the document in its file, and a hash of its text.
 KEY, ROW, CONTENT = "key", "row", "content"
@@ -49,7 +51,7 @@ class FindPairs(ProcessingStage[DocumentBatch, DocumentBatch]):
         pairs = candidate_pairs(numbers(table, KEY), documents, numbers(table, CONTENT))
         new = pairs.right >= self.first
         left, right = pairs.left[new], pairs.right[new]
-        found = task.with_data(table_of({KEY: document_keys(left, int(bases[-1])), LEFT: left, RIGHT: right}))
+        found = task.with_data(table_of({KEY: scale_keys(left, int(bases[-1])), LEFT: left, RIGHT: right}))
         found.found = {"large buckets": pairs.short} if pairs.short else {}
         return found
 

@@ -17,9 +17,11 @@ from dcurate.frames.columns import numbers, table_of, with_column, with_taken
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.io.parquet import ParquetWriter
+from dcurate.shuffle.keys import scale_keys
 from dcurate.shuffle.merge import with_few_reads
-from dcurate.shuffle.ranges import RangeFiles, RangeTables, RangeWriter
-from dcurate.shuffle.spill import ID, NUMBER, SpilledRows, document_keys
+from dcurate.shuffle.ranges import RangeFiles, RangeTables
+from dcurate.shuffle.spill import ID, NUMBER, SpilledRows
+from dcurate.shuffle.writer import RangeWriter
 
 #: What to do with duplicates: drop them, keep all rows and say which they are, or make a row of each member of a group.
 Action = Literal["drop", "flag", "identify"]
@@ -76,7 +78,7 @@ class Members:
             documents: how many there are in the whole dataset.
         """
         columns: dict[str, npt.NDArray[Any]] = {
-            _KEY: document_keys(self.numbers, documents),
+            _KEY: scale_keys(self.numbers, documents),
             NUMBER: self.numbers,
             GROUP: self.groups,
             SIZE: self.sizes,
@@ -251,5 +253,5 @@ def members_of(table: Any, marks: RangeTables, documents: int) -> tuple[Ints, An
     if not table.num_rows:
         return np.zeros(0, np.int64), table
     own = numbers(table, NUMBER)
-    found = marks.read(marks.holding(int(document_keys(own[:1], documents)[0])))
+    found = marks.read(marks.holding(int(scale_keys(own[:1], documents)[0])))
     return (numbers(found, NUMBER) - own[0] if found.num_rows else np.zeros(0, np.int64)), found

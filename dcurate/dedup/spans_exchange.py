@@ -26,8 +26,10 @@ from dcurate.kernels.splice import spliced
 from dcurate.kernels.stretches import Copies, Stretches, blank, stretches_of, surplus
 from dcurate.kernels.units import Spans
 from dcurate.kernels.words import word_signals
-from dcurate.shuffle.ranges import FILE, RangeFiles, RangeTables, RangeWriter
-from dcurate.shuffle.spill import NUMBER, SpilledRows, SpillWriter, bases_of, document_keys
+from dcurate.shuffle.keys import scale_keys
+from dcurate.shuffle.ranges import FILE, RangeFiles, RangeTables
+from dcurate.shuffle.spill import NUMBER, SpilledRows, SpillWriter, bases_of
+from dcurate.shuffle.writer import RangeWriter
 
 #: Which copies stay: the first ones in the order of the source, or none.
 Kept = Literal["first", "none"]
@@ -220,7 +222,7 @@ class FindCopies(ProcessingStage[DocumentBatch, DocumentBatch]):
             write_tops(Directory(self.url, self.options), task.key, told, spans[order][firsts])
         goes = allowed < counts
         marks = {
-            _KEY: document_keys(documents[goes], int(bases[-1])),
+            _KEY: scale_keys(documents[goes], int(bases[-1])),
             NUMBER: documents[goes],
             _SPAN: spans[order][goes],
             _CHECK: checks[order][goes],
@@ -313,7 +315,7 @@ class CutSpans(ProcessingStage[DocumentBatch, DocumentBatch]):
         if not table.num_rows:
             return task.with_data(table)
         own = numbers(whole, NUMBER)
-        marks = self.marks.read(self.marks.holding(int(document_keys(own[:1], self.documents)[0])))
+        marks = self.marks.read(self.marks.holding(int(scale_keys(own[:1], self.documents)[0])))
         if not marks.num_rows and self.report is None:
             return task.with_data(table)
         column = text_column(table, self.text_field)

@@ -37,9 +37,11 @@ from dcurate.frames.text import TextColumn, text_column
 from dcurate.fs.stores import Directory
 from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.sets import Sets
+from dcurate.shuffle.keys import equal_edges, scale_keys
 from dcurate.shuffle.merge import with_few_reads
-from dcurate.shuffle.ranges import ChunkWriter, RangeFiles, RangeTables, equal_edges, part_of
-from dcurate.shuffle.spill import ID, NUMBER, SpilledRows, document_keys, identified, ids_at, source_names
+from dcurate.shuffle.ranges import RangeFiles, RangeTables, part_of
+from dcurate.shuffle.spill import ID, NUMBER, SpilledRows, identified, ids_at, source_names
+from dcurate.shuffle.writer import ChunkWriter
 
 Ints = npt.NDArray[np.int64]
 
@@ -162,7 +164,7 @@ class CandidateWriter(ChunkWriter):
         assert self.labels is not None
         assert self.pairs is not None
         own = numbers(table, NUMBER)
-        part = self.labels.holding(int(document_keys(own[:1], self.near.staged.documents)[0]))
+        part = self.labels.holding(int(scale_keys(own[:1], self.near.staged.documents)[0]))
         labels = self.labels.read(part)
         if not labels.num_rows:
             return

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
+from dcurate.core.batch import FilePart
 from dcurate.errors import DataError, listed
 from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk
 from dcurate.fs.errors import storage_errors
@@ -28,7 +29,8 @@ _PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
 _READ = pa.ipc.IpcReadOptions(use_threads=False)
 _LENGTH = 8
 _TAIL = 2**16
-_READERS = 16
+#: Files that one process reads at a time.
+READERS = 16
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def read_indexes(folder: Directory, names: Sequence[str]) -> Iterator[ChunkIndex
     Raises:
         DataError: one of them cannot be read.
     """
-    with ThreadPoolExecutor(_READERS) as pool:
+    with ThreadPoolExecutor(READERS) as pool:
         yield from pool.map(lambda name: read_index(folder, name), names)
 
 
@@ -141,6 +143,27 @@ def read_chunks(
         with pa.ipc.open_stream(data, options=_only(schema, columns)) as stream:
             tables.append(stream.read_all())
     return tables
+
+
+def read_rows(folder: Directory, name: str, start: int, stop: int) -> pa.Table:
+    """Read the rows of a file from number `start` up to `stop`.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    index = read_index(folder, name)
+    first = int(np.searchsorted(index.rows, start, "right")) - 1
+    last = int(np.searchsorted(index.rows, stop))
+    bounds = int(index.bounds[first]), int(index.bounds[last])
+    chunks = stacked(read_chunks(folder.path(name), dict(folder.options), *bounds))
+    return chunks.slice(start - int(index.rows[first]), stop - start)
+
+
+def read_parts(
+    parts: Iterable[FilePart], options: dict[str, Any], columns: Sequence[str] | None = None
+) -> list[pa.Table]:
+    """Read the tables of all chunks in parts of files; see `read_chunks`."""
+    return [table for part in parts for table in read_chunks(part.path, options, part.start, part.stop or 0, columns)]
 
 
 def _only(schema: pa.Schema, columns: Sequence[str]) -> pa.ipc.IpcReadOptions:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,11 @@ from dcurate.frames.columns import numbers, rows_at, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.rows import Keys, row_keys
 from dcurate.fs.stores import Directory
-from dcurate.io.sink import FileWriter
-from dcurate.shuffle.chunks import SUFFIX, ChunkIndex, Ints, read_chunks, read_indexes, runs, stacked, write_chunks
+from dcurate.shuffle.chunks import ChunkIndex, Ints, read_chunks, read_indexes, read_parts, runs, stacked
+from dcurate.shuffle.keys import range_of
 from dcurate.shuffle.random_streams import Stream
+from dcurate.shuffle.ranges import part_of
+from dcurate.shuffle.writer import ChunkWriter, slices_by_key
 
 #: Columns that rows have between the two halves of a run.
 HIGH, LOW, DATASET = "_dcurate_key_high", "_dcurate_key_low", "_dcurate_dataset"
@@ -31,7 +32,7 @@ _LEAST_BYTES = 2**14
 
 
 @dataclass
-class KeyedWriter(FileWriter):
+class KeyedWriter(ChunkWriter):
     """Writes each batch in the order of the keys of its rows, cut into chunks by ranges of keys.
 
     Args:
@@ -64,15 +65,9 @@ class KeyedWriter(FileWriter):
         }
         for column, content in marks.items():
             ordered = with_column(ordered, column, content)
-        cells = np.bincount(_cells(keys, CELLS), minlength=CELLS)
-        number = min(_MOST_CHUNKS, 2 ** int(math.log2(max(1, ordered.nbytes // _LEAST_BYTES))))
-        bounds = np.searchsorted(_cells(keys, number), np.arange(number + 1))
-        chunks = (ordered.slice(start, stop - start) for start, stop in pairwise(bounds))
-        name = folder + self._name(key, SUFFIX, 0)
-        with self.directory.writing(name, durable=False) as file:
-            write_chunks(file, chunks, cells=cells, about=np.array([dataset, table.num_rows]))
-            size = file.tell()
-        yield FilePart(self.directory.path(name), size=size)
+        cells = np.bincount(range_of(keys[:, 0], CELLS), minlength=CELLS)
+        chunks = slices_by_key(ordered, keys[:, 0], _MOST_CHUNKS, _LEAST_BYTES)
+        yield self.chunks(chunks, key, folder, cells=cells, about=np.array([dataset, table.num_rows]))
 
 
 @dataclass(frozen=True)
@@ -144,16 +139,11 @@ def _keys_in(folder: Directory, file: KeyedFile, cell: int) -> Keys:
     for start, stop in file.spans([(cell / CELLS, (cell + 1) / CELLS)]):
         found += [_keys(table) for table in read_chunks(folder.path(file.name), dict(folder.options), start, stop)]
     keys = np.concatenate(found)
-    return np.asarray(keys[_cells(keys, CELLS) == cell])
+    return np.asarray(keys[range_of(keys[:, 0], CELLS) == cell])
 
 
 def _keys(table: Any) -> Keys:
     return np.column_stack([numbers(table, HIGH), numbers(table, LOW)])
-
-
-def _cells(keys: Keys, number: int) -> npt.NDArray[np.int64]:
-    """In which of so many ranges of equal length each key lies; the number is a power of two."""
-    return (keys[:, 0] >> np.uint64(1)).astype(np.int64) >> (63 - int(math.log2(number)))
 
 
 @dataclass
@@ -194,12 +184,8 @@ class StreamReader(SourceStage[FileGroup, DocumentBatch]):
         return {}
 
     def process(self, task: FileGroup) -> DocumentBatch:
-        assert task.key is not None
-        part = int(task.key.split.rpartition("-")[2])
-        tables: list[Any] = []
-        for span in task.parts:
-            assert span.stop is not None
-            tables += read_chunks(span.path, self.options, span.start, span.stop)
+        part = part_of(task)
+        tables = read_parts(task.parts, self.options)
         return DocumentBatch(
             data=self._interleaved(stacked(tables), part) if tables else DocumentBatch().data,
             key=task.key,

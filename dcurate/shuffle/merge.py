@@ -14,7 +14,8 @@ from dcurate.frames.columns import with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.shuffle.chunks import read_chunks, stacked
-from dcurate.shuffle.ranges import FILE, RangeFiles, RangeWriter, part_of
+from dcurate.shuffle.ranges import FILE, RangeFiles, part_of
+from dcurate.shuffle.writer import RangeWriter
 
 #: More reads than these take longer, on a store that answers some thousands a second, than to write all rows once more.
 MOST_READS = 2**20

@@ -6,12 +6,10 @@ import bisect
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,104 +24,13 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
 from dcurate.fs.stores import META_DIR, Directory
-from dcurate.io.sink import FileWriter
-from dcurate.shuffle.chunks import SUFFIX, ChunkIndex, Ints, read_chunks, read_indexes, stacked, write_chunks
+from dcurate.shuffle.chunks import READERS, ChunkIndex, Ints, read_chunks, read_indexes, stacked
+from dcurate.shuffle.keys import KEY_SPACE, equal_edges
 
 #: Column that says of which file a row is, as a number in the order of the files.
 FILE = "_file"
 
-#: One more than the largest key.
-WHOLE = 2**64
-
-_MOST_CHUNKS = 8192
-_MANY_PARTS = 1024
-_LEAST_BYTES = 2**16
-_READERS = 16
-
-
-def spread(numbers: npt.NDArray[Any], count: int) -> npt.NDArray[np.uint64]:
-    """Keys for whole numbers from 0 to below ``count``, in their order and evenly apart.
-
-    Examples:
-        >>> [hex(key) for key in spread(np.array([0, 1, 3]), 4)]
-        ['0x0', '0x4000000000000000', '0xc000000000000000']
-    """
-    return np.asarray(numbers).astype(np.uint64) * np.uint64(WHOLE // max(2, count))
-
-
-def write_ranges(file: BinaryIO, table: pa.Table, by: str, **notes: npt.NDArray[Any]) -> None:
-    """Write rows in the order of a column of keys, those of equal keys as they come, cut into chunks by ranges of keys.
-
-    Args:
-        by: the column of keys: uint64.
-        notes: further arrays to keep in the file's index.
-    """
-    keys = numbers(table, by)
-    order = np.argsort(keys, kind="stable")
-    ordered, keys = rows_at(table, order), keys[order]
-    number = min(_MOST_CHUNKS, 2 ** int(math.log2(max(1, ordered.nbytes // _LEAST_BYTES))))
-    bounds = np.searchsorted(_part_of(keys, number), np.arange(number + 1))
-    chunks = (ordered.slice(start, stop - start) for start, stop in pairwise(bounds.tolist()))
-    write_chunks(file, chunks, True, **notes)
-
-
-def _part_of(keys: npt.NDArray[np.uint64], number: int) -> Ints:
-    """In which of so many ranges of equal length each key lies; the number is a power of two."""
-    return np.asarray((keys >> np.uint64(1)).astype(np.int64) >> (63 - int(math.log2(number))))
-
-
-@dataclass
-class ChunkWriter(FileWriter):
-    """A sink of files of chunks; subclasses say which files they make of a batch.
-
-    Args:
-        durable: whether files are synced to disk, see `Directory.writing`; what waits between two rounds is not.
-    """
-
-    durable: bool = False
-
-    def ranges(self, table: pa.Table, key: BatchKey, by: str, place: str = "", **notes: npt.NDArray[Any]) -> FilePart:
-        """Write rows in the order of a column of keys, see `write_ranges`; the file is named after the batch's key.
-
-        Args:
-            place: folder and beginning of the name of the file.
-        """
-        with self._file(key, place) as (path, file):
-            write_ranges(file, table, by, **notes)
-            return FilePart(path, size=file.tell())
-
-    def chunks(
-        self, tables: Iterable[pa.Table], key: BatchKey, place: str, packed: bool = True, **notes: npt.NDArray[Any]
-    ) -> FilePart:
-        """Write tables as they come, each a chunk; see `write_chunks`."""
-        with self._file(key, place) as (path, file):
-            write_chunks(file, tables, packed, **notes)
-            return FilePart(path, size=file.tell())
-
-    @contextmanager
-    def _file(self, key: BatchKey, place: str) -> Iterator[tuple[str, BinaryIO]]:
-        name = place + self._name(key, SUFFIX, 0)
-        directory = self.directory
-        with directory.writing(name, durable=self.durable) as file:
-            yield directory.path(name), file
-
-
-@dataclass
-class RangeWriter(ChunkWriter):
-    """Writes each batch in the order of a column of keys, so that `RangeReader` finds ranges of them.
-
-    Args:
-        by: the column of keys: uint64, and best spread over all of its values.
-    """
-
-    by: str = "key"
-    name: str = "range_writer"
-
-    def inputs(self) -> tuple[list[str], list[str]]:
-        return [], [self.by]
-
-    def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
-        yield self.ranges(table, key, self.by, folder)
+_MANY_PARTITIONS = 1024
 
 
 class FileIndex(NamedTuple):
@@ -200,7 +107,7 @@ class RangeFiles:
         Ranges are up to four times as large where there would be more than 1024 of them.
         """
         parts = int(2 ** max(0, math.ceil(math.log2(max(1, self.nbytes / blocksize)))))
-        return max(min(parts, _MANY_PARTS), parts // 4)
+        return max(min(parts, _MANY_PARTITIONS), parts // 4)
 
     def reader(self, parts: int, by: str, name: str, *, ordered: bool = True) -> RangeReader:
         """The source that reads all rows, one range of keys after the other, in ranges of equal length.
@@ -217,7 +124,7 @@ class RangeFiles:
         """What reads the rows of each range of keys; writes down in the folder where they are.
 
         Args:
-            edges: the first key of each range, and the end of the last, at most `WHOLE`.
+            edges: the first key of each range, and the end of the last, at most `KEY_SPACE`.
             by, name: as for `reader`.
         """
         spans = self._spans(edges)
@@ -233,22 +140,12 @@ class RangeFiles:
         spans = np.zeros((len(edges) - 1, 2, len(self.names)), np.int64)
         counts = np.array([len(index.bounds) - 1 for index in self.indexes], np.int64)
         for count in np.unique(counts).tolist():
-            first = np.array([edge * count // WHOLE for edge in edges[:-1]])
-            last = np.array([-(-edge * count // WHOLE) for edge in edges[1:]])
+            first = np.array([edge * count // KEY_SPACE for edge in edges[:-1]])
+            last = np.array([-(-edge * count // KEY_SPACE) for edge in edges[1:]])
             for place in np.flatnonzero(counts == count).tolist():
                 bounds = self.indexes[place].bounds
                 spans[:, 0, place], spans[:, 1, place] = bounds[first], bounds[np.maximum(first, last)]
         return spans
-
-
-def equal_edges(parts: int) -> list[int]:
-    """Where so many ranges of equal length begin, and where the last one ends.
-
-    Examples:
-        >>> [hex(edge) for edge in equal_edges(2)]
-        ['0x0', '0x8000000000000000', '0x10000000000000000']
-    """
-    return [part * WHOLE // parts for part in range(parts + 1)]
 
 
 def part_of(batch: Batch) -> int:
@@ -262,6 +159,11 @@ def file_names(folder: Directory, splits: Sequence[tuple[str, Sequence[str]]], p
     root = len(folder.address.rstrip("/")) + 1
     names = [name for _, paths in splits for name in sorted(path[root:] for path in paths)]
     return [name for name in names if name.startswith(place)]
+
+
+def base_names(splits: Sequence[tuple[str, Sequence[str]]]) -> tuple[str, ...]:
+    """Names, without folders, of all files written for splits, in the order of the source."""
+    return tuple(path.rpartition("/")[2] for _, paths in splits for path in sorted(paths))
 
 
 @dataclass
@@ -346,7 +248,7 @@ class RangeTables:
         if self._folder.local:
             yield from ((file, read(file)) for file in files)
             return
-        with ThreadPoolExecutor(_READERS) as pool:
+        with ThreadPoolExecutor(READERS) as pool:
             yield from zip(files, pool.map(read, files), strict=True)
 
     def _within(self, part: int, file: int, table: pa.Table) -> pa.Table:

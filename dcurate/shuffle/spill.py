@@ -17,8 +17,9 @@ from dcurate.errors import DataError
 from dcurate.frames.columns import only, rows_at, values, with_column, with_values
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import META_DIR, Directory
-from dcurate.shuffle.chunks import read_chunks, read_indexes, stacked
-from dcurate.shuffle.ranges import WHOLE, ChunkWriter
+from dcurate.shuffle.chunks import read_indexes, read_parts, read_rows, stacked
+from dcurate.shuffle.keys import KEY_SPACE, key_step
+from dcurate.shuffle.writer import ChunkWriter
 
 Ints = npt.NDArray[np.int64]
 
@@ -150,10 +151,10 @@ class SpilledRows:
         return list(zip(self.names, np.diff(self.bases).tolist(), strict=True))[self.seen :]
 
     def edges(self) -> list[int]:
-        """The key of the first document of each split, and the end of all keys; see `document_keys`."""
+        """The key of the first document of each split, and the end of all keys; see `scale_keys`."""
         firsts = [place for place, split in enumerate(self.splits) if not place or split != self.splits[place - 1]]
-        step = _step(self.documents)
-        return [0, *(int(self.bases[place]) * step for place in firsts[1:]), WHOLE] if firsts else [0, WHOLE]
+        step = key_step(self.documents)
+        return [0, *(int(self.bases[place]) * step for place in firsts[1:]), KEY_SPACE] if firsts else [0, KEY_SPACE]
 
     def value(self, number: int, column: str) -> Any:
         """What a document holds in a column; None if its rows were not staged with it.
@@ -162,14 +163,9 @@ class SpilledRows:
             DataError: the file of its rows cannot be read.
         """
         file = int(np.searchsorted(self.bases, number, "right")) - 1
-        index = next(read_indexes(self.folder, [self.names[file]]))
         row = number - int(self.bases[file])
-        chunk = int(np.searchsorted(index.rows, row, "right")) - 1
-        start, stop = index.bounds[chunk : chunk + 2].tolist()
-        (table,) = read_chunks(self.folder.path(self.names[file]), dict(self.folder.options), start, stop)
-        if column not in table.column_names:
-            return None
-        return values(table.slice(row - int(index.rows[chunk]), 1), column)[0]
+        table = read_rows(self.folder, self.names[file], row, row + 1)
+        return values(table, column)[0] if column in table.column_names else None
 
     def reader(
         self, name: str, columns: Sequence[str] | None = None, *, numbered: bool = True, with_seen: bool = False
@@ -212,20 +208,6 @@ def _added_up(notes: Iterable[Mapping[str, npt.NDArray[Any]]]) -> dict[str, int]
     return dict(sorted(counts.items()))
 
 
-def document_keys(numbers: Ints, documents: int) -> npt.NDArray[np.uint64]:
-    """Keys for document numbers, in their order and spread over all keys.
-
-    Examples:
-        >>> document_keys(np.array([0, 2]), 4).tolist()
-        [0, 9223372036854775808]
-    """
-    return numbers.astype(np.uint64) * np.uint64(_step(documents))
-
-
-def _step(documents: int) -> int:
-    return WHOLE // max(2, documents)
-
-
 def bases_of(url: str, options: dict[str, Any]) -> Ints:
     """The number of the first document of each file of a round, and of all documents.
 
@@ -266,15 +248,9 @@ class SpillReader(SourceStage[FileGroup, DocumentBatch]):
         return {"columns": self.wanted}
 
     def process(self, task: FileGroup) -> DocumentBatch:
-        options = dict(self.staged.folder.options)
         seen = task.key is not None and task.key.split in self.staged.splits[: self.staged.seen]
         wanted = None if seen else self.wanted
-        tables = [
-            table
-            for part in task.parts
-            for table in read_chunks(part.path, options, part.start, part.stop or 0, wanted)
-        ]
-        table = stacked(tables)
+        table = stacked(read_parts(task.parts, dict(self.staged.folder.options), wanted))
         if not self.numbered:
             return DocumentBatch(data=table, key=task.key)
         first = int(task.parts[0].version)

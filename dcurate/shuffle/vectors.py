@@ -37,7 +37,7 @@ def read_vectors(address: str, options: dict[str, Any], dimensions: int, start: 
     return np.frombuffer(data, _KIND).reshape(stop - start, dimensions)
 
 
-def read_rows(address: str, options: dict[str, Any], dimensions: int, rows: Ints) -> Matrix:
+def read_vector_rows(address: str, options: dict[str, Any], dimensions: int, rows: Ints) -> Matrix:
     """Some rows of a file.
 
     Args:

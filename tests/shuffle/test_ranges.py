@@ -16,7 +16,9 @@ from dcurate.errors import DataError
 from dcurate.fs.paths import file_system
 from dcurate.fs.stores import Directory
 from dcurate.shuffle.chunks import read_chunks, read_index, write_chunks
-from dcurate.shuffle.ranges import FILE, RangeFiles, RangeReader, RangeWriter, file_names, spread
+from dcurate.shuffle.keys import scale_keys
+from dcurate.shuffle.ranges import FILE, RangeFiles, RangeReader, file_names
+from dcurate.shuffle.writer import RangeWriter
 
 keys = st.lists(st.integers(0, 2**64 - 1) | st.sampled_from([0, 2**63, 2**64 - 1]), max_size=40)
 
@@ -88,7 +90,7 @@ def test_names_come_in_the_order_of_the_source_and_sorted_within_a_split(tmp_pat
 
 
 def test_numbers_are_spread_over_all_keys_in_their_order() -> None:
-    assert (np.diff(spread(np.arange(7), 7).astype(float)) > 2**61).all()
+    assert (np.diff(scale_keys(np.arange(7), 7).astype(float)) > 2**61).all()
 
 
 def test_what_is_packed_and_what_is_not_reads_alike(tmp_path: Path) -> None:

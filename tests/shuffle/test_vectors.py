@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.shuffle.vectors import read_rows, read_vectors, write_vectors
+from dcurate.shuffle.vectors import read_vector_rows, read_vectors, write_vectors
 
 
 def test_any_rows_of_a_file_can_be_read_alone(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_any_rows_of_a_file_can_be_read_alone(tmp_path: Path) -> None:
     @given(st.sets(st.integers(0, 49)))
     def rows_are_those_asked_for(rows: set[int]) -> None:
         wanted = np.array(sorted(rows), np.int64)
-        assert (read_rows(str(path), {}, 7, wanted) == matrix[wanted]).all()
+        assert (read_vector_rows(str(path), {}, 7, wanted) == matrix[wanted]).all()
 
     rows_are_those_asked_for()
 
@@ -33,4 +33,4 @@ def test_rows_far_apart_are_read_without_what_lies_between(tmp_path: Path) -> No
     with path.open("wb") as file:
         write_vectors(file, matrix)
     wanted = np.array([0, 1, 30_000, len(matrix) - 1])
-    assert (read_rows(str(path), {}, 8, wanted) == matrix[wanted]).all()
+    assert (read_vector_rows(str(path), {}, 8, wanted) == matrix[wanted]).all()

@@ -18,9 +18,11 @@ from dcurate.frames.columns import numbers, rows_at, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import Matrix, vectors_in
 from dcurate.fs.stores import Directory
-from dcurate.shuffle.ranges import FILE, WHOLE, ChunkWriter, RangeTables, part_of, spread
+from dcurate.shuffle.keys import KEY_SPACE, scale_keys
+from dcurate.shuffle.ranges import FILE, RangeTables, part_of
 from dcurate.shuffle.spill import NUMBER
 from dcurate.shuffle.vectors import read_vectors
+from dcurate.shuffle.writer import ChunkWriter
 
 Ints = npt.NDArray[np.int64]
 
@@ -62,7 +64,7 @@ class ClusterWriter(ChunkWriter):
         order = in_order(table)
         vectors, members = vectors_in(table, VECTOR)[order], rows_at(table.drop_columns([VECTOR]), order)
         own = numbers(members, CENTROID)
-        members = with_column(members, KEY, spread(own, self.clusters))
+        members = with_column(members, KEY, scale_keys(own, self.clusters))
         members = with_column(members, PLACE, np.arange(len(own)))
         yield self.ranges(members, key, KEY, MEMBERS, counts=np.bincount(own, minlength=self.clusters))
         yield matrix_file(self, vectors, key)
@@ -117,7 +119,7 @@ def packed(counts: Ints, most: int, block: int) -> tuple[list[int], list[Task]]:
 
 def cluster_edges(bounds: Sequence[int], clusters: int) -> list[int]:
     """The keys at which ranges of clusters begin, and the end of the last."""
-    return [*spread(np.array(bounds[:-1]), clusters).tolist(), WHOLE]
+    return [*scale_keys(np.array(bounds[:-1]), clusters).tolist(), KEY_SPACE]
 
 
 @dataclass

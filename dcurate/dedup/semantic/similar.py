@@ -20,8 +20,10 @@ from dcurate.frames.columns import numbers, only, rows_at, with_column, with_tak
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import Matrix, array_library, one_blas_thread
 from dcurate.fs.stores import Directory
-from dcurate.shuffle.ranges import RangeFiles, RangeTables, RangeWriter, part_of
-from dcurate.shuffle.spill import ID, NUMBER, document_keys
+from dcurate.shuffle.keys import scale_keys
+from dcurate.shuffle.ranges import RangeFiles, RangeTables, part_of
+from dcurate.shuffle.spill import ID, NUMBER
+from dcurate.shuffle.writer import RangeWriter
 
 Ints = npt.NDArray[np.int64]
 
@@ -72,7 +74,7 @@ class CompareClusters(ProcessingStage[DocumentBatch, DocumentBatch]):
         if search.eps is not None:
             again = (scores.astype(np.float64) >= 1 - search.eps) & (places != np.arange(asked.start, asked.stop))
         table = with_column(with_column(table, SCORE, scores), DUPLICATE, again)
-        keys = document_keys(numbers(table, NUMBER), search.staged.documents)
+        keys = scale_keys(numbers(table, NUMBER), search.staged.documents)
         return task.with_data(with_column(table, _KEY, keys))
 
     def _compared(self, rows: RowsOnDisk, clusters: npt.NDArray[np.int32], asked: Task) -> tuple[Matrix, Ints]:

@@ -18,13 +18,12 @@ from dcurate.frames.columns import nulls, numbers, table_of, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import Matrix, embeddings, table_of_vectors, with_vectors
 from dcurate.fs.stores import Directory
-from dcurate.io.output import file_name
-from dcurate.io.sink import FileWriter
 from dcurate.shuffle.chunks import SUFFIX as CHUNKS
-from dcurate.shuffle.chunks import read_chunks, read_index, read_indexes, stacked
+from dcurate.shuffle.chunks import read_indexes, read_rows, stacked
 from dcurate.shuffle.ranges import part_of
 from dcurate.shuffle.spill import NUMBER, ROWS, SpilledRows, SpillWriter, identified
-from dcurate.shuffle.vectors import SUFFIX, read_rows, read_vectors, write_vectors
+from dcurate.shuffle.vectors import SUFFIX, read_vector_rows, read_vectors, write_vectors
+from dcurate.shuffle.writer import ChunkWriter
 
 Ints = npt.NDArray[np.int64]
 
@@ -77,12 +76,11 @@ class EmbeddingWriter(SpillWriter):
         yield matrix_file(self, found.vectors, key)
 
 
-def matrix_file(writer: FileWriter, vectors: Matrix, key: BatchKey) -> FilePart:
+def matrix_file(writer: ChunkWriter, vectors: Matrix, key: BatchKey) -> FilePart:
     """Write the vectors of a batch, for a sink; the file is named after the batch's key, as those of chunks are."""
-    name = VECTORS + file_name(key, SUFFIX)
-    with writer.directory.writing(name, durable=False) as file:
+    with writer.new_file(key, VECTORS, SUFFIX) as (path, file):
         write_vectors(file, vectors)
-        return FilePart(writer.directory.path(name), size=file.tell())
+        return FilePart(path, size=file.tell())
 
 
 @dataclass(frozen=True)
@@ -172,20 +170,12 @@ class VectorReader(SourceStage[FileGroup, DocumentBatch]):
         for part in task.parts:
             stop = part.stop or 0
             matrices.append(read_vectors(part.path, options, self.vectors.dimensions, part.start, stop))
-            entries = self._entries(part.path, part.start, stop)
+            name = ENTRIES + part.path.rpartition("/")[2].removesuffix(SUFFIX) + CHUNKS
+            entries = read_rows(self.vectors.folder, name, part.start, stop)
             documents = numbers(entries, _ROW) + int(part.version.split()[1])
             tables.append(with_column(entries.drop_columns([_ROW]), NUMBER, documents))
         table = with_vectors(stacked(tables), VECTOR, matrices[0] if len(matrices) == 1 else np.concatenate(matrices))
         return DocumentBatch(data=table, key=task.key)
-
-    def _entries(self, path: str, start: int, stop: int) -> Any:
-        folder = self.vectors.folder
-        name = ENTRIES + path.rpartition("/")[2].removesuffix(SUFFIX) + CHUNKS
-        index = read_index(folder, name)
-        first, last = start // _ENTRIES, -(-stop // _ENTRIES)
-        bounds = index.bounds[[first, last]].tolist()
-        whole = stacked(read_chunks(folder.path(name), dict(folder.options), *bounds))
-        return whole.slice(start - first * _ENTRIES, stop - start)
 
 
 @dataclass
@@ -228,5 +218,5 @@ class SampleReader(SourceStage[FileGroup, DocumentBatch]):
         for part in parts:
             begin = int(part.version.split()[0])
             own = slice(*np.searchsorted(rows, [begin + part.start, begin + (part.stop or 0)]).tolist())
-            found[own] = read_rows(part.path, options, dimensions, rows[own] - begin)
+            found[own] = read_vector_rows(part.path, options, dimensions, rows[own] - begin)
         return found
