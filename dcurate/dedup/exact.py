@@ -18,9 +18,9 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.hashes import NORMAL_FORMS, content_hashes, row_hashes
 from dcurate.fs.stores import Directory
 from dcurate.io.files import is_names
-from dcurate.shuffle.merge import with_few_reads
-from dcurate.shuffle.ranges import FILE, RangeFiles
-from dcurate.shuffle.spill import SpilledRows, SpillWriter, bases_of, identified, ids_at
+from dcurate.shuffle.merge import with_merged_files
+from dcurate.shuffle.ranges import FILE, ShuffleIndex
+from dcurate.shuffle.spill import SpilledRows, SpillWriter, identified, ids_at, read_row_offsets
 
 REASON = "exact_duplicate"
 
@@ -107,16 +107,16 @@ class ExactDuplicates(BarrierStage[DocumentBatch]):
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
     ) -> list[Stage]:
         folder = Directory(url, options)
-        staged = SpilledRows.written(folder, splits)
-        hashes = RangeFiles.of(folder, staged.beside(HASHES))
-        parts = hashes.parts_for(_BLOCK)
+        spilled = SpilledRows.written(folder, splits)
+        hashes = ShuffleIndex.of(folder, spilled.sibling_files(HASHES))
+        partitions = hashes.partitions_for(_BLOCK)
 
-        def grouped(files: RangeFiles) -> list[Stage]:
+        def grouped(files: ShuffleIndex) -> list[Stage]:
             return [
-                files.reader(parts, _HIGH, f"{self.name}_hashes"),
+                files.reader(partitions, _HIGH, f"{self.name}_hashes"),
                 EqualHashes(url, dict(options), name=f"{self.name}_groups"),
                 ApplyClusters(
-                    staged=staged,
+                    spilled=spilled,
                     action=self.action,
                     reason=REASON,
                     report_path=self.report_path,
@@ -126,7 +126,7 @@ class ExactDuplicates(BarrierStage[DocumentBatch]):
                 ),
             ]
 
-        return with_few_reads(hashes, parts, _HIGH, f"{self.name}_hashes_merged", grouped)
+        return with_merged_files(hashes, partitions, _HIGH, f"{self.name}_hashes_merged", grouped)
 
 
 @dataclass
@@ -171,8 +171,8 @@ class EqualHashes(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch | None:
         table = task.to_arrow()
-        bases = bases_of(self.url, self.options)
-        documents = bases[numbers(table, FILE)] + numbers(table, _ROW)
+        row_offsets = read_row_offsets(self.url, self.options)
+        documents = row_offsets[numbers(table, FILE)] + numbers(table, _ROW)
         ranks = numbers(table, _RANK) if _RANK in table.column_names else np.zeros(len(documents))
         high, low = numbers(table, _HIGH), numbers(table, _LOW)
         order = np.lexsort((documents, ranks, low, high))
@@ -192,4 +192,4 @@ class EqualHashes(ProcessingStage[DocumentBatch, DocumentBatch]):
             keepers=keepers,
             similarity=np.ones(len(order), np.float32),
         )
-        return task.with_data(members.table(ids_at(table, order), int(bases[-1])))
+        return task.with_data(members.table(ids_at(table, order), int(row_offsets[-1])))

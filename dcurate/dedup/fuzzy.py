@@ -26,8 +26,8 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn, text_column
 from dcurate.fs.stores import Directory
 from dcurate.kernels.cuda import CudaColumn
-from dcurate.shuffle.merge import with_few_reads
-from dcurate.shuffle.ranges import RangeFiles
+from dcurate.shuffle.merge import with_merged_files
+from dcurate.shuffle.ranges import ShuffleIndex
 from dcurate.shuffle.spill import ID, SpilledRows, SpillWriter, identified
 
 #: Folder of the bands, below that of the round.
@@ -141,7 +141,7 @@ class FuzzyDuplicates(BarrierStage[DocumentBatch]):
             storage_options=dict(options),
             text_field=self.text_field,
             search=self.search,
-            staged=self._needed() if self.action == "identify" else None,
+            spilled=self._needed() if self.action == "identify" else None,
             index=self._index(options),
             id_field=self.id_field,
             source_field=self.source_field,
@@ -155,15 +155,15 @@ class FuzzyDuplicates(BarrierStage[DocumentBatch]):
         folder = Directory(url, options)
         index = self._index(options)
         generation = None if index is None else index.generation(url)
-        staged = SpilledRows.written(
+        spilled = SpilledRows.written(
             folder, splits, [] if index is None or generation is None else index.seen(generation)
         )
-        names = staged.beside(BANDS)
+        names = spilled.sibling_files(BANDS)
         if generation is not None:
-            names[staged.seen :] = map(generation.path, names[staged.seen :])
-        bands = RangeFiles.of(folder, names)
+            names[spilled.seen :] = map(generation.path, names[spilled.seen :])
+        bands = ShuffleIndex.of(folder, names)
         near = NearDuplicates(
-            staged=staged,
+            spilled=spilled,
             text_field=self.text_field,
             search=self.search,
             clustering=self.clustering,
@@ -176,16 +176,16 @@ class FuzzyDuplicates(BarrierStage[DocumentBatch]):
             index=index,
             generation=generation,
         )
-        parts = bands.parts_for(_BLOCK)
+        partitions = bands.partitions_for(_BLOCK)
 
-        def paired(files: RangeFiles) -> list[Stage]:
+        def paired(files: ShuffleIndex) -> list[Stage]:
             return [
-                files.reader(parts, KEY, f"{self.name}_bands"),
-                FindPairs(url, dict(options), staged.first, name=f"{self.name}_candidates"),
+                files.reader(partitions, KEY, f"{self.name}_bands"),
+                FindPairs(url, dict(options), spilled.first, name=f"{self.name}_candidates"),
                 PairUp(near, name=f"{self.name}_pairs"),
             ]
 
-        return with_few_reads(bands, parts, KEY, f"{self.name}_bands_merged", paired)
+        return with_merged_files(bands, partitions, KEY, f"{self.name}_bands_merged", paired)
 
 
 @dataclass
@@ -193,7 +193,7 @@ class BandWriter(SpillWriter):
     """Writes rows, and beside them the bands of the signature of each text.
 
     Args:
-        staged: the columns of rows to write; all by default.
+        spilled: the columns of rows to write; all by default.
         index: where the bands of the documents are remembered, and what they are compared by.
         id_field: the column with ids, for the index.
         source_field: the column with the source of each document, if there is one.
@@ -201,7 +201,7 @@ class BandWriter(SpillWriter):
 
     text_field: str = "text"
     search: Search = field(default_factory=lambda: Search.at(0.8))
-    staged: list[str] | None = None
+    spilled: list[str] | None = None
     index: SeenDocuments | None = None
     id_field: str | None = None
     source_field: str | None = None
@@ -211,7 +211,7 @@ class BandWriter(SpillWriter):
         return [], [self.text_field]
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
-        yield self.rows(table if self.staged is None else only(table, self.staged), key, self.source_field)
+        yield self.rows(table if self.spilled is None else only(table, self.spilled), key, self.source_field)
         texts = on_card_if(self.resources.requires_gpu, text_column(table, self.text_field))
         if self.index is None:
             yield self.ranges(self._entries(texts), key, KEY, BANDS)

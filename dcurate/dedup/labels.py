@@ -18,7 +18,7 @@ from dcurate.fs.stores import Directory
 from dcurate.fs.temporary import scratch_folder
 from dcurate.shuffle.chunks import read_chunks, read_index, read_indexes
 from dcurate.shuffle.keys import scale_keys
-from dcurate.shuffle.ranges import part_of
+from dcurate.shuffle.ranges import partition_of
 from dcurate.shuffle.writer import ChunkWriter
 
 #: Folder of forests, below that of a round.
@@ -95,7 +95,7 @@ class ForestReader(SourceStage[FileGroup, DocumentBatch]):
         whole = Edges(np.zeros(0, np.int64), np.zeros(0, np.int64))
         folder = Directory(self.url, self.options)
         waiting: list[Edges] = []
-        for edges in chain.from_iterable(edges_in(folder, name) for name in self.groups[part_of(task)]):
+        for edges in chain.from_iterable(edges_in(folder, name) for name in self.groups[partition_of(task)]):
             waiting.append(edges)
             if sum(len(each.left) for each in waiting) >= len(whole.left):
                 whole, waiting = merge_forests([whole, *waiting]), []
@@ -131,7 +131,7 @@ class ForestList(ForestReader):
     name: str = "forest_list"
 
     def process(self, task: FileGroup) -> DocumentBatch:
-        return DocumentBatch(data=table_of({"name": list(self.groups[part_of(task)])}), key=task.key)
+        return DocumentBatch(data=table_of({"name": list(self.groups[partition_of(task)])}), key=task.key)
 
 
 @dataclass

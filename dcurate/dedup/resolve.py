@@ -18,10 +18,10 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.io.parquet import ParquetWriter
 from dcurate.shuffle.keys import scale_keys
-from dcurate.shuffle.merge import with_few_reads
-from dcurate.shuffle.ranges import RangeFiles, RangeTables
-from dcurate.shuffle.spill import ID, NUMBER, SpilledRows
-from dcurate.shuffle.writer import RangeWriter
+from dcurate.shuffle.merge import with_merged_files
+from dcurate.shuffle.ranges import ShuffleIndex, ShufflePartitions
+from dcurate.shuffle.spill import DOC_ID, ID, SpilledRows
+from dcurate.shuffle.writer import ShuffleWriter
 
 #: What to do with duplicates: drop them, keep all rows and say which they are, or make a row of each member of a group.
 Action = Literal["drop", "flag", "identify"]
@@ -79,7 +79,7 @@ class Members:
         """
         columns: dict[str, npt.NDArray[Any]] = {
             _KEY: scale_keys(self.numbers, documents),
-            NUMBER: self.numbers,
+            DOC_ID: self.numbers,
             GROUP: self.groups,
             SIZE: self.sizes,
             KEPT: self.kept,
@@ -100,7 +100,7 @@ class ApplyClusters(BarrierStage[DocumentBatch]):
     """The last round of a search for duplicates: takes `Members` from all sides to the splits of their documents.
 
     Args:
-        staged: the rows of the documents.
+        spilled: the rows of the documents.
         action: what to do with them.
         reason: for which duplicates are dropped.
         report_path: a folder for the groups as Parquet.
@@ -110,7 +110,7 @@ class ApplyClusters(BarrierStage[DocumentBatch]):
         when_known: called when all duplicates are known.
     """
 
-    staged: SpilledRows
+    spilled: SpilledRows
     action: Action
     reason: str
     report_path: str | None
@@ -135,22 +135,25 @@ class ApplyClusters(BarrierStage[DocumentBatch]):
     def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
     ) -> list[Stage]:
-        files = RangeFiles.written(Directory(url, options), splits)
+        files = ShuffleIndex.written(Directory(url, options), splits)
         large = (LargeGroups(*index.notes["large"]) for index in files.indexes)
-        self._alarms = runaway_groups(large, self.staged.documents, self.staged.sources)
+        self._alarms = runaway_groups(large, self.spilled.documents, self.spilled.sources)
         if self.when_known is not None:
             self.when_known()
         if self.action == "identify":
-            return [files.reader(files.parts_for(_BLOCK), _KEY, f"{self.stage}_groups"), GroupRows(name=self.stage)]
-        edges = self.staged.edges()
+            return [
+                files.reader(files.partitions_for(_BLOCK), _KEY, f"{self.stage}_groups"),
+                GroupRows(name=self.stage),
+            ]
+        edges = self.spilled.edges()
 
-        def marked(found: RangeFiles) -> list[Stage]:
+        def marked(found: ShuffleIndex) -> list[Stage]:
             kind = DropMarked if self.action == "drop" else FlagMarked
-            marks = found.tables(edges, _KEY, f"{self.name}_of_splits")
-            mark = kind(marks, self.staged.documents, self.reason, name=self.stage)
-            return [self.staged.reader(f"{self.stage}_from_disk"), mark]
+            marks = found.partitions(edges, _KEY, f"{self.name}_of_splits")
+            mark = kind(marks, self.spilled.documents, self.reason, name=self.stage)
+            return [self.spilled.reader(f"{self.stage}_from_disk"), mark]
 
-        return with_few_reads(files, len(edges), _KEY, f"{self.name}_merged", marked)
+        return with_merged_files(files, len(edges), _KEY, f"{self.name}_merged", marked)
 
     def notices(self) -> list[str]:
         """Says which groups are too large to be believed, with what their first documents say."""
@@ -159,12 +162,12 @@ class ApplyClusters(BarrierStage[DocumentBatch]):
         return [*told, f"{self.stage}: {more:,} more groups are as large as that"] if more else told
 
     def _sampled(self, alarm: GiantCluster) -> GiantCluster:
-        text = self.staged.value(alarm.group_id, self.text_field)
+        text = self.spilled.value(alarm.group_id, self.text_field)
         return alarm if not text else replace(alarm, sample_text=" ".join(str(text).split())[:_SAMPLE])
 
 
 @dataclass
-class MarkWriter(RangeWriter):
+class MarkWriter(ShuffleWriter):
     """Writes the members of groups for the exchange, and as a report where one is wanted."""
 
     report_path: str | None = None
@@ -210,7 +213,7 @@ class GroupRows(ProcessingStage[DocumentBatch, DocumentBatch]):
 class DropMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Drops the rows that are copies of others that stay."""
 
-    marks: RangeTables
+    marks: ShufflePartitions
     documents: int
     reason: str
     name: str = "drop_marked"
@@ -223,14 +226,14 @@ class DropMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
         gone = np.zeros(table.num_rows, np.bool_)
         places, members = members_of(table, self.marks, self.documents)
         gone[places] = ~numbers(members, KEPT) if len(places) else False
-        return task.with_data(table.drop_columns([NUMBER])).keep(~gone, self.name, self.reason)
+        return task.with_data(table.drop_columns([DOC_ID])).keep(~gone, self.name, self.reason)
 
 
 @dataclass
 class FlagMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Says of each row to which group it belongs, by the number of its first document, and whether it would go."""
 
-    marks: RangeTables
+    marks: ShufflePartitions
     documents: int
     reason: str
     name: str = "flag_marked"
@@ -240,18 +243,18 @@ class FlagMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()
-        groups, gone = numbers(table, NUMBER).copy(), np.zeros(table.num_rows, np.bool_)
+        groups, gone = numbers(table, DOC_ID).copy(), np.zeros(table.num_rows, np.bool_)
         places, members = members_of(table, self.marks, self.documents)
         if len(places):
             groups[places], gone[places] = numbers(members, GROUP), ~numbers(members, KEPT)
-        flagged = with_column(table.drop_columns([NUMBER]), FLAGS[0], groups)
+        flagged = with_column(table.drop_columns([DOC_ID]), FLAGS[0], groups)
         return task.with_data(with_column(flagged, FLAGS[1], gone))
 
 
-def members_of(table: Any, marks: RangeTables, documents: int) -> tuple[Ints, Any]:
+def members_of(table: Any, marks: ShufflePartitions, documents: int) -> tuple[Ints, Any]:
     """The rows of a staged split that are members of groups: their places in it, and what is known of them."""
     if not table.num_rows:
         return np.zeros(0, np.int64), table
-    own = numbers(table, NUMBER)
-    found = marks.read(marks.holding(int(scale_keys(own[:1], documents)[0])))
-    return (numbers(found, NUMBER) - own[0] if found.num_rows else np.zeros(0, np.int64)), found
+    own = numbers(table, DOC_ID)
+    found = marks.read(marks.partition_with(int(scale_keys(own[:1], documents)[0])))
+    return (numbers(found, DOC_ID) - own[0] if found.num_rows else np.zeros(0, np.int64)), found

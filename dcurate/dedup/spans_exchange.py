@@ -27,9 +27,9 @@ from dcurate.kernels.stretches import Copies, Stretches, blank, stretches_of, su
 from dcurate.kernels.units import Spans
 from dcurate.kernels.words import word_signals
 from dcurate.shuffle.keys import scale_keys
-from dcurate.shuffle.ranges import FILE, RangeFiles, RangeTables
-from dcurate.shuffle.spill import NUMBER, SpilledRows, SpillWriter, bases_of
-from dcurate.shuffle.writer import RangeWriter
+from dcurate.shuffle.ranges import FILE, ShuffleIndex, ShufflePartitions
+from dcurate.shuffle.spill import DOC_ID, SpilledRows, SpillWriter, read_row_offsets
+from dcurate.shuffle.writer import ShuffleWriter
 
 #: Which copies stay: the first ones in the order of the source, or none.
 Kept = Literal["first", "none"]
@@ -96,14 +96,14 @@ class SpanExchange(BarrierStage[DocumentBatch]):
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
     ) -> list[Stage]:
         folder = Directory(url, options)
-        staged = SpilledRows.written(folder, splits)
-        hashes = RangeFiles.of(folder, staged.beside(SPANS))
+        spilled = SpilledRows.written(folder, splits)
+        hashes = ShuffleIndex.of(folder, spilled.sibling_files(SPANS))
         reported = self.report_path is not None
         decide = FindCopies(url, dict(options), self.max_copies, self.keep, reported, name=f"{self.name}_copies")
         return [
-            hashes.reader(hashes.parts_for(_BLOCK), _SPAN, f"{self.name}_hashes"),
+            hashes.reader(hashes.partitions_for(_BLOCK), _SPAN, f"{self.name}_hashes"),
             decide,
-            MarkSpans(staged, self, name=f"{self.name}_marks"),
+            MarkSpans(spilled, self, name=f"{self.name}_marks"),
         ]
 
     def _found(self, what: str) -> dict[str, Any]:
@@ -209,8 +209,8 @@ class FindCopies(ProcessingStage[DocumentBatch, DocumentBatch]):
         if not many.any():
             return None
         order, totals, sizes = order[np.repeat(many, sizes)], totals[many], sizes[many]
-        bases = bases_of(self.url, self.options)
-        documents = bases[numbers(table, FILE)[order]] + numbers(table, _ROW)[order]
+        row_offsets = read_row_offsets(self.url, self.options)
+        documents = row_offsets[numbers(table, FILE)[order]] + numbers(table, _ROW)[order]
         counts, firsts = counts[order], np.cumsum(sizes) - sizes
         allowed = np.zeros(len(order), np.int64)
         if self.keep == "first":
@@ -222,8 +222,8 @@ class FindCopies(ProcessingStage[DocumentBatch, DocumentBatch]):
             write_tops(Directory(self.url, self.options), task.key, told, spans[order][firsts])
         goes = allowed < counts
         marks = {
-            _KEY: scale_keys(documents[goes], int(bases[-1])),
-            NUMBER: documents[goes],
+            _KEY: scale_keys(documents[goes], int(row_offsets[-1])),
+            DOC_ID: documents[goes],
             _SPAN: spans[order][goes],
             _CHECK: checks[order][goes],
             _ALLOWED: allowed[goes],
@@ -235,7 +235,7 @@ class FindCopies(ProcessingStage[DocumentBatch, DocumentBatch]):
 class MarkSpans(BarrierStage[DocumentBatch]):
     """The last round: takes what `FindCopies` found to the splits of the documents."""
 
-    staged: SpilledRows
+    spilled: SpilledRows
     wanted: SpanExchange
     name: str
 
@@ -249,26 +249,26 @@ class MarkSpans(BarrierStage[DocumentBatch]):
     def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
     ) -> list[Stage]:
-        wanted, folder = self.wanted, self.staged.folder
-        marks = RangeFiles.written(Directory(url, options), splits).tables(self.staged.edges(), _KEY, self.name)
+        wanted, folder = self.wanted, self.spilled.folder
+        marks = ShuffleIndex.written(Directory(url, options), splits).partitions(self.spilled.edges(), _KEY, self.name)
         report = None
         if wanted.report_path is not None:
             report = SpanReport(Directory(wanted.report_path, options).address, dict(options), folder.url)
             report.choose()
         cut = CutSpans(
             marks,
-            self.staged.documents,
+            self.spilled.documents,
             wanted.finder(),
             wanted.text_field,
             (wanted.min_document_words, wanted.min_document_characters),
             report,
             name=wanted.name,
         )
-        return [self.staged.reader(f"{wanted.name}_from_disk"), cut]
+        return [self.spilled.reader(f"{wanted.name}_from_disk"), cut]
 
 
 @dataclass
-class MarkWriter(RangeWriter):
+class MarkWriter(ShuffleWriter):
     """Writes marks for the exchange; makes ready the folder for a report where one is wanted."""
 
     report_path: str | None = None
@@ -295,7 +295,7 @@ class CutSpans(ProcessingStage[DocumentBatch, DocumentBatch]):
         report: where to tell the most frequent spans.
     """
 
-    marks: RangeTables
+    marks: ShufflePartitions
     documents: int
     finder: SpanFinder
     text_field: str = "text"
@@ -311,11 +311,11 @@ class CutSpans(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         whole = task.to_arrow()
-        table = whole.drop_columns([NUMBER])
+        table = whole.drop_columns([DOC_ID])
         if not table.num_rows:
             return task.with_data(table)
-        own = numbers(whole, NUMBER)
-        marks = self.marks.read(self.marks.holding(int(scale_keys(own[:1], self.documents)[0])))
+        own = numbers(whole, DOC_ID)
+        marks = self.marks.read(self.marks.partition_with(int(scale_keys(own[:1], self.documents)[0])))
         if not marks.num_rows and self.report is None:
             return task.with_data(table)
         column = text_column(table, self.text_field)
@@ -326,7 +326,7 @@ class CutSpans(ProcessingStage[DocumentBatch, DocumentBatch]):
         if not marks.num_rows:
             return task.with_data(table)
         keys, first = np.unique(numbers(marks, _SPAN), return_index=True)
-        checks, texts, allowed = (numbers(marks, name)[first] for name in (_CHECK, NUMBER, _ALLOWED))
+        checks, texts, allowed = (numbers(marks, name)[first] for name in (_CHECK, DOC_ID, _ALLOWED))
         gone = surplus(spans, Copies(keys, checks, texts - own[0], allowed))
         cut = stretches_of(*column, spans, gone, self.finder.fit)
         left = self._left(task, table, column, cut)

@@ -19,7 +19,7 @@ from dcurate.fs.stores import Directory
 from dcurate.shuffle.chunks import ChunkIndex, Ints, read_chunks, read_indexes, read_parts, runs, stacked
 from dcurate.shuffle.keys import range_of
 from dcurate.shuffle.random_streams import Stream
-from dcurate.shuffle.ranges import part_of
+from dcurate.shuffle.ranges import partition_of
 from dcurate.shuffle.writer import ChunkWriter, slices_by_key
 
 #: Columns that rows have between the two halves of a run.
@@ -184,7 +184,7 @@ class StreamReader(SourceStage[FileGroup, DocumentBatch]):
         return {}
 
     def process(self, task: FileGroup) -> DocumentBatch:
-        part = part_of(task)
+        part = partition_of(task)
         tables = read_parts(task.parts, self.options)
         return DocumentBatch(
             data=self._interleaved(stacked(tables), part) if tables else DocumentBatch().data,

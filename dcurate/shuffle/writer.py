@@ -39,7 +39,7 @@ def slices_by_key(
     return (ordered.slice(start, stop - start) for start, stop in pairwise(bounds.tolist()))
 
 
-def write_ranges(file: BinaryIO, table: pa.Table, by: str, **notes: npt.NDArray[Any]) -> None:
+def write_by_key(file: BinaryIO, table: pa.Table, by: str, **notes: npt.NDArray[Any]) -> None:
     """Write rows in the order of a column of keys, those of equal keys as they come, cut into chunks by ranges of keys.
 
     Args:
@@ -63,13 +63,13 @@ class ChunkWriter(FileWriter):
     durable: bool = False
 
     def ranges(self, table: pa.Table, key: BatchKey, by: str, place: str = "", **notes: npt.NDArray[Any]) -> FilePart:
-        """Write rows in the order of a column of keys, see `write_ranges`; the file is named after the batch's key.
+        """Write rows in the order of a column of keys, see `write_by_key`; the file is named after the batch's key.
 
         Args:
             place: folder and beginning of the name of the file.
         """
         with self.new_file(key, place) as (path, file):
-            write_ranges(file, table, by, **notes)
+            write_by_key(file, table, by, **notes)
             return FilePart(path, size=file.tell())
 
     def chunks(
@@ -90,8 +90,8 @@ class ChunkWriter(FileWriter):
 
 
 @dataclass
-class RangeWriter(ChunkWriter):
-    """Writes each batch in the order of a column of keys, so that `RangeReader` finds ranges of them.
+class ShuffleWriter(ChunkWriter):
+    """Writes each batch in the order of a column of keys, so that `ShuffleReader` finds ranges of them.
 
     Args:
         by: the column of keys: uint64, and best spread over all of its values.

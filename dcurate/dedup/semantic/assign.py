@@ -30,8 +30,8 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import array_library, one_blas_thread, vectors_in
 from dcurate.fs.stores import Directory
 from dcurate.shuffle.chunks import SUFFIX as CHUNKS
-from dcurate.shuffle.ranges import RangeFiles, file_names
-from dcurate.shuffle.spill import NUMBER
+from dcurate.shuffle.ranges import ShuffleIndex, file_names
+from dcurate.shuffle.spill import DOC_ID
 from dcurate.shuffle.vectors import SUFFIX
 
 #: Blocks of rows are a multiple of this, so that products are of the same blocks however files are cut.
@@ -69,7 +69,7 @@ class AssignClusters(ProcessingStage[DocumentBatch, DocumentBatch]):
         straight, cosine = distances(vectors, centroids, labels)
         table = with_column(table, CENTROID, labels)
         table = with_column(with_column(table, STRAIGHT, straight), COSINE, cosine)
-        for number, ranks in enumerate(self.ranking.of_distances(straight, cosine, numbers(table, NUMBER))):
+        for number, ranks in enumerate(self.ranking.of_distances(straight, cosine, numbers(table, DOC_ID))):
             table = with_column(table, rank_column(number), ranks)
         return task.with_data(table)
 
@@ -99,10 +99,10 @@ class ClusterRound(BarrierStage[DocumentBatch]):
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
     ) -> list[Stage]:
         search, folder = self.search, Directory(url, options)
-        files = RangeFiles.of(folder, file_names(folder, splits, MEMBERS))
+        files = ShuffleIndex.of(folder, file_names(folder, splits, MEMBERS))
         counts = np.sum([index.notes["counts"] for index in files.indexes], axis=0)
         bounds, tasks = packed(counts, search.rows, search.block)
-        tables = files.tables(cluster_edges(bounds, search.kmeans.clusters), KEY, f"{self.name}_members")
+        tables = files.partitions(cluster_edges(bounds, search.kmeans.clusters), KEY, f"{self.name}_members")
         vectors = tuple(VECTORS + name.removeprefix(MEMBERS).removesuffix(CHUNKS) + SUFFIX for name in files.names)
         compare = CompareClusters(search, folder, vectors, tuple(tasks), name=f"{search.name}_compare")
         return [

@@ -19,8 +19,8 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import Matrix, vectors_in
 from dcurate.fs.stores import Directory
 from dcurate.shuffle.keys import KEY_SPACE, scale_keys
-from dcurate.shuffle.ranges import FILE, RangeTables, part_of
-from dcurate.shuffle.spill import NUMBER
+from dcurate.shuffle.ranges import FILE, ShufflePartitions, partition_of
+from dcurate.shuffle.spill import DOC_ID
 from dcurate.shuffle.vectors import read_vectors
 from dcurate.shuffle.writer import ChunkWriter
 
@@ -46,7 +46,7 @@ def ranks_in(table: Any) -> list[npt.NDArray[np.float64]]:
 
 def in_order(table: Any) -> Ints:
     """The rows of a table cluster by cluster, in the order of ranks, then of documents."""
-    return np.lexsort((numbers(table, NUMBER), *reversed(ranks_in(table)), numbers(table, CENTROID)))
+    return np.lexsort((numbers(table, DOC_ID), *reversed(ranks_in(table)), numbers(table, CENTROID)))
 
 
 @dataclass
@@ -124,23 +124,23 @@ def cluster_edges(bounds: Sequence[int], clusters: int) -> list[int]:
 
 @dataclass
 class ClusterReader(SourceStage[FileGroup, DocumentBatch]):
-    """Reads what is known of the rows of clusters, a batch for each task; rows come in order, without vectors."""
+    """Reads the entries of clusters, one batch for each task; rows come in order, without vectors."""
 
-    tables: RangeTables
+    partitions: ShufflePartitions
     tasks: tuple[Task, ...] = field(repr=False)
     name: str = "cluster_reader"
 
     def splits(self) -> Iterator[FileGroup]:
         for number, task in enumerate(self.tasks):
-            size = self.tables.held[task.part]
-            part = FilePart(self.tables.path, task.start, task.stop, size, self.tables.version, size)
+            size = self.partitions.partition_bytes[task.part]
+            part = FilePart(self.partitions.path, task.start, task.stop, size, self.partitions.version, size)
             yield FileGroup(key=BatchKey(f"{self.name}-{number:05}"), parts=(part,))
 
     def settings(self) -> dict[str, Any]:
         return {"tasks": len(self.tasks)}
 
     def process(self, task: FileGroup) -> DocumentBatch:
-        table = self.tables.read(self.tasks[part_of(task)].part)
+        table = self.partitions.read(self.tasks[partition_of(task)].part)
         return DocumentBatch(data=rows_at(table, in_order(table)), key=task.key)
 
 

@@ -42,7 +42,7 @@ class Search:
 
     Args:
         name: of the stage that a person wrote.
-        staged: the rows.
+        spilled: the rows.
         vectors: their embeddings.
         kmeans: how clusters are found.
         ranking: in which order the rows of a cluster come.
@@ -55,7 +55,7 @@ class Search:
     """
 
     name: str
-    staged: SpilledRows
+    spilled: SpilledRows
     vectors: Vectors
     kmeans: KMeans
     ranking: Ranking

@@ -132,11 +132,11 @@ class SemanticDuplicates(BarrierStage[DocumentBatch]):
     def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
     ) -> list[Stage]:
-        staged = SpilledRows.written(Directory(url, options), splits)
-        vectors = Vectors.written(staged, self.embedding_field)
+        spilled = SpilledRows.written(Directory(url, options), splits)
+        vectors = Vectors.written(spilled, self.embedding_field)
         search = Search(
             name=self.name,
-            staged=staged,
+            spilled=spilled,
             vectors=vectors,
             kmeans=self._kmeans(len(vectors)),
             ranking=self._ranking(),

@@ -20,8 +20,8 @@ from dcurate.frames.vectors import Matrix, embeddings, table_of_vectors, with_ve
 from dcurate.fs.stores import Directory
 from dcurate.shuffle.chunks import SUFFIX as CHUNKS
 from dcurate.shuffle.chunks import read_indexes, read_rows, stacked
-from dcurate.shuffle.ranges import part_of
-from dcurate.shuffle.spill import NUMBER, ROWS, SpilledRows, SpillWriter, identified
+from dcurate.shuffle.ranges import partition_of
+from dcurate.shuffle.spill import DOC_ID, ROWS, SpilledRows, SpillWriter, identified
 from dcurate.shuffle.vectors import SUFFIX, read_vector_rows, read_vectors, write_vectors
 from dcurate.shuffle.writer import ChunkWriter
 
@@ -91,27 +91,27 @@ class Vectors:
         folder: of the round.
         names: of the files, without folder and ending.
         starts: the number of the first vector of each file, and of all vectors.
-        bases: the number of the first document of each file.
+        row_offsets: the number of the first document of each file.
         dimensions: of every vector.
     """
 
     folder: Directory
     names: tuple[str, ...] = field(repr=False)
     starts: Ints = field(repr=False)
-    bases: Ints = field(repr=False)
+    row_offsets: Ints = field(repr=False)
     dimensions: int
 
     @classmethod
-    def written(cls, staged: SpilledRows, column: str) -> Vectors:
+    def written(cls, spilled: SpilledRows, column: str) -> Vectors:
         """The embeddings beside the rows of a dataset.
 
         Raises:
             DataError: they have several numbers of dimensions.
         """
-        names = [name.removeprefix(ROWS).removesuffix(CHUNKS) for name in staged.names]
-        indexes = list(read_indexes(staged.folder, staged.beside(ENTRIES)))
+        names = [name.removeprefix(ROWS).removesuffix(CHUNKS) for name in spilled.names]
+        indexes = list(read_indexes(spilled.folder, spilled.sibling_files(ENTRIES)))
         widths = [int(index.notes["dimensions"][0]) for index in indexes if index.rows[-1]]
-        for name, index in zip(staged.splits, indexes, strict=True):
+        for name, index in zip(spilled.splits, indexes, strict=True):
             width = int(index.notes["dimensions"][0])
             if index.rows[-1] and width != widths[0]:
                 raise DataError(
@@ -119,7 +119,7 @@ class Vectors:
                     "embed all documents with one model"
                 )
         starts = np.cumsum([0, *(int(index.rows[-1]) for index in indexes)], dtype=np.int64)
-        return cls(staged.folder, tuple(names), starts, staged.bases, widths[0] if widths else 0)
+        return cls(spilled.folder, tuple(names), starts, spilled.row_offsets, widths[0] if widths else 0)
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -143,7 +143,7 @@ class Vectors:
                     max(start, begin) - begin,
                     min(stop, end) - begin,
                     (end - begin) * self.width,
-                    f"{begin} {self.bases[file]}",
+                    f"{begin} {self.row_offsets[file]}",
                     (min(stop, end) - max(start, begin)) * self.width,
                 )
 
@@ -173,7 +173,7 @@ class VectorReader(SourceStage[FileGroup, DocumentBatch]):
             name = ENTRIES + part.path.rpartition("/")[2].removesuffix(SUFFIX) + CHUNKS
             entries = read_rows(self.vectors.folder, name, part.start, stop)
             documents = numbers(entries, _ROW) + int(part.version.split()[1])
-            tables.append(with_column(entries.drop_columns([_ROW]), NUMBER, documents))
+            tables.append(with_column(entries.drop_columns([_ROW]), DOC_ID, documents))
         table = with_vectors(stacked(tables), VECTOR, matrices[0] if len(matrices) == 1 else np.concatenate(matrices))
         return DocumentBatch(data=table, key=task.key)
 
@@ -207,7 +207,7 @@ class SampleReader(SourceStage[FileGroup, DocumentBatch]):
         return {"wanted": self.wanted, "seed": self.seed, "rows": self.rows, "every": self.every}
 
     def process(self, task: FileGroup) -> DocumentBatch:
-        first = part_of(task) * self.rows
+        first = partition_of(task) * self.rows
         rows = drawn(len(self.vectors), self.wanted, self.seed, first, min(first + self.rows, self.wanted))
         rows = rows[:: self.every]
         return DocumentBatch(data=table_of_vectors(VECTOR, self._read(task.parts, rows)), key=task.key)
