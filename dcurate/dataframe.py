@@ -84,7 +84,7 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
 
 
 def check_dask(ddf: Any, what: str) -> None:
-    """Refuse what is no Dask DataFrame.
+    """Refuse a value that is no Dask DataFrame.
 
     Raises:
         PipelineError: it is not.

@@ -100,12 +100,12 @@ class Pipeline(PipelineDefinition):
             resume: go on with an earlier run into the same output: only what it had not finished is done.
             rejected: a directory in which rows that rules drop are kept, with the stage and reason.
             examples: whether the report shows excerpts of a few documents that were dropped, with the reason.
-            observers: are told what happens, such as `dcurate.ui.progress.Progress`; in a notebook a view of the
+            observers: receive events, such as `dcurate.ui.progress.Progress`; in a notebook a view of the
                 run is shown if none are given, and nothing with ``[]``.
 
         Raises:
             PipelineError: the pipeline cannot work as it is put together; nothing has run.
-            ResourceError: the cluster lacks what a stage needs; nothing has run.
+            ResourceError: the cluster does not have the resources of a stage; nothing has run.
             DataError: input cannot be read or output not written.
             StageError: a stage's own code raised.
             RunError: the cluster went away, or rows without a writer outgrew this process's memory.
@@ -147,7 +147,7 @@ class Pipeline(PipelineDefinition):
 
 
 def observers_of(given: Sequence[Observer] | None) -> tuple[Observer, ...]:
-    """Who is told of a run: where nothing is said of it, the reader of a notebook."""
+    """The observers of a run; by default the notebook's view, in a notebook."""
     if given is None:
         return (NotebookProgress(),) if in_notebook() else ()
     return tuple(given)
@@ -207,7 +207,9 @@ class _Run:
         self.stages = with_source(self.pipeline, self.initial_tasks)
         self.runner: Executor = self.executor or DaskExecutor()
         if isinstance(self.runner, type) or not isinstance(self.runner, Executor):
-            raise PipelineError(f"executor={self.runner!r} is none; give DaskExecutor(...) or InlineExecutor()")
+            raise PipelineError(
+                f"executor={self.runner!r} is not an executor; give DaskExecutor(...) or InlineExecutor()"
+            )
         self.sink = compile_plan(self.stages).sink
         self.fingerprint = fingerprint(self.stages)
         self.origins = InputManifest(self.fingerprint)
@@ -219,7 +221,7 @@ class _Run:
 
     @property
     def rejected(self) -> str | None:
-        """Where rejected rows go, as an address that holds wherever workers stand."""
+        """Where rejected rows go, as an address that is valid on every worker."""
         asked = self.options.rejected
         return Directory(asked, self._storage).address if asked is not None else None
 
@@ -258,7 +260,7 @@ class _Run:
                 claim(self._output, self.id)
                 self.ledger = DirectoryLedger.open(self.sink, self.fingerprint, self.options.resume)
                 if self.ledger.begun:
-                    self.listed = list(self.origins.noted(self._source.splits()))
+                    self.listed = list(self.origins.record(self._source.splits()))
                     self.ledger.check(self.origins)
             yield from self._run_rounds(session, self._scratch(stack))
             if self.sink is not None:
@@ -321,7 +323,7 @@ class _Run:
 
     @property
     def _storage(self) -> Mapping[str, Any]:
-        """Storage options, for fsspec, of the output and all that stands beside it."""
+        """Storage options, for fsspec, of the output and its records."""
         return (self.sink.storage_options if self.sink else None) or {}
 
     def _scratch(self, stack: ExitStack) -> str:
@@ -344,10 +346,10 @@ class _Run:
             ledger = DirectoryLedger.open(sink, self.fingerprint, self.options.resume)
         splits = source.splits() if self.books else self._listed(source)
         if ledger is not None:
-            ledger.follow(self.origins, whole=bool(self.books))
+            ledger.attach(self.origins, whole=bool(self.books))
             if last and ledger.begun:
                 listed = list(splits)
-                self.notices += ledger.fit({str(split.key) for split in listed}, self.origins)
+                self.notices += ledger.reconcile({str(split.key) for split in listed}, self.origins)
                 splits = iter(listed)
         job = Round(
             pipeline=self.pipeline.name,
@@ -379,11 +381,11 @@ class _Run:
         if ledger is not None:
             ledger.close()
             if last and self.options.resume:
-                self.notices += ledger.put_aside(books.files_of_unread())
+                self.notices += ledger.move_strays(books.files_of_unread())
 
     def _listed(self, source: SourceStage[Any, Any]) -> Iterator[Batch]:
-        """The splits of the input, each noted."""
-        splits = iter(self.listed) if self.listed is not None else self.origins.noted(source.splits())
+        """The splits of the input, each recorded in the manifest."""
+        splits = iter(self.listed) if self.listed is not None else self.origins.record(source.splits())
         self.notices += source.notices()
         return splits
 

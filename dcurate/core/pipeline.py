@@ -125,7 +125,7 @@ def _check_order(stages: list[AnyStage]) -> None:
         if isinstance(stage, SourceStage) and place > 0:
             raise PipelineError(
                 f"stage {stage.name!r} reads input, so it must come first, "
-                f"but {stages[place - 1].name!r} stands before it"
+                f"but {stages[place - 1].name!r} comes before it"
             )
         if isinstance(stage, SinkStage) and place < len(stages) - 1:
             raise PipelineError(

@@ -1,4 +1,4 @@
-"""What a stage is."""
+"""Stages: the steps of a pipeline."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ class ProcessingStage(Stage, Generic[X, Y]):
     def _log_metrics(self, metrics: Mapping[str, float]) -> None:
         """Add figures of the stage's own to those of the run: tokens, cache hits, seconds of a part of the work.
 
-        Call it in ``process``. Figures of one name are added up over all calls, and stand in the run's report and
+        Call it in ``process``. Figures of one name are added up over all calls, and appear in the run's report and
         metrics as they are; give what can be added up, such as seconds and a number of calls for a mean.
 
         Raises:
@@ -373,7 +373,7 @@ class SinkStage(ProcessingStage[X, FileGroup]):
     @property
     @abstractmethod
     def output_path(self) -> str:
-        """The directory that it writes to; run records and quarantine stand in ``_dcurate`` below it."""
+        """The directory that it writes to; run records and quarantine are in ``_dcurate`` below it."""
 
     storage_options: Mapping[str, Any] | None = None
 
@@ -457,7 +457,7 @@ class CompositeStage(ProcessingStage[X, Y]):
 
     @abstractmethod
     def decompose(self) -> Sequence[Stage]:
-        """The stages that this one stands for, at least one."""
+        """Return the inner stages, at least one."""
 
     def process(self, task: X) -> Y | list[Y] | None:
         raise PipelineError(f"stage {self.name!r} is a composite: run it in a pipeline, which takes it apart")

@@ -1,4 +1,4 @@
-"""Batches of a size that one wants."""
+"""Batches of one size."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _CHUNK = 2**18
 
 @dataclass
 class Rebatch(BarrierStage[DocumentBatch]):
-    """Makes batches of one size of those that come, whatever their sizes: small ones together, large ones apart.
+    """Makes batches of one size: small ones are concatenated, large ones are split.
 
     Rows stay in the order of the source. Writers make a file, or more, of each batch, so this says how large files are.
     Rows wait on disk beside the output while all of them come in. To cut batches only, give a writer
     ``max_rows_per_file`` or ``max_bytes_per_file``; to read small files together, give a reader a ``blocksize``.
 
     Args:
-        rows: each batch has exactly so many, and the last what is left.
-        nbytes: or each has about so many bytes in memory, as a number or text such as ``"128MiB"``.
+        rows: of each batch; the last one has the rest.
+        nbytes: or target bytes of each batch in memory, as a number or text such as ``"128MiB"``.
         name: of the stage.
 
     Raises:

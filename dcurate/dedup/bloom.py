@@ -91,7 +91,7 @@ class BloomDuplicates(ProcessingStage[DocumentBatch, DocumentBatch]):
             raise PipelineError(
                 f"{self.name}: path={self.path!r} must be a folder on a local disk, which can be mapped"
             )
-        self.path = os.path.abspath(self.path.removeprefix("file://"))  # workers may stand in another directory
+        self.path = os.path.abspath(self.path.removeprefix("file://"))  # workers may run in another directory
 
     def inputs(self) -> Spec:
         return [], [self.text_field] if self.fields is None else list(self.fields)

@@ -69,7 +69,7 @@ class BloomFolder:
     Args:
         path: of the folder; it is made, or was made with the same settings.
         capacity, rate: see `BloomSize.of`.
-        settings: what else decides what the keys stand for.
+        settings: further settings that decide the keys.
 
     Raises:
         PipelineError: the filter was made with other settings.
@@ -175,7 +175,7 @@ def _is_other(keys: Words, before: Words) -> bool:
 
 
 def claim_name(label: str, stage: str, key: BatchKey) -> str:
-    """Where in the folder the claim of a batch stands."""
+    """Return the name of the file with the claim of a batch."""
     digest = hashlib.blake2b(f"{stage}\t{key}".encode(), digest_size=16).hexdigest()
     return f"claims/{label}/{digest[:2]}/{digest[2:]}.npy"
 

@@ -27,7 +27,7 @@ REASON = "exact_duplicate"
 #: Folder of the hashes, below that of the round.
 HASHES = "hashes/"
 _HIGH, _LOW, _ROW, _RANK = "high", "low", "row", "rank"
-#: About so many bytes of hashes come together in one process.
+#: Target bytes of hashes in one partition.
 _BLOCK = 2**25
 
 

@@ -15,7 +15,7 @@ from dcurate.dedup.clusters import Clustering
 from dcurate.dedup.index import SeenDocuments
 from dcurate.dedup.keep import Keep, keep_of
 from dcurate.dedup.minhash import Method, MinHash
-from dcurate.dedup.near import Search, Verification, hashes_of, on_card_if
+from dcurate.dedup.near import Search, Verification, hashes_of, to_gpu_if
 from dcurate.dedup.pairs import CONTENT, KEY, ROW, FindPairs, PairUp
 from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, check_action
 from dcurate.dedup.shingles import Shingles
@@ -35,7 +35,7 @@ BANDS = "bands/"
 
 #: Settings that do not change which rows stay.
 _BESIDE = ("report_path", "index_path", "source_field")
-#: About so many bytes of bands come together in one process.
+#: Target bytes of bands in one partition.
 _BLOCK = 2**25
 
 
@@ -62,7 +62,7 @@ class FuzzyDuplicates(BarrierStage[DocumentBatch]):
         index_path: a folder that remembers documents from run to run: those of this run are compared with all that
             earlier runs have seen, without their texts, and are duplicates of these rather than the other way round.
         source_field: the column that says where documents come from: a group that holds more than 1 % of a source, and
-            not only one that holds as much of all documents, is told in the report.
+            not only one that holds as much of all documents, is reported.
 
     The result is the same for any number of workers and any cut of the files. A text without a word is nobody's
     duplicate here; `ExactDuplicates` finds these. What passed the stages before this one waits on disk beside the
@@ -212,7 +212,7 @@ class BandWriter(SpillWriter):
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         yield self.rows(table if self.spilled is None else only(table, self.spilled), key, self.source_field)
-        texts = on_card_if(self.resources.requires_gpu, text_column(table, self.text_field))
+        texts = to_gpu_if(self.resources.requires_gpu, text_column(table, self.text_field))
         if self.index is None:
             yield self.ranges(self._entries(texts), key, KEY, BANDS)
             return

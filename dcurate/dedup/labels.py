@@ -29,7 +29,7 @@ KEY, NUMBER, LABEL = "key", "number", "label"
 
 #: Forests that one task merges.
 FAN_IN = 8
-#: Forests of so many edges together are few enough for the last step, which takes 0.2 s a million of them at most, in
+#: Up to this many edges, forests are few enough for the last step, which takes 0.2 s a million of them at most, in
 #: bounded memory. To merge them before pays only beyond: those of ranges of bands hold the same documents many times.
 FEW_EDGES = 2**32
 

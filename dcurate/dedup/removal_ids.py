@@ -28,7 +28,7 @@ from dcurate.fs.temporary import own_folder
 from dcurate.io.parquet import ParquetReader
 from dcurate.kernels.layout import Words
 
-#: Keys are sorted in parts, one for about so many bytes of Parquet, but no more than files can be open at a time.
+#: Target bytes of Parquet in one part of the sort; there are no more parts than files can be open at a time.
 _PART_BYTES = 2**24
 _MOST_PARTS = 512
 _ABOUT, _HIGH, _LOW = "about.json", "high.bin", "low.bin"
@@ -137,7 +137,7 @@ class SortedIds:
         return len(self._high)
 
     def find(self, ids: IdKeys, rows: int) -> Found:
-        """Look up ids of so many rows.
+        """Look up the ids of `rows` rows.
 
         Raises:
             DataError: they are of another kind than those that are looked for.

@@ -39,7 +39,7 @@ _MOST_ALARMS, _SAMPLE = 5, 80
 
 
 def check_action(stage: str, action: str) -> None:
-    """Refuse what is no action.
+    """Refuse an unknown action.
 
     Raises:
         PipelineError: it is none.
@@ -57,9 +57,9 @@ class Members:
         groups: the number of the first document of the group of each.
         sizes: how many documents that group has.
         kept: which stay.
-        keepers: where in these arrays the one stands that stays of the group.
+        keepers: the place in these arrays of the document of the group that is kept.
         similarity: to the one that stays; NaN if it was not worked out.
-        sources: the number of the source of each, in the order of `SpilledRows.sources`; None if no column tells them.
+        sources: the number of the source of each, in the order of `SpilledRows.sources`; None without sources.
     """
 
     numbers: Ints
@@ -156,10 +156,10 @@ class ApplyClusters(BarrierStage[DocumentBatch]):
         return with_merged_files(files, len(edges), _KEY, f"{self.name}_merged", marked)
 
     def notices(self) -> list[str]:
-        """Says which groups are too large to be believed, with what their first documents say."""
-        told = [f"{self.stage}: {self._sampled(alarm)}" for alarm in self._alarms[:_MOST_ALARMS]]
-        more = len(self._alarms) - len(told)
-        return [*told, f"{self.stage}: {more:,} more groups are as large as that"] if more else told
+        """Warn of groups that are too large to be plausible, with the text of their first documents."""
+        shown = [f"{self.stage}: {self._sampled(alarm)}" for alarm in self._alarms[:_MOST_ALARMS]]
+        more = len(self._alarms) - len(shown)
+        return [*shown, f"{self.stage}: {more:,} more groups are as large as that"] if more else shown
 
     def _sampled(self, alarm: GiantCluster) -> GiantCluster:
         text = self.spilled.value(alarm.group_id, self.text_field)
@@ -223,10 +223,10 @@ class DropMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()
-        gone = np.zeros(table.num_rows, np.bool_)
+        dropped = np.zeros(table.num_rows, np.bool_)
         places, members = members_of(table, self.marks, self.documents)
-        gone[places] = ~numbers(members, KEPT) if len(places) else False
-        return task.with_data(table.drop_columns([DOC_ID])).keep(~gone, self.name, self.reason)
+        dropped[places] = ~numbers(members, KEPT) if len(places) else False
+        return task.with_data(table.drop_columns([DOC_ID])).keep(~dropped, self.name, self.reason)
 
 
 @dataclass
@@ -243,16 +243,16 @@ class FlagMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()
-        groups, gone = numbers(table, DOC_ID).copy(), np.zeros(table.num_rows, np.bool_)
+        groups, dropped = numbers(table, DOC_ID).copy(), np.zeros(table.num_rows, np.bool_)
         places, members = members_of(table, self.marks, self.documents)
         if len(places):
-            groups[places], gone[places] = numbers(members, GROUP), ~numbers(members, KEPT)
+            groups[places], dropped[places] = numbers(members, GROUP), ~numbers(members, KEPT)
         flagged = with_column(table.drop_columns([DOC_ID]), FLAGS[0], groups)
-        return task.with_data(with_column(flagged, FLAGS[1], gone))
+        return task.with_data(with_column(flagged, FLAGS[1], dropped))
 
 
 def members_of(table: Any, marks: ShufflePartitions, documents: int) -> tuple[Ints, Any]:
-    """The rows of a staged split that are members of groups: their places in it, and what is known of them."""
+    """Return the places of group members in a spilled split, and the members."""
     if not table.num_rows:
         return np.zeros(0, np.int64), table
     own = numbers(table, DOC_ID)

@@ -1,4 +1,4 @@
-"""Parts of documents that stand in a dataset more than once: the exchange in which they are found and cut out."""
+"""Find parts of documents that occur more than once in a dataset, and cut them out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart, Rejection
 from dcurate.core.stage import BarrierStage, NodeInfo, ProcessingStage, Spec, Stage, WorkerMetadata
-from dcurate.dedup.near import on_card_if
+from dcurate.dedup.near import to_gpu_if
 from dcurate.dedup.spans_report import SpanReport, write_tops
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import numbers, rows_at, table_of
@@ -39,7 +39,7 @@ NOTHING, SHORT = "nothing left", "too short"
 #: Folder of the hashes of spans, below that of the round.
 SPANS = "spans/"
 _SPAN, _CHECK, _COUNT, _ROW, _ALLOWED, _KEY = "span", "check", "count", "row", "allowed", "_dcurate_key"
-#: About so many bytes of hashes come together in one process.
+#: Target bytes of hashes in one partition.
 _BLOCK = 2**26
 _EMPTY = np.zeros(2, np.int64), np.zeros(0, np.uint8)
 
@@ -56,13 +56,13 @@ class SpanFinder(ABC):
     def spans(self, column: TextColumn | CudaColumn) -> Spans:
         """The spans of all texts of a column; they follow from each text alone, wherever they are found.
 
-        Places of spans of texts on a card are those in the bytes there.
+        Places of spans of texts on a GPU are those in the bytes there.
         """
 
 
 @dataclass(kw_only=True)
 class SpanExchange(BarrierStage[DocumentBatch]):
-    """Cuts spans out of documents that stand elsewhere in the dataset too; see the stages made of it."""
+    """Cuts spans out of documents that occur elsewhere in the dataset too; see its subclasses."""
 
     text_field: str = "text"
     max_copies: int = 1
@@ -111,7 +111,7 @@ class SpanExchange(BarrierStage[DocumentBatch]):
 
 
 def at_least(stage: str, setting: str, value: object, least: int) -> None:
-    """Refuse a setting that is no whole number from ``least`` on.
+    """Refuse a setting that is no whole number of at least `least`.
 
     Raises:
         PipelineError: it is none.
@@ -121,7 +121,7 @@ def at_least(stage: str, setting: str, value: object, least: int) -> None:
 
 
 def one_of(stage: str, setting: str, value: object, among: Sequence[str]) -> None:
-    """Refuse a setting that is none of a few words.
+    """Refuse a setting that is not `among` a few words.
 
     Raises:
         PipelineError: it is none.
@@ -146,7 +146,7 @@ class SpanWriter(SpillWriter):
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         yield self.rows(table, key)
-        texts = on_card_if(self.resources.requires_gpu, text_column(table, self.text_field))
+        texts = to_gpu_if(self.resources.requires_gpu, text_column(table, self.text_field))
         spans = self.finder.spans(texts)
         yield self.ranges(counted(spans), key, _SPAN, SPANS)
 
@@ -217,9 +217,9 @@ class FindCopies(ProcessingStage[DocumentBatch, DocumentBatch]):
             before = np.cumsum(counts) - counts
             allowed = np.clip(self.max_copies - (before - np.repeat(before[firsts], sizes)), 0, counts)
         if self.tops:
-            gone = totals - (self.max_copies if self.keep == "first" else 0)
-            told = np.stack([gone, totals, documents[firsts]], axis=1)
-            write_tops(Directory(self.url, self.options), task.key, told, spans[order][firsts])
+            dropped = totals - (self.max_copies if self.keep == "first" else 0)
+            counts = np.stack([dropped, totals, documents[firsts]], axis=1)
+            write_tops(Directory(self.url, self.options), task.key, counts, spans[order][firsts])
         goes = allowed < counts
         marks = {
             _KEY: scale_keys(documents[goes], int(row_offsets[-1])),
@@ -292,7 +292,7 @@ class CutSpans(ProcessingStage[DocumentBatch, DocumentBatch]):
         documents: how many there are in the whole dataset.
         finder: finds the spans once more.
         least: words and characters that a document needs from which something was cut.
-        report: where to tell the most frequent spans.
+        report: of the most frequent spans.
     """
 
     marks: ShufflePartitions
@@ -327,10 +327,12 @@ class CutSpans(ProcessingStage[DocumentBatch, DocumentBatch]):
             return task.with_data(table)
         keys, first = np.unique(numbers(marks, _SPAN), return_index=True)
         checks, texts, allowed = (numbers(marks, name)[first] for name in (_CHECK, DOC_ID, _ALLOWED))
-        gone = surplus(spans, Copies(keys, checks, texts - own[0], allowed))
-        cut = stretches_of(*column, spans, gone, self.finder.fit)
+        surplus_spans = surplus(spans, Copies(keys, checks, texts - own[0], allowed))
+        cut = stretches_of(*column, spans, surplus_spans, self.finder.fit)
         left = self._left(task, table, column, cut)
-        return replace(left, found={"copies": int(gone.sum()), "bytes cut": int((cut.stops - cut.starts).sum())})
+        return replace(
+            left, found={"copies": int(surplus_spans.sum()), "bytes cut": int((cut.stops - cut.starts).sum())}
+        )
 
     def _left(self, task: DocumentBatch, table: Any, column: TextColumn, cut: Stretches) -> DocumentBatch:
         """The rows without what is cut out of their texts."""

@@ -50,7 +50,7 @@ REASON = "fuzzy_duplicate"
 #: Folders below that of the round, and columns there.
 SETS, PAIRS = "sets/", "pairs/"
 _KEY, _RANK, _SHINGLES, _WHOLE, _SOURCE = "key", "rank", "shingles", "whole", "source"
-#: About so many bytes of sets and pairs come together in one process.
+#: Target bytes of sets and pairs in one partition.
 _BLOCK = 2**25
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -210,7 +210,7 @@ def with_shingles(made: Any, texts: TextColumn | CudaColumn, rows: Ints, search:
 
 
 def component_keys(labels: Ints) -> npt.NDArray[np.uint64]:
-    """Keys for components that are spread over all keys, whatever their labels."""
+    """Keys for components that are spread over all keys, for any labels."""
     return labels.astype(np.uint64) * _GOLDEN
 
 
@@ -263,8 +263,8 @@ class CompareCandidates(ProcessingStage[DocumentBatch, DocumentBatch]):
             similarity=similarity,
             sources=_sources(table, order[groups.member]),
         )
-        told = found.table(ids_at(table, order[groups.member]), self.near.spilled.documents)
-        return rows_at(told, np.flatnonzero(found.kept | (found.numbers >= self.near.spilled.first)))
+        members_found = found.table(ids_at(table, order[groups.member]), self.near.spilled.documents)
+        return rows_at(members_found, np.flatnonzero(found.kept | (found.numbers >= self.near.spilled.first)))
 
 
 def _sources(table: Any, rows: Ints) -> Ints | None:
@@ -281,7 +281,7 @@ class Comparison:
 
     Args:
         gathered: their sets of shingles, or their signatures, of shape (candidates, hashes).
-        order: where each candidate stands in what was gathered.
+        order: the place of each candidate among the gathered rows.
     """
 
     gathered: Sets | npt.NDArray[np.uint32]

@@ -20,7 +20,7 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 @contextmanager
 def storage_errors(doing: str, path: str) -> Iterator[None]:
-    """Whatever the store raises inside becomes one sentence that says what was done to which path.
+    """Turn any error of the store inside the ``with`` statement into one sentence that names the path.
 
     Raises:
         DataError: instead of an OSError, or of an error of a remote store's own.
@@ -36,8 +36,8 @@ def storage_errors(doing: str, path: str) -> Iterator[None]:
             ) from error
         raise DataError(f"cannot {doing} {path!r}: there is no such file or directory; check the path") from error
     except PermissionError as error:
-        mend = "check the credentials in storage_options" if "://" in path else "give this user the right to it"
-        raise DataError(f"cannot {doing} {path!r}: permission denied; {mend}") from error
+        advice = "check the credentials in storage_options" if "://" in path else "give this user the right to it"
+        raise DataError(f"cannot {doing} {path!r}: permission denied; {advice}") from error
     except OSError as error:
         if error.errno in _NO_SPACE:
             raise DataError(
@@ -50,7 +50,7 @@ def storage_errors(doing: str, path: str) -> Iterator[None]:
 
 @contextmanager
 def _hushed() -> Iterator[None]:
-    """Errors of a store lose what is secret in the address that they quote: Python prints them as causes."""
+    """Remove secrets from the addresses that errors of a store quote: Python prints the errors as causes."""
     try:
         yield
     except OSError as error:
@@ -60,5 +60,5 @@ def _hushed() -> Iterator[None]:
 
 
 def _remote_errors() -> tuple[type[BaseException], ...]:
-    """Errors of remote stores that are no OSError, of those packages that are loaded."""
+    """Errors of remote stores that are no `OSError`, of the packages that are loaded."""
     return tuple(getattr(sys.modules[module], name) for module, name in _REMOTE_ERRORS if module in sys.modules)

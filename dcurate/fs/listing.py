@@ -23,9 +23,9 @@ class Entry(NamedTuple):
 
 
 def walk(store: Any, path: str, skip: Callable[[str], bool] = lambda name: False) -> Iterator[Entry]:
-    """Every file at and below a path; entries whose own name is to be skipped are not entered.
+    """Yield every file at and below a path, except below names that `skip` matches.
 
-    Nothing at all where there is no such path.
+    Yields nothing if there is no such path.
     """
     if isinstance(store, LocalFileSystem):
         yield from _walk_local(path, skip, frozenset())
@@ -62,7 +62,7 @@ def _walk_local(path: str, skip: Callable[[str], bool], above: frozenset[str]) -
 
 
 def file_entry(store: Any, path: str) -> Entry:
-    """What the store says of one file."""
+    """Look up one file."""
     info = store.info(path)
     return Entry(path, int(info["size"] or 0), _version(info))
 
@@ -72,41 +72,40 @@ def _version(info: Mapping[str, Any]) -> str:
 
 
 def _versions(info: Mapping[str, Any]) -> Iterator[str]:
-    """What may stand for the content of a file, best first; a listing may know less of it than a look at the file."""
+    """Values that identify the content of a file, best first; a listing may have fewer than a look at the file."""
     for etag in ("ETag", "etag", "md5Hash", "content_md5"):
         if info.get(etag):
             yield str(info[etag]).strip('"')
     for time in ("mtime", "LastModified", "last_modified", "updated", "created"):
         if info.get(time):
             yield f"{info['size']}-{info[time]}"
-            if isinstance(info[time], datetime):  # fsspec's store in memory lists the one, and tells the other
+            if isinstance(info[time], datetime):  # fsspec's store in memory lists the one, and reports the other
                 yield f"{info['size']}-{info[time].timestamp()}"
     if info.get("size") is not None:
         yield str(info["size"])
 
 
 def check_unchanged(store: Any, path: str, version: str, name: str) -> None:
-    """Refuse a file that is not what it was when it was listed.
+    """Refuse a file that changed since it was listed.
 
     Args:
-        version: what it was; where none is known nothing is looked at.
-        name: what the file is called in the message.
+        version: from the listing; an empty one is not checked.
+        name: of the file in the message.
 
     Raises:
         DataError: it changed.
     """
     if version:
-        store.invalidate_cache(path)  # what is kept of a listing says what was
+        store.invalidate_cache(path)  # a cached listing has the old version
         _compare(store.info(path), version, name)
 
 
 @contextmanager
 def unchanged(store: Any, path: str, version: str, name: str) -> Iterator[None]:
-    """What is read inside is of the file as it was listed.
+    """Refuse a file that changes before or while it is read inside the ``with`` statement.
 
     Raises:
-        DataError: it changed before it was read, or meanwhile: half of what was read may be of the one, half of the
-            other.
+        DataError: it changed.
     """
     try:
         yield
@@ -118,7 +117,7 @@ def unchanged(store: Any, path: str, version: str, name: str) -> Iterator[None]:
 
 @contextmanager
 def open_unchanged(store: Any, path: str, version: str, name: str, **how: Any) -> Iterator[BinaryIO]:
-    """A file to read from as it was listed.
+    """Open a file for reading, and refuse it if it changed since it was listed.
 
     A remote store is asked once, by fsspec, when the file is opened; S3 then gives no byte of another version.
 

@@ -28,10 +28,10 @@ _PROTOCOL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(://|::)")
 
 
 def open_store(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
-    """The file system of fsspec for an address, and the path in it.
+    """Open the fsspec file system of an address; returns it and the path in it.
 
     Raises:
-        DataError: no such protocol, or what no file can be called.
+        DataError: an unknown protocol, or no valid file name.
         ResourceError: the package for the protocol is not installed.
     """
     check_name(url)
@@ -56,7 +56,7 @@ def _local_files() -> LocalFileSystem:
 
 
 def check_name(path: str) -> None:
-    """Refuse what would break a report or a ledger, and what no file can be called.
+    """Refuse a path that is no valid file name, or that would break a report or a ledger.
 
     Raises:
         DataError: the path holds bytes that are no UTF-8, or a NUL.

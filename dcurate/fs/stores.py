@@ -45,7 +45,7 @@ class Directory(HidesSecrets):
 
     @property
     def on_disk(self) -> bool:
-        """Whether it is on a disk of this host, as far as file systems tell: not in a store, nor shared by hosts."""
+        """Whether it is on a disk of this host, and not in a store or on a file system that hosts share."""
         return self.local and not is_shared(self.address)
 
     @property
@@ -59,7 +59,7 @@ class Directory(HidesSecrets):
         return name if is_address(name) else f"{self.address.rstrip('/')}/{name}"
 
     def files(self, below: str = "", *, own: bool = False) -> dict[str, Entry]:
-        """Every file in the directory (or the named part of it) by its name in it; our own records only where asked."""
+        """Return every file in the directory (or `below` a folder in it) by name; those in `META_DIR` only if `own`."""
         store, root = self._opened()
         root = root.rstrip("/")
         with storage_errors("list", self.url):
@@ -86,7 +86,7 @@ class Directory(HidesSecrets):
                 return None
 
     def remove(self, names: list[str]) -> None:
-        """Delete files; those that are gone already are fine, and local directories left empty go with them."""
+        """Delete files that exist, and local directories that this leaves empty."""
         store, root = self._opened()
         root = root.rstrip("/")
         paths = [f"{root}/{name}" for name in names]
@@ -110,7 +110,7 @@ class Directory(HidesSecrets):
         store.invalidate_cache()
 
     def clear(self) -> None:
-        """Delete the directory and all that is in it; it is fine if it is gone already."""
+        """Delete the directory and everything in it, if it exists."""
         store, root = self._opened()
         with storage_errors("delete", self.url), suppress(FileNotFoundError):
             store.rm(root, recursive=True)
@@ -118,7 +118,7 @@ class Directory(HidesSecrets):
 
     @contextmanager
     def writing(self, name: str, scratch: str = TMP, *, durable: bool = True) -> Iterator[BinaryIO]:
-        """A file to write to that appears under its name whole, or not at all.
+        """Open a file for writing that appears under its name complete, or not at all.
 
         Locally it is written in ``scratch`` below the directory, synced and renamed; elsewhere it is
         collected in memory and put in one request.
@@ -142,7 +142,7 @@ class Directory(HidesSecrets):
                 store.pipe_file(final, buffer.getvalue())
 
     def write(self, name: str, data: bytes, scratch: str = TMP) -> None:
-        """Write a small file whole, or not at all."""
+        """Write a small file completely, or not at all."""
         with self.writing(name, scratch) as file:
             file.write(data)
 

@@ -1,4 +1,4 @@
-"""Folders of this user in the temporary directory: private, checked, and removed when nobody uses them any more.
+"""Private folders of this user in the temporary directory, removed when no process uses them any more.
 
 Others may write to the temporary directory, too. So a folder with a name that they can guess is used only if it is a
 folder (no link), belongs to this user, and is open to nobody else.
@@ -23,7 +23,7 @@ _TRIES = 100
 
 
 def own_folder(*names: str) -> Path:
-    """A folder of this user, made if it is not there; nobody else may look into it.
+    """Return a private folder of this user, made if there is none.
 
     Args:
         names: of the folder and those above it, in the one folder that all of dcurate's are in.
@@ -51,7 +51,7 @@ def folder_of_host(*names: str) -> Path:
 
 
 def held(path: Path) -> int:
-    """A descriptor that says, until it is closed or this process ends, that a folder of this user is in use.
+    """Mark a folder of this user as in use, until the descriptor that is returned is closed or this process ends.
 
     The folder is made if it is not there.
 

@@ -22,7 +22,7 @@ from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import Entry, file_entry, walk
 from dcurate.fs.paths import check_name, full_address, open_store, protocol_of
 
-#: Names of files that tell of data and hold none.
+#: Names of files about data that hold none.
 _ABOUT = re.compile(r"(readme|licen[sc]e|notice|citation|changelog)\b|.*\.md$", re.IGNORECASE)
 
 
@@ -121,7 +121,7 @@ def as_list(file_paths: str | list[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Listing:
-    """What stands at the given paths.
+    """The files at the given paths.
 
     Args:
         files: those of the kind that was asked for, sorted by name, each once.
@@ -133,7 +133,7 @@ class Listing:
 
 
 def listing(file_paths: str | list[str], kind: Format, options: Mapping[str, Any] | None = None) -> Listing:
-    """All files of a kind at the given paths, and what else stands there.
+    """All files of a kind at the given paths, and the others there.
 
     Args:
         file_paths: each a file (taken whatever it is called), a directory (searched to the bottom) or a glob.
@@ -264,7 +264,7 @@ def _endings(names: list[str]) -> str:
 
 
 def left_out(others: list[str], kind: Format) -> str:
-    """A sentence on files of another kind that stand among the input.
+    """A sentence on files of another kind in the input.
 
     Examples:
         >>> left_out(["a.csv", "b.csv", "c.txt"], JSONL)
@@ -273,14 +273,16 @@ def left_out(others: list[str], kind: Format) -> str:
         "left out 'a.parquet', whose name is not that of a JSONL file; DocumentReader reads JSONL and Parquet together"
     """
     known = kind in (JSONL, PARQUET) and any(JSONL.matches(other) or PARQUET.matches(other) for other in others)
-    mend = "; DocumentReader reads JSONL and Parquet together" if known else ""
+    advice = "; DocumentReader reads JSONL and Parquet together" if known else ""
     if len(others) == 1:
-        return f"left out {others[0]!r}, whose name is not that of a {kind.name} file{mend}"
-    return f"left out {len(others):,} files whose names are not those of {kind.name} files, of {_endings(others)}{mend}"
+        return f"left out {others[0]!r}, whose name is not that of a {kind.name} file{advice}"
+    return (
+        f"left out {len(others):,} files whose names are not those of {kind.name} files, of {_endings(others)}{advice}"
+    )
 
 
 def _distinct(files: list[SourceFile]) -> list[SourceFile]:
-    """The files, those of equal names renamed by as much more of their paths as tells them apart."""
+    """The files, those of equal names renamed by as much more of their paths as makes them unique."""
     while True:
         counts = Counter(file.name for file in files)
         if all(count == 1 for count in counts.values()):

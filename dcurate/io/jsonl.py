@@ -41,7 +41,7 @@ _READ_AHEAD = 2**16
 _COUNTED = 2**30
 #: Lines that cannot be read are in quarantine themselves if they have no more bytes than this.
 _SHOWN = 2**20
-#: What pandas needs to be told and is so here at any rate.
+#: Arguments for pandas that hold here in any case.
 _PANDAS = {"lines": True, "orient": "records"}
 READ_KWARGS = tuple(_PANDAS)
 _BOM = b"\xef\xbb\xbf"
@@ -69,7 +69,7 @@ class JsonlReader(FileReader):
     """Read JSON Lines, plain or compressed (``.gz .bz2 .zst .xz``).
 
     Types are those of the JSON values: text that looks like a date stays text, whole numbers beside
-    others become floats, a column that a line lacks is null there. Plain files larger than 128 MiB (or than
+    others become floats, a column that is missing in a line is null there. Plain files larger than 128 MiB (or than
     ``blocksize``) are cut at line ends and read in parallel.
 
     Whole numbers that 64 bits cannot hold become floats, too; a notice of the run says how many beyond 2**53 became
@@ -78,14 +78,14 @@ class JsonlReader(FileReader):
 
     Args:
         file_paths: files, directories (searched to the bottom) and globs, local or URLs.
-        files_per_partition: so many files are one split.
+        files_per_partition: files of one split.
         blocksize: split size, as bytes or ``"128MiB"``: larger files are cut, smaller ones packed.
         fields: the only columns to keep, in this order.
         read_kwargs: for pipelines written for pandas: ``lines=True``, ``orient="records"`` and
             ``storage_options`` are taken, all else is refused.
         storage_options: for fsspec.
         schema: types of columns by name where they are not to be guessed, such as ``{"id": "string"}``.
-        limit: read only the first so many splits.
+        limit: read only the first `limit` splits.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines that cannot be read and
             keep them in quarantine; also without what comes after damage in a compressed file.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one: they are parsed on the CPU, by the same
@@ -260,8 +260,8 @@ class JsonlReader(FileReader):
     def _complaint(self, name: str, piece: _Piece, bad: BadLine) -> str:
         fault = self._faults(name, piece, [bad])[0]
         where = f"byte {fault['byte']}" if fault["line"] is None else f"line {fault['line']}"
-        mend = f"read it as text with schema={{{bad.column!r}: 'string'}}, or " if bad.column else ""
-        return f"{name} {where}: {bad.error}; {mend}set on_bad_line='quarantine' to set such lines aside and go on"
+        advice = f"read it as text with schema={{{bad.column!r}: 'string'}}, or " if bad.column else ""
+        return f"{name} {where}: {bad.error}; {advice}set on_bad_line='quarantine' to set such lines aside and go on"
 
     def _lines_before(self, piece: _Piece) -> int | None:
         """How many lines of the file end before the piece; None where it would cost too much to find out."""
@@ -387,7 +387,7 @@ class JsonlWriter(FileWriter):
         max_rows_per_file: a batch of more rows becomes several files.
         max_bytes_per_file: so does a batch of more text than this, before compression; a row is never cut.
         storage_options: for fsspec.
-        separate_by: a column by whose values rows are told apart, each value in a folder of its own, such as ``en/``;
+        separate_by: a column; rows of each of its values go to a folder of their own, such as ``en/``;
             null in ``%null/``. The column is written with the others, unless ``fields`` leaves it out.
 
     Raises:

@@ -179,8 +179,8 @@ def generation(directory: Directory) -> int:
     return _generation(directory)
 
 
-def put_aside(directory: Directory, known: set[str]) -> list[str]:
-    """Move files to `STRAYS` that look like ours and stand beside those that are known; their names.
+def move_strays(directory: Directory, known: set[str]) -> list[str]:
+    """Move files to `STRAYS` that have names of ours and are in folders of known files; returns their names.
 
     Only where the run began in an empty directory: else they may be of another one.
     """

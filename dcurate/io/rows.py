@@ -1,4 +1,4 @@
-"""Single rows of JSON Lines and Parquet files, with the place where each stands; a file is never held whole."""
+"""Read single rows of JSON Lines and Parquet files with their places; a file is never held in memory whole."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from dcurate.io.partition import LARGE, LEAST, Partitioning
 Frames: TypeAlias = Literal["arrow", "cudf"]
 
 _HEADS = 16
-#: What a slot needs that reads rows to a card: four of them share one.
+#: Resources of a slot that reads rows to a GPU: four of them share one.
 _ON_CARD = Resources(cpus=1, gpus=0.25)
 
 

@@ -143,13 +143,13 @@ class WarcReader(ArchiveReader):
 
     Args:
         file_paths: files, directories (searched to the bottom) and globs, local or URLs.
-        files_per_partition: so many files are one split.
+        files_per_partition: files of one split.
         blocksize: split size on disk, as bytes or ``"32MiB"``: larger files are cut, smaller ones packed.
         fields: the only columns to keep, in this order.
         read_kwargs: for pipelines written for pandas: only ``storage_options`` is taken.
         storage_options: for fsspec.
         schema: types of columns by name where they are to be others.
-        limit: read only the first so many splits.
+        limit: read only the first `limit` splits.
         on_bad_record: ``"quarantine"``, or ``"raise"`` to end the run at the first damaged record.
         record_types: the types of records that become rows.
         mime_types: of the pages that become rows, such as ``["text/html"]``; others are counted as rejected. None takes
@@ -189,8 +189,8 @@ class WarcReader(ArchiveReader):
         if record.kind not in self.record_types:
             return _odd(record)
         message = response(record.content) or Response(0, {}, record.content)
-        if message.fault:
-            return Damage(record.offset, message.fault, record.url)
+        if message.damage:
+            return Damage(record.offset, message.damage, record.url)
         declared = message.headers.get("content-type") or ("" if message.status else record.headers.get("content-type"))
         mime = (record.headers.get("warc-identified-payload-type") or declared or "").partition(";")[0].strip().lower()
         if self.mime_types is not None and mime not in self.mime_types:
@@ -217,13 +217,13 @@ class WetReader(ArchiveReader):
 
     Args:
         file_paths: files, directories (searched to the bottom) and globs, local or URLs.
-        files_per_partition: so many files are one split.
+        files_per_partition: files of one split.
         blocksize: split size on disk, as bytes or ``"32MiB"``: larger files are cut, smaller ones packed.
         fields: the only columns to keep, in this order.
         read_kwargs: for pipelines written for pandas: only ``storage_options`` is taken.
         storage_options: for fsspec.
         schema: types of columns by name where they are to be others.
-        limit: read only the first so many splits.
+        limit: read only the first `limit` splits.
         on_bad_record: ``"quarantine"``, or ``"raise"`` to end the run at the first damaged record.
 
     Raises:

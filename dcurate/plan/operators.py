@@ -1,4 +1,4 @@
-"""A plan: the operators that a pipeline is carried out as."""
+"""A plan: the operators of a pipeline."""
 
 from __future__ import annotations
 

@@ -35,13 +35,13 @@ READERS = 16
 
 @dataclass(frozen=True)
 class ChunkIndex:
-    """What is in a file of chunks.
+    """The index at the end of a file of chunks.
 
     Args:
         bounds: byte at which each chunk begins, and the end of the last.
         rows: rows before each chunk, and all of them.
         sizes: bytes in memory before each chunk, and of all.
-        notes: further arrays that the writer left, by name.
+        notes: further arrays of the writer, by name.
     """
 
     bounds: Ints
@@ -88,7 +88,7 @@ def _unpacked(data: bytes) -> dict[str, npt.NDArray[Any]]:
 
 
 def read_index(folder: Directory, name: str) -> ChunkIndex:
-    """The index of a file.
+    """Read the index of a file.
 
     Raises:
         DataError: the file cannot be read.
@@ -108,7 +108,7 @@ def read_index(folder: Directory, name: str) -> ChunkIndex:
 
 
 def read_indexes(folder: Directory, names: Sequence[str]) -> Iterator[ChunkIndex]:
-    """The indexes of several files, in order, read side by side.
+    """Read the indexes of several files in parallel, in order.
 
     Raises:
         DataError: one of them cannot be read.
@@ -120,13 +120,13 @@ def read_indexes(folder: Directory, names: Sequence[str]) -> Iterator[ChunkIndex
 def read_chunks(
     address: str, options: dict[str, Any], start: int, stop: int, columns: Sequence[str] | None = None
 ) -> list[pa.Table]:
-    """The tables of all chunks between two bounds of a file.
+    """Read the tables of all chunks between two bounds of a file.
 
     Args:
         columns: those to read; all by default.
 
     Raises:
-        DataError: the file cannot be read, or lacks a column.
+        DataError: the file cannot be read, or a column is missing.
     """
     store, path = open_store(address, options)
     with storage_errors("read", address):
@@ -174,10 +174,10 @@ def _only(schema: pa.Schema, columns: Sequence[str]) -> pa.ipc.IpcReadOptions:
 
 
 def stacked(tables: Sequence[pa.Table]) -> pa.Table:
-    """Tables one below the other; a column that one of them lacks is null there.
+    """Concatenate tables; a column that is missing in one of them is null there.
 
     Raises:
-        DataError: a column holds what no one type can.
+        DataError: a column has types that no one type can hold.
 
     Examples:
         >>> stacked([pa.table({"a": [1]}), pa.table({"b": ["x"]})]).to_pylist()
@@ -197,7 +197,7 @@ def stacked(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def runs(wanted: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Where runs of true values begin and end.
+    """Yield where runs of true values begin and end.
 
     Examples:
         >>> list(runs(np.array([True, True, False, True])))

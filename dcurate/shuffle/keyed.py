@@ -1,4 +1,4 @@
-"""Rows in the order of their keys, over a whole dataset: written in chunks by key, read back in parts of the whole."""
+"""Write the rows of a dataset by key, and read them back in that order, batch by batch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dcurate.shuffle.writer import ChunkWriter, slices_by_key
 #: Columns that rows have between the two halves of a run.
 HIGH, LOW, DATASET = "_dcurate_key_high", "_dcurate_key_low", "_dcurate_dataset"
 
-#: Keys are counted in so many ranges of equal length.
+#: Ranges of equal length in which keys are counted.
 CELLS = 4096
 _MOST_CHUNKS = 1024
 _LEAST_BYTES = 2**14
@@ -36,9 +36,9 @@ class KeyedWriter(ChunkWriter):
     """Writes each batch in the order of the keys of its rows, cut into chunks by ranges of keys.
 
     Args:
-        id_field: the column that tells rows apart; what a row holds in all of its columns if None.
+        id_field: the column that identifies rows; the values of all columns if None.
         seed: other seeds give other keys.
-        most: only so many rows of each batch, those of the smallest keys, are needed; the others are counted only.
+        most: rows of each batch, those with the smallest keys, that are written; the others are only counted.
     """
 
     id_field: str | None = None
@@ -72,7 +72,7 @@ class KeyedWriter(ChunkWriter):
 
 @dataclass(frozen=True)
 class KeyedFile:
-    """A file that a `KeyedWriter` wrote, as its index tells it.
+    """A file that a `KeyedWriter` wrote, and its index.
 
     Args:
         dataset: number of the dataset that its rows belong to.
@@ -102,7 +102,7 @@ class KeyedFile:
 
 
 def keyed_files(folder: Directory, names: Sequence[str]) -> list[KeyedFile]:
-    """The files of these names."""
+    """Read the indexes of the files with these names."""
     return [_keyed_file(*each) for each in zip(names, read_indexes(folder, names), strict=True)]
 
 
@@ -112,7 +112,7 @@ def _keyed_file(name: str, index: ChunkIndex) -> KeyedFile:
 
 
 def stream_of(folder: Directory, files: Sequence[KeyedFile], wanted: int) -> Stream:
-    """So many rows of a dataset as a stream.
+    """Return `wanted` rows of a dataset as a stream.
 
     Args:
         files: all of the dataset.
@@ -155,7 +155,7 @@ class StreamReader(SourceStage[FileGroup, DocumentBatch]):
         files: their names, in the order of the source.
         streams: one for each dataset.
         batches: into how many batches the whole is cut.
-        left_out: so many rows are told as dropped, for this reason.
+        left_out: a reason, and the rows that are reported as dropped for it.
     """
 
     url: str

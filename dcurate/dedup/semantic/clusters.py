@@ -1,4 +1,4 @@
-"""Rows by cluster, on disk: what is known of them in ranges, and their vectors beside it."""
+"""Spill rows by cluster: entries in the order of clusters, and their vectors beside them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Ints = npt.NDArray[np.int64]
 
 #: Columns that reports have, under the names that NeMo Curator gives them.
 CENTROID, STRAIGHT, COSINE = "centroid", "l2_dist_to_cent", "cosine_dist_to_cent"
-#: Folder of what is known of rows, below that of a round.
+#: Folder of the entries about rows, below that of a round.
 MEMBERS = "members/"
 #: Column of keys of clusters, and of the place of a row in the file of vectors.
 KEY, PLACE = "_cluster_key", "_place"

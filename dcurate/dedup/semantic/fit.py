@@ -21,7 +21,7 @@ from dcurate.fs.stores import Directory
 from dcurate.shuffle.spill import SpilledRows, SpillWriter
 
 _TOTALS, _COUNTS, _SQUARES = "totals", "counts", "squares"
-#: Seeds are drawn among so many rows for each.
+#: Rows for each seed among which it is drawn.
 _CHOICE = 16
 _LEAST_CHOICE = 2**12
 
@@ -136,7 +136,7 @@ class SampleRound(VectorRound):
 
 @dataclass
 class StepRound(VectorRound):
-    """Moves the centroids to the middle of their rows, and again until they stand still."""
+    """Moves the centroids to the middle of their rows, and again until they do not move any more."""
 
     sample: SpilledRows
     centroids: Centroids

@@ -1,4 +1,4 @@
-"""Embeddings of a whole dataset that wait on disk between rounds, as a matrix in the order of the source."""
+"""Spill the embeddings of a whole dataset to disk between rounds, as a matrix in the order of the source."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dcurate.shuffle.writer import ChunkWriter
 
 Ints = npt.NDArray[np.int64]
 
-#: Folders of the embeddings, and of what else is known of each, below that of a round.
+#: Folders of the embeddings, and of the entries about each, below that of a round.
 VECTORS, ENTRIES = "vectors/", "entries/"
 #: Column of embeddings of length one.
 VECTOR = "_vector"
@@ -150,7 +150,7 @@ class Vectors:
 
 @dataclass
 class VectorReader(SourceStage[FileGroup, DocumentBatch]):
-    """Reads all vectors in blocks of so many, with the numbers of their documents and what else is known of them."""
+    """Reads all vectors in blocks of `rows`, with their document numbers and entries."""
 
     vectors: Vectors
     rows: int
@@ -180,14 +180,14 @@ class VectorReader(SourceStage[FileGroup, DocumentBatch]):
 
 @dataclass
 class SampleReader(SourceStage[FileGroup, DocumentBatch]):
-    """Reads a sample of the vectors, in blocks of so many.
+    """Reads a sample of the vectors, in blocks of `rows`.
 
     Args:
         vectors: of which it is drawn.
         wanted: how many.
         seed: other seeds give other samples.
         rows: of a block.
-        every: of each block only one row of so many is read, beginning with the first.
+        every: read only every n-th row of a block, beginning with the first.
     """
 
     vectors: Vectors

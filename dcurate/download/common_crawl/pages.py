@@ -72,8 +72,8 @@ class CommonCrawlWarcIterator(RangeIterator):
 
     def _page(self, record: Record, name: str) -> dict[str, Any] | Skipped:
         message = response(record.content)
-        if message is None or message.fault:
-            why = message.fault if message else "it holds no HTTP"
+        if message is None or message.damage:
+            why = message.damage if message else "it holds no HTTP"
             return Skipped("damaged record", True, record.url, f"byte {record.offset}: {why}")
         declared = message.headers.get("content-type", "")
         kind = (record.headers.get("warc-identified-payload-type") or declared).partition(";")[0].strip().lower()
