@@ -16,7 +16,7 @@ from dask.utils import is_dataframe_like
 from dcurate.core.batch import BatchKey
 from dcurate.core.part import Part
 from dcurate.core.pipeline import PipelineDefinition, check_columns
-from dcurate.core.stage import ExchangeStage, ProcessingStage, SinkStage, SourceStage
+from dcurate.core.stage import BarrierStage, SinkStage, SourceStage, Stage
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec
 from dcurate.engine.worker.slots import SlotPool
@@ -25,7 +25,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.partition import Partition, check_frame, kept_of, meta_of, parted, restored, with_index_of
 from dcurate.plan.compile import compile_plan
 
-AnyStage = ProcessingStage[Any, Any]
+AnyStage = Stage
 
 
 def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> Any:
@@ -61,14 +61,14 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
     wanted = [stages] if isinstance(stages, Part) else list(stages)
     built = PipelineDefinition("apply", stages=wanted).build()
     for stage in built:
-        if isinstance(stage, SourceStage | SinkStage | ExchangeStage):
+        if isinstance(stage, SourceStage | SinkStage | BarrierStage):
             raise PipelineError(
                 f"stage {stage.name!r} ({type(stage).__name__}) does not work on one partition at a time; "
                 "read and write with dask.dataframe, or run a Pipeline"
             )
     check_frame(ddf.columns)
     check_columns(built, [str(column) for column in ddf.columns])
-    parts = tuple(stage for operator in compile_plan(built).operators for stage in operator.stages)
+    parts = tuple(stage for operator in compile_plan(built).operators for stage in operator.processing_stages)
     payload = pickled(OperatorSpec("apply", parts, passes_empty=True))
     needed = tuple(dict.fromkeys(column for stage in built for column in stage.inputs()[1]))
     if meta is None:
@@ -84,7 +84,7 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
 
 
 def check_dask(ddf: Any, what: str) -> None:
-    """Refuse what is no Dask DataFrame.
+    """Refuse a value that is no Dask DataFrame.
 
     Raises:
         PipelineError: it is not.

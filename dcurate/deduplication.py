@@ -58,11 +58,10 @@ def deduplicate(
     """The Dask DataFrame without its duplicates; nothing runs yet.
 
     Rows that stay keep their order, partitions, index and types, and are the same ones for any number of workers.
-    Partitions are made twice, three times for ``"fuzzy"``: first to find out about their rows, and at last to let rows
-    go, so that none waits in memory meanwhile, as far as each is made by itself (out of a file, say). Persist a frame
-    that is dear to make, or whose rows come out otherwise each time. Between, Dask exchanges what was found out: 32
-    bytes a row, or for ``"fuzzy"`` about 20 bytes for each band of each; and one task connects the candidates, with
-    some 50 bytes for each of them. Where that is too much, a `Pipeline` with `FuzzyDuplicates` takes any number.
+    Each partition is computed twice (three times for ``"fuzzy"``): once to hash its rows and once to drop duplicates.
+    Persist the frame if that is expensive or not deterministic. In between, Dask shuffles 32 bytes a row, or for
+    ``"fuzzy"`` about 20 bytes for each band of each row; and one task connects the candidates, with some 50 bytes for
+    each of them. Where that is too much, a `Pipeline` with `FuzzyDuplicates` takes any number.
 
     Args:
         ddf: a Dask DataFrame.
@@ -92,9 +91,9 @@ def deduplicate(
     stage = _stage(on, method, keep)
     check_columns([stage], [str(column) for column in ddf.columns])
     source = _made_anew(ddf)
-    gone = _equal_rows(source, stage) if isinstance(stage, ExactDuplicates) else _similar_rows(source, stage)
-    gone = _at_home(gone, source.npartitions)
-    return source.map_partitions(_without, gone, stage, meta=ddf._meta, align_dataframes=False)
+    dropped = _equal_rows(source, stage) if isinstance(stage, ExactDuplicates) else _similar_rows(source, stage)
+    dropped = _at_home(dropped, source.npartitions)
+    return source.map_partitions(_without, dropped, stage, meta=ddf._meta, align_dataframes=False)
 
 
 def _stage(on: str | Sequence[str], method: Method, keep: str | Keep) -> _Stage:
@@ -218,13 +217,13 @@ def _gathered(rows: Any, labels: Any, stage: FuzzyDuplicates) -> Any:
     return to_exchange(gathered(stage, _read(_frame(rows), stage), from_exchange(labels)))
 
 
-def _without(rows: Any, gone: Any, stage: _Stage) -> Any:
+def _without(rows: Any, dropped: Any, stage: _Stage) -> Any:
     """A partition without the rows that go.
 
     Raises:
         DataError: it is not the one that was looked at.
     """
-    frame, marks = _frame(rows), from_exchange(gone)
+    frame, marks = _frame(rows), from_exchange(dropped)
     places = numbers(marks, ROW)
     if len(places) and (places.max() >= len(frame) or not still_there(stage, _read(frame.iloc[places], stage), marks)):
         raise DataError(

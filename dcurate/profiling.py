@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from dcurate.core.events import Event, Observer, TaskDone
 from dcurate.core.pipeline import PipelineDefinition
 from dcurate.core.profile import ProfileSummary
-from dcurate.core.stage import CompositeStage, ProcessingStage, SinkStage, SourceStage
+from dcurate.core.stage import CompositeStage, SinkStage, SourceStage, Stage
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.convert import from_rows
 from dcurate.io.document_reader import DocumentReader
@@ -29,7 +29,7 @@ from dcurate.text.score import ScoreFilter
 from dcurate.ui.profile_page import write_page
 from dcurate.ui.profile_table import profile_table
 
-AnyStage = ProcessingStage[Any, Any]
+AnyStage = Stage
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _stages_of(source: Any) -> tuple[list[AnyStage], str]:
         if source.stages and isinstance(source.stages[-1], SinkStage):
             raise PipelineError(f"pipeline {source.name!r} ends with a writer; leave it out, as nothing is written")
         return list(source.stages), source.name
-    if isinstance(source, ProcessingStage):
+    if isinstance(source, Stage):
         return [source], source.name
     paths = as_list([str(source)] if isinstance(source, str | Path) else list(source))
     return [DocumentReader(paths, on_bad_line="quarantine")], ", ".join(paths)

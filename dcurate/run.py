@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import uuid
-from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -18,12 +17,12 @@ from dcurate.core.events import Observer, StageStats
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.pipeline import PipelineDefinition, with_source
 from dcurate.core.report import RunReport
-from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
-from dcurate.core.temporary import scratch_folder
+from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.executor import DaskExecutor, DaskSession
 from dcurate.errors import DcurateError, PipelineError, RunError, without_secrets
 from dcurate.fs.stores import META_DIR, Directory
+from dcurate.fs.temporary import scratch_folder
 from dcurate.io.input_manifest import InputManifest
 from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.output import check_claim, claim, folder_name
@@ -31,6 +30,7 @@ from dcurate.io.rejections import DirectoryRejections, clear_stale
 from dcurate.io.success_marker import SuccessMarker, find_finished, inputs_of, mark_finished
 from dcurate.plan.compile import compile_plan
 from dcurate.plan.operators import Plan
+from dcurate.plan.rounds import rounds
 from dcurate.recording import record
 from dcurate.result import RunResult
 from dcurate.runs.history import History
@@ -39,7 +39,7 @@ from dcurate.ui.notebook import NotebookProgress, in_notebook
 from dcurate.ui.pipeline_svg import picture
 from dcurate.ui.publisher import SnapshotPublisher
 
-AnyStage = ProcessingStage[Any, Any]
+AnyStage = Stage
 
 #: Share of the free memory that `Pipeline.run` may fill with rows of a pipeline that has no writer.
 COLLECT_SHARE = 0.5
@@ -47,7 +47,7 @@ COLLECT_SHARE = 0.5
 
 @runtime_checkable
 class Executor(Protocol):
-    """Where and how pipelines are carried out."""
+    """Where and how pipelines run."""
 
     @property
     def mode(self) -> str:
@@ -63,8 +63,8 @@ class Session(Protocol):
     def check(self, plan: Plan) -> None:
         """Refuse a plan that cannot run here, before anything is touched."""
 
-    def execute(self, job: Round, books: RunAccounting) -> Iterator[Batch]:
-        """Carry a job out; yields the batches to deliver as they come."""
+    def execute(self, job: Round, books: RunAccounting, /) -> Iterator[Batch]:
+        """Run one round; yields the batches to deliver as they come."""
 
 
 class Pipeline(PipelineDefinition):
@@ -100,12 +100,12 @@ class Pipeline(PipelineDefinition):
             resume: go on with an earlier run into the same output: only what it had not finished is done.
             rejected: a directory in which rows that rules drop are kept, with the stage and reason.
             examples: whether the report shows excerpts of a few documents that were dropped, with the reason.
-            observers: are told what happens, such as `dcurate.ui.progress.Progress`; in a notebook a view of the
+            observers: receive events, such as `dcurate.ui.progress.Progress`; in a notebook a view of the
                 run is shown if none are given, and nothing with ``[]``.
 
         Raises:
             PipelineError: the pipeline cannot work as it is put together; nothing has run.
-            ResourceError: the cluster lacks what a stage needs; nothing has run.
+            ResourceError: the cluster does not have the resources of a stage; nothing has run.
             DataError: input cannot be read or output not written.
             StageError: a stage's own code raised.
             RunError: the cluster went away, or rows without a writer outgrew this process's memory.
@@ -147,7 +147,7 @@ class Pipeline(PipelineDefinition):
 
 
 def observers_of(given: Sequence[Observer] | None) -> tuple[Observer, ...]:
-    """Who is told of a run: where nothing is said of it, the reader of a notebook."""
+    """The observers of a run; by default the notebook's view, in a notebook."""
     if given is None:
         return (NotebookProgress(),) if in_notebook() else ()
     return tuple(given)
@@ -182,8 +182,8 @@ def _collect(batches: Iterator[Batch]) -> list[Batch]:
     return collected
 
 
-def _whole(source: AnyStage) -> AnyStage:
-    """The source of a later phase: what an earlier one wrote must all be read, so a failure ends the run."""
+def _read_all(source: AnyStage) -> AnyStage:
+    """Let a failure of the source of a later round end the run: rows of the round before must not be lost."""
     whole = copy.copy(source)
     object.__setattr__(whole, "spec", replace(source.spec, ignore_failures=False))
     return whole
@@ -191,7 +191,7 @@ def _whole(source: AnyStage) -> AnyStage:
 
 @dataclass
 class _Run:
-    """One run of a pipeline, phase by phase."""
+    """One run of a pipeline, round by round."""
 
     pipeline: PipelineDefinition
     executor: Executor | None
@@ -211,7 +211,9 @@ class _Run:
         self.stages = with_source(self.pipeline, self.initial_tasks)
         self.runner: Executor = self.executor or DaskExecutor()
         if isinstance(self.runner, type) or not isinstance(self.runner, Executor):
-            raise PipelineError(f"executor={self.runner!r} is none; give DaskExecutor(...) or InlineExecutor()")
+            raise PipelineError(
+                f"executor={self.runner!r} is not an executor; give DaskExecutor(...) or InlineExecutor()"
+            )
         self.sink = compile_plan(self.stages).sink
         self.fingerprint = fingerprint(self.stages)
         self.origins = InputManifest(self.fingerprint)
@@ -223,7 +225,7 @@ class _Run:
 
     @property
     def rejected(self) -> str | None:
-        """Where rejected rows go, as an address that holds wherever workers stand."""
+        """Where rejected rows go, as an address that is valid on every worker."""
         asked = self.options.rejected
         return Directory(asked, self._storage).address if asked is not None else None
 
@@ -233,8 +235,8 @@ class _Run:
         return self.earlier.written if self.earlier else [files for _, files in self.books[-1].in_order()]
 
     def batches(self) -> Iterator[Batch]:
-        """Run phase after phase; yields what the last one delivers."""
-        if self.sink is not None and self.options.resume and self._exchanges:
+        """Run the pipeline unless an earlier run finished it; yields the batches that the last round delivers."""
+        if self.sink is not None and self.options.resume and self._has_barrier:
             self.sink.prepare(resume=True)
             self.earlier = find_finished(self.sink, inputs_of(self.fingerprint, self._source.splits()))
         if self.earlier is not None:
@@ -263,12 +265,12 @@ class _Run:
                 claim(self._output, self.id)
                 self.ledger = DirectoryLedger.open(self.sink, self.fingerprint, self.options.resume)
                 if self.ledger.begun:
-                    self.listed = list(self.origins.noted(self._source.splits()))
+                    self.listed = list(self.origins.record(self._source.splits()))
                     self.ledger.check(self.origins)
-            yield from self._phases(session, self._scratch(stack))
+            yield from self._run_rounds(session, self._scratch(stack))
             if self.sink is not None:
                 check_claim(self._output, self.id)
-        if self.sink is not None and self._exchanges and not any(books.unread for books in self.books):
+        if self.sink is not None and self._has_barrier and not any(books.unread for books in self.books):
             mark_finished(self.sink, SuccessMarker(self.origins.digest, self.report().to_dict(), self.written))
 
     def _record(self) -> None:
@@ -283,27 +285,27 @@ class _Run:
         assert self.sink is not None
         return Directory(self.sink.output_path, self._storage)
 
-    def _phases(self, session: Session, scratch: str) -> Iterator[Batch]:
-        rounds = f"{scratch}/{_ROUNDS}"
-        stages: list[AnyStage] = []
-        waiting = deque(self.stages)
-        while waiting:
-            stage = waiting.popleft()
-            if not isinstance(stage, ExchangeStage):
-                stages.append(stage)
-                continue
-            url = f"{rounds}/{folder_name(stage.name)}"
-            before = stage.before(url, self._storage)
-            self._own(stage, before)
-            yield from self._carry(session, [*stages, *before], last=False)
-            after = stage.exchange(url, self._storage, self.books[-1].in_order())
-            self.notices += stage.notices()
-            self._own(stage, after)
-            waiting.extendleft(reversed(after))
-            stages = []
-        yield from self._carry(session, stages, last=True)
-        if self._exchanges:
-            Directory(rounds, self._storage).clear()
+    def _run_rounds(self, session: Session, scratch: str) -> Iterator[Batch]:
+        """Run round after round; yields the batches that the last one delivers."""
+        folder = f"{scratch}/{_ROUNDS}"
+        url = ""
+
+        def reduce(barrier: BarrierStage[Any]) -> Sequence[Stage]:
+            stages = barrier.reduce_stages(url, self._storage, self.books[-1].in_order())
+            self.notices += barrier.notices()
+            self._own(barrier, stages)
+            return stages
+
+        for current in rounds(self.stages, reduce):
+            stages = current.stages
+            if current.barrier is not None:
+                url = f"{folder}/{folder_name(current.barrier.name)}"
+                map_stages = current.barrier.map_stages(url, self._storage)
+                self._own(current.barrier, map_stages)
+                stages += tuple(map_stages)
+            yield from self._run_round(session, stages, current.last)
+        if self._has_barrier:
+            Directory(folder, self._storage).clear()
 
     def _check_rejected(self) -> None:
         """Refuse a place for rejected rows in which other files of theirs, or of the output, have the same names."""
@@ -315,16 +317,20 @@ class _Run:
                 f"rejected={self.options.rejected!r} is where the output or records of the run are; name another folder"
             )
 
-    def _own(self, stage: AnyStage, made: Sequence[AnyStage]) -> None:
-        """Note whose stages those of a round are; their names name folders and figures."""
-        owner = self.owners.get(stage.name, stage.name)
-        for one in made:
-            if one.name != owner and one.name in {other.name for other in self.stages}:
+    def _own(self, barrier: BarrierStage[Any], stages: Sequence[Stage]) -> None:
+        """Report the work of the `stages` of a barrier under the stage that a person wrote.
+
+        Raises:
+            PipelineError: a stage of the pipeline has the name of one of them; names of folders and figures are theirs.
+        """
+        owner = self.owners.get(barrier.name, barrier.name)
+        for stage in stages:
+            if stage.name != owner and stage.name in {other.name for other in self.stages}:
                 raise PipelineError(
-                    f"stage {one.name!r} has the name of a stage that {owner!r} makes for a round of its own; "
+                    f"stage {stage.name!r} has the name of a stage that {owner!r} makes for a round of its own; "
                     "give it another with with_(name=...)"
                 )
-            self.owners[one.name] = owner
+            self.owners[stage.name] = owner
 
     @property
     def _quarantine(self) -> str | None:
@@ -332,8 +338,8 @@ class _Run:
         return f"{self.sink.output_path}/{META_DIR}/quarantine" if self.sink else None
 
     @property
-    def _exchanges(self) -> bool:
-        return any(isinstance(stage, ExchangeStage) for stage in self.stages)
+    def _has_barrier(self) -> bool:
+        return any(isinstance(stage, BarrierStage) for stage in self.stages)
 
     @property
     def _source(self) -> SourceStage[Any, Any]:
@@ -343,18 +349,18 @@ class _Run:
 
     @property
     def _storage(self) -> Mapping[str, Any]:
-        """Storage options, for fsspec, of the output and all that stands beside it."""
+        """Storage options, for fsspec, of the output and its records."""
         return (self.sink.storage_options if self.sink else None) or {}
 
     def _scratch(self, stack: ExitStack) -> str:
-        """Where the folder of rounds is: with the output's own records, or in a folder of its own."""
+        """The folder that holds that of rounds: the output's own records, or a temporary one."""
         if self.sink is None:
             return stack.enter_context(scratch_folder())
         return f"{self.sink.output_path}/_dcurate"
 
-    def _carry(self, session: Session, stages: Sequence[AnyStage], last: bool) -> Iterator[Batch]:
+    def _run_round(self, session: Session, stages: Sequence[Stage], last: bool) -> Iterator[Batch]:
         if self.books:
-            stages = [_whole(stages[0]), *stages[1:]]
+            stages = [_read_all(stages[0]), *stages[1:]]
         plan = compile_plan(stages)
         source, sink = plan.parts[0], plan.sink
         assert isinstance(source, SourceStage)
@@ -366,10 +372,10 @@ class _Run:
             ledger = DirectoryLedger.open(sink, self.fingerprint, self.options.resume)
         splits = source.splits() if self.books else self._listed(source)
         if ledger is not None:
-            ledger.follow(self.origins, whole=bool(self.books))
+            ledger.attach(self.origins, whole=bool(self.books))
             if last and ledger.begun:
                 listed = list(splits)
-                self.notices += ledger.fit({str(split.key) for split in listed}, self.origins)
+                self.notices += ledger.reconcile({str(split.key) for split in listed}, self.origins)
                 splits = iter(listed)
         job = Round(
             pipeline=self.pipeline.name,
@@ -401,16 +407,16 @@ class _Run:
         if ledger is not None:
             ledger.close()
             if last and self.options.resume:
-                self.notices += ledger.put_aside(books.files_of_unread())
+                self.notices += ledger.move_strays(books.files_of_unread())
 
     def _listed(self, source: SourceStage[Any, Any]) -> Iterator[Batch]:
-        """The splits of the input, each noted."""
-        splits = iter(self.listed) if self.listed is not None else self.origins.noted(source.splits())
+        """The splits of the input, each recorded in the manifest."""
+        splits = iter(self.listed) if self.listed is not None else self.origins.record(source.splits())
         self.notices += source.notices()
         return splits
 
     def report(self) -> RunReport:
-        """One report over all phases."""
+        """One report over all rounds."""
         if self.earlier is not None:
             report = RunReport.from_dict(self.earlier.report)
             return replace(report, splits_before=report.splits)

@@ -14,7 +14,7 @@ import cloudpickle
 from dcurate.cluster.local import LocalCluster
 from dcurate.core.batch import Batch, BatchKey
 from dcurate.core.fingerprint import fingerprint
-from dcurate.core.stage import CompositeStage, ExchangeStage, ProcessingStage, SinkStage, SourceStage
+from dcurate.core.stage import BarrierStage, CompositeStage, ProcessingStage, SinkStage, SourceStage
 from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.engine.inline import InlineExecutor
 from dcurate.engine.serialization import pickled
@@ -103,7 +103,7 @@ def _refuse(stage: AnyStage, batch: DocumentBatch, skip: Collection[str]) -> Non
             raise PipelineError(f"check_stage knows no law {name!r}{nearest(name, LAWS)}")
     if isinstance(stage, CompositeStage):
         raise PipelineError(f"stage {stage.name!r} is a composite; check each of the stages that decompose() gives")
-    if isinstance(stage, SourceStage | SinkStage | ExchangeStage):
+    if isinstance(stage, SourceStage | SinkStage | BarrierStage):
         raise PipelineError(f"stage {stage.name!r} does not make rows of a batch of rows alone; test it in a pipeline")
     if batch.num_items < 2:
         raise PipelineError(f"check_stage needs two rows or more, and the batch has {batch.num_items}")

@@ -58,7 +58,8 @@ from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.secrets import shown
 from dcurate.download.fetch import read
 from dcurate.errors import DataError, DcurateError, PipelineError, without_secrets
-from dcurate.fs.stores import Directory, opened
+from dcurate.fs.paths import open_store
+from dcurate.fs.stores import Directory
 from dcurate.models.llm.config import GenerationConfig, Request
 from dcurate.recipe import load_recipe
 from dcurate.runs import manifest
@@ -277,12 +278,12 @@ def asks_by_fsspec(url):
         "headers": {"X-Api-Key": secret(1), "Authorization": secret(2)},
         "client_kwargs": {"headers": {"X-Mine": secret(3)}, "cookies": {"c": secret(4)}},
     }
-    store, path = opened(f"{url}/a.jsonl", options)
+    store, path = open_store(f"{url}/a.jsonl", options)
     store.cat_file(path)
 
 
 def asks_by_fsspec_with_a_login(url):
-    store, path = opened(f"{url}/a.jsonl".replace("http://", f"http://me:{secret(1)}@"), {})
+    store, path = open_store(f"{url}/a.jsonl".replace("http://", f"http://me:{secret(1)}@"), {})
     store.cat_file(path)
 
 

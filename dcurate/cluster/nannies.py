@@ -16,8 +16,8 @@ from distributed import Nanny, Scheduler, Status
 from distributed.system import MEMORY_LIMIT
 from tornado.ioloop import PeriodicCallback
 
-from dcurate.core.temporary import folder_of_host
 from dcurate.errors import DcurateError, RunError
+from dcurate.fs.temporary import folder_of_host
 
 #: How long a worker may take to start, in seconds.
 START_S = 120

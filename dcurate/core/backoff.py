@@ -1,4 +1,4 @@
-"""How many items a model is given at once, on a card whose memory may not hold as many as one would like."""
+"""Limit the items of a call to what the memory of a GPU holds."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 R = TypeVar("R")
 
-#: So many calls of the size allowed must go well in a row before twice the size is allowed.
+#: Successful calls of the allowed size in a row before twice the size is allowed.
 GROW_AFTER = 8
-#: For so many calls after memory ran out, no size is allowed that is as large as the one at which it did.
+#: Calls after memory ran out during which the size that failed is not tried again.
 REMEMBER = 256
 
 _CLASS = "OutOfMemoryError"
@@ -27,8 +27,8 @@ _PHRASES = (
 
 
 @dataclass
-class _Card:
-    """What is known of a card: how much it may be given, and what was too much."""
+class _DeviceMemory:
+    """The size that a device may be given, and the size that was too much."""
 
     allowed: int | None = None
     failed: int | None = None
@@ -59,19 +59,19 @@ class _Card:
             self.since = self.well = 0
 
 
-_cards: dict[str, _Card] = {}
-_cards_lock = threading.Lock()
+_devices: dict[str, _DeviceMemory] = {}
+_devices_lock = threading.Lock()
 
 
 class Backoff:
-    """Calls a function on slices of a sequence that are small enough for the memory of a card.
+    """Calls a function on slices of a sequence that fit into the memory of a GPU.
 
-    When memory runs out the slice is halved, and the size that works is kept for all who name the same card in
-    this process. It grows again by doubling, step by step: after `GROW_AFTER` calls of the size allowed, and for
+    When memory runs out the slice is halved, and the size that works is kept for all callers in this process that name
+    the same device. It grows again by doubling, step by step: after `GROW_AFTER` calls of the size allowed, and for
     `REMEMBER` calls never to a size at which memory ran out.
 
     Args:
-        card: name of the card, such as ``"cuda:0"``; with the model's name where several share a card.
+        device: name of the device, such as ``"cuda:0"``; with the model's name where several share one.
         free: called between a failure and the next call, such as ``torch.cuda.empty_cache``.
 
     Examples:
@@ -89,14 +89,14 @@ class Backoff:
         [[1, 2], [3]]
     """
 
-    def __init__(self, card: str, free: Callable[[], object] | None = None) -> None:
-        self.card = card
+    def __init__(self, device: str, free: Callable[[], object] | None = None) -> None:
+        self.device = device
         self._free = free
-        with _cards_lock:
-            self._memory = _cards.setdefault(card, _Card())
+        with _devices_lock:
+            self._memory = _devices.setdefault(device, _DeviceMemory())
 
     def run(self, function: Callable[[Any], R], items: Sequence[Any], size: int | None = None) -> list[R]:
-        """What the function answers for slices of the items, one answer a slice, in order.
+        """Call the function on slices of the items; returns its answers in order.
 
         Args:
             function: is given a slice of the items, of whatever type slicing them gives.

@@ -36,7 +36,7 @@ class BatchKey:
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits that stand for the key in ids and file names."""
+        """Twelve hex digits that identify the key in ids and file names."""
         return hashlib.blake2b(str(self).encode(), digest_size=6).hexdigest()
 
     def __str__(self) -> str:

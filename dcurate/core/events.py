@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-#: Of rows taken out by one stage for one reason, so many are kept as examples.
+#: Rows kept as examples for each stage and reason.
 EXAMPLES = 5
 _OFTEN_EMPTY = ("metrics", "scores", "examples")
 
@@ -88,20 +88,21 @@ class StageStats:
 
 @dataclass(frozen=True)
 class Event:
-    """Anything that an observer may be told. ``time`` is in seconds since the epoch."""
+    """An event for observers; ``time`` is in seconds since the epoch."""
 
     time: float
 
 
 @dataclass(frozen=True)
 class RunStarted(Event):
-    """A run begins, or the next phase of it: its id, how it is carried out, its operators as lists of stage names.
+    """A run begins, or its next round: its id, its mode, its operators as lists of stage names.
 
     Attributes:
-        run: the same for all phases of a run; each exchange begins another phase.
-        stages: those of the whole pipeline, as a person wrote them; if empty, those of the operators.
-        owners: whose part the other stages of the phase are, by name: rounds of an exchange. Their rows are no
-            documents; as in the report, only their seconds and what they found count, for the owner.
+        run: the same for all rounds of a run.
+        phase: number of the round; each barrier begins another one.
+        stages: of the whole pipeline, as a person wrote them; if empty, those of the operators.
+        owners: the barrier that other stages of the round belong to, by name. Their rows are no documents; as in the
+            report, only their seconds and findings count, for the barrier.
     """
 
     run: str
@@ -123,7 +124,7 @@ class SourceListed(Event):
 
 @dataclass(frozen=True)
 class SlotsChanged(Event):
-    """A worker process holds so many slots of an operator now, all set up; ``total`` counts those of all processes."""
+    """A worker process has `slots` slots of an operator now, all set up; `total` counts those of all processes."""
 
     operator: str
     worker: str
@@ -194,7 +195,7 @@ class SplitDone(Event):
 
 @dataclass(frozen=True)
 class OperatorSample:
-    """How an operator stands.
+    """The state of an operator.
 
     Attributes:
         running: calls under way, in a slot or on the way to one.
@@ -210,10 +211,10 @@ class OperatorSample:
 
 @dataclass(frozen=True)
 class Sampled(Event):
-    """How the run stands, told about twice a second.
+    """The state of the run, about twice a second.
 
     Attributes:
-        held_bytes: of batches that stand between operators, of at most ``budget_bytes``.
+        held_bytes: of batches between operators, of at most ``budget_bytes``.
     """
 
     operators: tuple[OperatorSample, ...]
@@ -223,7 +224,7 @@ class Sampled(Event):
 
 @dataclass(frozen=True)
 class GpuSample:
-    """A GPU, as NVML tells: memory in bytes, and the share of the time that it was busy."""
+    """A GPU as NVML reports it: memory in bytes, and the share of the time that it was busy."""
 
     name: str
     memory: int
@@ -233,12 +234,12 @@ class GpuSample:
 
 @dataclass(frozen=True)
 class HostSample:
-    """A machine, or part of one, that workers stand on.
+    """A machine, or part of one, that workers run on.
 
     Attributes:
         workers: processes; ``threads`` of all of them.
         cpu: CPUs that they used of late.
-        memory: bytes of all of them, of at most ``memory_limit``; ``spilled`` bytes of data that stand on disk.
+        memory: bytes of all of them, of at most ``memory_limit``; ``spilled`` bytes of data on disk.
     """
 
     host: str
@@ -262,17 +263,17 @@ class HostSample:
 
 @dataclass(frozen=True)
 class HostsSampled(Event):
-    """How the machines stand, told every few seconds where a cluster is."""
+    """The state of the machines of a cluster, every few seconds."""
 
     hosts: tuple[HostSample, ...]
 
 
 @dataclass(frozen=True)
 class RunEnded(Event):
-    """The run is over, or a phase of it; ``error`` is empty if it finished.
+    """The run is over, or a round of it; ``error`` is empty if it finished.
 
     Attributes:
-        last: whether no phase follows.
+        last: whether no round follows.
     """
 
     error: str
@@ -280,7 +281,7 @@ class RunEnded(Event):
 
 
 class Observer(Protocol):
-    """Something that is told what happens. It must be quick and must not raise."""
+    """Receives the events of a run. It must be quick and must not raise."""
 
     def on_event(self, event: Event) -> None:
-        """Take note of an event."""
+        """Handle an event."""

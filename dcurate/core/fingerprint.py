@@ -1,4 +1,4 @@
-"""What decides the rows that stages make, as short text: it tells an old output from a new pipeline."""
+"""Fingerprint the settings that decide the rows of stages, to refuse to resume another pipeline's output."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
-from dcurate.core.stage import ProcessingStage
+from dcurate.core.stage import Stage
 
 
-def fingerprint(stages: Iterable[ProcessingStage[Any, Any]]) -> dict[str, str]:
-    """What decides the rows that stages make, by stage name.
+def fingerprint(stages: Iterable[Stage]) -> dict[str, str]:
+    """Return a digest of the settings that decide the rows of each stage, by stage name.
 
     Covers each stage's class, its public settings, and for classes and functions outside dcurate their source; of a
     function also what it was given beforehand: defaults, variables of the function around it, the object it belongs to.
@@ -57,7 +57,7 @@ def _canonical(value: Any, within: tuple[int, ...]) -> str:
 
 
 def _given(routine: Any) -> dict[str, Any]:
-    """What a routine was given before it is called."""
+    """The values bound to a routine before it is called."""
     given = {
         "of": getattr(routine, "__self__", None),
         "defaults": getattr(routine, "__defaults__", None),
@@ -75,8 +75,8 @@ def _held(cell: Any) -> Any:
 
 
 def _settings(value: Any) -> Any:
-    """What tells an object from others of its class."""
-    if isinstance(value, ProcessingStage):
+    """The state that distinguishes an object from others of its class."""
+    if isinstance(value, Stage):
         return {k: v for k, v in value.settings().items() if k not in ("name", "resources", "batch_size")}
     if hasattr(value, "__dict__") and not _says_how_it_is_pickled(type(value)):
         return vars(value)

@@ -10,10 +10,10 @@ from typing import Any, Self
 
 from dcurate.core.batch import Batch, BatchKey
 from dcurate.core.part import Part, wrapping
-from dcurate.core.stage import CompositeStage, ProcessingStage, SinkStage, SourceStage
+from dcurate.core.stage import CompositeStage, SinkStage, SourceStage, Stage
 from dcurate.errors import PipelineError, listed
 
-AnyStage = ProcessingStage[Any, Any]
+AnyStage = Stage
 
 _SHOWN = 100
 
@@ -50,9 +50,9 @@ class PipelineDefinition:
         Raises:
             PipelineError: what was given is not a stage.
         """
-        if isinstance(stage, type) and issubclass(stage, ProcessingStage):
+        if isinstance(stage, type) and issubclass(stage, Stage):
             raise PipelineError(f"{stage.__name__} is a class; add a stage made of it: {stage.__name__}(...)")
-        if not isinstance(stage, ProcessingStage):
+        if not isinstance(stage, Stage):
             raise PipelineError(f"{_called(stage)} is not a stage{_how(stage)}")
         self.stages.append(stage)
         return self
@@ -125,7 +125,7 @@ def _check_order(stages: list[AnyStage]) -> None:
         if isinstance(stage, SourceStage) and place > 0:
             raise PipelineError(
                 f"stage {stage.name!r} reads input, so it must come first, "
-                f"but {stages[place - 1].name!r} stands before it"
+                f"but {stages[place - 1].name!r} comes before it"
             )
         if isinstance(stage, SinkStage) and place < len(stages) - 1:
             raise PipelineError(

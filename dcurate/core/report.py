@@ -19,12 +19,12 @@ class Threshold:
 
 @dataclass(frozen=True)
 class RunReport:
-    """What a run did, stage by stage, and where its output stands.
+    """The counts of a run, stage by stage, and the path of its output.
 
     Attributes:
         run: its id.
         pipeline: the pipeline's name.
-        mode: how it was carried out: ``"streaming"``, ``"batch"`` or ``"inline"``.
+        mode: ``"streaming"``, ``"batch"`` or ``"inline"``.
         started: seconds since the epoch.
         seconds: from start to end by the clock.
         stages: one per stage as a person wrote them, in order; counts include splits of earlier runs.
@@ -36,8 +36,8 @@ class RunReport:
         rejected_path: where rows that a rule dropped are kept, if they are.
         quarantine_path: where rows that could not be processed are kept, if there are any.
         files: how many output files were written.
-        inputs_digest: stands for all source splits and the versions of their files.
-        outputs_digest: stands for all finished splits: the names of their files, and how many rows came out of each.
+        inputs_digest: identifies all source splits and the versions of their files.
+        outputs_digest: identifies all finished splits: the names of their files, and how many rows came out of each.
         error: what ended the run early; empty if nothing did.
         notices: what a person should look at, in sentences.
 

@@ -16,7 +16,7 @@ class Resources:
         cpus: CPU cores, may be a fraction.
         gpus: GPUs: a fraction of one (``0.25``), or a whole number.
         gpu_memory_gb: memory on one GPU, in GB (10**9 bytes), instead of ``gpus``.
-            It is held against the card that a worker reports, when the pipeline runs.
+            It is compared with the GPU that a worker reports, when the pipeline runs.
 
     Raises:
         ResourceError: a negative or non-finite amount, ``gpus`` and ``gpu_memory_gb`` together,
@@ -51,7 +51,7 @@ class Resources:
 
     @property
     def requires_gpu(self) -> bool:
-        """Whether a slot must stand on a GPU."""
+        """Whether a slot needs a GPU."""
         return self.gpus > 0 or self.gpu_memory_gb > 0
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What a stage is."""
+"""Stages: the steps of a pipeline."""
 
 from __future__ import annotations
 
@@ -63,29 +63,17 @@ class NotSetUpError(StageError, AttributeError):
     """A stage was used by hand before its ``setup``."""
 
 
-class ProcessingStage(Part, ABC, Generic[X, Y]):
-    """One step of a pipeline: configuration, and a function from a batch to what it becomes.
+class NoProcessError(PipelineError, AttributeError):
+    """``process`` was called on a stage that does not work on one batch at a time."""
 
-    Subclass it, give it a ``name``, and write ``process``. A stage is best a dataclass: it is then
-    equal to another with the same fields, prints itself, and can be used in any number of pipelines.
-    What ``setup`` loads belongs to the worker's own copy and never travels.
 
-    Class attributes that may be overridden, here or for one use by `with_`:
+class Stage(Part, ABC):
+    """What a pipeline is made of: a name, settings, and the columns that are read and added.
 
-    * ``name``: shown in plans, reports and errors; the class name in snake case if not given.
-    * ``resources``: what one slot needs (one CPU by default).
-    * ``batch_size``: how many batches ``process_batch`` is given in one call.
-    * ``spec``: attempts, time limits and lifetimes, see `StageSpec`.
-
-    Examples:
-        >>> class Shout(ProcessingStage):
-        ...     def process(self, batch):
-        ...         return batch
-        >>> Shout().name, Shout().with_(name="loud", resources=Resources(cpus=2)).resources.cpus
-        ('shout', 2.0)
+    A stage either works on one batch at a time (`ProcessingStage`) or needs all rows (`BarrierStage`).
     """
 
-    name: str = "processing_stage"
+    name: str = "stage"
     resources: Resources = Resources(cpus=1.0)
     batch_size: int = 1
     spec: StageSpec = StageSpec()
@@ -96,37 +84,6 @@ class ProcessingStage(Part, ABC, Generic[X, Y]):
         super().__init_subclass__(**kwargs)
         if "name" not in vars(cls):
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__).lower()
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name):
-            missing = f"{type(self).__name__!r} object has no attribute {name!r}"
-            if not name.startswith("_") or name.startswith("__") or type(self).setup is ProcessingStage.setup:
-                raise AttributeError(missing)
-            raise NotSetUpError(
-                f"stage {type(self).name!r} is not set up ({missing}); call its setup() before process(), "
-                "or run it in a pipeline, which does"
-            )
-
-    @abstractmethod
-    def process(self, task: X) -> Y | list[Y] | None:
-        """What a batch becomes: a batch, a list of batches, or None when nothing of it is left."""
-
-    def process_batch(self, tasks: list[X]) -> Sequence[Y | list[Y] | None]:
-        """Process several batches in one call; answers one result per batch, in order.
-
-        Override it where several batches are cheaper together, and ask for them with ``batch_size``.
-        """
-        return [self.process(task) for task in tasks]
-
-    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
-        """Called once per host before any slot on it is set up: fetch weights, warm caches."""
-
-    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
-        """Called once per slot before it takes work: load the model, open the connection."""
-
-    def teardown(self) -> None:
-        """Called once per slot when it ends, also after an error."""
 
     def inputs(self) -> Spec:
         """Attributes of a batch and columns of its rows that the stage reads."""
@@ -156,8 +113,8 @@ class ProcessingStage(Part, ABC, Generic[X, Y]):
 
     @property
     def light(self) -> bool:
-        """Whether a slot costs nothing to hold: ``setup`` loads nothing. Light CPU stages share worker processes."""
-        return type(self).setup is ProcessingStage.setup and type(self).teardown is ProcessingStage.teardown
+        """Whether a slot costs nothing to hold. Light CPU stages share worker processes."""
+        return True
 
     def settings(self) -> dict[str, Any]:
         """What decides the rows that the stage makes: its attributes.
@@ -167,48 +124,9 @@ class ProcessingStage(Part, ABC, Generic[X, Y]):
         """
         return {name: value for name, value in vars(self).items() if name not in _NO_SETTINGS}
 
-    def _log_metrics(self, metrics: Mapping[str, float]) -> None:
-        """Add figures of the stage's own to those of the run: tokens, cache hits, seconds of a part of the work.
-
-        Call it in ``process``. Figures of one name are added up over all calls, and stand in the run's report and
-        metrics as they are; give what can be added up, such as seconds and a number of calls for a mean.
-
-        Raises:
-            TypeError: a figure is not a number.
-
-        Examples:
-            >>> class Count(ProcessingStage):
-            ...     def process(self, batch):
-            ...         self._log_metrics({"characters": 3})
-            ...         self._log_metric("characters", 4)
-            ...         return batch
-            >>> stage = Count()
-            >>> stage.process("batch"), stage.take_metrics(), stage.take_metrics()
-            ('batch', {'characters': 7.0}, {})
-        """
-        logged: dict[str, float] = self.__dict__.setdefault("_metrics", {})
-        for name, amount in metrics.items():
-            logged[name] = logged.get(name, 0.0) + float(amount)
-
-    def _log_metric(self, name: str, amount: float) -> None:
-        """One figure; see `_log_metrics`."""
-        self._log_metrics({name: amount})
-
-    def take_metrics(self) -> dict[str, float]:
-        """What was logged since this was last called; the engine calls it after each call of the stage."""
-        logged: dict[str, float] = self.__dict__.pop("_metrics", {})
-        return logged
-
-    def merged_with(self, following: ProcessingStage[Any, Any]) -> ProcessingStage[Any, Any] | None:
-        """One stage that does this one's work and the following one's at lower cost, or None.
-
-        A merged stage must give the same rows as the two in turn, and must list both in `parts`.
-        """
-        return None
-
     @property
-    def parts(self) -> tuple[ProcessingStage[Any, Any], ...]:
-        """The stages that a person wrote of which this one is made: itself, unless merged."""
+    def parts(self) -> tuple[Stage, ...]:
+        """The stages that were written by a person: several if this one is merged, else itself."""
         return (self,)
 
     def with_(
@@ -255,6 +173,111 @@ class ProcessingStage(Part, ABC, Generic[X, Y]):
             except PipelineError as error:
                 raise PipelineError(f"stage {self.name!r}: {error}") from error
         return changed
+
+
+class ProcessingStage(Stage, Generic[X, Y]):
+    """One step of a pipeline: configuration, and a function from a batch to what it becomes.
+
+    Subclass it, give it a ``name``, and write ``process``. A stage is best a dataclass: it is then
+    equal to another with the same fields, prints itself, and can be used in any number of pipelines.
+    What ``setup`` loads belongs to the worker's own copy and never travels.
+
+    Class attributes that may be overridden, here or for one use by `with_`:
+
+    * ``name``: shown in plans, reports and errors; the class name in snake case if not given.
+    * ``resources``: what one slot needs (one CPU by default).
+    * ``batch_size``: how many batches ``process_batch`` is given in one call.
+    * ``spec``: attempts, time limits and lifetimes, see `StageSpec`.
+
+    Examples:
+        >>> class Shout(ProcessingStage):
+        ...     def process(self, batch):
+        ...         return batch
+        >>> Shout().name, Shout().with_(name="loud", resources=Resources(cpus=2)).resources.cpus
+        ('shout', 2.0)
+    """
+
+    name: str = "processing_stage"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            missing = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if not name.startswith("_") or name.startswith("__") or type(self).setup is ProcessingStage.setup:
+                raise AttributeError(missing)
+            raise NotSetUpError(
+                f"stage {type(self).name!r} is not set up ({missing}); call its setup() before process(), "
+                "or run it in a pipeline, which does"
+            )
+
+    @abstractmethod
+    def process(self, task: X) -> Y | list[Y] | None:
+        """What a batch becomes: a batch, a list of batches, or None when nothing of it is left."""
+
+    def process_batch(self, tasks: list[X]) -> Sequence[Y | list[Y] | None]:
+        """Process several batches in one call; answers one result per batch, in order.
+
+        Override it where several batches are cheaper together, and ask for them with ``batch_size``.
+        """
+        return [self.process(task) for task in tasks]
+
+    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
+        """Called once per host before any slot on it is set up: fetch weights, warm caches."""
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        """Called once per slot before it takes work: load the model, open the connection."""
+
+    def teardown(self) -> None:
+        """Called once per slot when it ends, also after an error."""
+
+    @property
+    def light(self) -> bool:
+        """Whether a slot costs nothing to hold: ``setup`` loads nothing. Light CPU stages share worker processes."""
+        return type(self).setup is ProcessingStage.setup and type(self).teardown is ProcessingStage.teardown
+
+    def _log_metrics(self, metrics: Mapping[str, float]) -> None:
+        """Add figures of the stage's own to those of the run: tokens, cache hits, seconds of a part of the work.
+
+        Call it in ``process``. Figures of one name are added up over all calls, and appear in the run's report and
+        metrics as they are; give what can be added up, such as seconds and a number of calls for a mean.
+
+        Raises:
+            TypeError: a figure is not a number.
+
+        Examples:
+            >>> class Count(ProcessingStage):
+            ...     def process(self, batch):
+            ...         self._log_metrics({"characters": 3})
+            ...         self._log_metric("characters", 4)
+            ...         return batch
+            >>> stage = Count()
+            >>> stage.process("batch"), stage.take_metrics(), stage.take_metrics()
+            ('batch', {'characters': 7.0}, {})
+        """
+        logged: dict[str, float] = self.__dict__.setdefault("_metrics", {})
+        for name, amount in metrics.items():
+            logged[name] = logged.get(name, 0.0) + float(amount)
+
+    def _log_metric(self, name: str, amount: float) -> None:
+        """One figure; see `_log_metrics`."""
+        self._log_metrics({name: amount})
+
+    def take_metrics(self) -> dict[str, float]:
+        """What was logged since this was last called; the engine calls it after each call of the stage."""
+        logged: dict[str, float] = self.__dict__.pop("_metrics", {})
+        return logged
+
+    def merged_with(self, following: ProcessingStage[Any, Any]) -> ProcessingStage[Any, Any] | None:
+        """One stage that does this one's work and the following one's at lower cost, or None.
+
+        A merged stage must give the same rows as the two in turn, and must list both in `parts`.
+        """
+        return None
+
+    @property
+    def parts(self) -> tuple[ProcessingStage[Any, Any], ...]:
+        """The stages that were written by a person: several if this one is merged, else itself."""
+        return (self,)
 
 
 class SourceStage(ProcessingStage[X, Y]):
@@ -350,7 +373,7 @@ class SinkStage(ProcessingStage[X, FileGroup]):
     @property
     @abstractmethod
     def output_path(self) -> str:
-        """The directory that it writes to; run records and quarantine stand in ``_dcurate`` below it."""
+        """The directory that it writes to; run records and quarantine are in ``_dcurate`` below it."""
 
     storage_options: Mapping[str, Any] | None = None
 
@@ -370,42 +393,49 @@ class SinkStage(ProcessingStage[X, FileGroup]):
         """
 
 
-class ExchangeStage(ProcessingStage[X, X]):
-    """A stage that must see every row before it can pass any on, such as the removal of duplicates.
+class BarrierStage(Stage, Generic[X]):
+    """A stage that needs every row before it can pass any on, such as the removal of duplicates.
 
-    A run carries it out as two pipelines with an exchange between them: the first ends in a sink that writes to a
-    folder, the exchange looks at the folder as a whole, and the second begins with a source that reads it. What the
-    exchange gives may hold further exchanges, so one that takes several rounds is a chain of them. Folders stay until
-    the run ends: a later round may read what an earlier one wrote.
+    A pipeline is cut into rounds at its barriers. `map_stages` end the round before the barrier: the last of them is a
+    sink that writes to a folder. `reduce_stages` look at the folder as a whole and begin the next round with a source
+    that reads it. They may hold further barriers, so a stage that takes several rounds is a chain of them. Folders stay
+    until the run ends: a later round may read what an earlier one wrote.
     """
 
+    name: str = "barrier_stage"
+
     @abstractmethod
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
-        """The stages that end the first pipeline; the last is a sink that writes to the folder at ``url``.
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> Sequence[Stage]:
+        """Return the stages that end the round before the barrier; the last is a sink that writes to `url`.
 
         Args:
             options: fsspec's ``storage_options`` for the folder.
         """
 
     @abstractmethod
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
-        """Look at all that was written, and give the stages that begin the second pipeline; the first is a source.
+    ) -> Sequence[Stage]:
+        """Return the stages that begin the round after the barrier; the first is a source that reads from `url`.
 
-        It is called on the driver, again when a run is resumed, and must then give the same: what takes long belongs
-        into stages. Names of further exchanges among them differ from all others of the run.
+        Called on the driver, again when a run is resumed, and must then return the same: expensive work belongs into
+        stages. Names of further barriers among them must be unique within the run.
 
         Args:
             splits: each split's key and the files written for it, in the order of the source.
         """
 
     def notices(self) -> list[str]:
-        """What a person should know of what was found, in sentences; asked for after `exchange`."""
+        """Return sentences about the data for the report; called after `reduce_stages`."""
         return []
 
-    def process(self, task: X) -> X | list[X] | None:
-        raise PipelineError(f"stage {self.name!r} needs to see every row; run it in a pipeline")
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            missing = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if name not in ("process", "process_batch"):
+                raise AttributeError(missing)
+            raise NoProcessError(f"stage {type(self).name!r} needs every row ({missing}); run it in a pipeline")
 
 
 class CompositeStage(ProcessingStage[X, Y]):
@@ -426,8 +456,8 @@ class CompositeStage(ProcessingStage[X, Y]):
     _with: Mapping[str, Mapping[str, Any]] = {}
 
     @abstractmethod
-    def decompose(self) -> list[ProcessingStage[Any, Any]]:
-        """The stages that this one stands for, at least one."""
+    def decompose(self) -> Sequence[Stage]:
+        """Return the inner stages, at least one."""
 
     def process(self, task: X) -> Y | list[Y] | None:
         raise PipelineError(f"stage {self.name!r} is a composite: run it in a pipeline, which takes it apart")
@@ -447,13 +477,13 @@ class CompositeStage(ProcessingStage[X, Y]):
         object.__setattr__(changed, "_with", {**self._with, **stage_with})
         return changed
 
-    def decompose_and_apply_with(self) -> list[ProcessingStage[Any, Any]]:
+    def decompose_and_apply_with(self) -> list[Stage]:
         """The inner stages, composites among them taken apart, with the settings of `with_` applied.
 
         Raises:
             PipelineError: no inner stage, or settings for one that is not there.
         """
-        inner: list[ProcessingStage[Any, Any]] = []
+        inner: list[Stage] = []
         for stage in self.decompose():
             inner.extend(stage.decompose_and_apply_with() if isinstance(stage, CompositeStage) else [stage])
         if not inner:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dcurate.core.batch import BatchKey, FileGroup, FileRows
-from dcurate.core.stage import CompositeStage, ProcessingStage, SourceStage
-from dcurate.datasets.shuffle import KeyedExchange, check_count
+from dcurate.core.stage import CompositeStage, SourceStage, Stage
+from dcurate.datasets.shuffle import KeyedBarrier, check_count
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.columns import with_column
 from dcurate.frames.document import DocumentBatch
@@ -24,7 +24,7 @@ Reader = SourceStage[FileGroup, DocumentBatch]
 
 @dataclass
 class Blend(CompositeStage[FileGroup, DocumentBatch]):
-    """Begins a pipeline with a mixture of datasets: so many rows of each as its weight says, shuffled.
+    """Begins a pipeline with a mixture of datasets: rows of each in proportion to its weight, shuffled.
 
     Args:
         target_size: how many rows come, exactly.
@@ -32,9 +32,9 @@ class Blend(CompositeStage[FileGroup, DocumentBatch]):
         sampling_weights: one for each, of any sum. A dataset gives its share of the target size, rounded so that all
             shares together are the target size.
         seed: other seeds give other rows and another order.
-        id_field: the column that tells rows of one dataset apart, see `Shuffle`; all columns if None.
+        id_field: the column that identifies rows of one dataset, see `Shuffle`; all columns if None.
         npartitions: how many batches there are; by default one for each ``blocksize``.
-        blocksize: about so many bytes of rows in memory are a batch.
+        blocksize: target bytes of a batch in memory.
         name: of the stage.
 
     Rows are drawn without replacement. A dataset that has fewer rows than its share gives all of them, and begins
@@ -79,8 +79,8 @@ class Blend(CompositeStage[FileGroup, DocumentBatch]):
                 f"{self.name}: sampling_weights={self.sampling_weights!r} must be numbers of zero or more, one above it"
             )
 
-    def decompose(self) -> list[ProcessingStage[Any, Any]]:
-        exchange = BlendRows(
+    def decompose(self) -> list[Stage]:
+        blended = BlendRows(
             counts=shares(self.target_size, self.sampling_weights),
             seed=self.seed,
             id_field=self.id_field,
@@ -88,7 +88,7 @@ class Blend(CompositeStage[FileGroup, DocumentBatch]):
             blocksize=self.blocksize,
             name=self.name,
         )
-        return [Readers(list(self.datasets), name=f"{self.name}_readers"), exchange]
+        return [Readers(list(self.datasets), name=f"{self.name}_readers"), blended]
 
 
 @dataclass
@@ -130,7 +130,7 @@ def _number(task: FileGroup) -> int:
 
 
 @dataclass
-class BlendRows(KeyedExchange):
+class BlendRows(KeyedBarrier):
     """Puts marked rows together in the numbers that are wanted of each reader."""
 
     counts: list[int]

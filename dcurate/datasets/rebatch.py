@@ -1,4 +1,4 @@
-"""Batches of a size that one wants."""
+"""Batches of one size."""
 
 from __future__ import annotations
 
@@ -10,38 +10,30 @@ from typing import Any
 import numpy as np
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
-from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
+from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.datasets.shuffle import check_count
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.io.partition import parse_bytes
-from dcurate.io.sink import FileWriter
-from dcurate.shuffle.chunks import (
-    SUFFIX,
-    ChunkIndex,
-    Ints,
-    read_chunks,
-    read_index,
-    read_indexes,
-    stacked,
-    write_chunks,
-)
+from dcurate.shuffle.chunks import ChunkIndex, Ints, read_indexes, read_rows, stacked
+from dcurate.shuffle.ranges import base_names
+from dcurate.shuffle.writer import ChunkWriter
 
 _CHUNK = 2**18
 
 
 @dataclass
-class Rebatch(ExchangeStage[DocumentBatch]):
-    """Makes batches of one size of those that come, whatever their sizes: small ones together, large ones apart.
+class Rebatch(BarrierStage[DocumentBatch]):
+    """Makes batches of one size: small ones are concatenated, large ones are split.
 
     Rows stay in the order of the source. Writers make a file, or more, of each batch, so this says how large files are.
     Rows wait on disk beside the output while all of them come in. To cut batches only, give a writer
     ``max_rows_per_file`` or ``max_bytes_per_file``; to read small files together, give a reader a ``blocksize``.
 
     Args:
-        rows: each batch has exactly so many, and the last what is left.
-        nbytes: or each has about so many bytes in memory, as a number or text such as ``"128MiB"``.
+        rows: of each batch; the last one has the rest.
+        nbytes: or target bytes of each batch in memory, as a number or text such as ``"128MiB"``.
         name: of the stage.
 
     Raises:
@@ -63,19 +55,19 @@ class Rebatch(ExchangeStage[DocumentBatch]):
         if self.nbytes is not None:
             parse_bytes(self.nbytes, f"{self.name}: nbytes")
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [RowsWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk")]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
-        names = tuple(path.rpartition("/")[2] for _, paths in splits for path in sorted(paths))
+    ) -> list[Stage]:
+        names = base_names(splits)
         size = None if self.nbytes is None else parse_bytes(self.nbytes)
         return [RowsReader(url, dict(options), names, self.rows, size, name=self.name)]
 
 
 @dataclass
-class RowsWriter(FileWriter):
+class RowsWriter(ChunkWriter):
     """Writes each batch in chunks of consecutive rows."""
 
     name: str = "rows_writer"
@@ -84,11 +76,7 @@ class RowsWriter(FileWriter):
         number = max(1, table.nbytes // _CHUNK)
         bounds = [place * table.num_rows // number for place in range(number + 1)]
         chunks = (table.slice(start, stop - start) for start, stop in pairwise(bounds))
-        name = folder + self._name(key, SUFFIX, 0)
-        with self.directory.writing(name) as file:
-            write_chunks(file, chunks)
-            size = file.tell()
-        yield FilePart(self.directory.path(name), size=size)
+        yield self.chunks(chunks, key, folder)
 
 
 @dataclass
@@ -139,9 +127,5 @@ class RowsReader(SourceStage[FileGroup, DocumentBatch]):
         tables: list[Any] = []
         for part in task.parts:
             assert part.stop is not None
-            index = read_index(folder, part.path.rpartition("/")[2])
-            first = int(np.searchsorted(index.rows, part.start, "right")) - 1
-            last = int(np.searchsorted(index.rows, part.stop))
-            whole = stacked(read_chunks(part.path, self.options, int(index.bounds[first]), int(index.bounds[last])))
-            tables.append(whole.slice(part.start - int(index.rows[first]), part.stop - part.start))
+            tables.append(read_rows(folder, part.path.rpartition("/")[2], part.start, part.stop))
         return DocumentBatch(data=stacked(tables), key=task.key)

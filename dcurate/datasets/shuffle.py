@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
+from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.rows import row_keys
@@ -17,20 +17,21 @@ from dcurate.fs.stores import Directory
 from dcurate.io.partition import parse_bytes
 from dcurate.shuffle.keyed import KeyedFile, KeyedWriter, StreamReader, keyed_files, stream_of
 from dcurate.shuffle.random_streams import Stream
+from dcurate.shuffle.ranges import base_names
 
 NOT_SAMPLED = "not_sampled"
 _WHOLE = 2.0**64
 
 
 @dataclass(kw_only=True)
-class KeyedExchange(ExchangeStage[DocumentBatch]):
-    """An exchange after which rows come in an order that follows from their keys; see the stages made of it."""
+class KeyedBarrier(BarrierStage[DocumentBatch]):
+    """A barrier after which rows come in the order of their keys; see its subclasses."""
 
     seed: int = 0
     id_field: str | None = None
     npartitions: int | None = None
     blocksize: int | str = "128MiB"
-    name: str = "keyed_exchange"
+    name: str = "keyed_barrier"
 
     def __post_init__(self) -> None:
         check_seed(self.name, self.seed)
@@ -42,14 +43,14 @@ class KeyedExchange(ExchangeStage[DocumentBatch]):
 
     @abstractmethod
     def streams(self, folder: Directory, files: Sequence[KeyedFile]) -> tuple[Stream, ...]:
-        """How many rows of each dataset come."""
+        """Return how many rows of each dataset are read, and which."""
 
     @property
     def most(self) -> int | None:
-        """So many rows of each batch can come at most."""
+        """Rows of each batch that can be read at most; None for all."""
         return None
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
             KeyedWriter(
                 url,
@@ -62,11 +63,11 @@ class KeyedExchange(ExchangeStage[DocumentBatch]):
             )
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         folder = Directory(url, options)
-        names = tuple(path.rpartition("/")[2] for _, paths in splits for path in sorted(paths))
+        names = base_names(splits)
         files = keyed_files(folder, names)
         streams = self.streams(folder, files)
         return [
@@ -96,7 +97,7 @@ class KeyedExchange(ExchangeStage[DocumentBatch]):
 
 
 @dataclass
-class Shuffle(KeyedExchange):
+class Shuffle(KeyedBarrier):
     """Brings the rows of a whole dataset into an order as if drawn at random, on disk where they do not fit in memory.
 
     The order follows from the seed and the rows alone: not from the files they came in, the size of batches, the
@@ -104,11 +105,11 @@ class Shuffle(KeyedExchange):
 
     Args:
         seed: other seeds give other orders.
-        id_field: the column that tells rows apart, such as that of `AddId`; rows of equal ids come one after the other,
+        id_field: the column that identifies rows, such as that of `AddId`; rows of equal ids come one after the other,
             in one batch, in the order of the source. If None, all that a row holds counts; rows that are equal in every
-            column cannot be told apart, and come one after the other.
+            column come one after the other.
         npartitions: how many batches there are afterwards; by default one for each ``blocksize``.
-        blocksize: about so many bytes of rows in memory are a batch, as a number or text.
+        blocksize: target bytes of a batch in memory, as a number or text.
         name: of the stage.
 
     Rows wait on disk beside the output while all of them come in; one batch after the other is then put together.
@@ -126,7 +127,7 @@ class Shuffle(KeyedExchange):
 
 
 @dataclass
-class SampleRows(KeyedExchange):
+class SampleRows(KeyedBarrier):
     """Keeps exactly ``n`` rows of a whole dataset, as if drawn at random without replacement; all if there are fewer.
 
     They are the first ``n`` rows that `Shuffle` of the same seed and ``id_field`` gives, in that order. The others are
@@ -168,7 +169,7 @@ class SampleFraction(ProcessingStage[DocumentBatch, DocumentBatch]):
     Args:
         fraction: of the rows, from 0 to 1.
         seed: other seeds give other rows.
-        id_field: the column that tells rows apart; rows of equal ids stay or go together. All columns if None.
+        id_field: the column that identifies rows; rows of equal ids stay or go together. All columns if None.
         name: of the stage.
 
     Raises:
@@ -201,7 +202,7 @@ class SampleFraction(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 def check_seed(stage: str, seed: object) -> None:
-    """Refuse what is no seed.
+    """Refuse a value that is no seed.
 
     Raises:
         PipelineError: not a whole number of up to 63 bits.
@@ -211,7 +212,7 @@ def check_seed(stage: str, seed: object) -> None:
 
 
 def check_count(stage: str, what: str, number: object) -> None:
-    """Refuse what is no number of things; None is none at all.
+    """Refuse a value that is no count; None is allowed.
 
     Raises:
         PipelineError: not a whole number of at least 1.

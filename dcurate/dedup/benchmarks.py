@@ -120,7 +120,7 @@ class NgramIndex:
 
     Attributes:
         grams: the n-grams, by hash.
-        bounds: n-gram ``i`` is of the examples that stand in ``holders`` from ``bounds[i]`` to ``bounds[i + 1]``.
+        bounds: n-gram ``i`` is of the examples in ``holders`` from ``bounds[i]`` to ``bounds[i + 1]``.
         holders: numbers of examples.
         owners: for each example the number of its benchmark.
         ids: for each example its id.
@@ -203,7 +203,7 @@ class NgramIndex:
         return cls(grams, bounds, holders, np.concatenate(owners), tuple(ids), tuple(names), tuple(short))
 
     def find(self, column: TextColumn) -> Matches:
-        """Where n-grams of the benchmarks stand in the texts of a column."""
+        """Find the n-grams of the benchmarks in the texts of a column."""
         return overlaps(*column, np.arange(len(column)), self.grams)
 
     def text_of(self, gram: int) -> str:

@@ -17,7 +17,7 @@ from dcurate.dedup.digests import digests_of
 from dcurate.errors import DataError, PipelineError, nearest
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.hashes import NORMAL_FORMS, row_hashes
-from dcurate.fs.stores import protocol_of
+from dcurate.fs.paths import protocol_of
 from dcurate.io.output import folder_name
 from dcurate.kernels.bloom import BLOCK_WORDS, insert, query
 from dcurate.kernels.layout import Ints, Words
@@ -91,7 +91,7 @@ class BloomDuplicates(ProcessingStage[DocumentBatch, DocumentBatch]):
             raise PipelineError(
                 f"{self.name}: path={self.path!r} must be a folder on a local disk, which can be mapped"
             )
-        self.path = os.path.abspath(self.path.removeprefix("file://"))  # workers may stand in another directory
+        self.path = os.path.abspath(self.path.removeprefix("file://"))  # workers may run in another directory
 
     def inputs(self) -> Spec:
         return [], [self.text_field] if self.fields is None else list(self.fields)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import os
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +19,9 @@ import orjson
 from dcurate.core.batch import BatchKey
 from dcurate.dedup.bloom_size import BloomSize
 from dcurate.errors import DataError, PipelineError
-from dcurate.fs.stores import Directory, storage_errors
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.locks import locked
+from dcurate.fs.stores import Directory
 from dcurate.kernels import bloom
 from dcurate.kernels.layout import Words
 
@@ -68,7 +69,7 @@ class BloomFolder:
     Args:
         path: of the folder; it is made, or was made with the same settings.
         capacity, rate: see `BloomSize.of`.
-        settings: what else decides what the keys stand for.
+        settings: further settings that decide the keys.
 
     Raises:
         PipelineError: the filter was made with other settings.
@@ -84,7 +85,7 @@ class BloomFolder:
             os.makedirs(path, exist_ok=True)
             self._lock = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_CREAT, 0o666)
         self.close = weakref.finalize(self, os.close, self._lock)
-        with self._locked():
+        with locked(self._lock):
             self._make()
         mapped = np.asarray(np.memmap(os.path.join(path, _BITS), np.uint64, "r+"))
         self._held, self._words = mapped[:1], mapped[bloom.BLOCK_WORDS :]
@@ -111,7 +112,7 @@ class BloomFolder:
         """
         first = np.zeros(len(keys), np.bool_)
         first[np.unique(keys, return_index=True)[1]] = True
-        with self._locked():
+        with locked(self._lock):
             self._finish()
             before = self._claimed(name)
             own = np.isin(keys, before) if len(before) else np.zeros(len(keys), np.bool_)
@@ -129,14 +130,6 @@ class BloomFolder:
         """How full the filter is; it reads all of it."""
         rate = self.size.rate_of_fill(bloom.fill(self._words))
         return BloomState(self._about["capacity"], int(self._held[0]), rate, self.size.nbytes)
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     def _make(self) -> None:
         """Make the filter if it is not there; its description is written last, when it can be used."""
@@ -182,7 +175,7 @@ def _is_other(keys: Words, before: Words) -> bool:
 
 
 def claim_name(label: str, stage: str, key: BatchKey) -> str:
-    """Where in the folder the claim of a batch stands."""
+    """Return the name of the file with the claim of a batch."""
     digest = hashlib.blake2b(f"{stage}\t{key}".encode(), digest_size=16).hexdigest()
     return f"claims/{label}/{digest[:2]}/{digest[2:]}.npy"
 

@@ -77,7 +77,7 @@ def clustered(
         [1, 2]
     """
     if how not in _WAYS:
-        raise PipelineError(f"clustering={how!r} is none{nearest(str(how), _WAYS)}")
+        raise PipelineError(f"unknown clustering={how!r}{nearest(str(how), _WAYS)}")
     order = np.lexsort((members, ranks))  # from here on documents are known by their places in this order
     place = np.empty_like(order)
     place[order] = np.arange(len(order))

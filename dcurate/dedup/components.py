@@ -21,7 +21,7 @@ MOST_DOCUMENTS = 2**32 - 1
 _Number = TypeVar("_Number", bound=np.integer[Any])
 
 _BLOCK = 2**22
-#: With fewer numbers than so many for each edge, all that lie between the first and the last are kept.
+#: Numbers per edge below which all between the first and the last are kept.
 _DENSE = 8
 
 
@@ -63,7 +63,7 @@ def components(left: Ints, right: Ints) -> Components:
 def forest(left: Ints, right: Ints) -> Edges:
     """As few edges as connect the same numbers: one from each to the smallest of its component.
 
-    It is the same whatever the order of the edges, ordered by ``right``, and need not be part of them.
+    It is the same for any order of the edges, ordered by ``right``, and need not be part of them.
 
     Examples:
         >>> forest(np.array([7, 2, 5, 9]), np.array([2, 9, 6, 7]))
@@ -99,7 +99,7 @@ def each_once(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
 
 
 def positions(known: Ints, *numbers: Ints) -> list[Ints]:
-    """Where numbers stand in a sorted array that holds them all; as ``np.searchsorted``, several times as fast.
+    """Return the places of numbers in a sorted array that holds all: ``np.searchsorted``, several times as fast.
 
     Examples:
         >>> positions(np.array([3, 5, 900]), np.array([900, 3]), np.array([5]))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import Rejection
-from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec, WorkerMetadata
+from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage, WorkerMetadata
 from dcurate.dedup.benchmarks import IndexSource, NgramIndex, NgramSize, Tasks
 from dcurate.dedup.cut import Cut, stretches_of
 from dcurate.errors import PipelineError, nearest
@@ -97,27 +97,27 @@ class Decontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
         table = task.to_arrow()
         matches = index.find(text_column(table, self.text_field))
         counts, firsts = _different(matches), _firsts(matches)
-        told = [index.found_in(gram)[0] if gram >= 0 else (None, None) for gram in firsts]
+        sources = [index.found_in(gram)[0] if gram >= 0 else (None, None) for gram in firsts]
         texts = [index.text_of(gram) if gram >= 0 else None for gram in firsts]
         flagged = with_column(table, self._columns[0], counts)
         for column, said in zip(
-            self._columns[1:], ([name for name, _ in told], [id_ for _, id_ in told], texts), strict=True
+            self._columns[1:], ([name for name, _ in sources], [id_ for _, id_ in sources], texts), strict=True
         ):
             flagged = with_text(flagged, column, said)
         if self.action == "flag":
             return task.with_data(flagged)
-        gone = counts >= self.min_matches
-        reasons = [f"{REASON}: {name}" if drop else "" for (name, _), drop in zip(told, gone, strict=True)]
+        dropped = counts >= self.min_matches
+        reasons = [f"{REASON}: {name}" if drop else "" for (name, _), drop in zip(sources, dropped, strict=True)]
         return _without_rows(task, table, flagged, reasons, self.name)
 
 
 @dataclass
-class TaskDecontamination(ExchangeStage[DocumentBatch]):
+class TaskDecontamination(BarrierStage[DocumentBatch]):
     """Cuts benchmarks out of documents by the rules of GPT-3 (Brown et al., 2020, appendix C).
 
     Around each n-gram of a benchmark ``remove_char_each_side`` characters go, and what is left of the sentences there;
     the rest of the document is split there. Pieces that are too short go, and documents that are split too often. An
-    n-gram that the whole data set holds more than ``max_matches`` times is too common to tell anything and stays. To
+    n-gram that the whole data set holds more than ``max_matches`` times is too common to be evidence and stays. To
     count that, all documents wait on disk beside the output, as in `ExactDuplicates`.
 
     Args:
@@ -169,16 +169,16 @@ class TaskDecontamination(ExchangeStage[DocumentBatch]):
     def inputs(self) -> Spec:
         return [], [self.text_field]
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         count = CountMatches(self._source(), url, dict(options), self.text_field, name=f"{self.name}_count")
         return [
             count,
             SpillWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk"),
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         folder = Directory(url, options)
         counts: dict[int, int] = {}
         for name in sorted(folder.files(_COUNTS)):
@@ -214,7 +214,7 @@ class TaskDecontamination(ExchangeStage[DocumentBatch]):
 
 @dataclass
 class CountMatches(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Writes down how often each n-gram of the benchmarks stands in a batch; passes all rows on."""
+    """Counts each n-gram of the benchmarks in a batch; passes all rows on."""
 
     source: IndexSource
     url: str
@@ -306,12 +306,12 @@ def _different(matches: Matches) -> npt.NDArray[np.int64]:
     return np.bincount(pairs[0], minlength=len(matches.bounds) - 1)
 
 
-def _without_rows(task: DocumentBatch, table: Any, told: Any, reasons: Sequence[str], stage: str) -> DocumentBatch:
-    """The rows without a reason to go; the others leave as they are in ``told``, by reason."""
+def _without_rows(task: DocumentBatch, table: Any, flagged: Any, reasons: Sequence[str], stage: str) -> DocumentBatch:
+    """Keep the rows without a reason; reject the others as they are in `flagged`, by reason."""
     rejections = []
     for reason in sorted(set(reasons) - {""}):
-        gone = rows_at(told, np.flatnonzero([given == reason for given in reasons]))
-        rejections.append(Rejection(stage, reason, gone.num_rows, gone.nbytes, gone))
+        dropped = rows_at(flagged, np.flatnonzero([given == reason for given in reasons]))
+        rejections.append(Rejection(stage, reason, dropped.num_rows, dropped.nbytes, dropped))
     left = table if not rejections else rows_at(table, np.flatnonzero([not given for given in reasons]))
     return replace(task, data=left, rejections=tuple(rejections))
 

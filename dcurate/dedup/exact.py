@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dcurate.core.batch import BatchKey, FilePart
-from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
+from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage
 from dcurate.dedup.keep import First, Keep, keep_of
 from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, ApplyClusters, Members, check_action
 from dcurate.errors import PipelineError, nearest
@@ -18,21 +18,21 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.hashes import NORMAL_FORMS, content_hashes, row_hashes
 from dcurate.fs.stores import Directory
 from dcurate.io.files import is_names
-from dcurate.shuffle.merge import with_few_reads
-from dcurate.shuffle.ranges import FILE, RangeFiles
-from dcurate.shuffle.spill import SpilledRows, SpillWriter, bases_of, identified, ids_at
+from dcurate.shuffle.merge import with_merged_files
+from dcurate.shuffle.ranges import FILE, ShuffleIndex
+from dcurate.shuffle.spill import SpilledRows, SpillWriter, identified, ids_at, read_row_offsets
 
 REASON = "exact_duplicate"
 
 #: Folder of the hashes, below that of the round.
 HASHES = "hashes/"
 _HIGH, _LOW, _ROW, _RANK = "high", "low", "row", "rank"
-#: About so many bytes of hashes come together in one process.
+#: Target bytes of hashes in one partition.
 _BLOCK = 2**25
 
 
 @dataclass
-class ExactDuplicates(ExchangeStage[DocumentBatch]):
+class ExactDuplicates(BarrierStage[DocumentBatch]):
     """Finds documents with the same content over a whole dataset, and keeps one of each.
 
     Args:
@@ -98,25 +98,25 @@ class ExactDuplicates(ExchangeStage[DocumentBatch]):
     def settings(self) -> dict[str, Any]:
         return {name: value for name, value in super().settings().items() if name != "report_path"}
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
             HashWriter(url, mode="overwrite", storage_options=dict(options), exact=self, name=f"{self.name}_to_disk")
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         folder = Directory(url, options)
-        staged = SpilledRows.written(folder, splits)
-        hashes = RangeFiles.of(folder, staged.beside(HASHES))
-        parts = hashes.parts_for(_BLOCK)
+        spilled = SpilledRows.written(folder, splits)
+        hashes = ShuffleIndex.of(folder, spilled.sibling_files(HASHES))
+        partitions = hashes.partitions_for(_BLOCK)
 
-        def grouped(files: RangeFiles) -> list[ProcessingStage[Any, Any]]:
+        def grouped(files: ShuffleIndex) -> list[Stage]:
             return [
-                files.reader(parts, _HIGH, f"{self.name}_hashes"),
+                files.reader(partitions, _HIGH, f"{self.name}_hashes"),
                 EqualHashes(url, dict(options), name=f"{self.name}_groups"),
                 ApplyClusters(
-                    staged=staged,
+                    spilled=spilled,
                     action=self.action,
                     reason=REASON,
                     report_path=self.report_path,
@@ -126,7 +126,7 @@ class ExactDuplicates(ExchangeStage[DocumentBatch]):
                 ),
             ]
 
-        return with_few_reads(hashes, parts, _HIGH, f"{self.name}_hashes_merged", grouped)
+        return with_merged_files(hashes, partitions, _HIGH, f"{self.name}_hashes_merged", grouped)
 
 
 @dataclass
@@ -171,8 +171,8 @@ class EqualHashes(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch | None:
         table = task.to_arrow()
-        bases = bases_of(self.url, self.options)
-        documents = bases[numbers(table, FILE)] + numbers(table, _ROW)
+        row_offsets = read_row_offsets(self.url, self.options)
+        documents = row_offsets[numbers(table, FILE)] + numbers(table, _ROW)
         ranks = numbers(table, _RANK) if _RANK in table.column_names else np.zeros(len(documents))
         high, low = numbers(table, _HIGH), numbers(table, _LOW)
         order = np.lexsort((documents, ranks, low, high))
@@ -192,4 +192,4 @@ class EqualHashes(ProcessingStage[DocumentBatch, DocumentBatch]):
             keepers=keepers,
             similarity=np.ones(len(order), np.float32),
         )
-        return task.with_data(members.table(ids_at(table, order), int(bases[-1])))
+        return task.with_data(members.table(ids_at(table, order), int(row_offsets[-1])))

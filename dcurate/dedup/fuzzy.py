@@ -9,13 +9,13 @@ from typing import Any, get_args
 import numpy as np
 
 from dcurate.core.batch import BatchKey, FilePart
-from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
+from dcurate.core.stage import BarrierStage, Spec, Stage
 from dcurate.dedup.bands import Bands
 from dcurate.dedup.clusters import Clustering
 from dcurate.dedup.index import SeenDocuments
 from dcurate.dedup.keep import Keep, keep_of
 from dcurate.dedup.minhash import Method, MinHash
-from dcurate.dedup.near import Search, Verification, hashes_of, on_card_if
+from dcurate.dedup.near import Search, Verification, hashes_of, to_gpu_if
 from dcurate.dedup.pairs import CONTENT, KEY, ROW, FindPairs, PairUp
 from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, check_action
 from dcurate.dedup.shingles import Shingles
@@ -26,8 +26,8 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn, text_column
 from dcurate.fs.stores import Directory
 from dcurate.kernels.cuda import CudaColumn
-from dcurate.shuffle.merge import with_few_reads
-from dcurate.shuffle.ranges import RangeFiles
+from dcurate.shuffle.merge import with_merged_files
+from dcurate.shuffle.ranges import ShuffleIndex
 from dcurate.shuffle.spill import ID, SpilledRows, SpillWriter, identified
 
 #: Folder of the bands, below that of the round.
@@ -35,12 +35,12 @@ BANDS = "bands/"
 
 #: Settings that do not change which rows stay.
 _BESIDE = ("report_path", "index_path", "source_field")
-#: About so many bytes of bands come together in one process.
+#: Target bytes of bands in one partition.
 _BLOCK = 2**25
 
 
 @dataclass
-class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
+class FuzzyDuplicates(BarrierStage[DocumentBatch]):
     """Finds documents that share most of their shingles over a whole dataset, and keeps one of each group.
 
     Signatures of all documents are exchanged by their bands (MinHash and LSH); documents that share a band are
@@ -62,7 +62,7 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
         index_path: a folder that remembers documents from run to run: those of this run are compared with all that
             earlier runs have seen, without their texts, and are duplicates of these rather than the other way round.
         source_field: the column that says where documents come from: a group that holds more than 1 % of a source, and
-            not only one that holds as much of all documents, is told in the report.
+            not only one that holds as much of all documents, is reported.
 
     The result is the same for any number of workers and any cut of the files. A text without a word is nobody's
     duplicate here; `ExactDuplicates` finds these. What passed the stages before this one waits on disk beside the
@@ -134,14 +134,14 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
     def _index(self, options: Mapping[str, Any]) -> SeenDocuments | None:
         return None if self.index_path is None else SeenDocuments(self.index_path, self.search, dict(options))
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         writer = BandWriter(
             url,
             mode="overwrite",
             storage_options=dict(options),
             text_field=self.text_field,
             search=self.search,
-            staged=self._needed() if self.action == "identify" else None,
+            spilled=self._needed() if self.action == "identify" else None,
             index=self._index(options),
             id_field=self.id_field,
             source_field=self.source_field,
@@ -149,21 +149,21 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
         )
         return [writer.with_(resources=self.resources) if self.resources.requires_gpu else writer]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         folder = Directory(url, options)
         index = self._index(options)
         generation = None if index is None else index.generation(url)
-        staged = SpilledRows.written(
+        spilled = SpilledRows.written(
             folder, splits, [] if index is None or generation is None else index.seen(generation)
         )
-        names = staged.beside(BANDS)
+        names = spilled.sibling_files(BANDS)
         if generation is not None:
-            names[staged.seen :] = map(generation.path, names[staged.seen :])
-        bands = RangeFiles.of(folder, names)
+            names[spilled.seen :] = map(generation.path, names[spilled.seen :])
+        bands = ShuffleIndex.of(folder, names)
         near = NearDuplicates(
-            staged=staged,
+            spilled=spilled,
             text_field=self.text_field,
             search=self.search,
             clustering=self.clustering,
@@ -176,16 +176,16 @@ class FuzzyDuplicates(ExchangeStage[DocumentBatch]):
             index=index,
             generation=generation,
         )
-        parts = bands.parts_for(_BLOCK)
+        partitions = bands.partitions_for(_BLOCK)
 
-        def paired(files: RangeFiles) -> list[ProcessingStage[Any, Any]]:
+        def paired(files: ShuffleIndex) -> list[Stage]:
             return [
-                files.reader(parts, KEY, f"{self.name}_bands"),
-                FindPairs(url, dict(options), staged.first, name=f"{self.name}_candidates"),
+                files.reader(partitions, KEY, f"{self.name}_bands"),
+                FindPairs(url, dict(options), spilled.first, name=f"{self.name}_candidates"),
                 PairUp(near, name=f"{self.name}_pairs"),
             ]
 
-        return with_few_reads(bands, parts, KEY, f"{self.name}_bands_merged", paired)
+        return with_merged_files(bands, partitions, KEY, f"{self.name}_bands_merged", paired)
 
 
 @dataclass
@@ -193,7 +193,7 @@ class BandWriter(SpillWriter):
     """Writes rows, and beside them the bands of the signature of each text.
 
     Args:
-        staged: the columns of rows to write; all by default.
+        spilled: the columns of rows to write; all by default.
         index: where the bands of the documents are remembered, and what they are compared by.
         id_field: the column with ids, for the index.
         source_field: the column with the source of each document, if there is one.
@@ -201,7 +201,7 @@ class BandWriter(SpillWriter):
 
     text_field: str = "text"
     search: Search = field(default_factory=lambda: Search.at(0.8))
-    staged: list[str] | None = None
+    spilled: list[str] | None = None
     index: SeenDocuments | None = None
     id_field: str | None = None
     source_field: str | None = None
@@ -211,8 +211,8 @@ class BandWriter(SpillWriter):
         return [], [self.text_field]
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
-        yield self.rows(table if self.staged is None else only(table, self.staged), key, self.source_field)
-        texts = on_card_if(self.resources.requires_gpu, text_column(table, self.text_field))
+        yield self.rows(table if self.spilled is None else only(table, self.spilled), key, self.source_field)
+        texts = to_gpu_if(self.resources.requires_gpu, text_column(table, self.text_field))
         if self.index is None:
             yield self.ranges(self._entries(texts), key, KEY, BANDS)
             return

@@ -80,9 +80,9 @@ class SeenDocuments(HidesSecrets):
         before = manifest["parameters"]
         other = [name for name in wanted if before.get(name) != wanted[name]]
         if other:
-            told = ", ".join(f"{name}={before.get(name)!r} and not {wanted[name]!r}" for name in other)
+            differences = ", ".join(f"{name}={before.get(name)!r} and not {wanted[name]!r}" for name in other)
             raise PipelineError(
-                f"the index {self.url!r} was made with {told}; use the same settings, or name another index_path"
+                f"the index {self.url!r} was made with {differences}; use the same settings, or name another index_path"
             )
         return manifest
 

@@ -78,7 +78,7 @@ class Longest(Keep):
 
 @dataclass(frozen=True)
 class Highest(Keep):
-    """The row with the highest value in a column of numbers stays; one without a value only if all lack it.
+    """The row with the highest value in a column of numbers stays; one without a value only if no row has one.
 
     Examples:
         >>> import pyarrow as pa
@@ -97,7 +97,7 @@ class Highest(Keep):
 
 @dataclass(frozen=True)
 class Lowest(Keep):
-    """The row with the lowest value in a column of numbers stays; one without a value only if all lack it.
+    """The row with the lowest value in a column of numbers stays; one without a value only if no row has one.
 
     Examples:
         >>> import pyarrow as pa

@@ -11,14 +11,15 @@ import numpy as np
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.stage import SourceStage
-from dcurate.core.temporary import scratch_folder
 from dcurate.dedup.components import DiskForest, Edges, merge_forests
 from dcurate.frames.columns import numbers, table_of, values
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
-from dcurate.shuffle.chunks import read_chunks, read_indexes
-from dcurate.shuffle.ranges import ChunkWriter, part_of
-from dcurate.shuffle.spill import document_keys
+from dcurate.fs.temporary import scratch_folder
+from dcurate.shuffle.chunks import read_chunks, read_index, read_indexes
+from dcurate.shuffle.keys import scale_keys
+from dcurate.shuffle.ranges import partition_of
+from dcurate.shuffle.writer import ChunkWriter
 
 #: Folder of forests, below that of a round.
 FOREST = "forest/"
@@ -28,7 +29,7 @@ KEY, NUMBER, LABEL = "key", "number", "label"
 
 #: Forests that one task merges.
 FAN_IN = 8
-#: Forests of so many edges together are few enough for the last step, which takes 0.2 s a million of them at most, in
+#: Up to this many edges, forests are few enough for the last step, which takes 0.2 s a million of them at most, in
 #: bounded memory. To merge them before pays only beyond: those of ranges of bands hold the same documents many times.
 FEW_EDGES = 2**32
 
@@ -94,7 +95,7 @@ class ForestReader(SourceStage[FileGroup, DocumentBatch]):
         whole = Edges(np.zeros(0, np.int64), np.zeros(0, np.int64))
         folder = Directory(self.url, self.options)
         waiting: list[Edges] = []
-        for edges in chain.from_iterable(edges_in(folder, name) for name in self.groups[part_of(task)]):
+        for edges in chain.from_iterable(edges_in(folder, name) for name in self.groups[partition_of(task)]):
             waiting.append(edges)
             if sum(len(each.left) for each in waiting) >= len(whole.left):
                 whole, waiting = merge_forests([whole, *waiting]), []
@@ -108,8 +109,7 @@ def edges_in(folder: Directory, name: str) -> Iterator[Edges]:
     Raises:
         DataError: it cannot be read.
     """
-    (index,) = read_indexes(folder, [name])
-    for start, stop in pairwise(index.bounds.tolist()):
+    for start, stop in pairwise(read_index(folder, name).bounds.tolist()):
         for table in read_chunks(folder.path(name), dict(folder.options), start, stop):
             yield Edges(numbers(table, LEFT), numbers(table, RIGHT))
 
@@ -131,7 +131,7 @@ class ForestList(ForestReader):
     name: str = "forest_list"
 
     def process(self, task: FileGroup) -> DocumentBatch:
-        return DocumentBatch(data=table_of({"name": list(self.groups[part_of(task)])}), key=task.key)
+        return DocumentBatch(data=table_of({"name": list(self.groups[partition_of(task)])}), key=task.key)
 
 
 @dataclass
@@ -157,7 +157,7 @@ class LabelWriter(ChunkWriter):
             for place, found in enumerate(forest.components()):
                 if len(found.members):
                     columns = {
-                        KEY: document_keys(found.members, self.documents),
+                        KEY: scale_keys(found.members, self.documents),
                         NUMBER: found.members,
                         LABEL: found.labels,
                     }

@@ -41,7 +41,7 @@ class MinHash:
             ``Shingles(24, "characters")`` and 260 hashes as it has them by default.
 
     Raises:
-        PipelineError: a number of hashes or a method that is none.
+        PipelineError: a number of hashes out of range, or an unknown method.
 
     Examples:
         >>> from dcurate.frames.text import column_of
@@ -57,7 +57,7 @@ class MinHash:
 
     def __post_init__(self) -> None:
         if self.method not in _METHODS:
-            raise PipelineError(f"method={self.method!r} is none of {', '.join(_METHODS)}")
+            raise PipelineError(f"method={self.method!r} is not one of {', '.join(_METHODS)}")
         if type(self.num_hashes) is not int or not 1 <= self.num_hashes <= _MOST_HASHES:
             raise PipelineError(f"num_hashes={self.num_hashes!r} is no whole number from 1 to {_MOST_HASHES}")
         if self.method == "cudf" and (self.shingles.unit != "characters" or self.shingles.seed >= 2**32):
@@ -73,7 +73,7 @@ class MinHash:
         That of a text without a shingle holds 2**32 - 1 in every place, or 0 with the method "cudf".
 
         Args:
-            column: texts; those of a card are signed there, with the same result.
+            column: texts; texts on a GPU are signed there, with the same result.
             rows: numbers of texts; all by default.
         """
         rows = np.arange(len(column.offsets) - 1) if rows is None else rows
@@ -100,7 +100,7 @@ class MinHash:
         """The sets of 32-bit hashes of the shingles of the texts numbered ``rows``, at most so many of each text.
 
         Args:
-            column: texts; those of a card have their sets made there, with the same result on the host.
+            column: texts; the sets of texts on a GPU are made there, with the same result on the host.
             rows: numbers of texts, in any order.
             most: how many hashes to keep of a text that has more, the least ones; None keeps all.
 

@@ -18,16 +18,16 @@ from dcurate.kernels.cuda import CudaColumn, on_card, usable
 from dcurate.kernels.hashing import text_hashes
 from dcurate.kernels.layout import Ints
 
-#: How a pair that shares a band is looked at before it is said to be one of duplicates.
+#: How candidate pairs are verified.
 Verification: TypeAlias = Literal["exact", "estimated", "none"]
 
 VERIFICATIONS = ("exact", "estimated", "none")
-#: So many texts have signatures at a time.
+#: Texts that are signed at a time.
 _SLICE = 2**14
 
 
-def on_card_if(gpu: bool, column: TextColumn) -> TextColumn | CudaColumn:
-    """The texts on a GPU if one is asked for, and there is one; else as they are."""
+def to_gpu_if(gpu: bool, column: TextColumn) -> TextColumn | CudaColumn:
+    """Copy the texts to the GPU if `gpu` and there is one; else return them unchanged."""
     return on_card(*column) if gpu and usable() else column
 
 
@@ -59,7 +59,7 @@ class Search:
             takes it for a duplicate.
 
     Raises:
-        PipelineError: a threshold or verification that is none.
+        PipelineError: a threshold out of range, or an unknown verification.
 
     Examples:
         >>> from dcurate.frames.text import column_of
@@ -79,7 +79,7 @@ class Search:
             raise PipelineError(f"threshold={self.threshold!r} is no similarity; it must lie above 0 and at most at 1")
         if self.verification not in VERIFICATIONS:
             raise PipelineError(
-                f"verification={self.verification!r} is none{nearest(str(self.verification), VERIFICATIONS)}"
+                f"unknown verification={self.verification!r}{nearest(str(self.verification), VERIFICATIONS)}"
             )
 
     @classmethod
@@ -92,7 +92,7 @@ class Search:
         """The pairs of texts that are found to be duplicates.
 
         Args:
-            column: the texts; those of a card are signed and compared there, with the same result.
+            column: the texts; texts on a GPU are signed and compared there, with the same result.
             signatures: theirs, if they are known.
         """
         if signatures is None:
@@ -115,7 +115,7 @@ class Search:
         Signatures are made of some texts at a time, and not kept.
 
         Args:
-            column: the texts; those of a card are signed there, with the same result.
+            column: the texts; texts on a GPU are signed there, with the same result.
         """
         number = len(column.offsets) - 1
         of_nothing = self.minhash.signatures(column_of([b""]))

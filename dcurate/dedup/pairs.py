@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dcurate.core.batch import BatchKey, FilePart
-from dcurate.core.stage import ExchangeStage, ProcessingStage
+from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
 from dcurate.dedup.candidates import candidate_pairs
 from dcurate.dedup.components import forest
 from dcurate.dedup.labels import FOREST, LEFT, RIGHT, Forests, ForestWriter, LabelWriter, edge_tables
@@ -16,9 +16,11 @@ from dcurate.dedup.verify import GatherCandidates, NearDuplicates
 from dcurate.frames.columns import numbers, table_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
-from dcurate.shuffle.merge import with_few_reads
-from dcurate.shuffle.ranges import FILE, ChunkWriter, RangeFiles, RangeTables, file_names
-from dcurate.shuffle.spill import bases_of, document_keys
+from dcurate.shuffle.keys import scale_keys
+from dcurate.shuffle.merge import with_merged_files
+from dcurate.shuffle.ranges import FILE, ShuffleIndex, ShufflePartitions, file_names
+from dcurate.shuffle.spill import read_row_offsets
+from dcurate.shuffle.writer import ChunkWriter
 
 #: Columns of bands: a hash of the band, the row of the document in its file, and a hash of its text.
 KEY, ROW, CONTENT = "key", "row", "content"
@@ -44,37 +46,37 @@ class FindPairs(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()
-        bases = bases_of(self.url, self.options)
-        documents = bases[numbers(table, FILE)] + numbers(table, ROW)
+        row_offsets = read_row_offsets(self.url, self.options)
+        documents = row_offsets[numbers(table, FILE)] + numbers(table, ROW)
         pairs = candidate_pairs(numbers(table, KEY), documents, numbers(table, CONTENT))
         new = pairs.right >= self.first
         left, right = pairs.left[new], pairs.right[new]
-        found = task.with_data(table_of({KEY: document_keys(left, int(bases[-1])), LEFT: left, RIGHT: right}))
+        found = task.with_data(table_of({KEY: scale_keys(left, int(row_offsets[-1])), LEFT: left, RIGHT: right}))
         found.found = {"large buckets": pairs.short} if pairs.short else {}
         return found
 
 
 @dataclass
-class PairUp(ExchangeStage[DocumentBatch]):
+class PairUp(BarrierStage[DocumentBatch]):
     """Writes pairs where the splits of their first documents find them, and a forest of them for their components."""
 
     near: NearDuplicates
     name: str
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [PairWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk")]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         folder, near = Directory(url, options), self.near
-        forests, edges = Forests(folder, tuple(file_names(folder, splits, FOREST))), near.staged.edges()
+        forests, edges = Forests(folder, tuple(file_names(folder, splits, FOREST))), near.spilled.edges()
 
-        def connected(files: RangeFiles) -> list[ProcessingStage[Any, Any]]:
-            return connecting(forests, near, files.tables(edges, KEY, f"{near.stage}_pairs_of_splits"), 1)
+        def connected(files: ShuffleIndex) -> list[Stage]:
+            return connecting(forests, near, files.partitions(edges, KEY, f"{near.stage}_pairs_of_splits"), 1)
 
-        pairs = RangeFiles.written(folder, splits, _PAIRS)
-        return with_few_reads(pairs, len(edges), KEY, f"{near.stage}_pairs_merged", connected)
+        pairs = ShuffleIndex.written(folder, splits, _PAIRS)
+        return with_merged_files(pairs, len(edges), KEY, f"{near.stage}_pairs_merged", connected)
 
 
 @dataclass
@@ -88,9 +90,7 @@ class PairWriter(ChunkWriter):
         yield self.chunks(edge_tables(forest(numbers(table, LEFT), numbers(table, RIGHT))), key, FOREST)
 
 
-def connecting(
-    forests: Forests, near: NearDuplicates, pairs: RangeTables, level: int
-) -> list[ProcessingStage[Any, Any]]:
+def connecting(forests: Forests, near: NearDuplicates, pairs: ShufflePartitions, level: int) -> list[Stage]:
     """The rounds that connect forests: a tree of merges while they are many, then the labels of documents."""
     if forests.few():
         source = forests.listed(f"{near.stage}_forests_{level}")
@@ -100,53 +100,53 @@ def connecting(
 
 
 @dataclass
-class MergeForests(ExchangeStage[DocumentBatch]):
+class MergeForests(BarrierStage[DocumentBatch]):
     """One level of the tree of merges."""
 
     near: NearDuplicates
-    pairs: RangeTables
+    pairs: ShufflePartitions
     level: int
     name: str
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [ForestWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk")]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         folder = Directory(url, options)
         return connecting(Forests(folder, tuple(file_names(folder, splits))), self.near, self.pairs, self.level + 1)
 
 
 @dataclass
-class LabelDocuments(ExchangeStage[DocumentBatch]):
+class LabelDocuments(BarrierStage[DocumentBatch]):
     """Gives each document of a pair the number of the first document that it is connected to."""
 
     near: NearDuplicates
-    pairs: RangeTables
+    pairs: ShufflePartitions
     forests: str
     name: str
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
             LabelWriter(
                 url,
                 mode="overwrite",
                 storage_options=dict(options),
                 forests=self.forests,
-                documents=self.near.staged.documents,
+                documents=self.near.spilled.documents,
                 name=f"{self.name}_to_disk",
             )
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         near = self.near
-        labels = RangeFiles.written(Directory(url, options), splits).tables(
-            near.staged.edges(), LABEL_KEY, f"{near.stage}_labels_of_splits"
+        labels = ShuffleIndex.written(Directory(url, options), splits).partitions(
+            near.spilled.edges(), LABEL_KEY, f"{near.stage}_labels_of_splits"
         )
         return [
-            near.staged.reader(f"{near.stage}_candidates_from_disk", near.columns, with_seen=True),
+            near.spilled.reader(f"{near.stage}_candidates_from_disk", near.columns, with_seen=True),
             GatherCandidates(near, labels, self.pairs, name=f"{near.stage}_gathered"),
         ]

@@ -17,7 +17,7 @@ from dcurate.dedup.exact import ExactDuplicates
 from dcurate.dedup.fuzzy import FuzzyDuplicates
 from dcurate.dedup.keep import keep_of
 from dcurate.dedup.minhash import estimated, jaccard
-from dcurate.dedup.near import hashes_of, on_card_if
+from dcurate.dedup.near import hashes_of, to_gpu_if
 from dcurate.frames.columns import lists_of, numbers, rows_at, table_of, with_column, with_lists
 from dcurate.frames.hashes import content_hashes, row_hashes
 from dcurate.frames.text import text_column
@@ -60,7 +60,7 @@ def equal_ones(entries: Any) -> Any:
 
 def banded(fuzzy: FuzzyDuplicates, table: Any, partition: int) -> Any:
     """A row for each band of each document that has shingles: its key, the document, and a hash of its text."""
-    texts = on_card_if(fuzzy.resources.requires_gpu, text_column(table, fuzzy.text_field))
+    texts = to_gpu_if(fuzzy.resources.requires_gpu, text_column(table, fuzzy.text_field))
     keys, rows = fuzzy.search.banded(texts)
     contents = hashes_of(texts) >> np.uint64(32)
     return table_of({KEY: keys, NUMBER: _numbers(partition, rows), CONTENT: contents[rows].astype(np.uint32)})
@@ -121,14 +121,14 @@ def similar_ones(fuzzy: FuzzyDuplicates, candidates: Any, pairs: Any) -> Any:
         similarity[chosen].astype(np.float32),
         how=fuzzy.clustering,
     )
-    gone = groups.member[~groups.kept]
-    return _places(documents[gone], numbers(candidates, HIGH)[gone])
+    dropped = groups.member[~groups.kept]
+    return _places(documents[dropped], numbers(candidates, HIGH)[dropped])
 
 
-def still_there(stage: ExactDuplicates | FuzzyDuplicates, table: Any, gone: Any) -> bool:
+def still_there(stage: ExactDuplicates | FuzzyDuplicates, table: Any, dropped: Any) -> bool:
     """Whether rows are those that were found to go."""
     hashes, rows = compared(stage, table)
-    return len(rows) == gone.num_rows and bool((hashes[:, 0] == numbers(gone, HIGH)).all())
+    return len(rows) == dropped.num_rows and bool((hashes[:, 0] == numbers(dropped, HIGH)).all())
 
 
 def _similarity(fuzzy: FuzzyDuplicates, candidates: Any, left: Ints, right: Ints) -> npt.NDArray[np.float64]:

@@ -16,10 +16,10 @@ from dcurate.kernels.layout import Ints, frozen
 #: Pairs that are by so much more similar than the threshold are to be found for certain.
 MARGIN = 0.05
 
-#: The bands of similarity by which recall is told begin at these; the last one holds 1.
+#: Lower bounds of the bands of similarity by which recall is reported; the last one holds 1.
 BANDS = tuple(number / 100 for number in range(50, 100, 5))
 
-#: Similarities are told apart down to this.
+#: Resolution of similarities.
 _SLACK = 1e-9
 
 _HALF = np.uint64(32)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import math
 import os
@@ -20,14 +19,16 @@ import orjson
 
 from dcurate.core.batch import FileGroup
 from dcurate.core.secrets import HidesSecrets
-from dcurate.core.temporary import own_folder
 from dcurate.errors import DataError
 from dcurate.frames.ids import NONE, IdKeys, id_keys
-from dcurate.fs.stores import Directory, storage_errors
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.locks import is_at, open_locked, try_lock
+from dcurate.fs.stores import Directory
+from dcurate.fs.temporary import own_folder
 from dcurate.io.parquet import ParquetReader
 from dcurate.kernels.layout import Words
 
-#: Keys are sorted in parts, one for about so many bytes of Parquet, but no more than files can be open at a time.
+#: Target bytes of Parquet in one part of the sort; there are no more parts than files can be open at a time.
 _PART_BYTES = 2**24
 _MOST_PARTS = 512
 _ABOUT, _HIGH, _LOW = "about.json", "high.bin", "low.bin"
@@ -66,11 +67,11 @@ class RemovalIds(HidesSecrets):
         folder = own_folder("ids") / self.version
         _sweep(folder)
         while True:
-            lock = _locked(folder.with_suffix(".lock"), fcntl.LOCK_SH)
+            lock = _lock_of(folder, shared=True)
             if (folder / _ABOUT).exists():
                 return SortedIds(folder, lock)
             os.close(lock)
-            lock = _locked(folder.with_suffix(".lock"), fcntl.LOCK_EX)
+            lock = _lock_of(folder, shared=False)
             try:
                 if not (folder / _ABOUT).exists():
                     shutil.rmtree(folder, ignore_errors=True)
@@ -136,7 +137,7 @@ class SortedIds:
         return len(self._high)
 
     def find(self, ids: IdKeys, rows: int) -> Found:
-        """Look up ids of so many rows.
+        """Look up the ids of `rows` rows.
 
         Raises:
             DataError: they are of another kind than those that are looked for.
@@ -194,22 +195,16 @@ def _mapped(path: Path) -> Words:
     return np.asarray(np.memmap(path, np.uint64, "r"))
 
 
-def _locked(path: Path, how: int) -> int:
-    """A file's descriptor, locked; of the file that is there, not of one that was removed meanwhile."""
+def _lock_of(folder: Path, *, shared: bool) -> int:
+    """Lock the ids in a folder; returns a descriptor that holds the lock until it is closed."""
+    path = folder.with_suffix(".lock")
     with storage_errors("write", str(path)):
-        while True:
-            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-            fcntl.flock(lock, how)
-            with suppress(FileNotFoundError):
-                if os.stat(path).st_ino == os.fstat(lock).st_ino:
-                    return lock
-            os.close(lock)
+        return open_locked(path, shared=shared)
 
 
 def _close(folder: Path, lock: int) -> None:
     """Give back the lock; remove the files if nobody else holds it."""
-    with suppress(BlockingIOError):
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    if try_lock(lock):
         _remove(folder)
     os.close(lock)
 
@@ -225,7 +220,6 @@ def _sweep(folder: Path) -> None:
         with suppress(FileNotFoundError):
             lock = os.open(path, os.O_RDWR)
             with suppress(OSError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.samestat(os.stat(path), os.fstat(lock)):
+                if try_lock(lock) and is_at(path, lock):
                     _remove(path.with_suffix(""))
             os.close(lock)

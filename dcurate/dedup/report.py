@@ -21,7 +21,7 @@ from dcurate.io.files import as_list
 _USUAL = MinHash().num_hashes
 
 #: What is tried: numbers of hashes and what is done with candidates, the one to be preferred first. Fewer hashes than
-#: the default are told, but not preferred: more dissimilar pairs become candidates, and their number grows with the
+#: the default are reported, but not preferred: more dissimilar pairs become candidates, and their number grows with the
 #: square of the dataset, which a sample does not show.
 TRIED: tuple[tuple[int, Verification], ...] = (
     (_USUAL, "exact"),
@@ -32,7 +32,7 @@ TRIED: tuple[tuple[int, Verification], ...] = (
     (_USUAL, "none"),
 )
 
-#: Thresholds that are told beside the one asked for.
+#: Thresholds that are reported beside the one asked for.
 THRESHOLDS = (0.7, 0.8, 0.9)
 
 #: What a recommended setting reaches: of the duplicates; of those clearly above the threshold; of what it finds.

@@ -14,7 +14,7 @@ from rich.text import Text
 from dcurate.dedup.quality import MARGIN
 from dcurate.dedup.report import DedupReport, Setting
 
-#: Sizes of groups that are told apart begin at these.
+#: Lower bounds of the classes of group sizes.
 _SIZES = (2, 3, 5, 10, 100)
 
 
@@ -38,7 +38,7 @@ def dedup_report_table(report: DedupReport) -> DedupReportTable:
 
 
 def percent(share: float | None) -> str:
-    """A share in percent, with as many digits as it takes to tell it from none and all; empty for None.
+    """A share in percent, with as many digits as distinguish it from none and all; empty for None.
 
     Examples:
         >>> [percent(share) for share in (None, 0.0, 0.00001, 0.123, 0.9996, 0.99999, 1.0)]
@@ -67,14 +67,14 @@ def _parts(report: DedupReport) -> Iterator[RenderableType]:
 def _headline(report: DedupReport) -> Table:
     sample = report.sample
     read = "" if report.whole else ", the first of the source"
-    told = "" if report.recommended.measured else " (too few duplicates to measure; chosen by bands and rows)"
+    note = "" if report.recommended.measured else " (too few duplicates to measure; chosen by bands and rows)"
     lines = [
         ("sample", report.source),
         ("documents", f"{sample.documents:,}{read}"),
         ("unreadable", f"{report.unreadable:,} lines" if report.unreadable else ""),
         ("copies", f"{report.copies:,} ({percent(report.copies / sample.documents)}) have the shingles of another"),
         ("no words", f"{sample.without_words:,}" if sample.without_words else ""),
-        ("recommended", f"{report.stage}{told}"),
+        ("recommended", f"{report.stage}{note}"),
     ]
     table = Table.grid(padding=(0, 2))
     for name, value in lines:

@@ -10,16 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
-from dcurate.core.stage import ExchangeStage, ProcessingStage
+from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
 from dcurate.dedup.giant_clusters import GiantCluster, LargeGroups, large_groups, runaway_groups
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import numbers, table_of, with_column, with_taken
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.io.parquet import ParquetWriter
-from dcurate.shuffle.merge import with_few_reads
-from dcurate.shuffle.ranges import RangeFiles, RangeTables, RangeWriter
-from dcurate.shuffle.spill import ID, NUMBER, SpilledRows, document_keys
+from dcurate.shuffle.keys import scale_keys
+from dcurate.shuffle.merge import with_merged_files
+from dcurate.shuffle.ranges import ShuffleIndex, ShufflePartitions
+from dcurate.shuffle.spill import DOC_ID, ID, SpilledRows
+from dcurate.shuffle.writer import ShuffleWriter
 
 #: What to do with duplicates: drop them, keep all rows and say which they are, or make a row of each member of a group.
 Action = Literal["drop", "flag", "identify"]
@@ -37,7 +39,7 @@ _MOST_ALARMS, _SAMPLE = 5, 80
 
 
 def check_action(stage: str, action: str) -> None:
-    """Refuse what is no action.
+    """Refuse an unknown action.
 
     Raises:
         PipelineError: it is none.
@@ -55,9 +57,9 @@ class Members:
         groups: the number of the first document of the group of each.
         sizes: how many documents that group has.
         kept: which stay.
-        keepers: where in these arrays the one stands that stays of the group.
+        keepers: the place in these arrays of the document of the group that is kept.
         similarity: to the one that stays; NaN if it was not worked out.
-        sources: the number of the source of each, in the order of `SpilledRows.sources`; None if no column tells them.
+        sources: the number of the source of each, in the order of `SpilledRows.sources`; None without sources.
     """
 
     numbers: Ints
@@ -76,8 +78,8 @@ class Members:
             documents: how many there are in the whole dataset.
         """
         columns: dict[str, npt.NDArray[Any]] = {
-            _KEY: document_keys(self.numbers, documents),
-            NUMBER: self.numbers,
+            _KEY: scale_keys(self.numbers, documents),
+            DOC_ID: self.numbers,
             GROUP: self.groups,
             SIZE: self.sizes,
             KEPT: self.kept,
@@ -94,11 +96,11 @@ class Members:
 
 
 @dataclass
-class ApplyClusters(ExchangeStage[DocumentBatch]):
+class ApplyClusters(BarrierStage[DocumentBatch]):
     """The last round of a search for duplicates: takes `Members` from all sides to the splits of their documents.
 
     Args:
-        staged: the rows of the documents.
+        spilled: the rows of the documents.
         action: what to do with them.
         reason: for which duplicates are dropped.
         report_path: a folder for the groups as Parquet.
@@ -108,7 +110,7 @@ class ApplyClusters(ExchangeStage[DocumentBatch]):
         when_known: called when all duplicates are known.
     """
 
-    staged: SpilledRows
+    spilled: SpilledRows
     action: Action
     reason: str
     report_path: str | None
@@ -118,7 +120,7 @@ class ApplyClusters(ExchangeStage[DocumentBatch]):
     when_known: Callable[[], None] | None = None
     _alarms: list[GiantCluster] = field(default_factory=list, init=False, repr=False, compare=False)
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
             MarkWriter(
                 url,
@@ -130,39 +132,42 @@ class ApplyClusters(ExchangeStage[DocumentBatch]):
             )
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
-        files = RangeFiles.written(Directory(url, options), splits)
+    ) -> list[Stage]:
+        files = ShuffleIndex.written(Directory(url, options), splits)
         large = (LargeGroups(*index.notes["large"]) for index in files.indexes)
-        self._alarms = runaway_groups(large, self.staged.documents, self.staged.sources)
+        self._alarms = runaway_groups(large, self.spilled.documents, self.spilled.sources)
         if self.when_known is not None:
             self.when_known()
         if self.action == "identify":
-            return [files.reader(files.parts_for(_BLOCK), _KEY, f"{self.stage}_groups"), GroupRows(name=self.stage)]
-        edges = self.staged.edges()
+            return [
+                files.reader(files.partitions_for(_BLOCK), _KEY, f"{self.stage}_groups"),
+                GroupRows(name=self.stage),
+            ]
+        edges = self.spilled.edges()
 
-        def marked(found: RangeFiles) -> list[ProcessingStage[Any, Any]]:
+        def marked(found: ShuffleIndex) -> list[Stage]:
             kind = DropMarked if self.action == "drop" else FlagMarked
-            marks = found.tables(edges, _KEY, f"{self.name}_of_splits")
-            mark = kind(marks, self.staged.documents, self.reason, name=self.stage)
-            return [self.staged.reader(f"{self.stage}_from_disk"), mark]
+            marks = found.partitions(edges, _KEY, f"{self.name}_of_splits")
+            mark = kind(marks, self.spilled.documents, self.reason, name=self.stage)
+            return [self.spilled.reader(f"{self.stage}_from_disk"), mark]
 
-        return with_few_reads(files, len(edges), _KEY, f"{self.name}_merged", marked)
+        return with_merged_files(files, len(edges), _KEY, f"{self.name}_merged", marked)
 
     def notices(self) -> list[str]:
-        """Says which groups are too large to be believed, with what their first documents say."""
-        told = [f"{self.stage}: {self._sampled(alarm)}" for alarm in self._alarms[:_MOST_ALARMS]]
-        more = len(self._alarms) - len(told)
-        return [*told, f"{self.stage}: {more:,} more groups are as large as that"] if more else told
+        """Warn of groups that are too large to be plausible, with the text of their first documents."""
+        shown = [f"{self.stage}: {self._sampled(alarm)}" for alarm in self._alarms[:_MOST_ALARMS]]
+        more = len(self._alarms) - len(shown)
+        return [*shown, f"{self.stage}: {more:,} more groups are as large as that"] if more else shown
 
     def _sampled(self, alarm: GiantCluster) -> GiantCluster:
-        text = self.staged.value(alarm.group_id, self.text_field)
+        text = self.spilled.value(alarm.group_id, self.text_field)
         return alarm if not text else replace(alarm, sample_text=" ".join(str(text).split())[:_SAMPLE])
 
 
 @dataclass
-class MarkWriter(RangeWriter):
+class MarkWriter(ShuffleWriter):
     """Writes the members of groups for the exchange, and as a report where one is wanted."""
 
     report_path: str | None = None
@@ -208,7 +213,7 @@ class GroupRows(ProcessingStage[DocumentBatch, DocumentBatch]):
 class DropMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Drops the rows that are copies of others that stay."""
 
-    marks: RangeTables
+    marks: ShufflePartitions
     documents: int
     reason: str
     name: str = "drop_marked"
@@ -218,17 +223,17 @@ class DropMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()
-        gone = np.zeros(table.num_rows, np.bool_)
+        dropped = np.zeros(table.num_rows, np.bool_)
         places, members = members_of(table, self.marks, self.documents)
-        gone[places] = ~numbers(members, KEPT) if len(places) else False
-        return task.with_data(table.drop_columns([NUMBER])).keep(~gone, self.name, self.reason)
+        dropped[places] = ~numbers(members, KEPT) if len(places) else False
+        return task.with_data(table.drop_columns([DOC_ID])).keep(~dropped, self.name, self.reason)
 
 
 @dataclass
 class FlagMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Says of each row to which group it belongs, by the number of its first document, and whether it would go."""
 
-    marks: RangeTables
+    marks: ShufflePartitions
     documents: int
     reason: str
     name: str = "flag_marked"
@@ -238,18 +243,18 @@ class FlagMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()
-        groups, gone = numbers(table, NUMBER).copy(), np.zeros(table.num_rows, np.bool_)
+        groups, dropped = numbers(table, DOC_ID).copy(), np.zeros(table.num_rows, np.bool_)
         places, members = members_of(table, self.marks, self.documents)
         if len(places):
-            groups[places], gone[places] = numbers(members, GROUP), ~numbers(members, KEPT)
-        flagged = with_column(table.drop_columns([NUMBER]), FLAGS[0], groups)
-        return task.with_data(with_column(flagged, FLAGS[1], gone))
+            groups[places], dropped[places] = numbers(members, GROUP), ~numbers(members, KEPT)
+        flagged = with_column(table.drop_columns([DOC_ID]), FLAGS[0], groups)
+        return task.with_data(with_column(flagged, FLAGS[1], dropped))
 
 
-def members_of(table: Any, marks: RangeTables, documents: int) -> tuple[Ints, Any]:
-    """The rows of a staged split that are members of groups: their places in it, and what is known of them."""
+def members_of(table: Any, marks: ShufflePartitions, documents: int) -> tuple[Ints, Any]:
+    """Return the places of group members in a spilled split, and the members."""
     if not table.num_rows:
         return np.zeros(0, np.int64), table
-    own = numbers(table, NUMBER)
-    found = marks.read(marks.holding(int(document_keys(own[:1], documents)[0])))
-    return (numbers(found, NUMBER) - own[0] if found.num_rows else np.zeros(0, np.int64)), found
+    own = numbers(table, DOC_ID)
+    found = marks.read(marks.partition_with(int(scale_keys(own[:1], documents)[0])))
+    return (numbers(found, DOC_ID) - own[0] if found.num_rows else np.zeros(0, np.int64)), found

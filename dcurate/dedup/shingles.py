@@ -28,7 +28,7 @@ class Shingles:
     A text that has fewer words, or characters, than a shingle is one shingle; one that has none has no shingle.
 
     Args:
-        size: words, or characters, to a shingle: more tell texts apart better, fewer find more distant copies. Five
+        size: words, or characters, to a shingle: more distinguish texts better, fewer find more distant copies. Five
             words are usual; of characters, 20 to 25.
         unit: what to take stretches of.
         seed: another seed makes other hashes of the same shingles.

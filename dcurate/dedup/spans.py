@@ -29,7 +29,7 @@ _ALONE = "。！．？｡"
 
 @dataclass
 class SpanDuplicates(SpanExchange):
-    """Cuts lines, paragraphs or sentences out of documents that stand elsewhere in the dataset too.
+    """Cuts lines, paragraphs or sentences out of documents that occur elsewhere in the dataset too.
 
     The first copy in the order of the source stays, so nothing is lost that was said once; the result is the same for
     any number of workers and any cut of the files. A text of which nothing goes stays as it is, to the byte.
@@ -40,15 +40,15 @@ class SpanDuplicates(SpanExchange):
             to a blank one; a ``"sentence"`` ends with its line, or after one of Unicode's marks that end sentences,
             with quotes and brackets closed, before whitespace (Chinese and Japanese need none). Whitespace around a
             unit does not count; what says nothing goes with the unit before it.
-        span: so many units in a row are compared as one: 3 with ``"sentence"`` is C4's rule. Each goes that is in a
+        span: units in a row that are compared as one: 3 with ``"sentence"`` is C4's rule. Each goes that is in a
             span that goes.
         normalize: what does not matter: ``"case"``, ``"whitespace"`` (how much there is, and of what kind),
             ``"digits"`` (each counts as 0), ``"punctuation"`` (marks, symbols and controls are left out),
             ``"unicode"`` (the normal form: NFKD). Texts themselves stay as they are.
         min_characters, min_words: shorter spans never go.
-        max_copies: so many copies may stay.
+        max_copies: copies that may stay.
         keep: ``"first"``: the first ``max_copies`` in the order of the source stay; ``"none"``: all copies go of a span
-            that stands there more often.
+            that occurs there more often.
         min_document_words, min_document_characters: documents that are shorter after something was cut out of them are
             dropped as ``too short``; those of which nothing but whitespace is left always are, as ``nothing left``.
         report_path: a folder for Parquet files of the 1,000 spans of which most copies go: ``text``, ``copies``,

@@ -1,4 +1,4 @@
-"""Parts of documents that stand in a dataset more than once: the exchange in which they are found and cut out."""
+"""Find parts of documents that occur more than once in a dataset, and cut them out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart, Rejection
-from dcurate.core.stage import ExchangeStage, NodeInfo, ProcessingStage, Spec, WorkerMetadata
-from dcurate.dedup.near import on_card_if
+from dcurate.core.stage import BarrierStage, NodeInfo, ProcessingStage, Spec, Stage, WorkerMetadata
+from dcurate.dedup.near import to_gpu_if
 from dcurate.dedup.spans_report import SpanReport, write_tops
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import numbers, rows_at, table_of
@@ -26,8 +26,10 @@ from dcurate.kernels.splice import spliced
 from dcurate.kernels.stretches import Copies, Stretches, blank, stretches_of, surplus
 from dcurate.kernels.units import Spans
 from dcurate.kernels.words import word_signals
-from dcurate.shuffle.ranges import FILE, RangeFiles, RangeTables, RangeWriter
-from dcurate.shuffle.spill import NUMBER, SpilledRows, SpillWriter, bases_of, document_keys
+from dcurate.shuffle.keys import scale_keys
+from dcurate.shuffle.ranges import FILE, ShuffleIndex, ShufflePartitions
+from dcurate.shuffle.spill import DOC_ID, SpilledRows, SpillWriter, read_row_offsets
+from dcurate.shuffle.writer import ShuffleWriter
 
 #: Which copies stay: the first ones in the order of the source, or none.
 Kept = Literal["first", "none"]
@@ -37,7 +39,7 @@ NOTHING, SHORT = "nothing left", "too short"
 #: Folder of the hashes of spans, below that of the round.
 SPANS = "spans/"
 _SPAN, _CHECK, _COUNT, _ROW, _ALLOWED, _KEY = "span", "check", "count", "row", "allowed", "_dcurate_key"
-#: About so many bytes of hashes come together in one process.
+#: Target bytes of hashes in one partition.
 _BLOCK = 2**26
 _EMPTY = np.zeros(2, np.int64), np.zeros(0, np.uint8)
 
@@ -54,13 +56,13 @@ class SpanFinder(ABC):
     def spans(self, column: TextColumn | CudaColumn) -> Spans:
         """The spans of all texts of a column; they follow from each text alone, wherever they are found.
 
-        Places of spans of texts on a card are those in the bytes there.
+        Places of spans of texts on a GPU are those in the bytes there.
         """
 
 
 @dataclass(kw_only=True)
-class SpanExchange(ExchangeStage[DocumentBatch]):
-    """Cuts spans out of documents that stand elsewhere in the dataset too; see the stages made of it."""
+class SpanExchange(BarrierStage[DocumentBatch]):
+    """Cuts spans out of documents that occur elsewhere in the dataset too; see its subclasses."""
 
     text_field: str = "text"
     max_copies: int = 1
@@ -86,22 +88,22 @@ class SpanExchange(ExchangeStage[DocumentBatch]):
     def settings(self) -> dict[str, Any]:
         return {name: value for name, value in super().settings().items() if name != "report_path"}
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         writer = SpanWriter(url, mode="overwrite", storage_options=dict(options), **self._found("to_disk"))
         return [writer.with_(resources=self.resources) if self.resources.requires_gpu else writer]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         folder = Directory(url, options)
-        staged = SpilledRows.written(folder, splits)
-        hashes = RangeFiles.of(folder, staged.beside(SPANS))
+        spilled = SpilledRows.written(folder, splits)
+        hashes = ShuffleIndex.of(folder, spilled.sibling_files(SPANS))
         reported = self.report_path is not None
         decide = FindCopies(url, dict(options), self.max_copies, self.keep, reported, name=f"{self.name}_copies")
         return [
-            hashes.reader(hashes.parts_for(_BLOCK), _SPAN, f"{self.name}_hashes"),
+            hashes.reader(hashes.partitions_for(_BLOCK), _SPAN, f"{self.name}_hashes"),
             decide,
-            MarkSpans(staged, self, name=f"{self.name}_marks"),
+            MarkSpans(spilled, self, name=f"{self.name}_marks"),
         ]
 
     def _found(self, what: str) -> dict[str, Any]:
@@ -109,7 +111,7 @@ class SpanExchange(ExchangeStage[DocumentBatch]):
 
 
 def at_least(stage: str, setting: str, value: object, least: int) -> None:
-    """Refuse a setting that is no whole number from ``least`` on.
+    """Refuse a setting that is no whole number of at least `least`.
 
     Raises:
         PipelineError: it is none.
@@ -119,7 +121,7 @@ def at_least(stage: str, setting: str, value: object, least: int) -> None:
 
 
 def one_of(stage: str, setting: str, value: object, among: Sequence[str]) -> None:
-    """Refuse a setting that is none of a few words.
+    """Refuse a setting that is not `among` a few words.
 
     Raises:
         PipelineError: it is none.
@@ -144,7 +146,7 @@ class SpanWriter(SpillWriter):
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         yield self.rows(table, key)
-        texts = on_card_if(self.resources.requires_gpu, text_column(table, self.text_field))
+        texts = to_gpu_if(self.resources.requires_gpu, text_column(table, self.text_field))
         spans = self.finder.spans(texts)
         yield self.ranges(counted(spans), key, _SPAN, SPANS)
 
@@ -207,21 +209,21 @@ class FindCopies(ProcessingStage[DocumentBatch, DocumentBatch]):
         if not many.any():
             return None
         order, totals, sizes = order[np.repeat(many, sizes)], totals[many], sizes[many]
-        bases = bases_of(self.url, self.options)
-        documents = bases[numbers(table, FILE)[order]] + numbers(table, _ROW)[order]
+        row_offsets = read_row_offsets(self.url, self.options)
+        documents = row_offsets[numbers(table, FILE)[order]] + numbers(table, _ROW)[order]
         counts, firsts = counts[order], np.cumsum(sizes) - sizes
         allowed = np.zeros(len(order), np.int64)
         if self.keep == "first":
             before = np.cumsum(counts) - counts
             allowed = np.clip(self.max_copies - (before - np.repeat(before[firsts], sizes)), 0, counts)
         if self.tops:
-            gone = totals - (self.max_copies if self.keep == "first" else 0)
-            told = np.stack([gone, totals, documents[firsts]], axis=1)
-            write_tops(Directory(self.url, self.options), task.key, told, spans[order][firsts])
+            dropped = totals - (self.max_copies if self.keep == "first" else 0)
+            counts = np.stack([dropped, totals, documents[firsts]], axis=1)
+            write_tops(Directory(self.url, self.options), task.key, counts, spans[order][firsts])
         goes = allowed < counts
         marks = {
-            _KEY: document_keys(documents[goes], int(bases[-1])),
-            NUMBER: documents[goes],
+            _KEY: scale_keys(documents[goes], int(row_offsets[-1])),
+            DOC_ID: documents[goes],
             _SPAN: spans[order][goes],
             _CHECK: checks[order][goes],
             _ALLOWED: allowed[goes],
@@ -230,43 +232,43 @@ class FindCopies(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 @dataclass
-class MarkSpans(ExchangeStage[DocumentBatch]):
+class MarkSpans(BarrierStage[DocumentBatch]):
     """The last round: takes what `FindCopies` found to the splits of the documents."""
 
-    staged: SpilledRows
+    spilled: SpilledRows
     wanted: SpanExchange
     name: str
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         name = f"{self.name}_to_disk"
         report = self.wanted.report_path
         return [
             MarkWriter(url, mode="overwrite", storage_options=dict(options), by=_KEY, report_path=report, name=name)
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
-        wanted, folder = self.wanted, self.staged.folder
-        marks = RangeFiles.written(Directory(url, options), splits).tables(self.staged.edges(), _KEY, self.name)
+    ) -> list[Stage]:
+        wanted, folder = self.wanted, self.spilled.folder
+        marks = ShuffleIndex.written(Directory(url, options), splits).partitions(self.spilled.edges(), _KEY, self.name)
         report = None
         if wanted.report_path is not None:
             report = SpanReport(Directory(wanted.report_path, options).address, dict(options), folder.url)
             report.choose()
         cut = CutSpans(
             marks,
-            self.staged.documents,
+            self.spilled.documents,
             wanted.finder(),
             wanted.text_field,
             (wanted.min_document_words, wanted.min_document_characters),
             report,
             name=wanted.name,
         )
-        return [self.staged.reader(f"{wanted.name}_from_disk"), cut]
+        return [self.spilled.reader(f"{wanted.name}_from_disk"), cut]
 
 
 @dataclass
-class MarkWriter(RangeWriter):
+class MarkWriter(ShuffleWriter):
     """Writes marks for the exchange; makes ready the folder for a report where one is wanted."""
 
     report_path: str | None = None
@@ -290,10 +292,10 @@ class CutSpans(ProcessingStage[DocumentBatch, DocumentBatch]):
         documents: how many there are in the whole dataset.
         finder: finds the spans once more.
         least: words and characters that a document needs from which something was cut.
-        report: where to tell the most frequent spans.
+        report: of the most frequent spans.
     """
 
-    marks: RangeTables
+    marks: ShufflePartitions
     documents: int
     finder: SpanFinder
     text_field: str = "text"
@@ -309,11 +311,11 @@ class CutSpans(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         whole = task.to_arrow()
-        table = whole.drop_columns([NUMBER])
+        table = whole.drop_columns([DOC_ID])
         if not table.num_rows:
             return task.with_data(table)
-        own = numbers(whole, NUMBER)
-        marks = self.marks.read(self.marks.holding(int(document_keys(own[:1], self.documents)[0])))
+        own = numbers(whole, DOC_ID)
+        marks = self.marks.read(self.marks.partition_with(int(scale_keys(own[:1], self.documents)[0])))
         if not marks.num_rows and self.report is None:
             return task.with_data(table)
         column = text_column(table, self.text_field)
@@ -324,11 +326,13 @@ class CutSpans(ProcessingStage[DocumentBatch, DocumentBatch]):
         if not marks.num_rows:
             return task.with_data(table)
         keys, first = np.unique(numbers(marks, _SPAN), return_index=True)
-        checks, texts, allowed = (numbers(marks, name)[first] for name in (_CHECK, NUMBER, _ALLOWED))
-        gone = surplus(spans, Copies(keys, checks, texts - own[0], allowed))
-        cut = stretches_of(*column, spans, gone, self.finder.fit)
+        checks, texts, allowed = (numbers(marks, name)[first] for name in (_CHECK, DOC_ID, _ALLOWED))
+        surplus_spans = surplus(spans, Copies(keys, checks, texts - own[0], allowed))
+        cut = stretches_of(*column, spans, surplus_spans, self.finder.fit)
         left = self._left(task, table, column, cut)
-        return replace(left, found={"copies": int(gone.sum()), "bytes cut": int((cut.stops - cut.starts).sum())})
+        return replace(
+            left, found={"copies": int(surplus_spans.sum()), "bytes cut": int((cut.stops - cut.starts).sum())}
+        )
 
     def _left(self, task: DocumentBatch, table: Any, column: TextColumn, cut: Stretches) -> DocumentBatch:
         """The rows without what is cut out of their texts."""

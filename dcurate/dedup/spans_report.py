@@ -1,4 +1,4 @@
-"""What is told of the parts of documents that were cut out: those of which most copies went, with their text."""
+"""Report the spans that were cut out most often, with their text."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from dcurate.fs.stores import Directory
 from dcurate.io.parquet import ParquetWriter
 from dcurate.kernels.units import Spans
 
-#: A report tells so many spans.
+#: Spans in a report.
 REPORTED = 1000
 _TOPS = "_dcurate/tops"
 
 
 def write_tops(
-    folder: Directory, key: BatchKey | None, told: npt.NDArray[np.int64], spans: npt.NDArray[np.uint64]
+    folder: Directory, key: BatchKey | None, counts: npt.NDArray[np.int64], spans: npt.NDArray[np.uint64]
 ) -> None:
-    """Write down the spans of one range of hashes of which most copies go.
+    """Write the spans of one partition that are cut out most often.
 
     Args:
         folder: of the round in which hashes were written.
         key: of the range.
-        told: for each span the copies that go, all copies, and the first document, of shape (spans, 3).
+        counts: for each span the copies that go, all copies, and the first document, of shape (spans, 3).
         spans: their hashes.
     """
     assert key is not None
-    most = np.lexsort((spans, -told[:, 0]))[:REPORTED]
-    tops = np.concatenate([told[most].astype(np.uint64), spans[most, None]], axis=1)
+    most = np.lexsort((spans, -counts[:, 0]))[:REPORTED]
+    tops = np.concatenate([counts[most].astype(np.uint64), spans[most, None]], axis=1)
     _write_array(folder, f"{_TOPS}/{key.digest}.npy", tops)
 
 
 @dataclass(frozen=True)
 class SpanReport(HidesSecrets):
-    """The spans of which most copies go, told with their text by the split that holds the first copy of each.
+    """The spans that were cut out most often; the split with the first copy of each adds its text.
 
     Args:
         path: the folder of the report.

@@ -22,20 +22,20 @@ _LEAST_GRAM = 16
 
 @dataclass
 class SubstringDuplicates(SpanExchange):
-    """Cuts stretches of text out of documents that stand elsewhere in the dataset too, byte for byte.
+    """Cuts stretches of text out of documents that occur elsewhere in the dataset too, byte for byte.
 
     It is the removal of exact substrings of Lee et al. (ACL 2022), who build a suffix array of the whole dataset,
     as an approximation that needs no such array and runs on any number of machines. What it promises:
 
-    * All that is cut stands earlier in the source, in pieces of at least ``min_bytes - 2 * window + 2`` bytes.
-    * Of whatever stands twice in the source and has ``min_bytes`` or more, all is found but for less than ``window``
-      bytes at each end; nothing is missed at the ends of documents and of long lines. (More may be missed in a text
-      that repeats itself within ``window`` bytes, such as a row of dashes.)
+    * All that is cut occurs earlier in the source, in pieces of at least ``min_bytes - 2 * window + 2`` bytes.
+    * Of any text that occurs twice in the source and has ``min_bytes`` or more, all is found but for less than
+      ``window`` bytes at each end; nothing is missed at the ends of documents and of long lines. (More may be missed in
+      a text that repeats itself within ``window`` bytes, such as a row of dashes.)
     * The result is the same for any number of workers and any cut of the files.
 
     Args:
         text_field: the column to look at. Nulls stay null.
-        min_bytes: stretches of so many bytes of UTF-8 are found: 200, about the 50 tokens of Lee et al. and RefinedWeb.
+        min_bytes: least length of a stretch in bytes of UTF-8: 200, about the 50 tokens of Lee et al. and RefinedWeb.
         window: one in about half as many bytes is an anchor, and each anchor costs some 16 bytes on disk for a while:
             a quarter of ``min_bytes`` by default.
         whole: ``"words"``: words at the ends of a stretch that are not wholly in it stay; ``"characters"``: characters.

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
-from dcurate.core.stage import ExchangeStage, ProcessingStage
+from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
 from dcurate.dedup.candidates import pairs_once
 from dcurate.dedup.clusters import Clustering, Groups, clustered
 from dcurate.dedup.index import SeenDocuments
@@ -37,9 +37,11 @@ from dcurate.frames.text import TextColumn, text_column
 from dcurate.fs.stores import Directory
 from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.sets import Sets
-from dcurate.shuffle.merge import with_few_reads
-from dcurate.shuffle.ranges import ChunkWriter, RangeFiles, RangeTables, equal_edges, part_of
-from dcurate.shuffle.spill import ID, NUMBER, SpilledRows, document_keys, identified, ids_at, source_names
+from dcurate.shuffle.keys import equal_edges, scale_keys
+from dcurate.shuffle.merge import with_merged_files
+from dcurate.shuffle.ranges import ShuffleIndex, ShufflePartitions, partition_of
+from dcurate.shuffle.spill import DOC_ID, ID, SpilledRows, identified, ids_at, source_names
+from dcurate.shuffle.writer import ChunkWriter
 
 Ints = npt.NDArray[np.int64]
 
@@ -48,7 +50,7 @@ REASON = "fuzzy_duplicate"
 #: Folders below that of the round, and columns there.
 SETS, PAIRS = "sets/", "pairs/"
 _KEY, _RANK, _SHINGLES, _WHOLE, _SOURCE = "key", "rank", "shingles", "whole", "source"
-#: About so many bytes of sets and pairs come together in one process.
+#: Target bytes of sets and pairs in one partition.
 _BLOCK = 2**25
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -58,12 +60,12 @@ class NearDuplicates:
     """What is looked for among which documents, and what becomes of it; see `FuzzyDuplicates`.
 
     Args:
-        staged: the rows of the documents.
+        spilled: the rows of the documents.
         stage: the name of the stage that a person wrote.
         index: what was seen before, with the folder of what this run adds.
     """
 
-    staged: SpilledRows
+    spilled: SpilledRows
     text_field: str
     search: Search
     clustering: Clustering
@@ -79,7 +81,7 @@ class NearDuplicates:
     def remember(self) -> None:
         """Let the documents of this dataset count as seen, where that is wanted."""
         if self.index is not None and self.generation is not None:
-            self.index.commit(self.generation, self.staged.own)
+            self.index.commit(self.generation, self.spilled.own_files)
 
     @property
     def columns(self) -> list[str]:
@@ -89,7 +91,7 @@ class NearDuplicates:
 
 
 @dataclass
-class GatherCandidates(ExchangeStage[DocumentBatch]):
+class GatherCandidates(BarrierStage[DocumentBatch]):
     """Takes candidates with all that is needed to compare them, and their pairs, to where their component is looked at.
 
     Args:
@@ -97,11 +99,11 @@ class GatherCandidates(ExchangeStage[DocumentBatch]):
     """
 
     near: NearDuplicates
-    labels: RangeTables
-    pairs: RangeTables
+    labels: ShufflePartitions
+    pairs: ShufflePartitions
     name: str
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
             CandidateWriter(
                 url,
@@ -114,20 +116,20 @@ class GatherCandidates(ExchangeStage[DocumentBatch]):
             )
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         folder, near = Directory(url, options), self.near
-        sets, pairs = (RangeFiles.written(folder, splits, place) for place in (SETS, PAIRS))
-        parts = max(sets.parts_for(_BLOCK), pairs.parts_for(_BLOCK))
+        sets, pairs = (ShuffleIndex.written(folder, splits, place) for place in (SETS, PAIRS))
+        partitions = max(sets.partitions_for(_BLOCK), pairs.partitions_for(_BLOCK))
 
-        def compared(few_pairs: RangeFiles, few_sets: RangeFiles) -> list[ProcessingStage[Any, Any]]:
-            tables = few_pairs.tables(equal_edges(parts), _KEY, f"{near.stage}_pairs_of_components")
+        def compared(few_pairs: ShuffleIndex, few_sets: ShuffleIndex) -> list[Stage]:
+            tables = few_pairs.partitions(equal_edges(partitions), _KEY, f"{near.stage}_pairs_of_components")
             return [
-                few_sets.reader(parts, _KEY, f"{near.stage}_components", ordered=False),
+                few_sets.reader(partitions, _KEY, f"{near.stage}_components", ordered=False),
                 CompareCandidates(near, tables, name=f"{near.stage}_groups"),
                 ApplyClusters(
-                    staged=near.staged,
+                    spilled=near.spilled,
                     action=near.action,
                     reason=REASON,
                     report_path=near.report_path,
@@ -138,11 +140,11 @@ class GatherCandidates(ExchangeStage[DocumentBatch]):
                 ),
             ]
 
-        def with_pairs(few_pairs: RangeFiles) -> list[ProcessingStage[Any, Any]]:
+        def with_pairs(few_pairs: ShuffleIndex) -> list[Stage]:
             then = partial(compared, few_pairs)
-            return with_few_reads(sets, parts, _KEY, f"{near.stage}_sets_merged", then)
+            return with_merged_files(sets, partitions, _KEY, f"{near.stage}_sets_merged", then)
 
-        return with_few_reads(pairs, parts, _KEY, f"{near.stage}_compared_pairs_merged", with_pairs)
+        return with_merged_files(pairs, partitions, _KEY, f"{near.stage}_compared_pairs_merged", with_pairs)
 
 
 @dataclass
@@ -150,8 +152,8 @@ class CandidateWriter(ChunkWriter):
     """Writes the candidates of a split of rows, and the pairs of which they are the first."""
 
     near: NearDuplicates | None = None
-    labels: RangeTables | None = None
-    pairs: RangeTables | None = None
+    labels: ShufflePartitions | None = None
+    pairs: ShufflePartitions | None = None
     name: str = "candidate_writer"
 
     def settings(self) -> dict[str, Any]:
@@ -161,8 +163,8 @@ class CandidateWriter(ChunkWriter):
         assert self.near is not None
         assert self.labels is not None
         assert self.pairs is not None
-        own = numbers(table, NUMBER)
-        part = self.labels.holding(int(document_keys(own[:1], self.near.staged.documents)[0]))
+        own = numbers(table, DOC_ID)
+        part = self.labels.partition_with(int(scale_keys(own[:1], self.near.spilled.documents)[0]))
         labels = self.labels.read(part)
         if not labels.num_rows:
             return
@@ -178,12 +180,12 @@ class CandidateWriter(ChunkWriter):
         """A row for each candidate: its component, its rank, its id, and what it is compared by."""
         near = self.near
         assert near is not None
-        own = numbers(table, NUMBER)
+        own = numbers(table, DOC_ID)
         made = table_of({_KEY: component_keys(names), LABELLED: own[rows], LABEL: names})
-        if own[0] < near.staged.first:
+        if own[0] < near.spilled.first:
             made = with_column(made, _RANK, np.full(len(rows), -np.inf))
             known = rows_at(table, rows)
-            for column in set(known.column_names) - {NUMBER}:
+            for column in set(known.column_names) - {DOC_ID}:
                 made = with_values(made, column, known, column)
             return made
         made = with_column(made, _RANK, near.keep.ranks(table, near.text_field)[rows])
@@ -193,7 +195,7 @@ class CandidateWriter(ChunkWriter):
             made = as_text(made, ID)
         if near.source_field is not None:
             sources = source_names(rows_at(only(table, [near.source_field]), rows), near.source_field)
-            made = with_column(made, _SOURCE, np.searchsorted(list(near.staged.sources), sources))
+            made = with_column(made, _SOURCE, np.searchsorted(list(near.spilled.sources), sources))
         return with_shingles(made, text_column(table, near.text_field), rows, near.search)
 
 
@@ -208,7 +210,7 @@ def with_shingles(made: Any, texts: TextColumn | CudaColumn, rows: Ints, search:
 
 
 def component_keys(labels: Ints) -> npt.NDArray[np.uint64]:
-    """Keys for components that are spread over all keys, whatever their labels."""
+    """Keys for components that are spread over all keys, for any labels."""
     return labels.astype(np.uint64) * _GOLDEN
 
 
@@ -217,14 +219,14 @@ class CompareCandidates(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Compares the pairs of the components of one range, and makes groups of those that are similar enough."""
 
     near: NearDuplicates
-    pairs: RangeTables
+    pairs: ShufflePartitions
     name: str = "compare_candidates"
 
     def settings(self) -> dict[str, Any]:
         return {}
 
     def process(self, task: DocumentBatch) -> DocumentBatch | None:
-        pairs = self.pairs.read(part_of(task))
+        pairs = self.pairs.read(partition_of(task))
         if not pairs.num_rows or not task.num_items:
             return None
         table = task.to_arrow()
@@ -261,8 +263,8 @@ class CompareCandidates(ProcessingStage[DocumentBatch, DocumentBatch]):
             similarity=similarity,
             sources=_sources(table, order[groups.member]),
         )
-        told = found.table(ids_at(table, order[groups.member]), self.near.staged.documents)
-        return rows_at(told, np.flatnonzero(found.kept | (found.numbers >= self.near.staged.first)))
+        members_found = found.table(ids_at(table, order[groups.member]), self.near.spilled.documents)
+        return rows_at(members_found, np.flatnonzero(found.kept | (found.numbers >= self.near.spilled.first)))
 
 
 def _sources(table: Any, rows: Ints) -> Ints | None:
@@ -279,7 +281,7 @@ class Comparison:
 
     Args:
         gathered: their sets of shingles, or their signatures, of shape (candidates, hashes).
-        order: where each candidate stands in what was gathered.
+        order: the place of each candidate among the gathered rows.
     """
 
     gathered: Sets | npt.NDArray[np.uint32]

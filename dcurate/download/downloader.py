@@ -25,7 +25,7 @@ from dcurate.download.transfer import RemoteFile, Transfer, TransferError
 from dcurate.download.urls import WAITING
 from dcurate.errors import DcurateError, PipelineError, without_secrets
 from dcurate.frames.records import table_of
-from dcurate.fs import stores
+from dcurate.fs.errors import storage_errors
 
 _FAILED = ".failed"
 #: How many files one slot fetches at a time where nothing else is said: a connection alone seldom fills a line.
@@ -92,7 +92,7 @@ class DocumentDownloader(Configured, ABC):
         if is_whole(path, RemoteFile(url)):
             return path
         temporary = f"{path}.{os.getpid()}.tmp"
-        with stores.storage_errors("write", path):
+        with storage_errors("write", path):
             os.makedirs(self._download_dir, exist_ok=True)
             well, reason = self._tried(url, temporary)
             if not well:
@@ -119,7 +119,7 @@ class DocumentDownloader(Configured, ABC):
 
     def note_failure(self, url: str) -> None:
         """Write down that a file could not be fetched, so that a run that is resumed asks for it again."""
-        with stores.storage_errors("write", self._mark(url)):
+        with storage_errors("write", self._mark(url)):
             os.makedirs(os.path.dirname(self._mark(url)), exist_ok=True)
             with open(self._mark(url), "w", encoding="ascii") as mark:
                 mark.write(uuid.uuid4().hex[:8])

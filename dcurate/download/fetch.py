@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import shutil
@@ -17,7 +16,8 @@ import orjson
 from dcurate.download.origin import asked
 from dcurate.download.transfer import Interrupted, RemoteFile, Transfer, TransferError
 from dcurate.errors import DataError
-from dcurate.fs import stores
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.locks import is_at, lock
 
 _PROGRESS = 2**20
 _SPARE = 2**26
@@ -35,7 +35,7 @@ def fetch(file: RemoteFile, target: str, transfer: Transfer) -> None:
         TransferError: the server does not give the file, or not the file that was announced.
         DataError: it cannot be written; the disk is full.
     """
-    with stores.storage_errors("write", target):
+    with storage_errors("write", target):
         os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
         while not is_whole(target, file):
             with _part_of(target) as part:
@@ -218,15 +218,11 @@ def _part_of(target: str) -> Iterator[BufferedRandom | None]:
     part = f"{target}.part"
     with open(part, "a+b") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file)
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
-        try:
-            mine = os.fstat(file.fileno()).st_ino == os.stat(part).st_ino
-        except FileNotFoundError:
-            mine = False
-        yield file if mine else None
+        yield file if is_at(part, file.fileno()) else None
 
 
 def _wait_or_give_up(url: str, transfer: Transfer, failures: int, interrupted: Interrupted) -> None:

@@ -20,7 +20,9 @@ from dcurate.core.redirects import HARMLESS
 from dcurate.download.rate_limit import turn
 from dcurate.download.transfer import Interrupted, Transfer, TransferError
 from dcurate.errors import DataError
-from dcurate.fs import stores
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.listing import Entry, file_entry
+from dcurate.fs.paths import open_store
 
 CHUNK = 2**20
 _RANGE = 2**24
@@ -180,16 +182,16 @@ def _pool_of(process: int, proxy: str) -> urllib3.PoolManager:
 @contextmanager
 def _stored(url: str, transfer: Transfer, wanted: tuple[int, int | None], validator: str) -> Iterator[Answer]:
     start, stop = wanted
-    store, path = stores.opened(url, transfer.storage_options)
+    store, path = open_store(url, transfer.storage_options)
     with _told(url):
         store.invalidate_cache()
-        entry = stores.entry(store, path)
+        entry = file_entry(store, path)
     begin = start if start <= entry.size and validator in ("", entry.version) else 0
     end = entry.size if stop is None else min(stop, entry.size)
     yield Answer(begin, entry.size, entry.version, _ranges(url, store, entry, (begin, end)))
 
 
-def _ranges(url: str, store: Any, entry: stores.Entry, wanted: tuple[int, int]) -> Iterator[bytes]:
+def _ranges(url: str, store: Any, entry: Entry, wanted: tuple[int, int]) -> Iterator[bytes]:
     start, stop = wanted
     while start < stop:
         with _told(url):
@@ -200,14 +202,14 @@ def _ranges(url: str, store: Any, entry: stores.Entry, wanted: tuple[int, int]) 
         start += len(data)
     with _told(url):
         store.invalidate_cache()
-        if stores.entry(store, entry.path).version != entry.version:
+        if file_entry(store, entry.path).version != entry.version:
             raise Interrupted("it changed meanwhile")
 
 
 @contextmanager
 def _told(url: str) -> Iterator[None]:
     try:
-        with stores.storage_errors("fetch", url):
+        with storage_errors("fetch", url):
             yield
     except DataError as error:
         cause = error.__cause__

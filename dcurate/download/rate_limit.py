@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import time
@@ -11,8 +10,9 @@ from contextlib import ExitStack, contextmanager
 from typing import IO
 from urllib.parse import urlsplit
 
-from dcurate.core.temporary import own_folder
 from dcurate.download.transfer import Transfer
+from dcurate.fs.locks import lock, try_lock
+from dcurate.fs.temporary import own_folder
 
 _POLL_S = 0.05
 #: Characters of a host that name its locks; no host has more.
@@ -36,8 +36,8 @@ def _one_of(host: str, connections: int) -> Iterator[None]:
     """One of so many connections; another process's are known by the locks that it holds."""
     while True:
         for number in range(connections):
-            with _opened(f"{host}.{number}") as lock:
-                if not _locked(lock):
+            with _opened(f"{host}.{number}") as file:
+                if not try_lock(file):
                     continue
                 yield
                 return
@@ -46,7 +46,7 @@ def _one_of(host: str, connections: int) -> Iterator[None]:
 
 def _wait_for_turn(host: str, interval: float) -> None:
     with _opened(f"{host}.next") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        lock(file)
         text = file.read()
         now = time.time()
         mine = max(now, min(float(text), now + 1000 * interval) if text else now)
@@ -55,14 +55,6 @@ def _wait_for_turn(host: str, interval: float) -> None:
         file.write(repr(mine + interval))
         file.flush()
     time.sleep(max(0.0, mine - time.time()))
-
-
-def _locked(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _opened(name: str) -> IO[str]:

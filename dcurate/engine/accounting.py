@@ -72,7 +72,9 @@ class Round:
 
     def operators(self) -> list[str]:
         """Under which names `RejectionSink.keep` is given rows."""
-        return [rejecting(operator.name, stage) for operator in self.plan.operators for stage in operator.stages]
+        return [
+            rejecting(operator.name, stage) for operator in self.plan.operators for stage in operator.processing_stages
+        ]
 
     def programs(self) -> list[OperatorSpec]:
         """The operators as they are shipped."""
@@ -81,7 +83,7 @@ class Round:
         return [
             OperatorSpec(
                 operator.name,
-                operator.stages,
+                operator.processing_stages,
                 self.rejections,
                 keep,
                 ignore_failures=self.ignore_failures,

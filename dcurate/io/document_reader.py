@@ -14,7 +14,7 @@ from dcurate.core.batch import FileGroup, FilePart
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, fitted, one_chunk
-from dcurate.fs import stores
+from dcurate.fs.errors import storage_errors
 from dcurate.io import files, jsonl, parquet
 from dcurate.io.json_parse import remarks_on_rounded
 from dcurate.io.source import FileReader, Frames
@@ -50,19 +50,19 @@ class DocumentReader(FileReader):
 
     Files are read and cut as `JsonlReader` and `ParquetReader` do, in path order; a split may hold files of both. A
     column has one type in all files, by the same rule as among files of one format: whole numbers in one and floats in
-    another become floats, a column that a file lacks is null there. A file that is named itself may have any ending:
-    it is Parquet if it begins as such files do, else JSON Lines.
+    another become floats, a column that is missing in a file is null there. A file that is named itself may have any
+    ending: it is Parquet if it begins as such files do, else JSON Lines.
 
     Args:
         file_paths: files, directories (searched to the bottom) and globs, local or URLs.
-        files_per_partition: so many files are one split.
+        files_per_partition: files of one split.
         blocksize: split size on disk, as bytes or ``"128MiB"``: larger files are cut, smaller ones packed.
         fields: the only columns to keep, in this order.
         read_kwargs: what `JsonlReader` and `ParquetReader` take; each gets what means something to it.
         storage_options: for fsspec.
         schema: types of columns by name where they are not to be guessed, or differ: ``{"id": "string"}``.
             The order of columns is that of the files.
-        limit: read only the first so many splits.
+        limit: read only the first `limit` splits.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines of JSON that cannot be read and
             keep them in quarantine; also without what comes after damage in a compressed file.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one. Untested on a GPU.
@@ -172,7 +172,7 @@ class DocumentReader(FileReader):
             if readable.make.kind.matches(path):
                 return readable
         store, inner = self._store(path)
-        with stores.storage_errors("read", path):
+        with storage_errors("read", path):
             opening = store.cat_file(inner, start=0, end=16)
         return next(
             (readable for readable in _READABLE if readable.opening and opening.startswith(readable.opening)),

@@ -30,7 +30,7 @@ class DocumentWriter(FileWriter):
         max_rows_per_file: a batch of more rows becomes several files.
         max_bytes_per_file: so does a batch of more bytes.
         storage_options: for fsspec.
-        separate_by: a column by whose values rows are told apart, each value in a folder of its own.
+        separate_by: a column; rows of each of its values go to a folder of their own.
         filetype: ``"jsonl"`` or ``"parquet"``.
 
     Examples:
@@ -55,7 +55,7 @@ class DocumentWriter(FileWriter):
     def __post_init__(self) -> None:
         if self.filetype not in _WRITERS:
             raise PipelineError(
-                f"{self.name}: filetype={self.filetype!r} is none of {listed(_WRITERS)}"
+                f"{self.name}: filetype={self.filetype!r} is not one of {listed(_WRITERS)}"
                 f"{nearest(str(self.filetype), _WRITERS)}"
             )
         super().__post_init__()
@@ -70,7 +70,7 @@ class DocumentWriter(FileWriter):
         return self._writer()._lost(table)
 
     def _writer(self) -> FileWriter:
-        """The writer of the format, which goes on where this one stands."""
+        """Return the writer of the format, in the state of this one."""
         given: dict[str, Any] = {
             "write_kwargs": self._writing(),
             "mode": self.mode,

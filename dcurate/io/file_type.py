@@ -1,4 +1,4 @@
-"""What a file holds, told by its first bytes, where that is no lines of text."""
+"""Recognize files that hold no lines of text by their first bytes."""
 
 from __future__ import annotations
 

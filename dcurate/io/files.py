@@ -17,10 +17,12 @@ from fsspec.implementations.local import LocalFileSystem
 
 from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import DataError, PipelineError, listed, without_secrets
-from dcurate.fs import stores
 from dcurate.fs.compression import ENDINGS
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.listing import Entry, file_entry, walk
+from dcurate.fs.paths import check_name, check_reachable, full_address, open_store, protocol_of
 
-#: Names of files that tell of data and hold none.
+#: Names of files about data that hold none.
 _ABOUT = re.compile(r"(readme|licen[sc]e|notice|citation|changelog)\b|.*\.md$", re.IGNORECASE)
 
 
@@ -119,7 +121,7 @@ def as_list(file_paths: str | list[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Listing:
-    """What stands at the given paths.
+    """The files at the given paths.
 
     Args:
         files: those of the kind that was asked for, sorted by name, each once.
@@ -131,7 +133,7 @@ class Listing:
 
 
 def listing(file_paths: str | list[str], kind: Format, options: Mapping[str, Any] | None = None) -> Listing:
-    """All files of a kind at the given paths, and what else stands there.
+    """All files of a kind at the given paths, and the others there.
 
     Args:
         file_paths: each a file (taken whatever it is called), a directory (searched to the bottom) or a glob.
@@ -168,7 +170,7 @@ def shown_name(path: str, file_paths: str | list[str]) -> str:
 def _prefixes(file_paths: tuple[str, ...]) -> tuple[str, ...]:
     prefixes = []
     for path in file_paths:
-        store = get_filesystem_class(stores.protocol_of(path))
+        store = get_filesystem_class(protocol_of(path))
         root = store._strip_protocol(path)
         protocol = store.protocol if isinstance(store.protocol, str) else store.protocol[0]
         address = root if issubclass(store, LocalFileSystem) else f"{protocol}://{root}"
@@ -177,25 +179,25 @@ def _prefixes(file_paths: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
-    stores.check_reachable(path)
-    store, root = stores.opened(path, options)
-    with stores.storage_errors("list", path):
+    check_reachable(path)
+    store, root = open_store(path, options)
+    with storage_errors("list", path):
         store.invalidate_cache()
         if has_magic(root) and not store.exists(root):
             prefix = _fixed_prefix(root)
             entries = list(_globbed(store, root, prefix))
         elif store.isfile(root):
-            file = stores.entry(store, root)
+            file = file_entry(store, root)
             name = without_secrets(root).rpartition("/")[2]
-            return Listing([SourceFile(stores.full_address(store, root), name, file.size, file.version)], [])
+            return Listing([SourceFile(full_address(store, root), name, file.size, file.version)], [])
         else:
             if path == "-" or (isinstance(store, LocalFileSystem) and _is_special(root)):
                 raise DataError(f"{path!r} is a pipe, which cannot be read twice; write it into a file and name that")
             prefix = root.rstrip("/")
-            entries = list(stores.walk(store, prefix, hidden))
+            entries = list(walk(store, prefix, hidden))
         exists = bool(entries) or (not has_magic(root) and store.exists(root))
     for entry in entries:
-        stores.check_name(entry.path)
+        check_name(entry.path)
     matching = [entry for entry in entries if kind.matches(entry.path)]
     others = [entry.path for entry in entries if not kind.matches(entry.path)]
     data = [other for other in others if not _ABOUT.match(other.rpartition("/")[2])]
@@ -203,7 +205,7 @@ def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
         raise DataError(_nothing(path, kind, others, exists, has_magic(root)))
     files = [
         SourceFile(
-            stores.full_address(store, entry.path),
+            full_address(store, entry.path),
             _below(entry.path, prefix).lstrip("/"),
             entry.size,
             entry.version,
@@ -223,14 +225,14 @@ def _is_special(path: str) -> bool:
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
-def _globbed(store: Any, pattern: str, prefix: str) -> Iterator[stores.Entry]:
+def _globbed(store: Any, pattern: str, prefix: str) -> Iterator[Entry]:
     for match, info in sorted(store.glob(pattern, detail=True).items()):
         if any(map(hidden, match[len(prefix) :].strip("/").split("/"))):
             continue
         if info["type"] == "directory":
-            yield from stores.walk(store, match, hidden)
+            yield from walk(store, match, hidden)
         else:
-            yield stores.entry(store, match)
+            yield file_entry(store, match)
 
 
 def _fixed_prefix(pattern: str) -> str:
@@ -263,7 +265,7 @@ def _endings(names: list[str]) -> str:
 
 
 def left_out(others: list[str], kind: Format) -> str:
-    """A sentence on files of another kind that stand among the input.
+    """A sentence on files of another kind in the input.
 
     Examples:
         >>> left_out(["a.csv", "b.csv", "c.txt"], JSONL)
@@ -272,14 +274,16 @@ def left_out(others: list[str], kind: Format) -> str:
         "left out 'a.parquet', whose name is not that of a JSONL file; DocumentReader reads JSONL and Parquet together"
     """
     known = kind in (JSONL, PARQUET) and any(JSONL.matches(other) or PARQUET.matches(other) for other in others)
-    mend = "; DocumentReader reads JSONL and Parquet together" if known else ""
+    advice = "; DocumentReader reads JSONL and Parquet together" if known else ""
     if len(others) == 1:
-        return f"left out {others[0]!r}, whose name is not that of a {kind.name} file{mend}"
-    return f"left out {len(others):,} files whose names are not those of {kind.name} files, of {_endings(others)}{mend}"
+        return f"left out {others[0]!r}, whose name is not that of a {kind.name} file{advice}"
+    return (
+        f"left out {len(others):,} files whose names are not those of {kind.name} files, of {_endings(others)}{advice}"
+    )
 
 
 def _distinct(files: list[SourceFile]) -> list[SourceFile]:
-    """The files, those of equal names renamed by as much more of their paths as tells them apart."""
+    """The files, those of equal names renamed by as much more of their paths as makes them unique."""
     while True:
         counts = Counter(file.name for file in files)
         if all(count == 1 for count in counts.values()):

@@ -1,4 +1,4 @@
-"""Of which files of the input the splits of a run are, and what became of those that earlier runs finished."""
+"""The input files of the splits of a run, and finished splits of earlier runs that the input does not have any more."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dcurate.core.batch import Batch, FileGroup
 from dcurate.core.ledger import SplitRecord
 from dcurate.errors import DataError, without_secrets
 
-#: Stands for the files of a split that an exchange made: it may hold rows of all of them.
+#: The files of a split that a barrier made: it may hold rows of all files.
 WHOLE = "*"
 
 
 class InputManifest:
-    """Notes of which files the splits of a source are, as they pass by.
+    """Records the files of the splits of a source as they are listed.
 
     Args:
         fingerprint: of the pipeline, by stage.
@@ -32,8 +32,8 @@ class InputManifest:
         self._cover: dict[str, tuple[int, int, int]] = {}
         self._digest = hashlib.blake2b(orjson.dumps(dict(fingerprint), option=orjson.OPT_SORT_KEYS), digest_size=16)
 
-    def noted(self, splits: Iterable[Batch]) -> Iterator[Batch]:
-        """The splits, each noted before it is given."""
+    def record(self, splits: Iterable[Batch]) -> Iterator[Batch]:
+        """Yield the splits, each recorded first."""
         for split in splits:
             version = split.version if isinstance(split, FileGroup) else ""
             self._digest.update(f"{split.key}\t{version}\n".encode())
@@ -47,7 +47,7 @@ class InputManifest:
 
     @property
     def digest(self) -> str:
-        """Stands for the pipeline and every split with the version of its files."""
+        """Identifies the pipeline and every split with the version of its files."""
         return self._digest.hexdigest()
 
     def of(self, split: str) -> tuple[str, ...]:
@@ -66,12 +66,12 @@ class Vanished:
 
     Args:
         regrouped: those whose files are all in the input still, in other splits.
-        gone: those whose files are not; or it is not known what they were.
+        removed: those whose files are not; or it is not known what they were.
         torn: those of which some files are there, with one that is not.
     """
 
     regrouped: list[SplitRecord] = field(default_factory=list)
-    gone: list[SplitRecord] = field(default_factory=list)
+    removed: list[SplitRecord] = field(default_factory=list)
     torn: list[tuple[SplitRecord, str]] = field(default_factory=list)
 
     @classmethod
@@ -87,7 +87,7 @@ class Vanished:
                 continue
             missing = [path for path in record.inputs if not origins.has(path)]
             if not record.inputs or len(missing) == len(record.inputs):
-                found.gone.append(record)
+                found.removed.append(record)
             elif missing:
                 found.torn.append((record, missing[0]))
             else:
@@ -95,31 +95,31 @@ class Vanished:
         return found
 
     def check(self, url: str) -> None:
-        """Refuse to go on where rows would be lost or doubled whatever was done.
+        """Refuse to go on where rows would be lost or doubled in any case.
 
         Raises:
-            DataError: some of the files of a split are in other splits now, and some are gone.
+            DataError: some of the files of a split are in other splits now, and some are removed.
         """
         if self.torn:
             record, path = self.torn[0]
             raise DataError(
-                f"{url!r} holds {len(self.torn):,} finished splits of which some files are gone from the input, and "
+                f"{url!r} holds {len(self.torn):,} finished splits of which some files are not in the input now, and "
                 f"others are in other splits now (first: {record.split!r}, without {path!r}); put the files back, or "
                 "start afresh with mode='overwrite'"
             )
 
     def notices(self) -> Iterator[str]:
-        """What a report says of it."""
+        """Sentences for the report."""
         if self.regrouped:
             yield (
                 f"output of {len(self.regrouped):,} splits of earlier runs was removed, and its rows were made again: "
                 "files came or changed, so that the input is grouped or cut in another way now"
             )
-        if self.gone:
-            unknown = sum(not record.inputs for record in self.gone)
+        if self.removed:
+            unknown = sum(not record.inputs for record in self.removed)
             twice = ", or are in other splits now, which puts their rows there twice" if unknown else ""
             yield (
-                f"the output also holds what earlier runs made of {len(self.gone):,} splits that the input does not "
+                f"the output also holds what earlier runs made of {len(self.removed):,} splits that the input does not "
                 f"have any more: their files were removed{twice}; start afresh with mode='overwrite' if that is not "
                 "wanted"
             )

@@ -67,7 +67,7 @@ class Wanted:
 
     Args:
         shape: types known before, from the heads of the input's files.
-        fixed: those among them that a person declared; they hold whatever the data looks like.
+        fixed: those among them that a person declared; they hold for any data.
         fields: the only columns wanted, or None for all.
     """
 
@@ -171,7 +171,7 @@ schema={'id': 'string'}
 
 
 def rounded(data: bytes, table: pa.Table, bad: Sequence[BadLine]) -> Counter[str]:
-    r"""How many whole numbers beyond 2**53 of each column were read as floats, which do not tell all of those apart.
+    r"""How many whole numbers beyond 2**53 of each column were read as floats, which cannot represent all of them.
 
     Args:
         data: the lines.

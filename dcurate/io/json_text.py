@@ -80,7 +80,7 @@ def lines(table: pa.Table, default: Callable[[Any], Any] | None = None) -> Itera
 
     Args:
         table: the rows; texts are valid UTF-8.
-        default: what becomes of a value that JSON has no form for; dates and times are told as ISO 8601.
+        default: what becomes of a value that JSON has no form for; dates and times become ISO 8601.
 
     Raises:
         DataError: a text is not valid UTF-8.
@@ -94,7 +94,7 @@ def lines(table: pa.Table, default: Callable[[Any], Any] | None = None) -> Itera
         try:
             columns = [_values(column) for column in batch.columns]
         except (UnicodeDecodeError, pa.ArrowException) as error:
-            raise DataError(f"a text is not valid UTF-8 ({error}); mend it before it is written") from error
+            raise DataError(f"a text is not valid UTF-8 ({error}); fix it before it is written") from error
         yield [dumps(dict(zip(names, row, strict=True)), fallback, _OPTIONS) for row in zip(*columns, strict=True)]
 
 
@@ -119,5 +119,5 @@ def anything(value: Any) -> str:
 
 
 def joined(rows: list[bytes]) -> bytes:
-    """Lines as they stand in a file."""
+    """Lines as they are in a file."""
     return b"\n".join([*rows, b""])

@@ -16,7 +16,6 @@ from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk, unified
-from dcurate.fs import stores
 from dcurate.fs.compression import (
     Damage,
     Lost,
@@ -30,6 +29,8 @@ from dcurate.fs.compression import (
     salvaged_blocks,
     unpack,
 )
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.listing import check_unchanged, open_unchanged, unchanged
 from dcurate.io import files, json_text
 from dcurate.io.file_type import check_lines
 from dcurate.io.json_parse import (
@@ -54,7 +55,7 @@ _READ_AHEAD = 2**16
 _COUNTED = 2**30
 #: Lines that cannot be read are in quarantine themselves if they have no more bytes than this.
 _SHOWN = 2**20
-#: What pandas needs to be told and is so here at any rate.
+#: Arguments for pandas that hold here in any case.
 _PANDAS = {"lines": True, "orient": "records"}
 READ_KWARGS = tuple(_PANDAS)
 _BOM = b"\xef\xbb\xbf"
@@ -83,7 +84,7 @@ class JsonlReader(FileReader):
     """Read JSON Lines, plain or compressed (``.gz .bz2 .zst .xz``).
 
     Types are those of the JSON values: text that looks like a date stays text, whole numbers beside
-    others become floats, a column that a line lacks is null there. Plain files larger than 128 MiB (or than
+    others become floats, a column that is missing in a line is null there. Plain files larger than 128 MiB (or than
     ``blocksize``) are cut at line ends and read in parallel.
 
     Whole numbers that 64 bits cannot hold become floats, too; a notice of the run says how many beyond 2**53 became
@@ -92,7 +93,7 @@ class JsonlReader(FileReader):
 
     Args:
         file_paths: files, directories (searched to the bottom) and globs, local or URLs.
-        files_per_partition: so many files are one split.
+        files_per_partition: files of one split.
         blocksize: split size, as bytes or ``"128MiB"``: larger files are cut, smaller ones packed.
         fields: the only columns to keep, in this order.
         read_kwargs: for pipelines written for pandas: ``lines=True``, ``orient="records"`` and
@@ -100,7 +101,7 @@ class JsonlReader(FileReader):
         storage_options: for fsspec.
         schema: types of columns by name where they are not to be guessed, such as ``{"id": "string"}``. The order of
             columns is that of the files; those that are declared and not in their first rows come last.
-        limit: read only the first so many splits.
+        limit: read only the first `limit` splits.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines that cannot be read and
             keep them in quarantine; also without what comes after damage in a compressed file.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one: they are parsed on the CPU, by the same
@@ -192,12 +193,12 @@ class JsonlReader(FileReader):
         first = 0
         lost: Lost | None = None
         breaks_off = True
-        with stores.storage_errors("read", part.path):
+        with storage_errors("read", part.path):
             if part.rows is not None:
                 first = part.rows[0]
                 data, start, lost, breaks_off = self._part_of_lines(part)
             elif part.start or part.stop is not None:
-                with stores.unchanged(store, path, part.version, name):
+                with unchanged(store, path, part.version, name):
                     data, start = _lines_of_range(store, path, part)
             else:
                 packed, ending, start = _whole(store, path, part, name), ending_of(path), 0
@@ -242,14 +243,14 @@ class JsonlReader(FileReader):
         store, path = self._store(part.path)
         if self.on_bad_line == "raise" or not ending_of(path):
             return None
-        with stores.storage_errors("read", part.path), self._opened(store, path, part) as file:
+        with storage_errors("read", part.path), self._opened(store, path, part) as file:
             return damage_in(file, ending_of(path))
 
     def _lines(self, part: FilePart, damage: Damage | None = None) -> Iterator[Stretch]:
         """The lines of a part, or those of its rows, in blocks; those of a damaged stream as well."""
         store, path = self._store(part.path)
         ending = ending_of(path)
-        with stores.storage_errors("read", part.path), self._opened(store, path, part) as file:
+        with storage_errors("read", part.path), self._opened(store, path, part) as file:
             if damage is not None:
                 lines = in_a_row(salvaged_blocks(file, ending, damage))
             elif ending:
@@ -259,7 +260,7 @@ class JsonlReader(FileReader):
             yield from lines if part.rows is None else lines_between(lines, *part.rows)
 
     def _opened(self, store: Any, path: str, part: FilePart) -> AbstractContextManager[BinaryIO]:
-        return stores.reading(store, path, part.version, self._named(part), cache_type="readahead")
+        return open_unchanged(store, path, part.version, self._named(part), cache_type="readahead")
 
     def _counted(self, part: FilePart) -> list[FilePart]:
         damage = self._damage(part)
@@ -310,8 +311,8 @@ class JsonlReader(FileReader):
     def _complaint(self, name: str, piece: _Piece, bad: BadLine) -> str:
         fault = self._faults(name, piece, [bad])[0]
         where = f"byte {fault['byte']}" if fault["line"] is None else f"line {fault['line']}"
-        mend = f"read it as text with schema={{{bad.column!r}: 'string'}}, or " if bad.column else ""
-        return f"{name} {where}: {bad.error}; {mend}set on_bad_line='quarantine' to set such lines aside and go on"
+        advice = f"read it as text with schema={{{bad.column!r}: 'string'}}, or " if bad.column else ""
+        return f"{name} {where}: {bad.error}; {advice}set on_bad_line='quarantine' to set such lines aside and go on"
 
     def _lines_before(self, piece: _Piece) -> int | None:
         """How many lines of the file end before the piece; None where it would cost too much to find out."""
@@ -323,7 +324,7 @@ class JsonlReader(FileReader):
             return None
         if not piece.start:
             return 0
-        with stores.storage_errors("read", piece.part.path), store.open(path, "rb") as file:
+        with storage_errors("read", piece.part.path), store.open(path, "rb") as file:
             return count_lines(blocks_of(file, 0, piece.start))
 
     def _cut(self, file: files.SourceFile, target: int) -> list[int]:
@@ -336,7 +337,7 @@ class JsonlReader(FileReader):
         store, path = self._store(file.path)
         size, data = _HEAD, b""
         while size <= _LONGEST_HEAD:
-            with stores.storage_errors("read", file.path), store.open(path, "rb", cache_type="readahead") as source:
+            with storage_errors("read", file.path), store.open(path, "rb", cache_type="readahead") as source:
                 try:
                     data = head(source, ending_of(path), size, file.name)
                 except DataError:
@@ -384,7 +385,7 @@ def _whole(store: Any, path: str, part: FilePart, name: str) -> bytes:
     # One request gives one version of a remote file, and asking for it would be another request for each small file:
     # of a file that was replaced by one of equal size in between, a resumed run does the split again.
     if isinstance(store, LocalFileSystem) or len(data) != part.size:
-        stores.check_unchanged(store, path, part.version, name)
+        check_unchanged(store, path, part.version, name)
     return data
 
 
@@ -442,7 +443,7 @@ class JsonlWriter(FileWriter):
         max_rows_per_file: a batch of more rows becomes several files.
         max_bytes_per_file: so does a batch of more text than this, before compression; a row is never cut.
         storage_options: for fsspec.
-        separate_by: a column by whose values rows are told apart, each value in a folder of its own, such as ``en/``;
+        separate_by: a column; rows of each of its values go to a folder of their own, such as ``en/``;
             null in ``%null/``. The column is written with the others, unless ``fields`` leaves it out.
 
     Raises:

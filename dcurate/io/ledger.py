@@ -30,7 +30,7 @@ _Shape = tuple[tuple[tuple[str, str | None], ...], ...]
 
 
 class DirectoryLedger:
-    """Remembers finished splits in ``_dcurate/ledger`` of an output directory, on any store.
+    """Records finished splits in ``_dcurate/ledger`` of an output directory, on any store.
 
     Records are written in segments that never change, each whole or not at all: when 512 are waiting, or when
     1% of the run's time (at least a second) has passed since the last one. A few hundred bytes per split are held in
@@ -44,7 +44,7 @@ class DirectoryLedger:
 
     Attributes:
         skipped: how many segments could not be read; their splits are done again.
-        removed: splits whose output `fit` has removed.
+        removed: splits whose output `reconcile` has removed.
 
     Raises:
         PipelineError: an earlier run was of another pipeline.
@@ -86,8 +86,8 @@ class DirectoryLedger:
         directory = sink.directory if isinstance(sink, FileWriter) else Directory(sink.output_path)
         return cls(directory, fingerprint, resume)
 
-    def follow(self, origins: InputManifest, whole: bool = False) -> None:
-        """From here on, note for each split of which files of the input it holds rows.
+    def attach(self, origins: InputManifest, whole: bool = False) -> None:
+        """From here on, record the input files of each split.
 
         Args:
             whole: what becomes of a split follows from all of the input, so it is finished from this very input only.
@@ -99,19 +99,19 @@ class DirectoryLedger:
 
     @property
     def begun(self) -> bool:
-        """Whether anything is remembered."""
+        """Whether any split is recorded."""
         return bool(self._records)
 
     def check(self, origins: InputManifest) -> None:
-        """Refuse an input that what is finished cannot be fitted to.
+        """Refuse an input that the finished splits cannot be reconciled with.
 
         Raises:
-            DataError: rows would be lost or doubled whatever was done.
+            DataError: rows would be lost or doubled in any case.
         """
         Vanished.of(self._all(), origins.files, origins).check(self._directory.url)
 
-    def fit(self, splits: Container[str], origins: InputManifest) -> list[str]:
-        """Remove the output of splits that are no more where others hold their rows now; what a report says of it.
+    def reconcile(self, splits: Container[str], origins: InputManifest) -> list[str]:
+        """Remove the output of splits that no longer exist where other splits hold their rows; returns notices.
 
         It may be killed at any time: the records are on disk as long as a file may be left.
         """
@@ -132,7 +132,7 @@ class DirectoryLedger:
         return record if record.version == version + self._of else None
 
     def record(self, record: SplitRecord) -> None:
-        """Remember a finished split. Files of it that an earlier version left behind are deleted."""
+        """Record a finished split. Files of it that an earlier version left behind are deleted."""
         files = [self._relative(path) for path in record.files]
         earlier = self._records.get(record.split)
         if earlier is not None:
@@ -148,22 +148,22 @@ class DirectoryLedger:
             self.flush()
 
     def flush(self) -> None:
-        """Make all that was recorded durable."""
+        """Write all records to disk."""
         if self._pending:
             self._write(self._pending)
             self._pending = []
         self._flushed = self._clock()
 
     def close(self) -> None:
-        """Make all durable, in one segment instead of many: for the end of a run."""
+        """Write all records to one segment instead of many, at the end of a run."""
         self.flush()
         segments = self._segments()
         if len(segments) > 1 or self.skipped or self.removed:
             self._write([_line(record) for record in self._all()])
             self._directory.remove(segments)
 
-    def put_aside(self, unfinished: Iterable[str] = ()) -> list[str]:
-        """Take files out of the output that are of no finished split, when all are; what a report says of it.
+    def move_strays(self, unfinished: Iterable[str] = ()) -> list[str]:
+        """Move files of no finished split to `STRAYS`, once all splits are finished; returns notices.
 
         A run that is killed leaves some of splits that it had not recorded yet, and the input may not have these now.
 
@@ -171,7 +171,7 @@ class DirectoryLedger:
             unfinished: files of splits that do not count as finished, which stay.
         """
         known = {file for record in self._all() for file in record.files} | set(map(self._relative, unfinished))
-        found = [] if self.skipped else output.put_aside(self._directory, known)
+        found = [] if self.skipped else output.move_strays(self._directory, known)
         if not found:
             return []
         return [

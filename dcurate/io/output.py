@@ -13,7 +13,8 @@ import orjson
 from dcurate.core.batch import BatchKey
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.fs.compression import ending_of
-from dcurate.fs.stores import META_DIR, TMP, Directory, check_reachable
+from dcurate.fs.paths import check_reachable
+from dcurate.fs.stores import META_DIR, TMP, Directory
 
 Mode = Literal["error", "overwrite", "ignore", "append"]
 MODES = ("error", "overwrite", "ignore", "append")
@@ -180,8 +181,8 @@ def generation(directory: Directory) -> int:
     return _generation(directory)
 
 
-def put_aside(directory: Directory, known: set[str]) -> list[str]:
-    """Move files to `STRAYS` that look like ours and stand beside those that are known; their names.
+def move_strays(directory: Directory, known: set[str]) -> list[str]:
+    """Move files to `STRAYS` that have names of ours and are in folders of known files; returns their names.
 
     Only where the run began in an empty directory: else they may be of another one.
     """

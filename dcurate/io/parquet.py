@@ -20,7 +20,8 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.gpus import decode
 from dcurate.frames.schema import Shape, fitted, one_chunk, without
-from dcurate.fs import stores
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.listing import check_unchanged, open_unchanged, unchanged
 from dcurate.io import files
 from dcurate.io.partition import LARGE
 from dcurate.io.sink import FileWriter
@@ -49,18 +50,18 @@ READ_KWARGS = (*_READ_KWARGS, *_PANDAS)
 class ParquetReader(FileReader):
     """Read Parquet files.
 
-    Files larger than 128 MiB (or than ``blocksize``) are cut at row groups. A column that a file lacks is
+    Files larger than 128 MiB (or than ``blocksize``) are cut at row groups. A column that is missing in a file is
     null there. Directories named ``column=value`` below the path that is given make a column of text.
 
     Args:
         file_paths: files, directories (searched to the bottom) and globs, local or URLs.
-        files_per_partition: so many files are one split.
+        files_per_partition: files of one split.
         blocksize: split size on disk, as bytes or ``"128MiB"``: larger files are cut, smaller ones packed.
         fields: the only columns to read, in this order.
         read_kwargs: for `pyarrow.parquet.ParquetFile`, such as ``memory_map``, and ``storage_options``.
         storage_options: for fsspec.
         schema: types of columns by name where they are to be others than in the files: ``{"id": "string"}``.
-        limit: read only the first so many splits.
+        limit: read only the first `limit` splits.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one: local files of plain columns are decoded
             there, others on the CPU and moved once. Untested on a GPU.
 
@@ -125,7 +126,7 @@ class ParquetReader(FileReader):
             parts.append((path, self.fields or schema.names, list(groups)))
         decoded = decode(parts)
         for part in task.parts:
-            stores.check_unchanged(*self._store(part.path), part.version, self._named(part))
+            check_unchanged(*self._store(part.path), part.version, self._named(part))
         return decoded
 
     def _table(self, part: FilePart, name: str) -> pa.Table:
@@ -158,12 +159,12 @@ class ParquetReader(FileReader):
     def _opened(self, address: str, name: str, version: str = "") -> Iterator[pq.ParquetFile]:
         store, path = self._store(address)
         kwargs = {key: value for key, value in self._reading().items() if key not in _PANDAS}
-        with stores.storage_errors("read", address), ExitStack() as stack:
+        with storage_errors("read", address), ExitStack() as stack:
             source: str | BinaryIO = path
             if isinstance(store, LocalFileSystem):
-                stack.enter_context(stores.unchanged(store, path, version, name))
+                stack.enter_context(unchanged(store, path, version, name))
             else:
-                source = stack.enter_context(stores.reading(store, path, version, name, cache_type="readahead"))
+                source = stack.enter_context(open_unchanged(store, path, version, name, cache_type="readahead"))
             try:
                 opened = stack.enter_context(pq.ParquetFile(source, **kwargs))
                 _check_rows(opened.metadata)
@@ -261,7 +262,7 @@ class ParquetWriter(FileWriter):
         max_rows_per_file: a batch of more rows becomes several files.
         max_bytes_per_file: so does a batch of more bytes in memory; the rows are shared out evenly.
         storage_options: for fsspec.
-        separate_by: a column by whose values rows are told apart, each value in a folder of its own, such as ``en/``;
+        separate_by: a column; rows of each of its values go to a folder of their own, such as ``en/``;
             null in ``%null/``. The column is written with the others, unless ``fields`` leaves it out.
         partition_cols: columns that become directories, ``lang=en/...``, instead of being written.
 

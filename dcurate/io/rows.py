@@ -1,4 +1,4 @@
-"""Single rows of JSON Lines and Parquet files, with the place where each stands; a file is never held whole."""
+"""Read single rows of JSON Lines and Parquet files with their places; a file is never held in memory whole."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import pyarrow.parquet as pq
 from dcurate.errors import DataError
 from dcurate.frames.excerpts import id_column
 from dcurate.fs.compression import blocks, ending_of
-from dcurate.fs.stores import Directory, opened, storage_errors
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.paths import open_store
+from dcurate.fs.stores import Directory
 from dcurate.io.files import JSONL, PARQUET
 
 _ROWS = 1024
@@ -137,7 +139,7 @@ def _parquet(directory: Directory, name: str) -> Iterator[pq.ParquetFile]:
 
 @contextmanager
 def _stored(directory: Directory, name: str) -> Iterator[BinaryIO]:
-    store, root = opened(directory.url, directory.options)
+    store, root = open_store(directory.url, directory.options)
     path = directory.path(name)
     with storage_errors("read", path), store.open(f"{root.rstrip('/')}/{name}", "rb") as file:
         yield file

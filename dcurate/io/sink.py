@@ -1,4 +1,4 @@
-"""What writers of all formats have in common."""
+"""The base of the writers of all formats."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FileWriter(SinkStage[DocumentBatch]):
         own = (self.write_kwargs or {}).get("storage_options", {})
         self.storage_options = {**own, **(self.storage_options or {})} or None
         if self.mode not in output.MODES:
-            raise PipelineError(f"{self.name}: mode={self.mode!r} is none of {listed(output.MODES)}")
+            raise PipelineError(f"{self.name}: mode={self.mode!r} is not one of {listed(output.MODES)}")
         if self.fields is not None and not is_names(self.fields):
             raise PipelineError(f"{self.name}: fields={self.fields!r} must be a list of column names, or None for all")
         rows = self.max_rows_per_file
@@ -62,7 +62,7 @@ class FileWriter(SinkStage[DocumentBatch]):
         return Directory(str(self.path), self.storage_options or {})
 
     def check(self) -> None:
-        """Refuse a directory that holds what must not be touched; see the modes.
+        """Refuse a directory with files that must not be touched; see the modes.
 
         Raises:
             DataError: it does, or it is a file.
@@ -75,7 +75,7 @@ class FileWriter(SinkStage[DocumentBatch]):
         Raises:
             DataError: it holds what must not be touched, or cannot be written.
         """
-        self.path = self.directory.address  # workers may stand in another directory
+        self.path = self.directory.address  # workers may run in another directory
         output.prepare(self.directory, self.mode, resume)
         self._generation = None
 

@@ -17,7 +17,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.convert import to_cudf
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import Shape, TypeConflict, declared
-from dcurate.fs import stores
+from dcurate.fs.paths import open_store
 from dcurate.io.files import Format, SourceFile, as_list, is_names, left_out, listing, shown_name
 from dcurate.io.partition import LARGE, LEAST, Partitioning
 
@@ -25,7 +25,7 @@ from dcurate.io.partition import LARGE, LEAST, Partitioning
 Frames: TypeAlias = Literal["arrow", "cudf"]
 
 _HEADS = 16
-#: What a slot needs that reads rows to a card: four of them share one.
+#: Resources of a slot that reads rows to a GPU: four of them share one.
 _ON_CARD = Resources(cpus=1, gpus=0.25)
 
 
@@ -167,7 +167,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         return rows if self.frames == "arrow" else to_cudf(rows)
 
     def _store(self, path: str) -> tuple[Any, str]:
-        return stores.opened(path, self._options())
+        return open_store(path, self._options())
 
     def _declared(self) -> dict[str, pa.DataType]:
         return declared(self.schema or {}, f"{self.name}: schema")

@@ -1,4 +1,4 @@
-"""The mark of a run that came to its end, for pipelines whose ledger alone cannot tell."""
+"""The marker of a finished run, for pipelines whose ledger alone cannot show it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SuccessMarker:
     """A run that is over.
 
     Args:
-        inputs: stands for the pipeline and every split with its version, see `inputs_of`.
+        inputs: identifies the pipeline and every split with its version, see `inputs_of`.
         report: of the run, as plain values.
         written: the files written for each split, in the order of the source.
     """
@@ -36,7 +36,7 @@ class SuccessMarker:
 def inputs_of(fingerprint: Mapping[str, str], splits: Iterable[Batch]) -> str:
     """What decides the output of a run: the pipeline, and every split with the version of its files."""
     origins = InputManifest(fingerprint)
-    deque(origins.noted(splits), maxlen=0)
+    deque(origins.record(splits), maxlen=0)
     return origins.digest
 
 

@@ -128,14 +128,14 @@ class _Tape:
     Attributes:
         data: what of the cell was read and is still of use.
         at: how far into ``data`` the cell was taken in.
-        fault: why the cell ended, if it did not end well.
+        damage: why the cell ended, if it did not end well.
         over: whether nothing follows in the file.
     """
 
     def __init__(self, stream: Iterator[Piece], plain: bool) -> None:
         self.data = bytearray()
         self.at = 0
-        self.fault = ""
+        self.damage = ""
         self.over = False
         self.plain = plain
         self._stream = stream
@@ -153,7 +153,7 @@ class _Tape:
         self._places.clear()
         self.data, self.at = bytearray(), 0
         self._add(piece)
-        self.fault, self._ended = piece.fault, bool(piece.fault)
+        self.damage, self._ended = piece.damage, bool(piece.damage)
         return True
 
     def more(self) -> bool:
@@ -161,12 +161,12 @@ class _Tape:
         if self._ended:
             return False
         piece = next(self._stream, None)
-        if piece is None or piece.fault or (piece.first and begins_record(piece.data)):
+        if piece is None or piece.damage or (piece.first and begins_record(piece.data)):
             self._ended, self.over = True, piece is None
             if piece and (piece.data or piece.first):
                 self._ahead = piece
             elif piece:
-                self.fault = piece.fault
+                self.damage = piece.damage
             return False
         self._add(piece)
         return True
@@ -212,7 +212,7 @@ class _Tape:
 class _Head(NamedTuple):
     """What comes before a record's content, where that begins in the data, how long it is, and what ends the record.
 
-    The type is empty where the content tells it.
+    The type is empty where the content shows it.
     """
 
     kind: str
@@ -232,25 +232,25 @@ class _Reader:
 
     def records(self, start: int) -> Iterator[Record | Damage]:
         tape = self.tape
-        told = start > 0  # what comes before the first record of a range belongs to the range before it
-        if told and tape.plain and tape.next_cell():
+        reported = start > 0  # what comes before the first record of a range belongs to the range before it
+        if reported and tape.plain and tape.next_cell():
             tape.at = 1
             self._seek()
-            yield from self._of_cell(told)
+            yield from self._of_cell(reported)
         while tape.next_cell():
-            told = yield from self._of_cell(told)
+            reported = yield from self._of_cell(reported)
 
-    def _of_cell(self, told: bool) -> Generator[Record | Damage, None, bool]:
-        """The records of a cell; whether its end is damage that was told.
+    def _of_cell(self, reported: bool) -> Generator[Record | Damage, None, bool]:
+        """The records of a cell; returns whether its end is damage that was reported.
 
         Args:
-            told: whether what comes before the next record was told already.
+            reported: whether damage before the next record was reported already.
         """
         while self._at_something():
             if not self._at_record():
-                if not told:
+                if not reported:
                     yield Damage(self.tape.offset(self.tape.at), "no record begins here")
-                told = True
+                reported = True
                 self._seek()
             elif self._is_over():
                 self.tape.close()
@@ -258,11 +258,11 @@ class _Reader:
             else:
                 found = self._record()
                 yield found
-                told = isinstance(found, Damage)
-        if self.tape.fault and not told:
-            yield Damage(self.tape.offset(0), self.tape.fault)
-            told = True
-        return told
+                reported = isinstance(found, Damage)
+        if self.tape.damage and not reported:
+            yield Damage(self.tape.offset(0), self.tape.damage)
+            reported = True
+        return reported
 
     def _at_something(self) -> bool:
         """Go over blank lines; False if the cell ends."""
@@ -304,22 +304,22 @@ class _Reader:
             tape.at += 1
             return Damage(offset, head)
         tape.at = head.begin
-        fault = self._fault(head)
-        if fault:
-            return Damage(offset, fault, head.url)
+        damage = self._damage_of(head)
+        if damage:
+            return Damage(offset, damage, head.url)
         tape.at = head.begin + head.length
         with memoryview(tape.data) as data:
             content = bytes(data[head.begin : tape.at])
         kind = head.kind or ("response" if content.startswith(b"HTTP/") else "resource")
         return Record(offset, kind, head.url, head.date, head.headers, content)
 
-    def _fault(self, head: _Head) -> str:
+    def _damage_of(self, head: _Head) -> str:
         """What is wrong with the record; nothing if it is whole."""
         tape, end = self.tape, head.begin + head.length
         if head.length > self.largest:
             return f"the record has {head.length} bytes, more than the {self.largest} that are read"
         if not tape.has(end):
-            return tape.fault or f"the {'file' if tape.over else 'compressed member'} ends within the record"
+            return tape.damage or f"the {'file' if tape.over else 'compressed member'} ends within the record"
         tape.has(end + _LOOK_AHEAD)
         rest = tape.data[end : end + _LOOK_AHEAD]
         followed = not rest.strip(_BLANK) or begins_record(rest) or _BEGIN.match(rest, len(head.ending))
@@ -328,7 +328,7 @@ class _Reader:
             return "the content is longer or shorter than the record says"
         while tape.after_blanks(end) == len(tape.data):
             if not tape.more():
-                return tape.fault
+                return tape.damage
         return ""
 
     def _head(self) -> _Head | str:
@@ -342,7 +342,7 @@ class _Reader:
             if len(tape.data) - begin > _LONGEST_HEAD:
                 return f"the header does not end within {_LONGEST_HEAD} bytes"
             if not tape.more():
-                return tape.fault or "the header does not end"
+                return tape.damage or "the header does not end"
             end = _END_OF_HEAD.search(tape.data, begin - 1)
         headers = header_fields(bytes(tape.data[begin : end.start()]))
         length = headers.get("content-length", "")

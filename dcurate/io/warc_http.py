@@ -36,13 +36,13 @@ class Response(NamedTuple):
         status: such as 200.
         headers: the values by the names in lower case; the first, where a name comes again.
         body: its content, with chunks and compression undone as far as that can be done.
-        fault: why the body is not what was sent, if it is not.
+        damage: why the body is not what was sent, if it is not.
     """
 
     status: int
     headers: Mapping[str, str]
     body: bytes
-    fault: str = ""
+    damage: str = ""
 
 
 def response(message: bytes, largest: int = LARGEST_BODY) -> Response | None:
@@ -53,7 +53,7 @@ def response(message: bytes, largest: int = LARGEST_BODY) -> Response | None:
 
     Args:
         message: status line, headers and body.
-        largest: a body that unpacks to more bytes is cut there, with a fault.
+        largest: a body that unpacks to more bytes is cut there, and counts as damaged.
 
     Raises:
         ResourceError: the body is compressed with Brotli, and its package is not installed.
@@ -76,12 +76,12 @@ def response(message: bytes, largest: int = LARGEST_BODY) -> Response | None:
     if "chunked" in headers.get("transfer-encoding", "").lower():
         body = _unchunked(body)
     codings = [coding.strip().lower() for coding in headers.get("content-encoding", "").split(",")]
-    fault = ""
+    damage = ""
     for coding in reversed([coding for coding in codings if coding not in _IDENTITY]):
-        body, fault = _decoded(body, coding, largest)
-        if fault:
+        body, damage = _decoded(body, coding, largest)
+        if damage:
             break
-    return Response(int(status[1]), headers, body, fault)
+    return Response(int(status[1]), headers, body, damage)
 
 
 def header_fields(lines: bytes) -> dict[str, str]:
@@ -123,8 +123,8 @@ def _decoded(body: bytes, coding: str, largest: int) -> tuple[bytes, str]:
     if coding in ("gzip", "x-gzip"):
         return _inflated(body, 31, largest) if body.startswith(_GZIP) else (body, "")
     if coding == "deflate":
-        data, fault = _inflated(body, 15, largest)
-        return _inflated(body, -15, largest) if fault and not data else (data, fault)
+        data, damage = _inflated(body, 15, largest)
+        return _inflated(body, -15, largest) if damage and not data else (data, damage)
     if coding == "zstd":
         unpack = zstandard.ZstdDecompressor().decompressobj().decompress
         return _fed(body, unpack, largest)[:2] if body.startswith(_ZSTD) else (body, "")
@@ -135,18 +135,18 @@ def _decoded(body: bytes, coding: str, largest: int) -> tuple[bytes, str]:
 
 def _inflated(body: bytes, window: int, largest: int) -> tuple[bytes, str]:
     """What zlib makes of the body, of all members where it is gzip."""
-    pieces, fault = [], ""
+    pieces, damage = [], ""
     size, at, more = 0, 0, bool(body)
-    while more and not fault:
+    while more and not damage:
         unpacker = zlib.decompressobj(window)
-        data, fault, fed = _fed(
+        data, damage, fed = _fed(
             body, unpacker.decompress, largest - size, at=at, ended=partial(getattr, unpacker, "eof")
         )
         pieces.append(data)
         size += len(data)
         at = fed - len(unpacker.unused_data)
         more = window == 31 and unpacker.eof and body.startswith(_GZIP, at)
-    return b"".join(pieces), fault if not size or size >= largest else ""
+    return b"".join(pieces), damage if not size or size >= largest else ""
 
 
 def _fed(
@@ -159,19 +159,19 @@ def _fed(
     ended: Callable[[], bool] = bool,
 ) -> tuple[bytes, str, int]:
     """What a decompressor makes of the body, why it made nothing or more than is taken, and how far it was fed."""
-    pieces, size, fault = [], 0, ""
+    pieces, size, damage = [], 0, ""
     while at < len(body) and not ended():
         begin, at = at, min(at + feed, len(body))
         try:
             piece = decompress(body[begin:at])
         except _BROKEN as error:
-            fault = "" if size else str(error)
+            damage = "" if size else str(error)
             break
         pieces.append(piece)
         size += len(piece)
         if size > largest:
             return b"".join(pieces)[:largest], f"the body unpacks to more than {largest} bytes", at
-    return b"".join(pieces), fault, at
+    return b"".join(pieces), damage, at
 
 
 def _unbrotli() -> Callable[[bytes], bytes]:

@@ -32,16 +32,16 @@ class Piece(NamedTuple):
     """Some bytes of an archive, unpacked.
 
     Args:
-        data: the bytes; none where there is a fault.
+        data: the bytes; empty where there is damage.
         offset: of the file: where the member begins that holds them; in a plain file, where they begin.
         first: whether they are the first of a member.
-        fault: why nothing more can be had of the member, or nothing can be had up to the next one.
+        damage: why nothing more can be had of the member, or nothing can be had up to the next one.
     """
 
     data: bytes
     offset: int
     first: bool = False
-    fault: str = ""
+    damage: str = ""
 
 
 @dataclass(frozen=True)
@@ -155,24 +155,24 @@ def _members(archive: Archive, packing: Packing, at: int | None) -> Iterator[Pie
         at = _without_padding(archive, at)
         if not archive.read(at, 1):
             return
-        fault, position, first = "", at, True
+        damage, position, first = "", at, True
         unpacker = packing.unpacker()
         while not unpacker.eof:
             packed = archive.read(position, packing.feed)
             if not packed:
-                fault = f"the file ends within a {packing.name} member"
+                damage = f"the file ends within a {packing.name} member"
                 break
             try:
                 data = unpacker.decompress(packed)
             except _BROKEN as error:
-                fault = f"damaged {packing.name} member ({error})"
+                damage = f"damaged {packing.name} member ({error})"
                 break
             position += len(packed)
             if data:
                 yield Piece(data, at, first)
                 first = False
-        if fault:
-            yield Piece(b"", at, first, fault)
+        if damage:
+            yield Piece(b"", at, first, damage)
             at = _next(archive, packing, at + 1)
         else:
             at = position - len(unpacker.unused_data or b"")

@@ -15,7 +15,8 @@ from dcurate.core.batch import FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import fitted, one_chunk
-from dcurate.fs import stores
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.listing import open_unchanged
 from dcurate.io import files
 from dcurate.io.source import FileReader
 from dcurate.io.warc import Damage, Record, iterate_records
@@ -60,7 +61,7 @@ class ArchiveReader(FileReader):
         taken = _Taken(self.rows_of)
         for part in task.parts:
             name = self._named(part)
-            with stores.storage_errors("read", part.path):
+            with storage_errors("read", part.path):
                 for each in self._records(part):
                     row = each if isinstance(each, Damage) else self._row(each, name)
                     if isinstance(row, Damage):
@@ -85,12 +86,12 @@ class ArchiveReader(FileReader):
     def _records(self, part: FilePart) -> Iterator[Record | Damage]:
         store, path = self._store(part.path)
         how = {"block_size": _BLOCK, "cache_type": "readahead"}
-        with stores.reading(store, path, part.version, self._named(part), **how) as file:
+        with open_unchanged(store, path, part.version, self._named(part), **how) as file:
             records = iterate_records(file, part.start, part.stop)
             yield from records if part.rows is None else islice(records, *part.rows)
 
     def _counted(self, part: FilePart) -> list[FilePart]:
-        with stores.storage_errors("read", part.path):
+        with storage_errors("read", part.path):
             return [replace(part, rows=(0, sum(1 for _ in self._records(part))))]
 
     def unread(self, task: FileGroup) -> list[dict[str, Any]]:
@@ -101,7 +102,7 @@ class ArchiveReader(FileReader):
         ]
 
     def _first(self, part: FilePart) -> dict[str, Any]:
-        with stores.storage_errors("read", part.path):
+        with storage_errors("read", part.path):
             first = next(self._records(part), None)
         return {"byte": first.offset, "url": first.url or None} if first else {}
 
@@ -142,13 +143,13 @@ class WarcReader(ArchiveReader):
 
     Args:
         file_paths: files, directories (searched to the bottom) and globs, local or URLs.
-        files_per_partition: so many files are one split.
+        files_per_partition: files of one split.
         blocksize: split size on disk, as bytes or ``"32MiB"``: larger files are cut, smaller ones packed.
         fields: the only columns to keep, in this order.
         read_kwargs: for pipelines written for pandas: only ``storage_options`` is taken.
         storage_options: for fsspec.
         schema: types of columns by name where they are to be others.
-        limit: read only the first so many splits.
+        limit: read only the first `limit` splits.
         on_bad_record: ``"quarantine"``, or ``"raise"`` to end the run at the first damaged record.
         record_types: the types of records that become rows.
         mime_types: of the pages that become rows, such as ``["text/html"]``; others are counted as rejected. None takes
@@ -188,8 +189,8 @@ class WarcReader(ArchiveReader):
         if record.kind not in self.record_types:
             return _odd(record)
         message = response(record.content) or Response(0, {}, record.content)
-        if message.fault:
-            return Damage(record.offset, message.fault, record.url)
+        if message.damage:
+            return Damage(record.offset, message.damage, record.url)
         declared = message.headers.get("content-type") or ("" if message.status else record.headers.get("content-type"))
         mime = (record.headers.get("warc-identified-payload-type") or declared or "").partition(";")[0].strip().lower()
         if self.mime_types is not None and mime not in self.mime_types:
@@ -216,13 +217,13 @@ class WetReader(ArchiveReader):
 
     Args:
         file_paths: files, directories (searched to the bottom) and globs, local or URLs.
-        files_per_partition: so many files are one split.
+        files_per_partition: files of one split.
         blocksize: split size on disk, as bytes or ``"32MiB"``: larger files are cut, smaller ones packed.
         fields: the only columns to keep, in this order.
         read_kwargs: for pipelines written for pandas: only ``storage_options`` is taken.
         storage_options: for fsspec.
         schema: types of columns by name where they are to be others.
-        limit: read only the first so many splits.
+        limit: read only the first `limit` splits.
         on_bad_record: ``"quarantine"``, or ``"raise"`` to end the run at the first damaged record.
 
     Raises:

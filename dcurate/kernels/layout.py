@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import config, njit
 
-from dcurate.core.temporary import own_folder
+from dcurate.fs.temporary import own_folder
 
 _WRITABLE = any(os.access(place, os.W_OK) for place in (Path(__file__).parent, Path.home()))
 if not _WRITABLE and not os.environ.get("NUMBA_CACHE_DIR"):

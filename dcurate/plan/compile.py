@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import reduce
 
+from dcurate.core.stage import ProcessingStage
 from dcurate.plan.operators import AnyStage, Operator, Plan, plan_of
 
 Rule = Callable[[Plan], Plan]
@@ -29,7 +30,7 @@ def _may_share_task(first: Operator, second: Operator) -> bool:
     if first.parts[-1].is_fanout_stage():
         return False
     return first.resources == second.resources and not any(
-        operator.exchanges
+        operator.is_barrier
         or (operator.resources.requires_gpu and not operator.light)
         or operator.spec.gpu_optional != first.spec.gpu_optional
         or operator.batch_size > 1
@@ -48,7 +49,10 @@ def merge(plan: Plan) -> Plan:
 def _merged(stages: Iterable[AnyStage]) -> tuple[AnyStage, ...]:
     merged: list[AnyStage] = []
     for stage in stages:
-        both = merged[-1].merged_with(stage) if merged else None
+        last = merged[-1] if merged else None
+        both = None
+        if isinstance(last, ProcessingStage) and isinstance(stage, ProcessingStage):
+            both = last.merged_with(stage)
         if both is None:
             merged.append(stage)
         else:

@@ -1,4 +1,4 @@
-"""A plan: the operators that a pipeline is carried out as."""
+"""A plan: the operators of a pipeline."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from dcurate.core.resources import Resources
 from dcurate.core.spec import StageSpec
-from dcurate.core.stage import ExchangeStage, ProcessingStage, SinkStage, SourceStage
+from dcurate.core.stage import BarrierStage, ProcessingStage, SinkStage, SourceStage, Stage
 
-AnyStage = ProcessingStage[Any, Any]
+AnyStage = Stage
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,14 @@ class Operator:
         return tuple(part for stage in self.stages for part in stage.parts)
 
     @property
-    def exchanges(self) -> bool:
+    def processing_stages(self) -> tuple[ProcessingStage[Any, Any], ...]:
+        """The stages that work on one batch at a time, after merging; a barrier has none."""
+        return tuple(stage for stage in self.stages if isinstance(stage, ProcessingStage))
+
+    @property
+    def is_barrier(self) -> bool:
         """Whether it sees every row before it passes any on."""
-        return isinstance(self.stages[0], ExchangeStage)
+        return isinstance(self.stages[0], BarrierStage)
 
     @property
     def resources(self) -> Resources:
@@ -107,7 +112,7 @@ class Plan:
             if operator.spec.num_workers_per_node is not None:
                 settings.append(f"{operator.spec.num_workers_per_node} slots on each host, fixed")
             lines.append(f"  {'; '.join(settings)}")
-            if operator.exchanges:
+            if operator.is_barrier:
                 lines.append("  sees every row before it passes any on: what comes before runs first")
             for stage in operator.stages:
                 merged = len(stage.parts) > 1

@@ -11,7 +11,7 @@ from typing import Any
 import dcurate
 from dcurate.core.resources import Resources
 from dcurate.core.secrets import HidesSecrets
-from dcurate.core.stage import CompositeStage, ProcessingStage
+from dcurate.core.stage import CompositeStage, Stage
 from dcurate.errors import PipelineError, listed, nearest
 from dcurate.recipe.objects import called, object_of
 from dcurate.recipe.trust import check_values
@@ -152,7 +152,7 @@ def _params(declared: Any, overrides: Mapping[str, Any], place: str) -> dict[str
     return values
 
 
-def _stages(entry: Any, params: Mapping[str, Any], place: str, trust: bool) -> list[ProcessingStage[Any, Any]]:
+def _stages(entry: Any, params: Mapping[str, Any], place: str, trust: bool) -> list[Stage]:
     """The stage that an entry of ``stages`` describes; several if it is a rule set of stages."""
     entry = {entry: None} if isinstance(entry, str) else entry
     if not isinstance(entry, dict):
@@ -170,18 +170,18 @@ def _stages(entry: Any, params: Mapping[str, Any], place: str, trust: bool) -> l
     if not trust:
         check_values(arguments, place)
     stage = object_of(name, arguments, place, trust)
-    if isinstance(stage, tuple) and all(isinstance(one, ProcessingStage) for one in stage):  # a rule set
+    if isinstance(stage, tuple) and all(isinstance(one, Stage) for one in stage):  # a rule set
         if "with" not in entry:
             return list(stage)
         raise PipelineError(f"{place}: 'with' is for one stage, and {name} is {len(stage)}; write them one by one")
-    if not isinstance(stage, ProcessingStage):
+    if not isinstance(stage, Stage):
         raise PipelineError(
             f"{place}: {name} is not a stage; put it inside one, as in ScoreFilter: {{filter_obj: {{{name}: {{...}}}}}}"
         )
     return [_adjusted(stage, filled(entry["with"], params, place), place) if "with" in entry else stage]
 
 
-def _adjusted(stage: ProcessingStage[Any, Any], wanted: Any, place: str) -> ProcessingStage[Any, Any]:
+def _adjusted(stage: Stage, wanted: Any, place: str) -> Stage:
     """The stage with the settings under ``with``; those of a composite are by inner stage."""
     if not isinstance(wanted, dict):
         raise PipelineError(f"{place}: 'with' must be a mapping of settings, not {kind(wanted)}")

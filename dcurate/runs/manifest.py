@@ -16,7 +16,7 @@ from typing import Any
 from dcurate.core import secrets
 from dcurate.core.pipeline import PipelineDefinition
 from dcurate.core.secrets import HIDDEN, argument_without_secrets
-from dcurate.core.stage import ProcessingStage, SourceStage
+from dcurate.core.stage import ProcessingStage, SourceStage, Stage
 from dcurate.errors import without_secrets
 from dcurate.text.thresholds import thresholds
 
@@ -29,7 +29,7 @@ _LONGEST, _MOST = 300, 20
 _OBVIOUS = ("name", "resources", "batch_size", "spec")
 
 
-def provenance(pipeline: PipelineDefinition, stages: Sequence[ProcessingStage[Any, Any]]) -> dict[str, Any]:
+def provenance(pipeline: PipelineDefinition, stages: Sequence[Stage]) -> dict[str, Any]:
     """What a report tells of a run besides what happened in it. Values of settings that are secret are left out.
 
     Args:
@@ -64,7 +64,7 @@ def provenance(pipeline: PipelineDefinition, stages: Sequence[ProcessingStage[An
         ],
         "thresholds": {
             stage: {name: [asdict(cut) for cut in cuts] for name, cuts in found.items()}
-            for stage, found in thresholds(stages).items()
+            for stage, found in thresholds(stage for stage in stages if isinstance(stage, ProcessingStage)).items()
         },
         "versions": versions(),
         **_recipe(pipeline.config),
@@ -111,7 +111,7 @@ def _resume(command: str) -> str:
     return command if "--resume" in command else f"{command} --resume"
 
 
-def _settings(stage: ProcessingStage[Any, Any]) -> dict[str, str]:
+def _settings(stage: Stage) -> dict[str, str]:
     """Settings that say something, as text."""
     return {
         name: shown(value, name)

@@ -14,9 +14,12 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
+from dcurate.core.batch import FilePart
 from dcurate.errors import DataError, listed
 from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk
-from dcurate.fs.stores import Directory, opened, storage_errors
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.paths import open_store
+from dcurate.fs.stores import Directory
 
 Ints = npt.NDArray[np.int64]
 
@@ -26,18 +29,19 @@ _PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
 _READ = pa.ipc.IpcReadOptions(use_threads=False)
 _LENGTH = 8
 _TAIL = 2**16
-_READERS = 16
+#: Files that one process reads at a time.
+READERS = 16
 
 
 @dataclass(frozen=True)
 class ChunkIndex:
-    """What is in a file of chunks.
+    """The index at the end of a file of chunks.
 
     Args:
         bounds: byte at which each chunk begins, and the end of the last.
         rows: rows before each chunk, and all of them.
         sizes: bytes in memory before each chunk, and of all.
-        notes: further arrays that the writer left, by name.
+        notes: further arrays of the writer, by name.
     """
 
     bounds: Ints
@@ -84,12 +88,12 @@ def _unpacked(data: bytes) -> dict[str, npt.NDArray[Any]]:
 
 
 def read_index(folder: Directory, name: str) -> ChunkIndex:
-    """The index of a file.
+    """Read the index of a file.
 
     Raises:
         DataError: the file cannot be read.
     """
-    store, path = opened(folder.path(name), folder.options)
+    store, path = open_store(folder.path(name), folder.options)
     with storage_errors("read", folder.path(name)):
         size = int(store.size(path))
         tail: bytes = store.cat_file(path, start=max(0, size - _TAIL), end=size)
@@ -104,27 +108,27 @@ def read_index(folder: Directory, name: str) -> ChunkIndex:
 
 
 def read_indexes(folder: Directory, names: Sequence[str]) -> Iterator[ChunkIndex]:
-    """The indexes of several files, in order, read side by side.
+    """Read the indexes of several files in parallel, in order.
 
     Raises:
         DataError: one of them cannot be read.
     """
-    with ThreadPoolExecutor(_READERS) as pool:
+    with ThreadPoolExecutor(READERS) as pool:
         yield from pool.map(lambda name: read_index(folder, name), names)
 
 
 def read_chunks(
     address: str, options: dict[str, Any], start: int, stop: int, columns: Sequence[str] | None = None
 ) -> list[pa.Table]:
-    """The tables of all chunks between two bounds of a file.
+    """Read the tables of all chunks between two bounds of a file.
 
     Args:
         columns: those to read; all by default.
 
     Raises:
-        DataError: the file cannot be read, or lacks a column.
+        DataError: the file cannot be read, or a column is missing.
     """
-    store, path = opened(address, options)
+    store, path = open_store(address, options)
     with storage_errors("read", address):
         data = pa.BufferReader(store.cat_file(path, start=start, end=stop))
     tables = []
@@ -141,6 +145,27 @@ def read_chunks(
     return tables
 
 
+def read_rows(folder: Directory, name: str, start: int, stop: int) -> pa.Table:
+    """Read the rows of a file from number `start` up to `stop`.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    index = read_index(folder, name)
+    first = int(np.searchsorted(index.rows, start, "right")) - 1
+    last = int(np.searchsorted(index.rows, stop))
+    bounds = int(index.bounds[first]), int(index.bounds[last])
+    chunks = stacked(read_chunks(folder.path(name), dict(folder.options), *bounds))
+    return chunks.slice(start - int(index.rows[first]), stop - start)
+
+
+def read_parts(
+    parts: Iterable[FilePart], options: dict[str, Any], columns: Sequence[str] | None = None
+) -> list[pa.Table]:
+    """Read the tables of all chunks in parts of files; see `read_chunks`."""
+    return [table for part in parts for table in read_chunks(part.path, options, part.start, part.stop or 0, columns)]
+
+
 def _only(schema: pa.Schema, columns: Sequence[str]) -> pa.ipc.IpcReadOptions:
     missing = [name for name in columns if name not in schema.names]
     if missing:
@@ -149,10 +174,10 @@ def _only(schema: pa.Schema, columns: Sequence[str]) -> pa.ipc.IpcReadOptions:
 
 
 def stacked(tables: Sequence[pa.Table]) -> pa.Table:
-    """Tables one below the other; a column that one of them lacks is null there.
+    """Concatenate tables; a column that is missing in one of them is null there.
 
     Raises:
-        DataError: a column holds what no one type can.
+        DataError: a column has types that no one type can hold.
 
     Examples:
         >>> stacked([pa.table({"a": [1]}), pa.table({"b": ["x"]})]).to_pylist()
@@ -172,7 +197,7 @@ def stacked(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def runs(wanted: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Where runs of true values begin and end.
+    """Yield where runs of true values begin and end.
 
     Examples:
         >>> list(runs(np.array([True, True, False, True])))

@@ -1,11 +1,10 @@
-"""Rows in the order of their keys, over a whole dataset: written in chunks by key, read back in parts of the whole."""
+"""Write the rows of a dataset by key, and read them back in that order, batch by batch."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,27 +16,29 @@ from dcurate.frames.columns import numbers, rows_at, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.rows import Keys, row_keys
 from dcurate.fs.stores import Directory
-from dcurate.io.sink import FileWriter
-from dcurate.shuffle.chunks import SUFFIX, ChunkIndex, Ints, read_chunks, read_indexes, runs, stacked, write_chunks
+from dcurate.shuffle.chunks import ChunkIndex, Ints, read_chunks, read_indexes, read_parts, runs, stacked
+from dcurate.shuffle.keys import range_of
 from dcurate.shuffle.random_streams import Stream
+from dcurate.shuffle.ranges import partition_of
+from dcurate.shuffle.writer import ChunkWriter, slices_by_key
 
 #: Columns that rows have between the two halves of a run.
 HIGH, LOW, DATASET = "_dcurate_key_high", "_dcurate_key_low", "_dcurate_dataset"
 
-#: Keys are counted in so many ranges of equal length.
+#: Ranges of equal length in which keys are counted.
 CELLS = 4096
 _MOST_CHUNKS = 1024
 _LEAST_BYTES = 2**14
 
 
 @dataclass
-class KeyedWriter(FileWriter):
+class KeyedWriter(ChunkWriter):
     """Writes each batch in the order of the keys of its rows, cut into chunks by ranges of keys.
 
     Args:
-        id_field: the column that tells rows apart; what a row holds in all of its columns if None.
+        id_field: the column that identifies rows; the values of all columns if None.
         seed: other seeds give other keys.
-        most: only so many rows of each batch, those of the smallest keys, are needed; the others are counted only.
+        most: rows of each batch, those with the smallest keys, that are written; the others are only counted.
     """
 
     id_field: str | None = None
@@ -64,20 +65,14 @@ class KeyedWriter(FileWriter):
         }
         for column, content in marks.items():
             ordered = with_column(ordered, column, content)
-        cells = np.bincount(_cells(keys, CELLS), minlength=CELLS)
-        number = min(_MOST_CHUNKS, 2 ** int(math.log2(max(1, ordered.nbytes // _LEAST_BYTES))))
-        bounds = np.searchsorted(_cells(keys, number), np.arange(number + 1))
-        chunks = (ordered.slice(start, stop - start) for start, stop in pairwise(bounds))
-        name = folder + self._name(key, SUFFIX, 0)
-        with self.directory.writing(name, durable=False) as file:
-            write_chunks(file, chunks, cells=cells, about=np.array([dataset, table.num_rows]))
-            size = file.tell()
-        yield FilePart(self.directory.path(name), size=size)
+        cells = np.bincount(range_of(keys[:, 0], CELLS), minlength=CELLS)
+        chunks = slices_by_key(ordered, keys[:, 0], _MOST_CHUNKS, _LEAST_BYTES)
+        yield self.chunks(chunks, key, folder, cells=cells, about=np.array([dataset, table.num_rows]))
 
 
 @dataclass(frozen=True)
 class KeyedFile:
-    """A file that a `KeyedWriter` wrote, as its index tells it.
+    """A file that a `KeyedWriter` wrote, and its index.
 
     Args:
         dataset: number of the dataset that its rows belong to.
@@ -107,7 +102,7 @@ class KeyedFile:
 
 
 def keyed_files(folder: Directory, names: Sequence[str]) -> list[KeyedFile]:
-    """The files of these names."""
+    """Read the indexes of the files with these names."""
     return [_keyed_file(*each) for each in zip(names, read_indexes(folder, names), strict=True)]
 
 
@@ -117,7 +112,7 @@ def _keyed_file(name: str, index: ChunkIndex) -> KeyedFile:
 
 
 def stream_of(folder: Directory, files: Sequence[KeyedFile], wanted: int) -> Stream:
-    """So many rows of a dataset as a stream.
+    """Return `wanted` rows of a dataset as a stream.
 
     Args:
         files: all of the dataset.
@@ -144,16 +139,11 @@ def _keys_in(folder: Directory, file: KeyedFile, cell: int) -> Keys:
     for start, stop in file.spans([(cell / CELLS, (cell + 1) / CELLS)]):
         found += [_keys(table) for table in read_chunks(folder.path(file.name), dict(folder.options), start, stop)]
     keys = np.concatenate(found)
-    return np.asarray(keys[_cells(keys, CELLS) == cell])
+    return np.asarray(keys[range_of(keys[:, 0], CELLS) == cell])
 
 
 def _keys(table: Any) -> Keys:
     return np.column_stack([numbers(table, HIGH), numbers(table, LOW)])
-
-
-def _cells(keys: Keys, number: int) -> npt.NDArray[np.int64]:
-    """In which of so many ranges of equal length each key lies; the number is a power of two."""
-    return (keys[:, 0] >> np.uint64(1)).astype(np.int64) >> (63 - int(math.log2(number)))
 
 
 @dataclass
@@ -165,7 +155,7 @@ class StreamReader(SourceStage[FileGroup, DocumentBatch]):
         files: their names, in the order of the source.
         streams: one for each dataset.
         batches: into how many batches the whole is cut.
-        left_out: so many rows are told as dropped, for this reason.
+        left_out: a reason, and the rows that are reported as dropped for it.
     """
 
     url: str
@@ -194,12 +184,8 @@ class StreamReader(SourceStage[FileGroup, DocumentBatch]):
         return {}
 
     def process(self, task: FileGroup) -> DocumentBatch:
-        assert task.key is not None
-        part = int(task.key.split.rpartition("-")[2])
-        tables: list[Any] = []
-        for span in task.parts:
-            assert span.stop is not None
-            tables += read_chunks(span.path, self.options, span.start, span.stop)
+        part = partition_of(task)
+        tables = read_parts(task.parts, self.options)
         return DocumentBatch(
             data=self._interleaved(stacked(tables), part) if tables else DocumentBatch().data,
             key=task.key,

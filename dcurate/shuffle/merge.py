@@ -1,4 +1,4 @@
-"""Many files of ranges made few, where to read each range of each file would be too many reads."""
+"""Merge shuffle files where reading each partition of each file would take too many requests."""
 
 from __future__ import annotations
 
@@ -9,64 +9,65 @@ from typing import Any
 import numpy as np
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
-from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
+from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.frames.columns import with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.shuffle.chunks import read_chunks, stacked
-from dcurate.shuffle.ranges import FILE, RangeFiles, RangeWriter, part_of
+from dcurate.shuffle.ranges import FILE, ShuffleIndex, partition_of
+from dcurate.shuffle.writer import ShuffleWriter
 
-#: More reads than these take longer, on a store that answers some thousands a second, than to write all rows once more.
+#: Beyond this many reads, merging all files first is faster on a store with some thousands of requests a second.
 MOST_READS = 2**20
-#: About so many bytes of rows become one file.
+#: Bytes of rows, about, that are merged into one file.
 MERGED_BYTES = 2**29
 
-Then = Callable[[RangeFiles], list[ProcessingStage[Any, Any]]]
+Then = Callable[[ShuffleIndex], list[Stage]]
 
 
-def with_few_reads(files: RangeFiles, parts: int, by: str, name: str, then: Then) -> list[ProcessingStage[Any, Any]]:
-    """The stages that go on with files of ranges, after a round that merges them if they are many.
+def with_merged_files(files: ShuffleIndex, partitions: int, by: str, name: str, then: Then) -> list[Stage]:
+    """Return the stages that `then` gives for shuffle files, after a round that merges the files if there are many.
 
     Args:
-        files: written by `write_ranges`.
-        parts: how many ranges are to be read.
+        files: written by `write_by_key`.
+        partitions: how many will be read.
         by: the column of keys.
-        name: of the round, if there is one.
-        then: gives the stages that read the files: these, or those that they were merged to. Rows are in the same
-            order in both, and say of which of these files they are.
+        name: of the round that merges.
+        then: returns the stages that read the given files, original or merged. Rows have the same order and the same
+            file numbers in both.
     """
     groups = files.groups(MERGED_BYTES)
-    if len(files.names) * parts <= MOST_READS or len(groups) == len(files.names):
+    if len(files.names) * partitions <= MOST_READS or len(groups) == len(files.names):
         return then(files)
     reader = GroupReader(files.folder.url, dict(files.folder.options), tuple(groups), name=f"{name}_groups")
-    return [reader, MergeRanges(by, then, name=name)]
+    return [reader, MergeFiles(by, then, name=name)]
 
 
 @dataclass
-class MergeRanges(ExchangeStage[DocumentBatch]):
-    """A round after which rows are in fewer files."""
+class MergeFiles(BarrierStage[DocumentBatch]):
+    """A barrier after which rows are in fewer files."""
 
     by: str
     then: Then
     name: str
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
-            RangeWriter(url, mode="overwrite", storage_options=dict(options), by=self.by, name=f"{self.name}_to_disk")
+            ShuffleWriter(url, mode="overwrite", storage_options=dict(options), by=self.by, name=f"{self.name}_to_disk")
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
-        return self.then(RangeFiles.written(Directory(url, options), splits))
+    ) -> list[Stage]:
+        return self.then(ShuffleIndex.written(Directory(url, options), splits))
 
 
 @dataclass
 class GroupReader(SourceStage[FileGroup, DocumentBatch]):
-    """Reads several files of ranges as one batch, with the number of the file of each row.
+    """Reads several shuffle files as one batch, with the number of the file of each row.
 
     Args:
-        groups: of each group the number of its first file, and names and bytes of the rows of its files.
+        groups: for each group the number of its first file, and the names and sizes of its files.
     """
 
     url: str
@@ -84,7 +85,7 @@ class GroupReader(SourceStage[FileGroup, DocumentBatch]):
         return {}
 
     def process(self, task: FileGroup) -> DocumentBatch:
-        first = self.groups[part_of(task)][0]
+        first = self.groups[partition_of(task)][0]
         tables = []
         for number, part in enumerate(task.parts, first):
             table = stacked(read_chunks(part.path, self.options, part.start, part.stop or 0))

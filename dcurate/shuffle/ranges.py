@@ -1,4 +1,8 @@
-"""Rows exchanged by a key: written in chunks by ranges of it, read back range by range over all files."""
+"""Read rows that were written in the order of a key, partition by partition over all files.
+
+A partition is a range of keys. `ShuffleWriter` writes files of chunks by key; `ShuffleIndex` reads their indexes on the
+driver and plans the partitions; `ShufflePartitions` reads the rows of each partition on the workers.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,10 @@ import bisect
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,109 +25,20 @@ from dcurate.core.stage import SourceStage
 from dcurate.errors import DataError
 from dcurate.frames.columns import numbers, rows_at, with_column
 from dcurate.frames.document import DocumentBatch
-from dcurate.fs.stores import META_DIR, Directory, opened, storage_errors
-from dcurate.io.sink import FileWriter
-from dcurate.shuffle.chunks import SUFFIX, ChunkIndex, Ints, read_chunks, read_indexes, stacked, write_chunks
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.paths import open_store
+from dcurate.fs.stores import META_DIR, Directory
+from dcurate.shuffle.chunks import READERS, ChunkIndex, Ints, read_chunks, read_indexes, stacked
+from dcurate.shuffle.keys import KEY_SPACE, equal_edges
 
-#: Column that says of which file a row is, as a number in the order of the files.
+#: Column with the number of the file that a row comes from, in the order of the files.
 FILE = "_file"
 
-#: One more than the largest key.
-WHOLE = 2**64
-
-_MOST_CHUNKS = 8192
-_MANY_PARTS = 1024
-_LEAST_BYTES = 2**16
-_READERS = 16
-
-
-def spread(numbers: npt.NDArray[Any], count: int) -> npt.NDArray[np.uint64]:
-    """Keys for whole numbers from 0 to below ``count``, in their order and evenly apart.
-
-    Examples:
-        >>> [hex(key) for key in spread(np.array([0, 1, 3]), 4)]
-        ['0x0', '0x4000000000000000', '0xc000000000000000']
-    """
-    return np.asarray(numbers).astype(np.uint64) * np.uint64(WHOLE // max(2, count))
-
-
-def write_ranges(file: BinaryIO, table: pa.Table, by: str, **notes: npt.NDArray[Any]) -> None:
-    """Write rows in the order of a column of keys, those of equal keys as they come, cut into chunks by ranges of keys.
-
-    Args:
-        by: the column of keys: uint64.
-        notes: further arrays to keep in the file's index.
-    """
-    keys = numbers(table, by)
-    order = np.argsort(keys, kind="stable")
-    ordered, keys = rows_at(table, order), keys[order]
-    number = min(_MOST_CHUNKS, 2 ** int(math.log2(max(1, ordered.nbytes // _LEAST_BYTES))))
-    bounds = np.searchsorted(_part_of(keys, number), np.arange(number + 1))
-    chunks = (ordered.slice(start, stop - start) for start, stop in pairwise(bounds.tolist()))
-    write_chunks(file, chunks, True, **notes)
-
-
-def _part_of(keys: npt.NDArray[np.uint64], number: int) -> Ints:
-    """In which of so many ranges of equal length each key lies; the number is a power of two."""
-    return np.asarray((keys >> np.uint64(1)).astype(np.int64) >> (63 - int(math.log2(number))))
-
-
-@dataclass
-class ChunkWriter(FileWriter):
-    """A sink of files of chunks; subclasses say which files they make of a batch.
-
-    Args:
-        durable: whether files are synced to disk, see `Directory.writing`; what waits between two rounds is not.
-    """
-
-    durable: bool = False
-
-    def ranges(self, table: pa.Table, key: BatchKey, by: str, place: str = "", **notes: npt.NDArray[Any]) -> FilePart:
-        """Write rows in the order of a column of keys, see `write_ranges`; the file is named after the batch's key.
-
-        Args:
-            place: folder and beginning of the name of the file.
-        """
-        with self._file(key, place) as (path, file):
-            write_ranges(file, table, by, **notes)
-            return FilePart(path, size=file.tell())
-
-    def chunks(
-        self, tables: Iterable[pa.Table], key: BatchKey, place: str, packed: bool = True, **notes: npt.NDArray[Any]
-    ) -> FilePart:
-        """Write tables as they come, each a chunk; see `write_chunks`."""
-        with self._file(key, place) as (path, file):
-            write_chunks(file, tables, packed, **notes)
-            return FilePart(path, size=file.tell())
-
-    @contextmanager
-    def _file(self, key: BatchKey, place: str) -> Iterator[tuple[str, BinaryIO]]:
-        name = place + self._name(key, SUFFIX, 0)
-        directory = self.directory
-        with directory.writing(name, durable=self.durable) as file:
-            yield directory.path(name), file
-
-
-@dataclass
-class RangeWriter(ChunkWriter):
-    """Writes each batch in the order of a column of keys, so that `RangeReader` finds ranges of them.
-
-    Args:
-        by: the column of keys: uint64, and best spread over all of its values.
-    """
-
-    by: str = "key"
-    name: str = "range_writer"
-
-    def inputs(self) -> tuple[list[str], list[str]]:
-        return [], [self.by]
-
-    def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
-        yield self.ranges(table, key, self.by, folder)
+_MANY_PARTITIONS = 1024
 
 
 class FileIndex(NamedTuple):
-    """What a `ChunkIndex` says that is needed here: of many files it takes a third of the memory."""
+    """The fields of a `ChunkIndex` that partitions need, in a third of the memory."""
 
     bounds: Ints
     rows: int
@@ -134,17 +47,18 @@ class FileIndex(NamedTuple):
 
     @classmethod
     def of(cls, index: ChunkIndex) -> FileIndex:
-        """That of a file."""
+        """Keep what is needed of `index`."""
         return cls(index.bounds, int(index.rows[-1]), int(index.sizes[-1]), index.notes)
 
 
 @dataclass(frozen=True)
-class RangeFiles:
-    """Files that `write_ranges` wrote, with what their indexes say.
+class ShuffleIndex:
+    """Files that `write_by_key` wrote, and their indexes.
 
     Args:
-        folder: in which they lie.
-        names: theirs, in the order of the source.
+        folder: of the files.
+        names: of the files, in the order of the source.
+        indexes: of the files, in the same order.
     """
 
     folder: Directory
@@ -152,8 +66,8 @@ class RangeFiles:
     indexes: tuple[FileIndex, ...] = field(repr=False)
 
     @classmethod
-    def of(cls, folder: Directory, names: Sequence[str]) -> RangeFiles:
-        """The files of these names; their indexes are read.
+    def of(cls, folder: Directory, names: Sequence[str]) -> ShuffleIndex:
+        """Read the indexes of the files with these names.
 
         Raises:
             DataError: one of them cannot be read.
@@ -161,61 +75,61 @@ class RangeFiles:
         return cls(folder, tuple(names), tuple(map(FileIndex.of, read_indexes(folder, names))))
 
     @classmethod
-    def written(cls, folder: Directory, splits: Sequence[tuple[str, Sequence[str]]], place: str = "") -> RangeFiles:
-        """The files that were written for splits, as an exchange is told them, in a place of the folder."""
+    def written(cls, folder: Directory, splits: Sequence[tuple[str, Sequence[str]]], place: str = "") -> ShuffleIndex:
+        """Read the indexes of all files written for `splits` in a `place` of the folder."""
         return cls.of(folder, file_names(folder, splits, place))
 
     @property
     def rows(self) -> int:
-        """Of all files."""
+        """Rows of all files."""
         return sum(index.rows for index in self.indexes)
 
     @property
     def nbytes(self) -> int:
-        """Of all rows, in memory."""
+        """Bytes of all rows in memory."""
         return sum(index.nbytes for index in self.indexes)
 
     def groups(self, nbytes: int) -> list[tuple[int, tuple[tuple[str, int], ...]]]:
-        """Files that follow one another in groups of about so many bytes of rows in memory.
+        """Group consecutive files into groups of about `nbytes` of rows in memory.
 
-        Each group is the number of its first file, and the name of each of its files with the bytes to read of it.
+        A group is the number of its first file, and the name and size of each of its files.
         """
         found: list[tuple[int, tuple[tuple[str, int], ...]]] = []
-        held = 0
+        size = 0
         for number, (name, index) in enumerate(zip(self.names, self.indexes, strict=True)):
             file = (name, int(index.bounds[-1]))
-            held += index.nbytes
-            if not found or held > nbytes:
+            size += index.nbytes
+            if not found or size > nbytes:
                 found.append((number, (file,)))
-                held = index.nbytes
+                size = index.nbytes
             else:
                 found[-1] = (found[-1][0], (*found[-1][1], file))
         return found
 
-    def parts_for(self, blocksize: int) -> int:
-        """How many ranges there must be, a power of two, for each to hold about so many bytes at most.
+    def partitions_for(self, blocksize: int) -> int:
+        """Return how many partitions, a power of two, keep each below about `blocksize` bytes.
 
-        Ranges are up to four times as large where there would be more than 1024 of them.
+        Partitions are up to four times as large where there would be more than 1024 of them.
         """
-        parts = int(2 ** max(0, math.ceil(math.log2(max(1, self.nbytes / blocksize)))))
-        return max(min(parts, _MANY_PARTS), parts // 4)
+        partitions = int(2 ** max(0, math.ceil(math.log2(max(1, self.nbytes / blocksize)))))
+        return max(min(partitions, _MANY_PARTITIONS), partitions // 4)
 
-    def reader(self, parts: int, by: str, name: str, *, ordered: bool = True) -> RangeReader:
-        """The source that reads all rows, one range of keys after the other, in ranges of equal length.
+    def reader(self, partitions: int, by: str, name: str, *, ordered: bool = True) -> ShuffleReader:
+        """Return a source that reads all rows in partitions of equal key ranges.
 
         Args:
-            parts: how many.
+            partitions: how many.
             by: the column of keys.
-            name: of the stage; nothing else that reads ranges of the folder may have it.
-            ordered: whether the rows of a range are put in the order of their keys; else they come file by file.
+            name: of the stage; no other reader of the folder may have it.
+            ordered: whether rows of a partition are sorted by key; else they come file by file.
         """
-        return RangeReader(self.tables(equal_edges(parts), by, name), ordered, name)
+        return ShuffleReader(self.partitions(equal_edges(partitions), by, name), ordered, name)
 
-    def tables(self, edges: Sequence[int], by: str, name: str) -> RangeTables:
-        """What reads the rows of each range of keys; writes down in the folder where they are.
+    def partitions(self, edges: Sequence[int], by: str, name: str) -> ShufflePartitions:
+        """Plan partitions, and write down in the folder which bytes of which file belong to each.
 
         Args:
-            edges: the first key of each range, and the end of the last, at most `WHOLE`.
+            edges: the first key of each partition, and the end of the last, at most `KEY_SPACE`.
             by, name: as for `reader`.
         """
         spans = self._spans(edges)
@@ -223,54 +137,49 @@ class RangeFiles:
         version = hashlib.blake2b(about + spans.tobytes(), digest_size=8).hexdigest()
         self.folder.write(f"{META_DIR}/{file_safe(name)}.spans", spans.tobytes())
         self.folder.write(f"{META_DIR}/{file_safe(name)}.json", about)
-        held = (spans[:, 1] - spans[:, 0]).sum(axis=1).tolist()
-        return RangeTables(self.folder.url, dict(self.folder.options), by, name, tuple(held), version)
+        nbytes = (spans[:, 1] - spans[:, 0]).sum(axis=1).tolist()
+        return ShufflePartitions(self.folder.url, dict(self.folder.options), by, name, tuple(nbytes), version)
 
     def _spans(self, edges: Sequence[int]) -> Ints:
-        """Where the chunks of each range begin and end in each file, as an array of shape (ranges, 2, files)."""
+        """Where the chunks of each partition begin and end in each file: an array of shape (partitions, 2, files)."""
         spans = np.zeros((len(edges) - 1, 2, len(self.names)), np.int64)
         counts = np.array([len(index.bounds) - 1 for index in self.indexes], np.int64)
         for count in np.unique(counts).tolist():
-            first = np.array([edge * count // WHOLE for edge in edges[:-1]])
-            last = np.array([-(-edge * count // WHOLE) for edge in edges[1:]])
+            first = np.array([edge * count // KEY_SPACE for edge in edges[:-1]])
+            last = np.array([-(-edge * count // KEY_SPACE) for edge in edges[1:]])
             for place in np.flatnonzero(counts == count).tolist():
                 bounds = self.indexes[place].bounds
                 spans[:, 0, place], spans[:, 1, place] = bounds[first], bounds[np.maximum(first, last)]
         return spans
 
 
-def equal_edges(parts: int) -> list[int]:
-    """Where so many ranges of equal length begin, and where the last one ends.
-
-    Examples:
-        >>> [hex(edge) for edge in equal_edges(2)]
-        ['0x0', '0x8000000000000000', '0x10000000000000000']
-    """
-    return [part * WHOLE // parts for part in range(parts + 1)]
-
-
-def part_of(batch: Batch) -> int:
-    """The number that ends the name of the split of a batch: that of its range if a `RangeReader` made it."""
+def partition_of(batch: Batch) -> int:
+    """Return the partition number of a batch of a `ShuffleReader`: the number at the end of its split's key."""
     assert batch.key is not None
     return int(batch.key.split.rpartition("-")[2])
 
 
 def file_names(folder: Directory, splits: Sequence[tuple[str, Sequence[str]]], place: str = "") -> list[str]:
-    """Names in the folder of all files written for splits in a place of it, in the order of the source."""
+    """Return the names of all files written for `splits` in a `place` of the folder, in the order of the source."""
     root = len(folder.address.rstrip("/")) + 1
     names = [name for _, paths in splits for name in sorted(path[root:] for path in paths)]
     return [name for name in names if name.startswith(place)]
 
 
+def base_names(splits: Sequence[tuple[str, Sequence[str]]]) -> tuple[str, ...]:
+    """Return the names, without folders, of all files written for `splits`, in the order of the source."""
+    return tuple(path.rpartition("/")[2] for _, paths in splits for path in sorted(paths))
+
+
 @dataclass
-class RangeTables:
-    """Reads the rows of ranges of keys out of many files.
+class ShufflePartitions:
+    """Reads the rows of one partition out of many files.
 
     Args:
         url: the folder of the files.
         by: the column of keys.
-        name: under which it is written down in the folder where the rows are.
-        held: bytes in the files that are read for each range.
+        name: of the plan in the folder that says where the rows of each partition are.
+        partition_bytes: bytes to read for each partition.
         version: changes when the files do.
     """
 
@@ -278,7 +187,7 @@ class RangeTables:
     options: dict[str, Any]
     by: str
     name: str
-    held: tuple[int, ...] = field(repr=False)
+    partition_bytes: tuple[int, ...] = field(repr=False)
     version: str
     _names: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     _edges: list[int] = field(default_factory=list, init=False, repr=False, compare=False)
@@ -288,36 +197,36 @@ class RangeTables:
 
     @property
     def path(self) -> str:
-        """The file that says where the rows of each range are."""
+        """The file that says where the rows of each partition are."""
         return self._folder.path(f"{META_DIR}/{file_safe(self.name)}.spans")
 
-    def read(self, part: int, *, ordered: bool = True) -> pa.Table:
-        """The rows of a range in the order of keys, files and places, with the number of their file as a column.
+    def read(self, partition: int, *, ordered: bool = True) -> pa.Table:
+        """Read the rows of a partition, sorted by key, file and place, with the column `FILE`.
 
         Args:
-            part: number of the range.
-            ordered: else they come in the order of files, keys and places.
+            partition: its number.
+            ordered: whether rows are sorted by key first; else by file first.
 
         Raises:
             DataError: a file is lost or cannot be read.
         """
-        starts, stops = self._span(part)
+        starts, stops = self._span(partition)
         files = np.flatnonzero(stops > starts).tolist()
-        whole = stacked([self._within(part, *each) for each in self._tables(files, starts, stops)])
+        whole = stacked([self._within(partition, *each) for each in self._tables(files, starts, stops)])
         if not whole.num_rows or not ordered or len(files) < 2:
             return whole
         return rows_at(whole, np.argsort(numbers(whole, self.by), kind="stable"))
 
-    def holding(self, key: int) -> int:
-        """The number of the range that holds a key."""
-        self._look()
+    def partition_with(self, key: int) -> int:
+        """Return the number of the partition that a key belongs to."""
+        self._load()
         return bisect.bisect_right(self._edges, key) - 1
 
     @property
     def _folder(self) -> Directory:
         return Directory(self.url, self.options)
 
-    def _look(self) -> None:
+    def _load(self) -> None:
         if self._edges:
             return
         listed = self._folder.read(f"{META_DIR}/{file_safe(self.name)}.json")
@@ -326,13 +235,13 @@ class RangeTables:
         about = json.loads(listed)
         self._names, self._edges = about["names"], about["edges"]
 
-    def _span(self, part: int) -> tuple[Ints, Ints]:
-        """Where the chunks of a range begin and end in each file."""
-        self._look()
+    def _span(self, partition: int) -> tuple[Ints, Ints]:
+        """Where the chunks of a partition begin and end in each file."""
+        self._load()
         size = 2 * 8 * len(self._names)
-        store, place = opened(self.path, self.options)
+        store, place = open_store(self.path, self.options)
         with storage_errors("read", self.path):
-            data: bytes = store.cat_file(place, start=part * size, end=(part + 1) * size)
+            data: bytes = store.cat_file(place, start=partition * size, end=(partition + 1) * size)
         spans = np.frombuffer(data, np.int64).reshape(2, len(self._names))
         return spans[0], spans[1]
 
@@ -344,14 +253,14 @@ class RangeTables:
         if self._folder.local:
             yield from ((file, read(file)) for file in files)
             return
-        with ThreadPoolExecutor(_READERS) as pool:
+        with ThreadPoolExecutor(READERS) as pool:
             yield from zip(files, pool.map(read, files), strict=True)
 
-    def _within(self, part: int, file: int, table: pa.Table) -> pa.Table:
-        """Of some chunks of a file, those rows that lie in a range."""
+    def _within(self, partition: int, file: int, table: pa.Table) -> pa.Table:
+        """Return the rows of chunks of a file that belong to a partition."""
         keys = numbers(table, self.by)
-        start = int(np.searchsorted(keys, np.uint64(self._edges[part])))
-        stop = int(np.searchsorted(keys, np.uint64(self._edges[part + 1] - 1), "right"))
+        start = int(np.searchsorted(keys, np.uint64(self._edges[partition])))
+        stop = int(np.searchsorted(keys, np.uint64(self._edges[partition + 1] - 1), "right"))
         own = table.slice(start, max(0, stop - start))
         if FILE in own.column_names:
             return own
@@ -359,22 +268,22 @@ class RangeTables:
 
 
 @dataclass
-class RangeReader(SourceStage[FileGroup, DocumentBatch]):
-    """Reads rows of many files range by range of their keys; a range without rows is left out."""
+class ShuffleReader(SourceStage[FileGroup, DocumentBatch]):
+    """Reads rows of many files partition by partition; empty partitions are left out."""
 
-    tables: RangeTables
+    partitions: ShufflePartitions
     ordered: bool = True
     name: str = "range_reader"
 
     def splits(self) -> Iterator[FileGroup]:
-        path, whole = self.tables.path, sum(self.tables.held)
-        for part, held in enumerate(self.tables.held):
-            if held:
-                span = FilePart(path, part, part + 1, whole, self.tables.version, held)
-                yield FileGroup(key=BatchKey(f"{self.name}-{part:05}"), parts=(span,))
+        path, whole = self.partitions.path, sum(self.partitions.partition_bytes)
+        for number, nbytes in enumerate(self.partitions.partition_bytes):
+            if nbytes:
+                part = FilePart(path, number, number + 1, whole, self.partitions.version, nbytes)
+                yield FileGroup(key=BatchKey(f"{self.name}-{number:05}"), parts=(part,))
 
     def settings(self) -> dict[str, Any]:
-        return {"by": self.tables.by, "parts": len(self.tables.held)}
+        return {"by": self.partitions.by, "parts": len(self.partitions.partition_bytes)}
 
     def process(self, task: FileGroup) -> DocumentBatch:
-        return DocumentBatch(data=self.tables.read(task.parts[0].start, ordered=self.ordered), key=task.key)
+        return DocumentBatch(data=self.partitions.read(task.parts[0].start, ordered=self.ordered), key=task.key)

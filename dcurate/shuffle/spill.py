@@ -1,4 +1,4 @@
-"""Rows of a whole dataset that wait on disk between the rounds of an exchange, and their numbers."""
+"""Spill the rows of a whole dataset to disk between rounds, and number its documents."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from dcurate.errors import DataError
 from dcurate.frames.columns import only, rows_at, values, with_column, with_values
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import META_DIR, Directory
-from dcurate.shuffle.chunks import read_chunks, read_indexes, stacked
-from dcurate.shuffle.ranges import WHOLE, ChunkWriter
+from dcurate.shuffle.chunks import read_indexes, read_parts, read_rows, stacked
+from dcurate.shuffle.keys import KEY_SPACE, key_step
+from dcurate.shuffle.writer import ChunkWriter
 
 Ints = npt.NDArray[np.int64]
 
 #: Folder of the rows, below that of a round.
 ROWS = "rows/"
-#: Column with the number of each document, which readers of what is staged add.
-NUMBER = "_dcurate_number"
+#: Column with the number of each document, added by readers of spilled rows.
+DOC_ID = "_dcurate_number"
 #: Column of ids of documents, where reports want them.
 ID = "id"
-_BASES = f"{META_DIR}/bases.npy"
+_ROW_OFFSETS = f"{META_DIR}/bases.npy"
 _CHUNK_BYTES = 2**23
 
 
 @dataclass
 class SpillWriter(ChunkWriter):
-    """Writes the rows of each batch as they are; subclasses write beside them what a round finds out about them."""
+    """Writes the rows of each batch unchanged; subclasses write further files of the batch beside them."""
 
     name: str = "staged_writer"
 
@@ -42,9 +43,9 @@ class SpillWriter(ChunkWriter):
         yield self.rows(table, key)
 
     def rows(self, table: Any, key: BatchKey, source_field: str | None = None) -> FilePart:
-        """Write rows for `SpilledRows`, with how many there are of each source, if a column tells it.
+        """Write rows for `SpilledRows`, with their counts by `source_field` if given.
 
-        They are compressed unless they wait on a disk of this host: there that costs more than it saves.
+        They are compressed unless they are written to a disk of this host, where that costs more than it saves.
         """
         step = max(1, table.num_rows * _CHUNK_BYTES // max(1, table.nbytes))
         tables = (table.slice(start, step) for start in range(0, table.num_rows, step))
@@ -61,7 +62,7 @@ class SpillWriter(ChunkWriter):
 
 
 def source_names(table: Any, source_field: str | None) -> npt.NDArray[np.str_]:
-    """The source of each row as text; none if no column tells it."""
+    """Return the source of each row as text; empty without `source_field`."""
     if source_field is None:
         return np.zeros(0, np.str_)
     return np.array([str(value) for value in values(table, source_field)], np.str_)
@@ -75,18 +76,18 @@ class SpilledRows:
 
     Args:
         folder: of the round.
-        names: of the files; full addresses of those that lie elsewhere.
+        names: of the files; full addresses of files outside `folder`.
         splits: the source split of each file.
-        bases: the number of the first document of each file, and of all documents.
+        row_offsets: the number of the first document of each file, and the number of all documents.
         sizes: bytes of the rows in each file.
-        seen: so many of the first files are not of this dataset: they tell of documents that were seen before.
-        sources: how many documents each source has, where a column tells them.
+        seen: number of files, the first ones, that belong to documents of earlier runs.
+        sources: documents by source, if there is a column of sources.
     """
 
     folder: Directory
     names: tuple[str, ...]
     splits: tuple[str, ...]
-    bases: Ints = field(repr=False)
+    row_offsets: Ints = field(repr=False)
     sizes: tuple[int, ...] = field(repr=False)
     seen: int = 0
     sources: dict[str, int] = field(default_factory=dict, repr=False)
@@ -98,12 +99,12 @@ class SpilledRows:
         splits: Sequence[tuple[str, Sequence[str]]],
         seen: Sequence[tuple[str, int]] = (),
     ) -> SpilledRows:
-        """The rows among all files that were written for splits; their numbers are written down for the workers.
+        """Find the files of rows that were written for splits, and write the row offsets for the workers.
 
         Args:
             folder: of the round.
-            splits: as an exchange is told them.
-            seen: addresses of files of documents that were seen before, and how many each holds; they come first.
+            splits: as given to `BarrierStage.reduce_stages`.
+            seen: addresses and document counts of files of documents of earlier runs; they come first.
         """
         root = len(folder.address.rstrip("/")) + 1
         listed = [
@@ -116,15 +117,15 @@ class SpilledRows:
         before = list(read_indexes(folder, [address for address, _ in seen]))
         order = sorted(range(len(listed)), key=lambda at: (listed[at][0], indexes[at].notes["path"].tolist()))
         rows = [*(documents for _, documents in seen), *(int(indexes[at].rows[-1]) for at in order)]
-        bases = np.cumsum([0, *rows], dtype=np.int64)
+        row_offsets = np.cumsum([0, *rows], dtype=np.int64)
         buffer = io.BytesIO()
-        np.save(buffer, bases)
-        folder.write(_BASES, buffer.getvalue())
+        np.save(buffer, row_offsets)
+        folder.write(_ROW_OFFSETS, buffer.getvalue())
         return cls(
             folder,
             (*(address for address, _ in seen), *(listed[at][1] for at in order)),
             (*(address for address, _ in seen), *(splits[listed[at][0]][0] for at in order)),
-            bases,
+            row_offsets,
             (*(int(index.bounds[-1]) for index in before), *(int(indexes[at].bounds[-1]) for at in order)),
             len(seen),
             _added_up(index.notes for index in indexes),
@@ -132,67 +133,64 @@ class SpilledRows:
 
     @property
     def documents(self) -> int:
-        """How many there are."""
-        return int(self.bases[-1])
+        """Number of documents."""
+        return int(self.row_offsets[-1])
 
-    def beside(self, folder: str) -> list[str]:
-        """Names of the files that were written beside those of the rows, in their order."""
+    def sibling_files(self, folder: str) -> list[str]:
+        """Return the names of the files in another `folder` of the round, one for each file of rows, in their order."""
         return [folder.join(name.rsplit(ROWS, 1)) for name in self.names]
 
     @property
     def first(self) -> int:
-        """The number of the first document that was not seen before."""
-        return int(self.bases[self.seen])
+        """The number of the first document of this dataset."""
+        return int(self.row_offsets[self.seen])
 
     @property
-    def own(self) -> list[tuple[str, int]]:
-        """The names of the files of this dataset, and how many documents each holds."""
-        return list(zip(self.names, np.diff(self.bases).tolist(), strict=True))[self.seen :]
+    def own_files(self) -> list[tuple[str, int]]:
+        """Names and document counts of the files of this dataset."""
+        return list(zip(self.names, np.diff(self.row_offsets).tolist(), strict=True))[self.seen :]
 
     def edges(self) -> list[int]:
-        """The key of the first document of each split, and the end of all keys; see `document_keys`."""
+        """Return the key of the first document of each split, and the end of all keys; see `scale_keys`."""
         firsts = [place for place, split in enumerate(self.splits) if not place or split != self.splits[place - 1]]
-        step = _step(self.documents)
-        return [0, *(int(self.bases[place]) * step for place in firsts[1:]), WHOLE] if firsts else [0, WHOLE]
+        step = key_step(self.documents)
+        return (
+            [0, *(int(self.row_offsets[place]) * step for place in firsts[1:]), KEY_SPACE] if firsts else [0, KEY_SPACE]
+        )
 
     def value(self, number: int, column: str) -> Any:
-        """What a document holds in a column; None if its rows were not staged with it.
+        """Return the value of a document in a column; None if the column was not spilled.
 
         Raises:
             DataError: the file of its rows cannot be read.
         """
-        file = int(np.searchsorted(self.bases, number, "right")) - 1
-        index = next(read_indexes(self.folder, [self.names[file]]))
-        row = number - int(self.bases[file])
-        chunk = int(np.searchsorted(index.rows, row, "right")) - 1
-        start, stop = index.bounds[chunk : chunk + 2].tolist()
-        (table,) = read_chunks(self.folder.path(self.names[file]), dict(self.folder.options), start, stop)
-        if column not in table.column_names:
-            return None
-        return values(table.slice(row - int(index.rows[chunk]), 1), column)[0]
+        file = int(np.searchsorted(self.row_offsets, number, "right")) - 1
+        row = number - int(self.row_offsets[file])
+        table = read_rows(self.folder, self.names[file], row, row + 1)
+        return values(table, column)[0] if column in table.column_names else None
 
     def reader(
         self, name: str, columns: Sequence[str] | None = None, *, numbered: bool = True, with_seen: bool = False
     ) -> SpillReader:
-        """The source that reads the rows back, each split under the key that it had.
+        """Return a source that reads the rows back, each split under its original key.
 
         Args:
-            columns: those to read; all by default.
-            numbered: whether rows get the column `NUMBER`.
-            with_seen: whether it reads first what is known of the documents that were seen before, in all columns.
+            columns: to read; all by default.
+            numbered: whether rows get the column `DOC_ID`.
+            with_seen: whether documents of earlier runs are read first, with all of their columns.
         """
         return SpillReader(self, None if columns is None else tuple(columns), numbered, with_seen, name=name)
 
 
 def identified(entries: Any, table: Any, id_field: str | None, key: BatchKey, rows: Ints) -> Any:
-    """What was found out about some rows of a batch, with their ids.
+    """Add the column `ID` to entries about rows of a batch.
 
     Args:
-        entries: a table of it.
+        entries: one row for each entry.
         table: all rows of the batch.
         id_field: the column with ids; if None they are made as `AddId` makes them.
         key: of the batch.
-        rows: the number of the row that each entry is about.
+        rows: the row number of each entry.
     """
     if id_field is None:
         return with_column(entries, ID, [f"{key.digest}_{row}" for row in rows.tolist()])
@@ -200,65 +198,51 @@ def identified(entries: Any, table: Any, id_field: str | None, key: BatchKey, ro
 
 
 def ids_at(table: Any, rows: Ints) -> Any | None:
-    """The column of ids in some rows; None if there is no such column."""
+    """Return the ids of `rows`; None without a column of ids."""
     return rows_at(only(table, [ID]), rows) if ID in table.column_names else None
 
 
 def _added_up(notes: Iterable[Mapping[str, npt.NDArray[Any]]]) -> dict[str, int]:
-    """How many documents each source has, by the names of sources in order."""
+    """Return the document count of each source, sorted by name."""
     counts: Counter[str] = Counter()
     for each in notes:
         counts.update(dict(zip(each["sources"].tolist(), each["of_sources"].tolist(), strict=True)))
     return dict(sorted(counts.items()))
 
 
-def document_keys(numbers: Ints, documents: int) -> npt.NDArray[np.uint64]:
-    """Keys for document numbers, in their order and spread over all keys.
-
-    Examples:
-        >>> document_keys(np.array([0, 2]), 4).tolist()
-        [0, 9223372036854775808]
-    """
-    return numbers.astype(np.uint64) * np.uint64(_step(documents))
-
-
-def _step(documents: int) -> int:
-    return WHOLE // max(2, documents)
-
-
-def bases_of(url: str, options: dict[str, Any]) -> Ints:
-    """The number of the first document of each file of a round, and of all documents.
+def read_row_offsets(url: str, options: dict[str, Any]) -> Ints:
+    """Read the `row_offsets` of the spilled rows of a round.
 
     Raises:
-        DataError: they are lost.
+        DataError: their file is missing.
     """
-    data = Directory(url, options).read(_BASES)
+    data = Directory(url, options).read(_ROW_OFFSETS)
     if data is None:
-        raise DataError(f"{url!r} has lost its numbers of documents; run again without resume")
+        raise DataError(f"{url!r} has no row offsets of documents any more; run again without resume")
     return np.asarray(np.load(io.BytesIO(data)))
 
 
 @dataclass
 class SpillReader(SourceStage[FileGroup, DocumentBatch]):
-    """Reads back the rows that waited on disk, each split under the key that it had.
+    """Reads spilled rows back, each split under its original key.
 
     The version of each part of a split is the number of its first document.
     """
 
-    staged: SpilledRows
+    spilled: SpilledRows
     wanted: tuple[str, ...] | None = None
     numbered: bool = True
     with_seen: bool = False
     name: str = "from_disk"
 
     def splits(self) -> Iterator[FileGroup]:
-        staged = self.staged
-        start = 0 if self.with_seen else staged.seen
-        parts: dict[str, list[FilePart]] = {split: [] for split in staged.splits[start:]}
-        firsts = staged.bases[:-1].tolist()
-        for place in range(start, len(staged.names)):
-            path, size = staged.folder.path(staged.names[place]), staged.sizes[place]
-            parts[staged.splits[place]].append(FilePart(path, 0, size, size, str(firsts[place]), size))
+        spilled = self.spilled
+        start = 0 if self.with_seen else spilled.seen
+        parts: dict[str, list[FilePart]] = {split: [] for split in spilled.splits[start:]}
+        firsts = spilled.row_offsets[:-1].tolist()
+        for place in range(start, len(spilled.names)):
+            path, size = spilled.folder.path(spilled.names[place]), spilled.sizes[place]
+            parts[spilled.splits[place]].append(FilePart(path, 0, size, size, str(firsts[place]), size))
         for split, files in parts.items():
             yield FileGroup(key=BatchKey(split), parts=tuple(files))
 
@@ -266,17 +250,11 @@ class SpillReader(SourceStage[FileGroup, DocumentBatch]):
         return {"columns": self.wanted}
 
     def process(self, task: FileGroup) -> DocumentBatch:
-        options = dict(self.staged.folder.options)
-        seen = task.key is not None and task.key.split in self.staged.splits[: self.staged.seen]
+        seen = task.key is not None and task.key.split in self.spilled.splits[: self.spilled.seen]
         wanted = None if seen else self.wanted
-        tables = [
-            table
-            for part in task.parts
-            for table in read_chunks(part.path, options, part.start, part.stop or 0, wanted)
-        ]
-        table = stacked(tables)
+        table = stacked(read_parts(task.parts, dict(self.spilled.folder.options), wanted))
         if not self.numbered:
             return DocumentBatch(data=table, key=task.key)
         first = int(task.parts[0].version)
         numbers = np.arange(first, first + table.num_rows)  # the files of a split follow one another
-        return DocumentBatch(data=with_column(table, NUMBER, numbers), key=task.key)
+        return DocumentBatch(data=with_column(table, DOC_ID, numbers), key=task.key)

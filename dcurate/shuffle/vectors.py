@@ -7,7 +7,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.fs.stores import opened, storage_errors
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.paths import open_store
 
 Matrix = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
@@ -29,14 +30,14 @@ def read_vectors(address: str, options: dict[str, Any], dimensions: int, start: 
     Raises:
         DataError: the file cannot be read.
     """
-    store, path = opened(address, options)
+    store, path = open_store(address, options)
     width = dimensions * _KIND.itemsize
     with storage_errors("read", address):
         data: bytes = store.cat_file(path, start=start * width, end=stop * width)
     return np.frombuffer(data, _KIND).reshape(stop - start, dimensions)
 
 
-def read_rows(address: str, options: dict[str, Any], dimensions: int, rows: Ints) -> Matrix:
+def read_vector_rows(address: str, options: dict[str, Any], dimensions: int, rows: Ints) -> Matrix:
     """Some rows of a file.
 
     Args:

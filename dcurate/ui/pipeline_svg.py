@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
-from typing import Any
 
-from dcurate.core.stage import ProcessingStage, SinkStage, SourceStage
+from dcurate.core.stage import SinkStage, SourceStage, Stage
 from dcurate.errors import without_secrets
 from dcurate.plan.operators import Operator, Plan
 
@@ -38,7 +37,7 @@ def _style() -> str:
 def _operator(operator: Operator, columns: list[str] | None) -> tuple[str, list[str] | None, set[str]]:
     """An operator drawn, the columns behind it, and those of them that it adds."""
     tasks = "one task a batch" if len(operator.parts) > 1 else ""
-    if operator.exchanges:
+    if operator.is_barrier:
         tasks = "sees every row before it passes any on"
     head = f"<div class='head'><span>{escape(tasks)}</span><span>{escape(str(operator.resources))} a slot</span></div>"
     drawn, new = [], set()
@@ -53,7 +52,7 @@ def _operator(operator: Operator, columns: list[str] | None) -> tuple[str, list[
     return f"<div class='op'>{head}{''.join(drawn)}</div>", columns, new
 
 
-def _stage(stage: ProcessingStage[Any, Any], added: Sequence[str]) -> str:
+def _stage(stage: Stage, added: Sequence[str]) -> str:
     notes = [f"<b>{escape(stage.name)}</b>", f"<span class='muted'>{escape(type(stage).__name__)}</span>"]
     if isinstance(stage, SourceStage):
         known = stage.columns()

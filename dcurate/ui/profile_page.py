@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Iterable, Mapping
 from html import escape
 from importlib.resources import files
@@ -13,6 +11,7 @@ from typing import Any
 from rich.filesize import decimal
 
 from dcurate.core.profile import Distribution, Example, FilterProfile, ProfileSummary
+from dcurate.fs.atomic import atomic_write
 from dcurate.ui.profile_plots import embedded, plot
 from dcurate.ui.profile_table import duplicates_text, number_text, share, suggestion_text
 from dcurate.ui.progress import many, seconds_text
@@ -29,10 +28,8 @@ def write_page(profile: ProfileSummary, path: Path) -> None:
         OSError: it cannot be written.
     """
     content = page(profile)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    temporary.write_text(content, encoding="utf-8")
-    os.replace(temporary, path)
+    with atomic_write(path, durable=False) as file:
+        file.write(content.encode())
 
 
 def page(profile: ProfileSummary) -> str:

@@ -67,7 +67,7 @@ def build(*stages: ProcessingStage[Any, Any]) -> tuple[ProcessingStage[Any, Any]
             [Read(), Step(reads="id")],
             "stage 'step' reads column 'id', but 'jsonl_reader' yields only 'text', 'url'; name the right column",
         ),
-        ([Step(), Read()], "stage 'jsonl_reader' reads input, so it must come first, but 'step' stands before it"),
+        ([Step(), Read()], "stage 'jsonl_reader' reads input, so it must come first, but 'step' comes before it"),
         ([Read(), Write(), Step()], "stage 'write' writes output, so it must come last, but 'step' follows it"),
     ],
 )

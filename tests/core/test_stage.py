@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from dcurate import CompositeStage, DocumentBatch, ProcessingStage, Resources, processing_stage
+from dcurate import CompositeStage, DocumentBatch, ExactDuplicates, ProcessingStage, Resources, processing_stage
 from dcurate.errors import PipelineError
 
 
@@ -55,6 +55,14 @@ def test_a_composite_refuses_settings_for_a_stage_it_has_not() -> None:
 def test_a_composite_refuses_settings_of_its_own() -> None:
     with pytest.raises(PipelineError, match="stage 'both' is a composite; name the inner stage"):
         Both().with_(batch_size=2)
+
+
+def test_a_barrier_refuses_to_process_one_batch() -> None:
+    barrier = ExactDuplicates()
+    assert not isinstance(barrier, ProcessingStage)
+    with pytest.raises(PipelineError, match="stage 'exact_duplicates' needs every row .*; run it in a pipeline"):
+        barrier.process(DocumentBatch())  # type: ignore[attr-defined]
+    assert not hasattr(barrier, "process")
 
 
 def test_a_function_becomes_a_stage_and_stays_callable() -> None:

@@ -152,5 +152,5 @@ def test_no_pairs_make_no_groups() -> None:
 
 
 def test_a_way_that_is_none_is_refused_with_those_that_are() -> None:
-    with pytest.raises(PipelineError, match=r"'stars' is none; did you mean 'star'\?"):
+    with pytest.raises(PipelineError, match=r"unknown clustering='stars'; did you mean 'star'\?"):
         clustered(*columns([]), *columns([]), np.zeros(0, np.float32), how="stars")

@@ -417,7 +417,7 @@ def test_a_format_that_is_none_is_refused():
     with pytest.raises(PipelineError) as refused:
         DocumentWriter("out", filetype="parqet")
     assert str(refused.value) == (
-        "document_writer: filetype='parqet' is none of 'jsonl', 'parquet'; did you mean 'parquet'?"
+        "document_writer: filetype='parqet' is not one of 'jsonl', 'parquet'; did you mean 'parquet'?"
     )
 
 

@@ -208,5 +208,5 @@ def test_an_output_that_is_in_use_is_refused_before_an_executor_is_opened(tmp_pa
 def test_what_is_no_executor_is_refused_in_a_sentence(tmp_path, executor):
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
     stages = [JsonlReader(str(tmp_path / "in.jsonl")), JsonlWriter(str(tmp_path / "out"))]
-    with pytest.raises(PipelineError, match=r"is none; give DaskExecutor\(\.\.\.\) or InlineExecutor\(\)"):
+    with pytest.raises(PipelineError, match=r"is not an executor; give DaskExecutor\(\.\.\.\) or InlineExecutor\(\)"):
         Pipeline("p", stages=stages).run(executor)

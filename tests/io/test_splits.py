@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dcurate.errors import DataError, PipelineError
-from dcurate.fs import stores
+from dcurate.fs.paths import open_store
 from dcurate.io.jsonl import JsonlReader, JsonlWriter
 from dcurate.io.parquet import ParquetReader
 from tests.conftest import skip_outside_ci
@@ -274,12 +274,12 @@ def test_two_colons_may_be_part_of_a_url_and_chain_protocols_elsewhere(tmp_path)
     assert JsonlReader(f"file://{tmp_path}/a::b.jsonl").process(split).num_items == 1
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
         archive.writestr("a.jsonl", '{"a": 1}\n')
-    store, path = stores.opened(f"zip://a.jsonl::{tmp_path}/b.zip", {})
+    store, path = open_store(f"zip://a.jsonl::{tmp_path}/b.zip", {})
     assert store.cat_file(path) == b'{"a": 1}\n'
     with pytest.raises(DataError, match="cannot read .*none.zip': there is no such file"):
-        stores.opened(f"zip://a.jsonl::{tmp_path}/none.zip", {})
+        open_store(f"zip://a.jsonl::{tmp_path}/none.zip", {})
     put(tmp_path, "c.jsonl")
-    assert stores.opened(f"simplecache::file://{tmp_path}/c.jsonl", {})[1] == f"{tmp_path}/c.jsonl"
+    assert open_store(f"simplecache::file://{tmp_path}/c.jsonl", {})[1] == f"{tmp_path}/c.jsonl"
 
 
 @pytest.mark.parametrize("name", [b"\xff\xfe.jsonl", b"x\xff/a.jsonl"])

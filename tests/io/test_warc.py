@@ -280,13 +280,13 @@ def test_a_body_cut_off_gives_what_there_is_of_it():
 def test_a_body_that_unpacks_to_far_too_much_is_cut_and_says_so(coding, pack):
     found = response(http(pack(b"x" * 10**6), f"Content-Encoding: {coding}"), largest=1000)
     assert found.body == b"x" * 1000
-    assert "more than 1000" in found.fault
-    assert response(http(pack(b"x" * 1000), f"Content-Encoding: {coding}"), largest=1000).fault == ""
+    assert "more than 1000" in found.damage
+    assert response(http(pack(b"x" * 1000), f"Content-Encoding: {coding}"), largest=1000).damage == ""
 
 
 def test_a_body_that_cannot_be_unpacked_says_so():
-    assert "not known" in response(http(b"abc", "Content-Encoding: sdch")).fault
-    assert response(http(b"\x1f\x8b\x08\0garbage that is no gzip", "Content-Encoding: gzip")).fault
+    assert "not known" in response(http(b"abc", "Content-Encoding: sdch")).damage
+    assert response(http(b"\x1f\x8b\x08\0garbage that is no gzip", "Content-Encoding: gzip")).damage
 
 
 @settings(max_examples=200, deadline=None)

@@ -274,7 +274,7 @@ def test_partition_columns_that_are_not_there_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "settings", "sentence"),
     [
-        (JsonlWriter, {"mode": "replace"}, "mode='replace' is none of 'error', 'overwrite', 'ignore', 'append'"),
+        (JsonlWriter, {"mode": "replace"}, "mode='replace' is not one of 'error', 'overwrite', 'ignore', 'append'"),
         (JsonlWriter, {"compression": "zip"}, "compression='zip' is not known; did you mean 'gzip'?"),
         (JsonlWriter, {"max_rows_per_file": 0}, "max_rows_per_file=0 must be a whole number of at least 1"),
         (JsonlWriter, {"max_bytes_per_file": "x"}, "max_bytes_per_file='x' is no size"),

@@ -23,7 +23,7 @@ from dcurate import (
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.ledger import check_accounts
 from dcurate.core.spec import StageSpec
-from dcurate.core.stage import ExchangeStage, ProcessingStage, SourceStage
+from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.errors import RunError, StageError
 from tests.conftest import ROOT
 from tests.deadly import Broken, CountsOnly, DeadlyJsonl, FirstTime
@@ -130,15 +130,15 @@ class Lost(SourceStage[FileGroup, DocumentBatch]):
 
 
 @dataclass
-class Stages(ExchangeStage[DocumentBatch]):
+class Stages(BarrierStage[DocumentBatch]):
     """Writes all rows, and reads them back by a source that raises."""
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [JsonlWriter(url, mode="ignore", name="staging")]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         return [Lost()]
 
 

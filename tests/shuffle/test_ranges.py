@@ -13,25 +13,28 @@ from hypothesis import strategies as st
 from dcurate import DocumentBatch
 from dcurate.core.batch import BatchKey, FileGroup
 from dcurate.errors import DataError
-from dcurate.fs.stores import Directory, file_system
+from dcurate.fs.paths import file_system
+from dcurate.fs.stores import Directory
 from dcurate.shuffle.chunks import read_chunks, read_index, write_chunks
-from dcurate.shuffle.ranges import FILE, RangeFiles, RangeReader, RangeWriter, file_names, spread
+from dcurate.shuffle.keys import scale_keys
+from dcurate.shuffle.ranges import FILE, ShuffleIndex, ShuffleReader, file_names
+from dcurate.shuffle.writer import ShuffleWriter
 
 keys = st.lists(st.integers(0, 2**64 - 1) | st.sampled_from([0, 2**63, 2**64 - 1]), max_size=40)
 
 
-def written(folder: Path, batches: list[list[int]]) -> RangeFiles:
-    writer = RangeWriter(str(folder), by="key")
+def written(folder: Path, batches: list[list[int]]) -> ShuffleIndex:
+    writer = ShuffleWriter(str(folder), by="key")
     writer.prepare(resume=False)
     splits = []
     for number, batch in enumerate(batches):
         table = pa.table({"key": pa.array(batch, pa.uint64()), "place": pa.array(range(len(batch)), pa.int64())})
         made = writer.process(DocumentBatch(data=table, key=BatchKey(f"split-{number}")))
         splits.append((f"split-{number}", made.data))
-    return RangeFiles.written(Directory(str(folder)), splits)
+    return ShuffleIndex.written(Directory(str(folder)), splits)
 
 
-def rows_of(reader: RangeReader, split: FileGroup) -> list[tuple[int, int, int]]:
+def rows_of(reader: ShuffleReader, split: FileGroup) -> list[tuple[int, int, int]]:
     table = reader.process(split).to_arrow()
     return list(zip(table["key"].to_pylist(), table[FILE].to_pylist(), table["place"].to_pylist(), strict=True))
 
@@ -58,7 +61,7 @@ def test_large_files_are_read_chunk_by_chunk(tmp_path: Path) -> None:
     drawn = np.random.default_rng(3).integers(0, 2**64, 150_000, np.uint64)
     files = written(tmp_path, [drawn.tolist(), drawn[:7].tolist()])
     assert len(files.indexes[0].bounds) > 16
-    assert files.parts_for(files.nbytes // 5) == 8
+    assert files.partitions_for(files.nbytes // 5) == 8
     reader = files.reader(8, "key", "back")
     rows = [row for split in reader.splits() for row in rows_of(reader, split)]
     assert [key for key, _, _ in rows] == sorted([*drawn.tolist(), *drawn[:7].tolist()])
@@ -87,7 +90,7 @@ def test_names_come_in_the_order_of_the_source_and_sorted_within_a_split(tmp_pat
 
 
 def test_numbers_are_spread_over_all_keys_in_their_order() -> None:
-    assert (np.diff(spread(np.arange(7), 7).astype(float)) > 2**61).all()
+    assert (np.diff(scale_keys(np.arange(7), 7).astype(float)) > 2**61).all()
 
 
 def test_what_is_packed_and_what_is_not_reads_alike(tmp_path: Path) -> None:

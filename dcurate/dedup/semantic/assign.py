@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
+from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage
 from dcurate.dedup.semantic.clusters import (
     CENTROID,
     COSINE,
@@ -30,15 +30,15 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import array_library, one_blas_thread, vectors_in
 from dcurate.fs.stores import Directory
 from dcurate.shuffle.chunks import SUFFIX as CHUNKS
-from dcurate.shuffle.ranges import RangeFiles, file_names
-from dcurate.shuffle.spill import NUMBER
+from dcurate.shuffle.ranges import ShuffleIndex, file_names
+from dcurate.shuffle.spill import DOC_ID
 from dcurate.shuffle.vectors import SUFFIX
 
 #: Blocks of rows are a multiple of this, so that products are of the same blocks however files are cut.
 _ROWS = 4096
 
 
-def assign(search: Search, centroids: Centroids) -> list[ProcessingStage[Any, Any]]:
+def assign(search: Search, centroids: Centroids) -> list[Stage]:
     """The stages, and the round, that bring rows to clusters; what the round gives goes on to the end of the search."""
     rows = max(_ROWS, search.rows // _ROWS * _ROWS)
     reader = VectorReader(search.vectors, rows, name=f"{search.name}_vectors")
@@ -69,13 +69,13 @@ class AssignClusters(ProcessingStage[DocumentBatch, DocumentBatch]):
         straight, cosine = distances(vectors, centroids, labels)
         table = with_column(table, CENTROID, labels)
         table = with_column(with_column(table, STRAIGHT, straight), COSINE, cosine)
-        for number, ranks in enumerate(self.ranking.of_distances(straight, cosine, numbers(table, NUMBER))):
+        for number, ranks in enumerate(self.ranking.of_distances(straight, cosine, numbers(table, DOC_ID))):
             table = with_column(table, rank_column(number), ranks)
         return task.with_data(table)
 
 
 @dataclass
-class ClusterRound(ExchangeStage[DocumentBatch]):
+class ClusterRound(BarrierStage[DocumentBatch]):
     """Brings the rows of each cluster together, and has them compared."""
 
     search: Search
@@ -84,7 +84,7 @@ class ClusterRound(ExchangeStage[DocumentBatch]):
     def settings(self) -> dict[str, Any]:
         return {}
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
             ClusterWriter(
                 url,
@@ -95,14 +95,14 @@ class ClusterRound(ExchangeStage[DocumentBatch]):
             )
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         search, folder = self.search, Directory(url, options)
-        files = RangeFiles.of(folder, file_names(folder, splits, MEMBERS))
+        files = ShuffleIndex.of(folder, file_names(folder, splits, MEMBERS))
         counts = np.sum([index.notes["counts"] for index in files.indexes], axis=0)
         bounds, tasks = packed(counts, search.rows, search.block)
-        tables = files.tables(cluster_edges(bounds, search.kmeans.clusters), KEY, f"{self.name}_members")
+        tables = files.partitions(cluster_edges(bounds, search.kmeans.clusters), KEY, f"{self.name}_members")
         vectors = tuple(VECTORS + name.removeprefix(MEMBERS).removesuffix(CHUNKS) + SUFFIX for name in files.names)
         compare = CompareClusters(search, folder, vectors, tuple(tasks), name=f"{search.name}_compare")
         return [

@@ -1,4 +1,4 @@
-"""Rows by cluster, on disk: what is known of them in ranges, and their vectors beside it."""
+"""Spill rows by cluster: entries in the order of clusters, and their vectors beside them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from dcurate.frames.columns import numbers, rows_at, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import Matrix, vectors_in
 from dcurate.fs.stores import Directory
-from dcurate.shuffle.ranges import FILE, WHOLE, ChunkWriter, RangeTables, part_of, spread
-from dcurate.shuffle.spill import NUMBER
+from dcurate.shuffle.keys import KEY_SPACE, scale_keys
+from dcurate.shuffle.ranges import FILE, ShufflePartitions, partition_of
+from dcurate.shuffle.spill import DOC_ID
 from dcurate.shuffle.vectors import read_vectors
+from dcurate.shuffle.writer import ChunkWriter
 
 Ints = npt.NDArray[np.int64]
 
 #: Columns that reports have, under the names that NeMo Curator gives them.
 CENTROID, STRAIGHT, COSINE = "centroid", "l2_dist_to_cent", "cosine_dist_to_cent"
-#: Folder of what is known of rows, below that of a round.
+#: Folder of the entries about rows, below that of a round.
 MEMBERS = "members/"
 #: Column of keys of clusters, and of the place of a row in the file of vectors.
 KEY, PLACE = "_cluster_key", "_place"
@@ -44,7 +46,7 @@ def ranks_in(table: Any) -> list[npt.NDArray[np.float64]]:
 
 def in_order(table: Any) -> Ints:
     """The rows of a table cluster by cluster, in the order of ranks, then of documents."""
-    return np.lexsort((numbers(table, NUMBER), *reversed(ranks_in(table)), numbers(table, CENTROID)))
+    return np.lexsort((numbers(table, DOC_ID), *reversed(ranks_in(table)), numbers(table, CENTROID)))
 
 
 @dataclass
@@ -62,7 +64,7 @@ class ClusterWriter(ChunkWriter):
         order = in_order(table)
         vectors, members = vectors_in(table, VECTOR)[order], rows_at(table.drop_columns([VECTOR]), order)
         own = numbers(members, CENTROID)
-        members = with_column(members, KEY, spread(own, self.clusters))
+        members = with_column(members, KEY, scale_keys(own, self.clusters))
         members = with_column(members, PLACE, np.arange(len(own)))
         yield self.ranges(members, key, KEY, MEMBERS, counts=np.bincount(own, minlength=self.clusters))
         yield matrix_file(self, vectors, key)
@@ -117,28 +119,28 @@ def packed(counts: Ints, most: int, block: int) -> tuple[list[int], list[Task]]:
 
 def cluster_edges(bounds: Sequence[int], clusters: int) -> list[int]:
     """The keys at which ranges of clusters begin, and the end of the last."""
-    return [*spread(np.array(bounds[:-1]), clusters).tolist(), WHOLE]
+    return [*scale_keys(np.array(bounds[:-1]), clusters).tolist(), KEY_SPACE]
 
 
 @dataclass
 class ClusterReader(SourceStage[FileGroup, DocumentBatch]):
-    """Reads what is known of the rows of clusters, a batch for each task; rows come in order, without vectors."""
+    """Reads the entries of clusters, one batch for each task; rows come in order, without vectors."""
 
-    tables: RangeTables
+    partitions: ShufflePartitions
     tasks: tuple[Task, ...] = field(repr=False)
     name: str = "cluster_reader"
 
     def splits(self) -> Iterator[FileGroup]:
         for number, task in enumerate(self.tasks):
-            size = self.tables.held[task.part]
-            part = FilePart(self.tables.path, task.start, task.stop, size, self.tables.version, size)
+            size = self.partitions.partition_bytes[task.part]
+            part = FilePart(self.partitions.path, task.start, task.stop, size, self.partitions.version, size)
             yield FileGroup(key=BatchKey(f"{self.name}-{number:05}"), parts=(part,))
 
     def settings(self) -> dict[str, Any]:
         return {"tasks": len(self.tasks)}
 
     def process(self, task: FileGroup) -> DocumentBatch:
-        table = self.tables.read(self.tasks[part_of(task)].part)
+        table = self.partitions.read(self.tasks[partition_of(task)].part)
         return DocumentBatch(data=rows_at(table, in_order(table)), key=task.key)
 
 

@@ -19,14 +19,14 @@ def most_similar(
     """The highest cosine similarity of each row with any row before it, and the first row that has it.
 
     A row that is similar to none before it (a cosine above zero) has the similarity 0 and its own number. With CuPy the
-    card holds the rows to compare, a portion of earlier ones, and the products of two blocks; rows go there once, and
+    GPU holds the rows to compare, a portion of earlier ones, and the products of two blocks; rows go there once, and
     what is found comes back at the end.
 
     Args:
         read: gives rows, of length one, from a number up to another.
         rows: from which to which row to compare with all before them; the first is a multiple of ``block``.
-        block: so many rows are compared with as many at a time.
-        portion: so many earlier rows are read at a time, a multiple of ``block``.
+        block: rows that are compared with as many others at a time.
+        portion: earlier rows that are read at a time, a multiple of ``block``.
         library: NumPy or CuPy.
 
     Examples:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dcurate.core.stage import ExchangeStage, ProcessingStage
+from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
 from dcurate.dedup.semantic.assign import assign
 from dcurate.dedup.semantic.kmeans import Sums, moved, seeds, sums_of
 from dcurate.dedup.semantic.search import ALL_ROWS, Centroids, KMeans, Search
@@ -21,12 +21,12 @@ from dcurate.fs.stores import Directory
 from dcurate.shuffle.spill import SpilledRows, SpillWriter
 
 _TOTALS, _COUNTS, _SQUARES = "totals", "counts", "squares"
-#: Seeds are drawn among so many rows for each.
+#: Rows for each seed among which it is drawn.
 _CHOICE = 16
 _LEAST_CHOICE = 2**12
 
 
-def fit(search: Search) -> list[ProcessingStage[Any, Any]]:
+def fit(search: Search) -> list[Stage]:
     """The stages, and the round, that find centroids; what the round gives goes on to the end of the search."""
     kmeans, vectors = search.kmeans, search.vectors
     sample = SampleReader(vectors, kmeans.sample, kmeans.seed, kmeans.sample, name=f"{search.name}_sample")
@@ -82,7 +82,7 @@ class AddUp(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 @dataclass
-class VectorRound(ExchangeStage[DocumentBatch]):
+class VectorRound(BarrierStage[DocumentBatch]):
     """A round that writes the batches that come, for what follows to read them in their order."""
 
     search: Search
@@ -91,17 +91,17 @@ class VectorRound(ExchangeStage[DocumentBatch]):
     def settings(self) -> dict[str, Any]:
         return {}
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [SpillWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk")]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
+    ) -> list[Stage]:
         folder = Directory(url, options)
         return self.go_on(folder, SpilledRows.written(folder, splits))
 
     @abstractmethod
-    def go_on(self, folder: Directory, written: SpilledRows) -> list[ProcessingStage[Any, Any]]:
+    def go_on(self, folder: Directory, written: SpilledRows) -> list[Stage]:
         """What follows the batches that were written."""
 
 
@@ -109,7 +109,7 @@ class VectorRound(ExchangeStage[DocumentBatch]):
 class FitRound(VectorRound):
     """Takes the centroids that were found in one task."""
 
-    def go_on(self, folder: Directory, written: SpilledRows) -> list[ProcessingStage[Any, Any]]:
+    def go_on(self, folder: Directory, written: SpilledRows) -> list[Stage]:
         return assign(self.search, Centroids.saved(folder, _only_matrix(written)))
 
 
@@ -117,7 +117,7 @@ class FitRound(VectorRound):
 class SeedRound(VectorRound):
     """Takes the seeds; the sample is then written in blocks."""
 
-    def go_on(self, folder: Directory, written: SpilledRows) -> list[ProcessingStage[Any, Any]]:
+    def go_on(self, folder: Directory, written: SpilledRows) -> list[Stage]:
         centroids = Centroids.saved(folder, _only_matrix(written))
         kmeans, name = self.search.kmeans, f"{self.search.name}_sample"
         sample = SampleReader(self.search.vectors, kmeans.sample, kmeans.seed, kmeans.block, name=f"{name}_reader")
@@ -130,19 +130,19 @@ class SampleRound(VectorRound):
 
     centroids: Centroids
 
-    def go_on(self, folder: Directory, written: SpilledRows) -> list[ProcessingStage[Any, Any]]:
+    def go_on(self, folder: Directory, written: SpilledRows) -> list[Stage]:
         return _step(self.search, written, self.centroids, 1)
 
 
 @dataclass
 class StepRound(VectorRound):
-    """Moves the centroids to the middle of their rows, and again until they stand still."""
+    """Moves the centroids to the middle of their rows, and again until they do not move any more."""
 
     sample: SpilledRows
     centroids: Centroids
     number: int
 
-    def go_on(self, folder: Directory, written: SpilledRows) -> list[ProcessingStage[Any, Any]]:
+    def go_on(self, folder: Directory, written: SpilledRows) -> list[Stage]:
         kmeans = self.search.kmeans
         middles, still = moved(self.centroids.read(), _total(written), kmeans.tolerance)
         centroids = Centroids.saved(folder, middles)
@@ -151,7 +151,7 @@ class StepRound(VectorRound):
         return _step(self.search, self.sample, centroids, self.number + 1)
 
 
-def _step(search: Search, sample: SpilledRows, centroids: Centroids, number: int) -> list[ProcessingStage[Any, Any]]:
+def _step(search: Search, sample: SpilledRows, centroids: Centroids, number: int) -> list[Stage]:
     name = f"{search.name}_fit_{number:03}"
     add = AddUp(centroids, name=f"{name}_add").with_(resources=search.resources)
     reader = sample.reader(f"{name}_sample", numbered=False)

@@ -18,12 +18,12 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int32]
 
-#: Seeds are drawn in at most so many turns.
+#: Turns at most in which seeds are drawn.
 _TURNS = 64
 #: Distances from rows to centroids that are held at a time.
 _CELLS = 2**23
 _ROWS = 4096
-#: Squared distances below this are none: float32 cannot tell.
+#: Squared distances below this are none: float32 cannot represent them.
 _NOTHING = 1e-6
 
 
@@ -101,7 +101,7 @@ def _sums(vectors: Matrix, labels: Labels, squares: Matrix, clusters: int) -> Su
 def moved(centroids: Matrix, block: Sums, tolerance: float) -> tuple[Matrix, bool]:
     """The centroids in the middle of their rows, and whether that is where they were.
 
-    A cluster without rows stays where it was. Centroids stand still if the mean square of their movement is at most
+    A cluster without rows stays where it was. Centroids have converged if the mean square of their movement is at most
     ``tolerance`` times the mean squared distance of a row to its centroid.
     """
     middles = centroids.copy()

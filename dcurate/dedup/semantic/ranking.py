@@ -68,7 +68,7 @@ def ranking_of(wanted: str | Keep | Sequence[Keep], metric: str, seed: int, stag
         ['text']
     """
     if metric not in _METRICS:
-        raise PipelineError(f"{stage}: distance_metric={metric!r} is none{nearest(str(metric), _METRICS)}")
+        raise PipelineError(f"{stage}: unknown distance_metric={metric!r}{nearest(str(metric), _METRICS)}")
     if isinstance(wanted, str) and wanted in _BY_CENTROID:
         return Ranking(wanted, (), metric, seed)
     if isinstance(wanted, str | Keep):

@@ -1,4 +1,4 @@
-"""Numbers that stand for being drawn at random, and that follow from a seed and a place alone."""
+"""Draw pseudorandom numbers that depend on a seed and a place alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lots(places: Ints, seed: int) -> npt.NDArray[np.uint64]:
 
 
 def edges(total: int, wanted: int, places: Ints) -> Ints:
-    """Where each of so many stretches of equal length begins, of which one row each is drawn."""
+    """Where each of `wanted` stretches of equal length begins, of which one row each is drawn."""
     return places * total // wanted
 
 

@@ -42,20 +42,20 @@ class Search:
 
     Args:
         name: of the stage that a person wrote.
-        staged: the rows.
+        spilled: the rows.
         vectors: their embeddings.
         kmeans: how clusters are found.
         ranking: in which order the rows of a cluster come.
         eps: rows are duplicates whose cosine distance to an earlier one is at most this; None if none are.
-        block: so many rows are compared with as many at a time.
-        blocksize: about so many bytes of embeddings are held at a time.
+        block: rows that are compared with as many others at a time.
+        blocksize: target bytes of embeddings in memory at a time.
         action: what to do with duplicates.
         report_path: a folder for what was found of each row.
         resources: for what multiplies matrices.
     """
 
     name: str
-    staged: SpilledRows
+    spilled: SpilledRows
     vectors: Vectors
     kmeans: KMeans
     ranking: Ranking

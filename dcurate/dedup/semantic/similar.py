@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
-from dcurate.core.stage import ExchangeStage, ProcessingStage
+from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
 from dcurate.dedup.resolve import MarkWriter, members_of
 from dcurate.dedup.semantic.clusters import CENTROID, COSINE, STRAIGHT, RowsOnDisk, Task
 from dcurate.dedup.semantic.compare import most_similar
@@ -20,8 +20,10 @@ from dcurate.frames.columns import numbers, only, rows_at, with_column, with_tak
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import Matrix, array_library, one_blas_thread
 from dcurate.fs.stores import Directory
-from dcurate.shuffle.ranges import RangeFiles, RangeTables, RangeWriter, part_of
-from dcurate.shuffle.spill import ID, NUMBER, document_keys
+from dcurate.shuffle.keys import scale_keys
+from dcurate.shuffle.ranges import ShuffleIndex, ShufflePartitions, partition_of
+from dcurate.shuffle.spill import DOC_ID, ID
+from dcurate.shuffle.writer import ShuffleWriter
 
 Ints = npt.NDArray[np.int64]
 
@@ -59,7 +61,7 @@ class CompareClusters(ProcessingStage[DocumentBatch, DocumentBatch]):
         return {}
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        search, table, asked = self.search, task.to_arrow(), self.tasks[part_of(task)]
+        search, table, asked = self.search, task.to_arrow(), self.tasks[partition_of(task)]
         rows = RowsOnDisk.of(self.folder, self.names, table, search.vectors.dimensions)
         with one_blas_thread():
             scores, places = self._compared(rows, numbers(table, CENTROID), asked)
@@ -72,7 +74,7 @@ class CompareClusters(ProcessingStage[DocumentBatch, DocumentBatch]):
         if search.eps is not None:
             again = (scores.astype(np.float64) >= 1 - search.eps) & (places != np.arange(asked.start, asked.stop))
         table = with_column(with_column(table, SCORE, scores), DUPLICATE, again)
-        keys = document_keys(numbers(table, NUMBER), search.staged.documents)
+        keys = scale_keys(numbers(table, DOC_ID), search.spilled.documents)
         return task.with_data(with_column(table, _KEY, keys))
 
     def _compared(self, rows: RowsOnDisk, clusters: npt.NDArray[np.int32], asked: Task) -> tuple[Matrix, Ints]:
@@ -97,7 +99,7 @@ class CompareClusters(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 @dataclass
-class SimilarRound(ExchangeStage[DocumentBatch]):
+class SimilarRound(BarrierStage[DocumentBatch]):
     """Takes what was found to the splits of the documents that it is about."""
 
     search: Search
@@ -106,7 +108,7 @@ class SimilarRound(ExchangeStage[DocumentBatch]):
     def settings(self) -> dict[str, Any]:
         return {}
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
             SimilarWriter(
                 url,
@@ -119,18 +121,18 @@ class SimilarRound(ExchangeStage[DocumentBatch]):
             )
         ]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
-        search, files = self.search, RangeFiles.written(Directory(url, options), splits)
+    ) -> list[Stage]:
+        search, files = self.search, ShuffleIndex.written(Directory(url, options), splits)
         if search.action == "identify":
-            return [files.reader(files.parts_for(_BLOCK), _KEY, f"{search.name}_rows"), Identify(name=search.name)]
-        return mark(search, files.tables(search.staged.edges(), _KEY, f"{self.name}_marks"))
+            return [files.reader(files.partitions_for(_BLOCK), _KEY, f"{search.name}_rows"), Identify(name=search.name)]
+        return mark(search, files.partitions(search.spilled.edges(), _KEY, f"{self.name}_marks"))
 
 
-def mark(search: Search, marks: RangeTables | None) -> list[ProcessingStage[Any, Any]]:
+def mark(search: Search, marks: ShufflePartitions | None) -> list[Stage]:
     """The stages that read rows back, and mark them; without marks none is a duplicate."""
-    reader, documents = search.staged.reader(f"{search.name}_from_disk"), search.staged.documents
+    reader, documents = search.spilled.reader(f"{search.name}_from_disk"), search.spilled.documents
     if search.action == "identify":
         return [reader, Identify(name=search.name)]
     kind = DropSimilar if search.action == "drop" else FlagSimilar
@@ -149,12 +151,12 @@ class SimilarWriter(MarkWriter):
     name: str = "similar_writer"
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
-        columns = (_KEY, NUMBER, ID, MAX_ID, SCORE, CENTROID, DUPLICATE)
+        columns = (_KEY, DOC_ID, ID, MAX_ID, SCORE, CENTROID, DUPLICATE)
         wanted = only(table, [name for name in columns if name in table.column_names])
         if not self.every_row:
             wanted = rows_at(wanted, np.flatnonzero(numbers(wanted, DUPLICATE)))
         if wanted.num_rows:
-            yield from RangeWriter._write(self, wanted, key, folder)
+            yield from ShuffleWriter._write(self, wanted, key, folder)
         if self.report_path is not None:
             self._report(self.report_path).process(DocumentBatch(data=only(table, REPORTED), key=key))
 
@@ -174,7 +176,7 @@ class Identify(ProcessingStage[DocumentBatch, DocumentBatch]):
 class MarkSimilar(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Takes what was found to the rows of a split; see the stages made of it."""
 
-    marks: RangeTables | None
+    marks: ShufflePartitions | None
     documents: int
     name: str = "mark_similar"
 
@@ -198,7 +200,7 @@ class DropSimilar(MarkSimilar):
         table = task.to_arrow()
         kept = np.ones(table.num_rows, np.bool_)
         kept[self.found(table)[0]] = False
-        return task.with_data(table.drop_columns([NUMBER])).keep(kept, self.name, REASON)
+        return task.with_data(table.drop_columns([DOC_ID])).keep(kept, self.name, REASON)
 
 
 @dataclass
@@ -212,7 +214,7 @@ class FlagSimilar(MarkSimilar):
         places, found = self.found(table)
         unknown = np.ones(table.num_rows, np.bool_)
         unknown[places] = False
-        table = table.drop_columns([NUMBER])
+        table = table.drop_columns([DOC_ID])
         again, scores, clusters = (np.zeros(len(unknown), kind) for kind in (np.bool_, np.float32, np.int32))
         if len(places):
             again[places], scores[places] = numbers(found, DUPLICATE), numbers(found, SCORE)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dcurate.core.stage import ExchangeStage, ProcessingStage, Spec
+from dcurate.core.stage import BarrierStage, Spec, Stage
 from dcurate.dedup.keep import Keep
 from dcurate.dedup.resolve import Action, check_action
 from dcurate.dedup.semantic.fit import fit
@@ -26,7 +26,7 @@ _ROWS_A_CLUSTER = 256
 
 
 @dataclass
-class SemanticDuplicates(ExchangeStage[DocumentBatch]):
+class SemanticDuplicates(BarrierStage[DocumentBatch]):
     """Finds documents whose embeddings are nearly the same over a whole dataset, and keeps one of each.
 
     Embeddings are scaled to length one and clustered by k-means. Within a cluster rows are put in order, and each is
@@ -49,10 +49,10 @@ class SemanticDuplicates(ExchangeStage[DocumentBatch]):
         tol: k-means ends when the mean square of the movement of centroids is at most this share of the mean squared
             distance of rows to their centroids.
         init: ``"k-means||"``: rows far from each other, drawn by squared distance in at most 64 turns; or ``"random"``.
-        max_samples_per_batch: so many rows of the sample are a task, where it does not fit into one.
+        max_samples_per_batch: rows of the sample in one task, where it does not fit into one.
         fit_data_fraction: the share of the embeddings that k-means is fitted to; by default 256 for each cluster,
             or all if there are fewer. They are drawn evenly over the whole dataset.
-        pairwise_batch_size: so many rows are compared with as many at a time.
+        pairwise_batch_size: rows that are compared with as many others at a time.
         action: ``"drop"`` duplicates; ``"flag"`` to keep all rows and add ``is_duplicate``, ``cosine_sim_score`` and
             ``centroid`` (the number of the cluster), the last two null without an embedding; ``"identify"`` to have a
             row for each duplicate instead of the documents: ``id``, ``max_id`` (the id of what it is most similar to),
@@ -62,7 +62,7 @@ class SemanticDuplicates(ExchangeStage[DocumentBatch]):
         report_path: a folder for Parquet files with a row for each embedding, cluster by cluster in their order:
             ``id``, ``centroid``, ``l2_dist_to_cent``, ``cosine_dist_to_cent``, ``cosine_sim_score``, ``max_id``,
             ``is_duplicate``.
-        blocksize: about so many bytes of embeddings are held at a time, as a number or text.
+        blocksize: target bytes of embeddings in memory at a time, as a number or text.
         name: of the stage.
 
     The result is the same for any number of workers and any cut of the files. Rows and embeddings wait on disk beside
@@ -105,7 +105,7 @@ class SemanticDuplicates(ExchangeStage[DocumentBatch]):
         if isinstance(self.random_state, bool) or not isinstance(self.random_state, int) or self.random_state < 0:
             raise PipelineError(f"{self.name}: random_state={self.random_state!r} must be a whole number, 0 or more")
         if self.init not in _INITS:
-            raise PipelineError(f"{self.name}: init={self.init!r} is none{nearest(str(self.init), _INITS)}")
+            raise PipelineError(f"{self.name}: unknown init={self.init!r}{nearest(str(self.init), _INITS)}")
         if self.eps is not None and not (_is_number(self.eps) and 0 <= self.eps < 1):
             raise PipelineError(f"{self.name}: eps={self.eps!r} must be a number from 0 to below 1, or None")
         if not (_is_number(self.tol) and self.tol >= 0):
@@ -126,17 +126,17 @@ class SemanticDuplicates(ExchangeStage[DocumentBatch]):
     def settings(self) -> dict[str, Any]:
         return {name: value for name, value in super().settings().items() if name not in ("report_path", "blocksize")}
 
-    def before(self, url: str, options: Mapping[str, Any]) -> list[ProcessingStage[Any, Any]]:
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [self._writer(url, options)]
 
-    def exchange(
+    def reduce_stages(
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[ProcessingStage[Any, Any]]:
-        staged = SpilledRows.written(Directory(url, options), splits)
-        vectors = Vectors.written(staged, self.embedding_field)
+    ) -> list[Stage]:
+        spilled = SpilledRows.written(Directory(url, options), splits)
+        vectors = Vectors.written(spilled, self.embedding_field)
         search = Search(
             name=self.name,
-            staged=staged,
+            spilled=spilled,
             vectors=vectors,
             kmeans=self._kmeans(len(vectors)),
             ranking=self._ranking(),

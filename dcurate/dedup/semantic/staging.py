@@ -1,4 +1,4 @@
-"""Embeddings of a whole dataset that wait on disk between rounds, as a matrix in the order of the source."""
+"""Spill the embeddings of a whole dataset to disk between rounds, as a matrix in the order of the source."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from dcurate.frames.columns import nulls, numbers, table_of, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import Matrix, embeddings, table_of_vectors, with_vectors
 from dcurate.fs.stores import Directory
-from dcurate.io.output import file_name
-from dcurate.io.sink import FileWriter
 from dcurate.shuffle.chunks import SUFFIX as CHUNKS
-from dcurate.shuffle.chunks import read_chunks, read_index, read_indexes, stacked
-from dcurate.shuffle.ranges import part_of
-from dcurate.shuffle.spill import NUMBER, ROWS, SpilledRows, SpillWriter, identified
-from dcurate.shuffle.vectors import SUFFIX, read_rows, read_vectors, write_vectors
+from dcurate.shuffle.chunks import read_indexes, read_rows, stacked
+from dcurate.shuffle.ranges import partition_of
+from dcurate.shuffle.spill import DOC_ID, ROWS, SpilledRows, SpillWriter, identified
+from dcurate.shuffle.vectors import SUFFIX, read_vector_rows, read_vectors, write_vectors
+from dcurate.shuffle.writer import ChunkWriter
 
 Ints = npt.NDArray[np.int64]
 
-#: Folders of the embeddings, and of what else is known of each, below that of a round.
+#: Folders of the embeddings, and of the entries about each, below that of a round.
 VECTORS, ENTRIES = "vectors/", "entries/"
 #: Column of embeddings of length one.
 VECTOR = "_vector"
@@ -77,12 +76,11 @@ class EmbeddingWriter(SpillWriter):
         yield matrix_file(self, found.vectors, key)
 
 
-def matrix_file(writer: FileWriter, vectors: Matrix, key: BatchKey) -> FilePart:
+def matrix_file(writer: ChunkWriter, vectors: Matrix, key: BatchKey) -> FilePart:
     """Write the vectors of a batch, for a sink; the file is named after the batch's key, as those of chunks are."""
-    name = VECTORS + file_name(key, SUFFIX)
-    with writer.directory.writing(name, durable=False) as file:
+    with writer.new_file(key, VECTORS, SUFFIX) as (path, file):
         write_vectors(file, vectors)
-        return FilePart(writer.directory.path(name), size=file.tell())
+        return FilePart(path, size=file.tell())
 
 
 @dataclass(frozen=True)
@@ -93,27 +91,27 @@ class Vectors:
         folder: of the round.
         names: of the files, without folder and ending.
         starts: the number of the first vector of each file, and of all vectors.
-        bases: the number of the first document of each file.
+        row_offsets: the number of the first document of each file.
         dimensions: of every vector.
     """
 
     folder: Directory
     names: tuple[str, ...] = field(repr=False)
     starts: Ints = field(repr=False)
-    bases: Ints = field(repr=False)
+    row_offsets: Ints = field(repr=False)
     dimensions: int
 
     @classmethod
-    def written(cls, staged: SpilledRows, column: str) -> Vectors:
+    def written(cls, spilled: SpilledRows, column: str) -> Vectors:
         """The embeddings beside the rows of a dataset.
 
         Raises:
             DataError: they have several numbers of dimensions.
         """
-        names = [name.removeprefix(ROWS).removesuffix(CHUNKS) for name in staged.names]
-        indexes = list(read_indexes(staged.folder, staged.beside(ENTRIES)))
+        names = [name.removeprefix(ROWS).removesuffix(CHUNKS) for name in spilled.names]
+        indexes = list(read_indexes(spilled.folder, spilled.sibling_files(ENTRIES)))
         widths = [int(index.notes["dimensions"][0]) for index in indexes if index.rows[-1]]
-        for name, index in zip(staged.splits, indexes, strict=True):
+        for name, index in zip(spilled.splits, indexes, strict=True):
             width = int(index.notes["dimensions"][0])
             if index.rows[-1] and width != widths[0]:
                 raise DataError(
@@ -121,7 +119,7 @@ class Vectors:
                     "embed all documents with one model"
                 )
         starts = np.cumsum([0, *(int(index.rows[-1]) for index in indexes)], dtype=np.int64)
-        return cls(staged.folder, tuple(names), starts, staged.bases, widths[0] if widths else 0)
+        return cls(spilled.folder, tuple(names), starts, spilled.row_offsets, widths[0] if widths else 0)
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -145,14 +143,14 @@ class Vectors:
                     max(start, begin) - begin,
                     min(stop, end) - begin,
                     (end - begin) * self.width,
-                    f"{begin} {self.bases[file]}",
+                    f"{begin} {self.row_offsets[file]}",
                     (min(stop, end) - max(start, begin)) * self.width,
                 )
 
 
 @dataclass
 class VectorReader(SourceStage[FileGroup, DocumentBatch]):
-    """Reads all vectors in blocks of so many, with the numbers of their documents and what else is known of them."""
+    """Reads all vectors in blocks of `rows`, with their document numbers and entries."""
 
     vectors: Vectors
     rows: int
@@ -172,32 +170,24 @@ class VectorReader(SourceStage[FileGroup, DocumentBatch]):
         for part in task.parts:
             stop = part.stop or 0
             matrices.append(read_vectors(part.path, options, self.vectors.dimensions, part.start, stop))
-            entries = self._entries(part.path, part.start, stop)
+            name = ENTRIES + part.path.rpartition("/")[2].removesuffix(SUFFIX) + CHUNKS
+            entries = read_rows(self.vectors.folder, name, part.start, stop)
             documents = numbers(entries, _ROW) + int(part.version.split()[1])
-            tables.append(with_column(entries.drop_columns([_ROW]), NUMBER, documents))
+            tables.append(with_column(entries.drop_columns([_ROW]), DOC_ID, documents))
         table = with_vectors(stacked(tables), VECTOR, matrices[0] if len(matrices) == 1 else np.concatenate(matrices))
         return DocumentBatch(data=table, key=task.key)
-
-    def _entries(self, path: str, start: int, stop: int) -> Any:
-        folder = self.vectors.folder
-        name = ENTRIES + path.rpartition("/")[2].removesuffix(SUFFIX) + CHUNKS
-        index = read_index(folder, name)
-        first, last = start // _ENTRIES, -(-stop // _ENTRIES)
-        bounds = index.bounds[[first, last]].tolist()
-        whole = stacked(read_chunks(folder.path(name), dict(folder.options), *bounds))
-        return whole.slice(start - first * _ENTRIES, stop - start)
 
 
 @dataclass
 class SampleReader(SourceStage[FileGroup, DocumentBatch]):
-    """Reads a sample of the vectors, in blocks of so many.
+    """Reads a sample of the vectors, in blocks of `rows`.
 
     Args:
         vectors: of which it is drawn.
         wanted: how many.
         seed: other seeds give other samples.
         rows: of a block.
-        every: of each block only one row of so many is read, beginning with the first.
+        every: read only every n-th row of a block, beginning with the first.
     """
 
     vectors: Vectors
@@ -217,7 +207,7 @@ class SampleReader(SourceStage[FileGroup, DocumentBatch]):
         return {"wanted": self.wanted, "seed": self.seed, "rows": self.rows, "every": self.every}
 
     def process(self, task: FileGroup) -> DocumentBatch:
-        first = part_of(task) * self.rows
+        first = partition_of(task) * self.rows
         rows = drawn(len(self.vectors), self.wanted, self.seed, first, min(first + self.rows, self.wanted))
         rows = rows[:: self.every]
         return DocumentBatch(data=table_of_vectors(VECTOR, self._read(task.parts, rows)), key=task.key)
@@ -228,5 +218,5 @@ class SampleReader(SourceStage[FileGroup, DocumentBatch]):
         for part in parts:
             begin = int(part.version.split()[0])
             own = slice(*np.searchsorted(rows, [begin + part.start, begin + (part.stop or 0)]).tolist())
-            found[own] = read_rows(part.path, options, dimensions, rows[own] - begin)
+            found[own] = read_vector_rows(part.path, options, dimensions, rows[own] - begin)
         return found

@@ -9,7 +9,8 @@ from typing import Any, cast
 from dcurate.download.extract import DocumentExtractor, Skipped
 from dcurate.download.iterate import RangeIterator
 from dcurate.errors import PipelineError, nearest
-from dcurate.fs import stores
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.paths import open_store
 from dcurate.io.warc import Damage, Record, iterate_records
 from dcurate.io.warc_http import response
 from dcurate.text.extract.algorithms import (
@@ -61,8 +62,8 @@ class CommonCrawlWarcIterator(RangeIterator):
     def iterate_range(self, file_path: str, start: int, stop: int | None) -> Iterator[dict[str, Any] | Skipped]:
         """The pages whose records begin from byte ``start`` up to ``stop``."""
         name = str(file_path).rpartition("/")[2]
-        store, path = stores.opened(str(file_path), self.storage_options)
-        with stores.storage_errors("read", str(file_path)), store.open(path, "rb") as file:
+        store, path = open_store(str(file_path), self.storage_options)
+        with storage_errors("read", str(file_path)), store.open(path, "rb") as file:
             for record in iterate_records(file, start, stop):
                 if isinstance(record, Damage):
                     yield Skipped("damaged record", True, record.url, f"byte {record.offset}: {record.reason}")
@@ -71,8 +72,8 @@ class CommonCrawlWarcIterator(RangeIterator):
 
     def _page(self, record: Record, name: str) -> dict[str, Any] | Skipped:
         message = response(record.content)
-        if message is None or message.fault:
-            why = message.fault if message else "it holds no HTTP"
+        if message is None or message.damage:
+            why = message.damage if message else "it holds no HTTP"
             return Skipped("damaged record", True, record.url, f"byte {record.offset}: {why}")
         declared = message.headers.get("content-type", "")
         kind = (record.headers.get("warc-identified-payload-type") or declared).partition(";")[0].strip().lower()

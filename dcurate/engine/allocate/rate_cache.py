@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import math
 import os
-import tempfile
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
+
+from dcurate.fs.atomic import atomic_write
 
 #: Operators that are remembered at most; those not used for longest are dropped first.
 MOST = 2000
@@ -125,18 +125,10 @@ class RateCache:
 
 
 def _replace(path: Path, text: str) -> bool:
-    """Write a file whole or not at all."""
+    """Write a file whole or not at all; False if that cannot be done."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".new")
+        with atomic_write(path, durable=False, mode=0o600) as file:
+            file.write(text.encode())
     except OSError:
-        return False
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(temporary)
         return False
     return True

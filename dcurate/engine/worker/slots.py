@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import queue
 import socket
 import threading
@@ -24,6 +23,7 @@ from dcurate.engine.worker.sandbox import SandboxedProcess, Settings
 from dcurate.engine.worker.timeouts import WATCHDOG
 from dcurate.engine.worker.working_folder import hold_host_folder, host_folder, leave_host_folder
 from dcurate.errors import DcurateError, StageError
+from dcurate.fs.locks import lock
 
 
 class SlotPool:
@@ -167,8 +167,8 @@ def _once_per_host(run: str, operator: str) -> Iterator[bool]:
     """True for the first process of a host that comes here for a run and operator; the others wait for it."""
     folder, name = hold_host_folder(run), file_safe(operator)
     done = folder / f"{name}.done"
-    with (folder / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with (folder / f"{name}.lock").open("w") as file:
+        lock(file)
         first = not done.exists()
         yield first
         done.touch()

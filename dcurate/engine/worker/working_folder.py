@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 
-from dcurate.core.temporary import folder_of_host, held, sweep
+from dcurate.fs.temporary import folder_of_host, held, sweep
 
 #: How the name of a report of a call that hung begins, and what is in it from the moment on at which it did.
 REPORT, RANG = "hung-", "\nTimeout ("

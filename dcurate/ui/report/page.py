@@ -14,6 +14,7 @@ from rich.filesize import decimal
 
 from dcurate.core.redirects import guarded
 from dcurate.core.report import RunReport
+from dcurate.fs.atomic import atomic_write
 from dcurate.runs.history import History
 from dcurate.ui.profile_table import share
 from dcurate.ui.progress import many, seconds_text
@@ -52,9 +53,8 @@ def write_run_page(
     content = run_page(report, history, about).encode()
     store, place = fsspec.core.url_to_fs(target, **guarded(target, storage_options))
     if isinstance(store, LocalFileSystem):
-        store.makedirs(store._parent(place), exist_ok=True)
-        store.pipe_file(f"{place}.part", content)
-        store.mv(f"{place}.part", place)
+        with atomic_write(place, durable=False) as file:
+            file.write(content)
     else:
         store.pipe_file(place, content)
     return target

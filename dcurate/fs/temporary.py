@@ -1,4 +1,4 @@
-"""Folders of this user in the temporary directory: private, checked, and removed when nobody uses them any more.
+"""Private folders of this user in the temporary directory, removed when no process uses them any more.
 
 Others may write to the temporary directory, too. So a folder with a name that they can guess is used only if it is a
 folder (no link), belongs to this user, and is open to nobody else.
@@ -6,7 +6,6 @@ folder (no link), belongs to this user, and is open to nobody else.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import socket
@@ -17,13 +16,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dcurate.errors import ResourceError
+from dcurate.fs.locks import is_at, lock, try_lock
 
 #: How often a folder is made that others remove at once.
 _TRIES = 100
 
 
 def own_folder(*names: str) -> Path:
-    """A folder of this user, made if it is not there; nobody else may look into it.
+    """Return a private folder of this user, made if there is none.
 
     Args:
         names: of the folder and those above it, in the one folder that all of dcurate's are in.
@@ -51,7 +51,7 @@ def folder_of_host(*names: str) -> Path:
 
 
 def held(path: Path) -> int:
-    """A descriptor that says, until it is closed or this process ends, that a folder of this user is in use.
+    """Mark a folder of this user as in use, until the descriptor that is returned is closed or this process ends.
 
     The folder is made if it is not there.
 
@@ -63,8 +63,8 @@ def held(path: Path) -> int:
             _make_private(path)
             folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             with suppress(OSError):  # a file system without locks
-                fcntl.flock(folder, fcntl.LOCK_SH)
-            if _is_at(path, folder):
+                lock(folder, shared=True)
+            if is_at(path, folder, follow_symlinks=False):
                 return folder
             os.close(folder)  # removed by another process before it was locked
     raise ResourceError(f"{str(path)!r} is removed again and again by something else; name another place with TMPDIR")
@@ -80,8 +80,7 @@ def sweep(parent: Path, needed: Callable[[Path], bool] = lambda folder: False) -
         with suppress(OSError):  # held, removed by another process, or on a file system without locks
             folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_at(path, folder) and not needed(path):
+                if try_lock(folder) and is_at(path, folder, follow_symlinks=False) and not needed(path):
                     shutil.rmtree(path, ignore_errors=True)
             finally:
                 os.close(folder)
@@ -127,11 +126,3 @@ def _make_private(path: Path) -> None:
             os.fchmod(folder, 0o700)
     finally:
         os.close(folder)
-
-
-def _is_at(path: Path, folder: int) -> bool:
-    """Whether an open folder is the one with this path."""
-    try:
-        return os.path.samestat(os.lstat(path), os.fstat(folder))
-    except FileNotFoundError:
-        return False

@@ -12,12 +12,12 @@ import pytest
 
 import dcurate
 from dcurate import ExactDuplicates, JsonlReader, LocalCluster, Pipeline
-from dcurate.core.temporary import folder_of_host, held, own_folder, scratch_folder, sweep
 from dcurate.dedup.removal_ids import RemovalIds
 from dcurate.download import rate_limit
 from dcurate.engine.worker.timeouts import WATCHDOG, take_hangs
 from dcurate.engine.worker.working_folder import hold_host_folder, host_folder, leave_host_folder
 from dcurate.errors import ResourceError
+from dcurate.fs.temporary import folder_of_host, held, own_folder, scratch_folder, sweep
 
 
 @pytest.fixture(autouse=True)
@@ -112,16 +112,15 @@ def test_every_folder_is_private_whatever_the_umask_and_whatever_it_was(temporar
 PROGRAM = """
 import os, sys, time
 from pathlib import Path
-from dcurate.core.temporary import own_folder, scratch_folder
-from dcurate.dedup.removal_ids import _locked
+from dcurate.fs.temporary import own_folder, scratch_folder
+from dcurate.fs.locks import open_locked
 from dcurate.engine.worker.working_folder import hold_host_folder
-import fcntl
 
 with scratch_folder() as scratch:
     Path(scratch, "rows").touch()
     (hold_host_folder("theirs") / "operator.done").touch()
     ids = own_folder("ids")
-    lock = _locked(ids / "0123.lock", fcntl.LOCK_SH)
+    lock = open_locked(ids / "0123.lock", shared=True)
     (ids / "0123").mkdir()
     print("ready", flush=True)
     time.sleep(600)
@@ -170,7 +169,7 @@ def test_a_report_of_a_call_that_hung_waits_for_who_asks_for_it(temporary):
 
 
 def test_a_folder_that_is_removed_as_it_is_taken_is_made_again(tmp_path, monkeypatch):
-    flock, times = dcurate.core.temporary.fcntl.flock, []
+    flock, times = dcurate.fs.locks.fcntl.flock, []
 
     def late(folder, how):
         if len(times) < 3:
@@ -178,7 +177,7 @@ def test_a_folder_that_is_removed_as_it_is_taken_is_made_again(tmp_path, monkeyp
             (tmp_path / "f").rmdir()
         flock(folder, how)
 
-    monkeypatch.setattr(dcurate.core.temporary.fcntl, "flock", late)
+    monkeypatch.setattr(dcurate.fs.locks.fcntl, "flock", late)
     folder = held(tmp_path / "f")
     assert (tmp_path / "f").is_dir()
     sweep(tmp_path)
