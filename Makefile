@@ -77,7 +77,7 @@ $(DEV): pyproject.toml constraints.txt | .venv/bin/pip
 
 $(LOWEST): pyproject.toml constraints-lowest.txt | .venv-lowest/bin/pip
 	@echo "Installing the oldest supported set into .venv-lowest; this is done once."
-	.venv-lowest/bin/pip install --quiet -c constraints-lowest.txt -e . bokeh hypothesis pytest pytest-timeout
+	.venv-lowest/bin/pip install --quiet -c constraints-lowest.txt -e . bokeh hypothesis pytest pytest-timeout pytest-xdist
 	@touch $@
 
 # About 150 MB of compilers; nothing of it needs a GPU.

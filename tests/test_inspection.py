@@ -32,6 +32,8 @@ from dcurate.cli import cli
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
 
+pytestmark = pytest.mark.cluster
+
 
 @processing_stage(name="brittle")
 def brittle(batch: DocumentBatch) -> DocumentBatch:

@@ -36,6 +36,8 @@ from dcurate.profiling import CorpusProfile, profile
 from dcurate.recipe import BUNDLED
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.cluster
+
 FILTERS = [
     NonAlphaNumericFilter(0.25),
     WhiteSpaceFilter(0.2),

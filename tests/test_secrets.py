@@ -63,6 +63,8 @@ from dcurate.models.llm.config import GenerationConfig, Request
 from dcurate.recipe import load_recipe
 from dcurate.runs import manifest
 
+pytestmark = pytest.mark.cluster
+
 #: Many secrets, each of which is found by this in all that a run prints, logs, writes or sends.
 MARK = "hunter2"
 

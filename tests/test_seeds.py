@@ -18,6 +18,8 @@ from dcurate import (
     processing_stage,
 )
 
+pytestmark = pytest.mark.cluster
+
 
 class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     name: str = "TokenizerStage"

@@ -31,6 +31,8 @@ from dcurate import (
 from dcurate.errors import PipelineError
 from dcurate.testing import LAWS, check_stage, run_stage
 
+pytestmark = pytest.mark.cluster
+
 BATCH = DocumentBatch(data=pa.table({"text": ["one two", "three", "four five six"], "n": [1, 2, 3]}))
 NEAR = [law for law in LAWS if law != "cluster"]
 Rows = ProcessingStage[DocumentBatch, DocumentBatch]

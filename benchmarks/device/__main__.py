@@ -71,7 +71,8 @@ def command_of(section: str, file: Path, cpu: bool) -> list[str]:
     """What runs a section; it writes its figures into the file."""
     if section == "tests":
         # By file: to collect all tests takes packages that an image for GPUs need not have, and its own may warn.
-        options = ["-q", "-m", "gpu", "-p", "no:cacheprovider", "-W", "default"]
+        # Without the options of pyproject.toml, which need pytest-xdist.
+        options = ["-q", "-m", "gpu", "-p", "no:cacheprovider", "-W", "default", "-o", "addopts="]
         return [sys.executable, "-m", "pytest", *options, *gpu_tests()]
     if section == "models":
         return [sys.executable, "-m", "benchmarks.device.models", "--json", str(file)]

@@ -7,10 +7,13 @@ import sys
 from pathlib import Path
 
 import orjson
+import pytest
 
 from benchmarks.make_languages import code_of
 from dcurate.text.declaration import Declaration
 from tests.benchmarks.test_benchmarks import ROOT
+
+pytestmark = pytest.mark.program
 
 #: Of nonsense languages, so that nobody takes them for what is bundled.
 TRANSLATIONS = {"eo": "tuta homoj naskigas liberaj ", "deu_1996": "alle menschen sind frei ", "007": "nothing "}

@@ -15,6 +15,8 @@ from benchmarks.neardup import labelled
 from dcurate.errors import DataError
 from tests.benchmarks.test_benchmarks import ROOT
 
+pytestmark = pytest.mark.program
+
 
 def test_a_mistake_of_the_user_and_a_run_that_failed_end_a_benchmark_with_a_sentence(
     capsys: pytest.CaptureFixture[str],

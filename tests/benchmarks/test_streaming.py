@@ -24,6 +24,8 @@ from benchmarks.streaming import GivenUpError, Heard, Run, judge, run
 from benchmarks.streaming_peers import speeds
 from benchmarks.timeline import Slot, Timeline
 
+pytestmark = pytest.mark.program
+
 ROOT = Path(__file__).parents[2]
 
 MODULES = ("hosts", "sleeping", "scenario", "timeline", "streaming", "streaming_small", "streaming_peers")

@@ -17,6 +17,8 @@ from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS, local_scheduler
 from dcurate.errors import ResourceError
 from tests.frames.stand_in import signature_of
 
+pytestmark = pytest.mark.cluster
+
 CALLS: list[dict[str, Any]] = []
 
 

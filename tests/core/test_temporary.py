@@ -19,6 +19,8 @@ from dcurate.engine.worker.timeouts import WATCHDOG, take_hangs
 from dcurate.engine.worker.working_folder import hold_host_folder, host_folder, leave_host_folder
 from dcurate.errors import ResourceError
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path, monkeypatch):

@@ -30,6 +30,8 @@ from dcurate.recipe import load_recipe
 from dcurate.run import Executor
 from tests.stages import DieOnce, Numbers
 
+pytestmark = pytest.mark.cluster
+
 Row = dict[str, Any]
 
 

@@ -32,6 +32,8 @@ from dcurate.kernels.bloom import BLOCK_WORDS, fill, insert, query
 from tests.conftest import ROOT
 from tests.dedup.bloom_pass import pipeline
 
+pytestmark = pytest.mark.cluster
+
 
 def batch(name: str, texts: list[str | None]) -> DocumentBatch:
     return DocumentBatch(key=BatchKey(name), data=pa.table({"text": pa.array(texts, pa.string())}))

@@ -21,6 +21,8 @@ from dcurate.dedup.decontamination import Decontaminate, TaskDecontamination
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
 
+pytestmark = pytest.mark.cluster
+
 QUESTION = "Which of the nine planets of old was taken off the list in the year 2006?"
 SHORT = "Who wrote the book of the dead and why?"
 

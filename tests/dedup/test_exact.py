@@ -27,6 +27,8 @@ from dcurate.errors import PipelineError
 from dcurate.frames.hashes import content_hashes
 from dcurate.run import Executor
 
+pytestmark = pytest.mark.cluster
+
 AnyStage = ProcessingStage[Any, Any]
 Row = dict[str, Any]
 

@@ -29,6 +29,8 @@ from dcurate.errors import PipelineError
 from dcurate.run import Executor
 from tests.dedup.test_exact import write
 
+pytestmark = pytest.mark.cluster
+
 AnyStage = ProcessingStage[Any, Any]
 Row = dict[str, Any]
 WORDS = ["".join(letters) for letters in itertools.product("bdfgklmnprst", "aeiou", "bdfgklmnprst")]

@@ -24,6 +24,8 @@ from tests.download.dumps import crawl_site, packed, warc
 from tests.download.results import counts, quarantined, rows, run
 from tests.download.server import Files
 
+pytestmark = pytest.mark.cluster
+
 QUICK = Transfer(backoff_s=0, timeout_s=60, attempts=2)
 SENTENCE = "This is the sentence of which there are many on the page that is about the weather and all of its news. "
 GERMAN = "Das ist der Satz, von dem es auf dieser Seite viele gibt, und in dem es um das Wetter und um die Lage geht. "

@@ -22,6 +22,8 @@ from dcurate.errors import DataError, PipelineError
 from tests.conftest import process, wait_for
 from tests.download.server import Files
 
+pytestmark = pytest.mark.program
+
 QUICK = Transfer(backoff_s=0.01, timeout_s=60)
 DATA = random.Random(1).randbytes(100_000)
 

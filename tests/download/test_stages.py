@@ -23,6 +23,8 @@ from tests.download.own import OwnDownloader, OwnExtractor, OwnIterator, OwnUrls
 from tests.download.results import counts, quarantined, rows, run
 from tests.download.server import Files
 
+pytestmark = pytest.mark.cluster
+
 QUICK = Transfer(backoff_s=0, timeout_s=60, attempts=2)
 
 

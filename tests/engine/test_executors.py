@@ -27,6 +27,8 @@ from dcurate.run import Executor
 from tests.conftest import scheduler_and_workers
 from tests.stages import Append, Diary, DieOnce, FailOn, KeepEvery, Numbers, OneByOne, Sleep
 
+pytestmark = pytest.mark.cluster
+
 MODES = ["inline", "streaming", "batch"]
 INLINE = InlineExecutor()
 

@@ -23,6 +23,8 @@ from dcurate.errors import RunError
 from tests.conftest import ROOT, scheduler_and_workers
 from tests.stages import Numbers, Sleep
 
+pytestmark = pytest.mark.cluster
+
 
 def test_a_scheduler_that_goes_away_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
     with scheduler_and_workers(tmp_path, "--nworkers", "1") as address:

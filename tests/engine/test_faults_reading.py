@@ -13,6 +13,8 @@ from dcurate.errors import StageError
 from tests.deadly import DeadlyDocuments
 from tests.engine.test_faults_rows import ids, quarantined
 
+pytestmark = pytest.mark.cluster
+
 NAMES = ["a.jsonl", "b.jsonl.gz", "c.parquet"]
 
 

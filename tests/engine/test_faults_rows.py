@@ -10,6 +10,8 @@ from dcurate.core.events import CallCopied, CallHung, Event, WorkerLost, WorkerR
 from dcurate.errors import StageError
 from tests.faulty import CrashOn, HangOn, Leak, RaiseOn, StuckOnce
 
+pytestmark = pytest.mark.cluster
+
 BAD = 4711
 
 

@@ -18,6 +18,8 @@ from tests.conftest import ROOT, process, scheduler_and_workers
 from tests.engine.test_faults_rows import Heard, ids, write_rows
 from tests.faulty import Slow, SlowWriter
 
+pytestmark = pytest.mark.cluster
+
 ROWS = 240
 
 

@@ -16,6 +16,8 @@ from dcurate.core.spec import StageSpec
 from dcurate.errors import PipelineError, ResourceError
 from tests.stages import Append, Numbers, Sleep
 
+pytestmark = pytest.mark.cluster
+
 
 @dataclass
 class Told:

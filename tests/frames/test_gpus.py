@@ -30,6 +30,8 @@ from dcurate.kernels import cuda
 from tests.frames.on_stand_in import annotated
 from tests.kernels.cuda_process import SIMULATED
 
+pytestmark = pytest.mark.program
+
 TEXTS = ["so it goes", None, "é", "again\nagain\nagain\nagain", "中文 ab", "one two"]
 
 

@@ -22,7 +22,7 @@ from dcurate.kernels.permutations import Permutations
 from tests.kernels.simulated import by_cpu, by_cuda
 from tests.kernels.test_cuda import TEXTS
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.cluster, pytest.mark.gpu]
 
 
 def some() -> pa.Table:

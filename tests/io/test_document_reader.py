@@ -35,6 +35,8 @@ from dcurate.frames.document import DocumentBatch
 from tests.conftest import ROOT
 from tests.dying import dying
 
+pytestmark = pytest.mark.program
+
 PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstandard.compress}
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
 

@@ -17,7 +17,7 @@ from dcurate import (
     trace,
 )
 
-pytestmark = pytest.mark.s3
+pytestmark = [pytest.mark.cluster, pytest.mark.s3]
 
 
 def test_a_run_into_s3_leaves_its_page_there_and_its_documents_are_found(bucket, cluster: LocalCluster) -> None:

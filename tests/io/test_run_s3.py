@@ -21,7 +21,7 @@ from dcurate.run import Executor
 from tests.run.regroup import pipeline
 from tests.stages import KeepEvery
 
-pytestmark = pytest.mark.s3
+pytestmark = [pytest.mark.cluster, pytest.mark.s3]
 
 
 @pytest.mark.parametrize("mode", ["inline", "streaming"])

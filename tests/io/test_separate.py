@@ -20,6 +20,8 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.io.output import folder_name
 from dcurate.io.parquet import ParquetReader
 
+pytestmark = pytest.mark.cluster
+
 
 def write(kind: Any, folder: Path, columns: Mapping[str, Any], **settings: Any) -> list[str]:
     writer = kind(str(folder), **settings)

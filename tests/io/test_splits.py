@@ -15,6 +15,8 @@ from dcurate.io.jsonl import JsonlReader, JsonlWriter
 from dcurate.io.parquet import ParquetReader
 from tests.conftest import skip_outside_ci
 
+pytestmark = pytest.mark.program
+
 
 def put(root, *names, content='{"a": 1}\n'):
     for name in names:

@@ -15,6 +15,8 @@ from tests.kernels.cuda_measures import MEASURES
 from tests.kernels.cuda_process import Simulated, simulated_cuda
 from tests.kernels.simulated import by_cpu
 
+pytestmark = pytest.mark.program
+
 SAMPLE = Path(__file__).parents[2] / "dcurate/bundled/sample/part-00.jsonl"
 TEXTS = [
     *("", "?!", "one", "Once upon a time, there was a KING", "so it goes " * 60, "中文 ab İx ΟΔΟΣ é", "ü" * 300),

@@ -21,6 +21,8 @@ from dcurate.models.tokenizer import TokenizerStage
 from tests.models.hub import Hub, served
 from tests.models.stages import Classify
 
+pytestmark = pytest.mark.cluster
+
 
 def written(folder: Path, texts: list[str]) -> Path:
     folder.mkdir()

@@ -24,6 +24,8 @@ from dcurate import (
 from dcurate.core.names import LONGEST
 from dcurate.text.presets import gopher
 
+pytestmark = pytest.mark.cluster
+
 NAMES = ["n" * 5000, "ü" * 200, "a/b", "../../outside", ".", "..", "a\nb", "*?<>|:", "%", "CON", ""]
 
 

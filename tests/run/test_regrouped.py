@@ -20,6 +20,8 @@ from tests.conftest import ROOT
 from tests.run.regroup import pipeline
 from tests.run.test_resume import content
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:

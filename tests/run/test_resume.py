@@ -20,6 +20,8 @@ from tests.dying import dying
 from tests.run.curate import near_duplicates, pipeline
 from tests.stages import Append, KeepEvery
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:

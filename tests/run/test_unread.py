@@ -31,6 +31,8 @@ from tests.dying import dying
 from tests.engine.test_faults_rows import ids, quarantined
 from tests.run import curate
 
+pytestmark = pytest.mark.cluster
+
 
 def write(folder: Path, bad: dict[str, int], text: str = "raise", files: str = "abc", rows: int = 8) -> str:
     folder.mkdir()

@@ -34,6 +34,8 @@ from dcurate.text.signals import Needs, Signals
 from dcurate.text.unspaced import spaced, splitter, words_in
 from tests.text.oracle import duplicate_ngrams, is_symbol, share
 
+pytestmark = pytest.mark.program
+
 LANGS = ("zh", "ja", "ko", "th")
 NATIVE = {
     "zh": ("因此现在大会发布这一世界人权宣言", "中文分词", "我来到北京清华大学", "的", "。", "，", "T恤", "𠀀"),

@@ -26,6 +26,8 @@ from tests.conftest import ROOT, free_port
 from tests.stages import DieOnce, FailOn, Numbers
 from tests.ui.watched import Watch, finished, get, monitor, tool, wait_until, watched, worker_of
 
+pytestmark = pytest.mark.cluster
+
 ALERT_TESTS = Path(__file__).with_name("alerts.test.yml")
 
 PAGE = ROOT / "docs" / "howto" / "monitoring.md"

@@ -27,6 +27,8 @@ from dcurate.ui.progress import Progress
 from dcurate.ui.scheduler_store import hub_of
 from tests.ui.watched import get
 
+pytestmark = pytest.mark.cluster
+
 #: Documents; every sixth is too short, and every fifth of the rest nearly the same as the first.
 DOCUMENTS = 120
 

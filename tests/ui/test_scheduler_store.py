@@ -1,10 +1,14 @@
 import time
 
+import pytest
+
 from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ScoreFilter, WordCountFilter
 from dcurate.core.events import RunEnded, RunStarted
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import RunSnapshot
 from dcurate.ui.scheduler_store import HUB, RUNS, SchedulerStore, hub_of
+
+pytestmark = pytest.mark.cluster
 
 
 def snapshot_of(run, time=1.0):

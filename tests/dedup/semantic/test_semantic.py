@@ -24,6 +24,8 @@ from tests.dedup.semantic.data import Row, some, write
 from tests.dedup.semantic.test_compare import by_all_products
 from tests.dying import dying
 
+pytestmark = pytest.mark.cluster
+
 EPS = 0.01
 ROWS = some(700)
 

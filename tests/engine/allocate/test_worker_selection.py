@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 import pyarrow as pa
+import pytest
 from distributed import Client, Worker, get_worker
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 from dcurate import DaskExecutor, DocumentBatch, LocalCluster, Pipeline, ProcessingStage, Resources
 from dcurate.engine.allocate.worker_selection import WorkerSelector
 from tests.stages import Numbers
+
+pytestmark = pytest.mark.cluster
 
 WORKERS = st.lists(st.integers(1, 4), min_size=1, max_size=12)
 

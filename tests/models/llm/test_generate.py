@@ -38,6 +38,8 @@ from dcurate.recipe import load_recipe
 from tests.conftest import ROOT
 from tests.models.llm.server import Endpoint
 
+pytestmark = pytest.mark.cluster
+
 SCORE = {"score": {"type": "integer", "minimum": 1, "maximum": 5}, "why": {"type": "string"}}
 
 

@@ -26,6 +26,8 @@ from dcurate.models.llm.openai_client import AsyncOpenAIClient
 from dcurate.models.llm.synthetic import QAMultilingualSyntheticStage
 from tests.models.llm.server import Endpoint
 
+pytestmark = pytest.mark.cluster
+
 
 class Words:
     """A tokenizer whose tokens are words."""

@@ -19,6 +19,8 @@ from dcurate.models.llm.segmenting import is_translatable, segments_of
 from dcurate.models.llm.translation import TranslationStage
 from tests.models.llm.server import Endpoint
 
+pytestmark = pytest.mark.cluster
+
 WORDS = [
     ["English: Hello.", "Here you are: 〘Hallo.〙"],
     ["English: Good day!", "〘Guten Tag!〙"],

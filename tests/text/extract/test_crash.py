@@ -3,11 +3,15 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from dcurate import DaskExecutor, JsonlWriter, LocalCluster, Pipeline
 from dcurate.io.warc_reader import WarcReader
 from dcurate.text.extract.stage import HtmlExtractor
 from tests.archives import archive, page, warc_record
 from tests.text.extract.crashing import CrashOn
+
+pytestmark = pytest.mark.cluster
 
 
 def test_a_page_that_crashes_the_extractor_is_lost_alone_and_by_name(tmp_path: Path, cluster: LocalCluster) -> None:

@@ -37,6 +37,8 @@ from tests.conftest import process, wait_for, wait_for_workers
 from tests.ui.dashboard.browser import Browser
 from tests.ui.dashboard.proxy import below
 
+pytestmark = pytest.mark.cluster
+
 #: What a page needs before it can be read.
 READY = "document.readyState === 'complete' && Boolean(window.Bokeh?.documents.length)"
 

@@ -18,6 +18,8 @@ from dcurate.ui.metrics.worker_metrics import WorkerMetrics
 from tests.stages import Append, FailOn, Numbers
 from tests.ui.watched import get, wait_until
 
+pytestmark = pytest.mark.cluster
+
 Told = dict[tuple[str, tuple[str, ...]], float]
 
 

@@ -32,6 +32,8 @@ from dcurate.runs.manifest import provenance
 from dcurate.runs.snapshot import Note, OperatorFigures, RunSnapshot
 from dcurate.ui.report.page import run_page, write_run_page
 
+pytestmark = pytest.mark.cluster
+
 
 class Page(HTMLParser):
     """Reads a page: its tables, its addresses, whether its tags are closed in order."""
