@@ -140,7 +140,7 @@ def dasks(stage: Stage, updates: int) -> Cost:
 
     def open_page(document: Document) -> Callbacks:
         status_doc(stage.scheduler, {"prefix": "/", "pages": [], "plots": [], "jupyter": False}, document)
-        return [(one.callback, one.period) for one in document.session_callbacks]
+        return [(one.callback, one.period) for one in document.session_callbacks]  # type: ignore[attr-defined]
 
     return measured(open_page, stage, updates)
 
@@ -155,7 +155,7 @@ def measured(open_page: Callable[[Document], Callbacks], stage: Stage, updates: 
 
     begun = time.process_time()
     callbacks = open_page(document)
-    opened = protocol.create("PULL-DOC-REPLY", "0", document)
+    opened = protocol.create("PULL-DOC-REPLY", "0", document)  # type: ignore[call-overload]
     size = len(opened.content_json.encode())
     cost = Cost(1000 * (time.process_time() - begun), size)
     document.on_change(send)

@@ -190,7 +190,7 @@ def test_a_flaw_breaks_its_law_and_the_message_names_stage_and_mend(
         Modify(NewlineNormalizer()),
         Modify(PiiModifier()),
         AddId("id"),
-        processing_stage(name="same")(lambda task: task),
+        processing_stage(name="same")(lambda task: task),  # type: ignore[type-var]
     ],
     ids=lambda stage: stage.name,
 )

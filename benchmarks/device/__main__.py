@@ -105,7 +105,7 @@ def run(section: str, cpu: bool, folder: Path) -> dict[str, Any]:
         )
         right, said = done.returncode == 0, done.stdout
     except subprocess.TimeoutExpired as late:
-        right, said = False, f"{late.stdout or ''}\nstopped after {SECTIONS[section]} s"
+        right, said = False, f"{late.stdout or ''!s}\nstopped after {SECTIONS[section]} s"
     figures = json.loads(file.read_text()) if file.exists() else None
     seconds = round(time.monotonic() - start, 1)
     return {"section": section, "right": right, "seconds": seconds, "figures": figures, "said": said[-3000:]}

@@ -35,6 +35,7 @@ from dcurate import (
     SemanticDuplicates,
     WordCountFilter,
 )
+from dcurate.core.pipeline import AnyStage
 from dcurate.dedup.minhash import MinHash
 from dcurate.dedup.semantic.kmeans import moved, nearest, seeds, sums_of
 from dcurate.dedup.shingles import Shingles
@@ -198,7 +199,7 @@ def _strings(column: TextColumn) -> list[str]:
 def curate(output: str, gpus: float, executor: Any) -> dict[str, int]:
     """Filter and deduplicate the sample; how often each line was written."""
     resources = Resources(cpus=1, gpus=gpus)
-    stages = [
+    stages: list[AnyStage] = [
         reader(),
         ScoreFilter(WordCountFilter(min_words=20), score_field="words").with_(resources=resources),
         ScoreFilter(RepeatedLinesFilter()).with_(resources=resources),
@@ -267,7 +268,7 @@ def _semantic(vectors: npt.NDArray[np.float32], gpus: float) -> int:
     with tempfile.TemporaryDirectory() as folder:
         rows = "".join(json.dumps({"embeddings": one}) + "\n" for one in vectors.tolist())
         Path(folder, "in.jsonl").write_text(rows)
-        stages = [JsonlReader(f"{folder}/in.jsonl"), stage, ParquetWriter(f"{folder}/out")]
+        stages: list[AnyStage] = [JsonlReader(f"{folder}/in.jsonl"), stage, ParquetWriter(f"{folder}/out")]
         Pipeline("semantic", stages=stages).run(InlineExecutor())
         return sum(batch.num_items for batch in _read(ParquetReader(f"{folder}/out")))
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,7 +59,7 @@ def test_a_scratch_folder_has_its_full_path_and_is_gone_afterwards(
 
 def test_labels_of_documents_that_are_not_there_and_without_similarity_are_left_out_and_counted() -> None:
     documents = [{"id": name, "text": ""} for name in ("x", "y", "z")]
-    labels = [
+    labels: list[dict[str, Any]] = [
         {"a": "z", "b": "x", "jaccard_w5": 1},
         {"a": "x", "b": "gone", "jaccard_w5": 0.5},
         {"a": "x", "b": "y", "jaccard_w5": None},

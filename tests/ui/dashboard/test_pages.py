@@ -29,6 +29,7 @@ from dcurate import (
     ScoreFilter,
     WordCountFilter,
 )
+from dcurate.core.pipeline import AnyStage
 from dcurate.core.report import RunReport
 from dcurate.ui.dashboard.pages import TITLES, UPDATE_MS
 from dcurate.ui.dashboard.text import count, percent
@@ -90,7 +91,7 @@ class Dawdle(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 def pipeline(folder: Path, name: str = "web <b>pages</b>") -> Pipeline:
     """Reads, drops what is short, writes."""
-    stages = [
+    stages: list[AnyStage] = [
         JsonlReader(str(folder / "input"), files_per_partition=1, on_bad_line="quarantine"),
         ScoreFilter(WordCountFilter(min_words=20)),
         JsonlWriter(str(folder / "output")),
