@@ -57,7 +57,7 @@ bench-peers: $(PEERS)
 
 clean:
 	rm -rf .venv .venv-lowest .venv-cuda .venv-datatrove .venv-text-dedup .venv-datasketch .venv-rensa out site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	find dcurate tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find dcurate dcurate_testing tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. A stamp is newer than what it was made from, so that setting up again costs nothing.
 # pip would compile 26,000 modules on one core; what cannot be compiled it passes over, too.

@@ -20,7 +20,7 @@ from benchmarks.rows import texts
 from benchmarks.signals import speed
 from dcurate.dedup.benchmarks import NgramIndex
 from dcurate.frames.text import text_column
-from tests.kernels.test_overlap import words
+from dcurate_testing.word_oracle import words
 
 _SIZE = 13
 

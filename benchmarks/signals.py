@@ -36,7 +36,7 @@ from dcurate.text.filter import SignalFilter
 from dcurate.text.filters.repetition import RepeatingDuplicateNGramsFilter, RepeatingTopNGramsFilter
 from dcurate.text.score import ScoreFilter
 from dcurate.text.signals import Signals
-from tests.text.oracle import RULES, duplicate_ngrams, top_ngram
+from dcurate_testing.filter_oracle import RULES, duplicate_ngrams, top_ngram
 
 Rule = tuple[SignalFilter, Callable[[str], float]]
 

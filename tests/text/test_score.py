@@ -18,7 +18,7 @@ from dcurate.text.filter import DocumentFilter
 from dcurate.text.filters.characters import NumbersFilter
 from dcurate.text.filters.words import LongWordFilter, MeanWordLengthFilter, WordCountFilter
 from dcurate.text.score import Filter, MergedScoreFilter, Score, ScoreFilter
-from tests.text.oracle import RULES
+from dcurate_testing.filter_oracle import RULES
 from tests.text.strategies import texts
 
 

@@ -36,8 +36,8 @@ from dcurate.models.llm.errors import RequestError
 from dcurate.models.llm.generate import GenerateStage
 from dcurate.models.llm.openai_client import AsyncOpenAIClient
 from dcurate.recipe import load_recipe
+from dcurate_testing.llm_server import Endpoint
 from tests.conftest import ROOT
-from tests.models.llm.server import Endpoint
 
 pytestmark = pytest.mark.cluster
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from dcurate_testing.llm_server import Endpoint
 from tests.conftest import ROOT
-from tests.models.llm.server import Endpoint
 
 pytestmark = pytest.mark.program
 

@@ -17,7 +17,7 @@ from dcurate.models.llm.openai_client import AsyncOpenAIClient
 from dcurate.models.llm.paths import FieldPath
 from dcurate.models.llm.segmenting import is_translatable, segments_of
 from dcurate.models.llm.translation import TranslationStage
-from tests.models.llm.server import Endpoint
+from dcurate_testing.llm_server import Endpoint
 
 pytestmark = pytest.mark.cluster
 

@@ -15,7 +15,6 @@ from urllib.request import urlopen
 
 import pytest
 
-from benchmarks.dashboard_runs import Shape, history
 from dcurate import (
     AttachedCluster,
     DaskExecutor,
@@ -34,8 +33,9 @@ from dcurate.core.report import RunReport
 from dcurate.ui.dashboard.pages import TITLES, UPDATE_MS
 from dcurate.ui.dashboard.text import count, percent
 from dcurate.ui.scheduler_store import hub_of
+from dcurate_testing.browser import Browser
+from dcurate_testing.dashboard_runs import Shape, history
 from tests.conftest import process, wait_for, wait_for_workers
-from tests.ui.dashboard.browser import Browser
 from tests.ui.dashboard.proxy import below
 
 pytestmark = pytest.mark.cluster

@@ -3,11 +3,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from benchmarks.dashboard_runs import Shape, history
 from dcurate.core.events import StageStats
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import OperatorFigures, RunSnapshot
 from dcurate.ui.dashboard.view_model import BOTTLENECK, COLOURS, LATELY_S, SILENT_S, colour, state, view
+from dcurate_testing.dashboard_runs import Shape, history
 
 
 def told(*snapshots: RunSnapshot) -> History:
