@@ -57,7 +57,7 @@ bench-peers: $(PEERS)
 
 clean:
 	rm -rf .venv .venv-lowest .venv-cuda .venv-datatrove .venv-text-dedup .venv-datasketch .venv-rensa out site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	find dcurate tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find dcurate dcurate_testing tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. A stamp is newer than what it was made from, so that setting up again costs nothing.
 # pip would compile 26,000 modules on one core; what cannot be compiled it passes over, too.
@@ -77,7 +77,7 @@ $(DEV): pyproject.toml constraints.txt | .venv/bin/pip
 
 $(LOWEST): pyproject.toml constraints-lowest.txt | .venv-lowest/bin/pip
 	@echo "Installing the oldest supported set into .venv-lowest; this is done once."
-	.venv-lowest/bin/pip install --quiet -c constraints-lowest.txt -e . bokeh hypothesis pytest pytest-timeout
+	.venv-lowest/bin/pip install --quiet -c constraints-lowest.txt -e . bokeh hypothesis pytest pytest-timeout pytest-xdist
 	@touch $@
 
 # About 150 MB of compilers; nothing of it needs a GPU.

@@ -28,6 +28,7 @@ from benchmarks.chaos_embedded import HANGS_S, LINGER_S, kills_of_start_up
 from benchmarks.measure import machine, save, versions
 from dcurate import AttachedCluster, DaskExecutor, DocumentBatch, JsonlReader, JsonlWriter, Pipeline, ProcessingStage
 from dcurate.core.events import Event, TaskDone, WorkerLost
+from dcurate.core.pipeline import AnyStage
 from dcurate.core.stage import WorkerMetadata
 
 #: Worker processes of each simulated host, and how many hosts.
@@ -173,7 +174,7 @@ def write_input(folder: Path, files: int, rows: int) -> None:
 def one_round(address: str, source: Path, output: Path, rows: int, heard: Heard) -> dict[str, Any]:
     """Run the pipeline once and count its rows."""
     lost, begin = heard.lost, time.monotonic()
-    stages = [JsonlReader(str(source)), Prepare().with_(batch_size=2), JsonlWriter(str(output))]
+    stages: list[AnyStage] = [JsonlReader(str(source)), Prepare().with_(batch_size=2), JsonlWriter(str(output))]
     executor = DaskExecutor(cluster=AttachedCluster(address, timeout_s=60))
     result = Pipeline("chaos", stages=stages).run(executor, observers=[heard])
     found = Counter(

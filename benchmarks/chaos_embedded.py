@@ -37,6 +37,7 @@ from dcurate import (
     Pipeline,
     ProcessingStage,
 )
+from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DcurateError
 
 #: What is killed, in turn. The scheduler and the nannies of such a run are threads of the driver.
@@ -65,7 +66,7 @@ class Wait(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 def drive(source: str, output: str) -> None:
     """Run the pipeline, going on with what an earlier run left; what ends it is said as the command says it."""
-    stages = [JsonlReader(source), Wait(), ExactDuplicates(), JsonlWriter(output)]
+    stages: list[AnyStage] = [JsonlReader(source), Wait(), ExactDuplicates(), JsonlWriter(output)]
     try:
         Pipeline("kills", stages=stages).run(DaskExecutor(cluster=LocalCluster(n_workers=WORKERS)), resume=True)
     except DcurateError as error:

@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.measure import machine, save, versions
 from dcurate import DaskExecutor, DocumentBatch, DocumentReader, FileGroup, JsonlWriter, LocalCluster, Pipeline
+from dcurate.core.pipeline import AnyStage
 
 #: Files of a round, and rows of each; seconds after which a round counts as hung.
 FILES, ROWS, LONGEST_S = 40, 100, 900
@@ -92,7 +93,7 @@ def one_round(scratch: Path, draw: random.Random, pause_s: float) -> dict[str, A
     output = scratch / "output"
     reading = scratch / "reading"
     reading.mkdir()
-    stages = [Reader(str(scratch / "input"), folder=str(reading)), JsonlWriter(str(output))]
+    stages: list[AnyStage] = [Reader(str(scratch / "input"), folder=str(reading)), JsonlWriter(str(output))]
     killer, begin = Killer(reading, draw, pause_s), time.monotonic()
     signal.alarm(LONGEST_S)
     with LocalCluster(n_workers=2, gpus=False) as cluster:

@@ -82,10 +82,10 @@ def ours(llama: str, adapter: str, source: str) -> dict[str, Any]:
         device="cpu",
     ).decompose()
     stages[2] = stages[2].with_(resources=Resources(cpus=1))
-    stages[2].max_batch_tokens = 1 << 30
+    vars(stages[2])["max_batch_tokens"] = 1 << 30
     for stage in stages:
         stage.setup()
-    rows = DocumentBatch(data=pa.table({"text": texts_of(source)}))
+    rows: Any = DocumentBatch(data=pa.table({"text": texts_of(source)}))
     with Timer() as timer:
         for stage in stages:
             rows = stage.process(rows)

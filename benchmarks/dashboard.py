@@ -2,9 +2,9 @@
 
     python -m benchmarks.dashboard --json benchmarks/results/dashboard.json
 
-Runs are made up (`benchmarks.dashboard_runs`) and so are the workers that a real scheduler knows. Each update follows a
-second of the run, and of new figures of every worker, and is counted until its messages are made as the browser gets
-them. Nothing is sent over a network. CPU is that of this process.
+Runs are made up (`dcurate_testing.dashboard_runs`) and so are the workers that a real scheduler knows. Each update
+follows a second of the run, and of new figures of every worker, and is counted until its messages are made as the
+browser gets them. Nothing is sent over a network. CPU is that of this process.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from typing import Any
 
 from bokeh.document import Document
 from bokeh.protocol import Protocol
-from distributed import Scheduler, Status
+from distributed import Scheduler
 from distributed.dashboard.scheduler import status_doc
-from distributed.scheduler import WorkerState
 
-from benchmarks.dashboard_runs import Shape, at, history
 from benchmarks.measure import machine, save, table, versions
 from dcurate.runs.history import History
 from dcurate.ui.dashboard.pages import UPDATE_MS, Page
 from dcurate.ui.scheduler_store import RUNS
+from dcurate_testing.dashboard_runs import Shape, at, history, made_up_worker
 
 #: Runs by what they are called.
 SHAPES = {
@@ -101,29 +100,6 @@ class Stage:
             worker.metrics["cpu"] = 50 + 50 * math.sin(self.seconds / 5 + number)
 
 
-def made_up_worker(scheduler: Scheduler, shape: Shape, number: int) -> WorkerState:
-    host = number * shape.hosts // shape.workers
-    address = f"tcp://10.0.0.{host + 10}:{40000 + number}"
-    worker = WorkerState(
-        address=address,
-        status=Status.running,
-        pid=number,
-        name=f"worker-{number:03}",
-        nthreads=1,
-        memory_limit=4 * 10**9,
-        local_directory="",
-        nanny=None,
-        server_id=f"server-{number}",
-        scheduler=scheduler,
-    )
-    worker.metrics = {"memory": 0, "cpu": 0.0, "managed_bytes": 0, "spilled_bytes": {"memory": 0, "disk": 0}}
-    worker.metrics |= {"transfer": {"incoming_bytes": 0, "outgoing_bytes": 0}, "event_loop_interval": 0.02, "time": 0.0}
-    scheduler.workers[address] = worker
-    scheduler.running.add(worker)
-    scheduler.total_nthreads += 1
-    return worker
-
-
 def ours(stage: Stage, updates: int) -> Cost:
     """The cost of the page /curation."""
 
@@ -140,7 +116,7 @@ def dasks(stage: Stage, updates: int) -> Cost:
 
     def open_page(document: Document) -> Callbacks:
         status_doc(stage.scheduler, {"prefix": "/", "pages": [], "plots": [], "jupyter": False}, document)
-        return [(one.callback, one.period) for one in document.session_callbacks]
+        return [(one.callback, one.period) for one in document.session_callbacks]  # type: ignore[attr-defined]
 
     return measured(open_page, stage, updates)
 
@@ -155,7 +131,7 @@ def measured(open_page: Callable[[Document], Callbacks], stage: Stage, updates: 
 
     begun = time.process_time()
     callbacks = open_page(document)
-    opened = protocol.create("PULL-DOC-REPLY", "0", document)
+    opened = protocol.create("PULL-DOC-REPLY", "0", document)  # type: ignore[call-overload]
     size = len(opened.content_json.encode())
     cost = Cost(1000 * (time.process_time() - begun), size)
     document.on_change(send)

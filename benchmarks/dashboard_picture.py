@@ -35,8 +35,8 @@ from dcurate import (
     WordCountFilter,
 )
 from dcurate.errors import DcurateError
-from tests.stages import Sleep
-from tests.ui.dashboard.browser import Browser, chromium
+from dcurate_testing.browser import Browser, chromium
+from dcurate_testing.stages import Sleep
 
 #: Seconds after which the first picture is taken, and others a few later.
 WHEN_S = 60.0

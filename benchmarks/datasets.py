@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks.filters import compare_sizes, multiplied, plain_copies
 from benchmarks.measure import called, job, machine, save, scratch_folder, table, versions, whole_sizes_given
 from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
+from dcurate.core.pipeline import AnyStage
 from dcurate.datasets.blend import Blend
 from dcurate.datasets.rebatch import Rebatch
 from dcurate.datasets.shuffle import SampleFraction, SampleRows, Shuffle
@@ -41,8 +42,8 @@ def work(name: str, source: str, output: str) -> dict[str, Any]:
     files = sorted(map(str, Path(source).iterdir()))
     mb = sum(Path(file).stat().st_size for file in files) / 1e6
     if name == "blend":
-        halves = [JsonlReader(files[::2]), JsonlReader(files[1::2])]
-        stages = [Blend(round(mb * ROWS_A_MB), halves, [0.7, 0.3]), JsonlWriter(output)]
+        halves: Any = [JsonlReader(files[::2]), JsonlReader(files[1::2])]
+        stages: list[AnyStage] = [Blend(round(mb * ROWS_A_MB), halves, [0.7, 0.3]), JsonlWriter(output)]
     elif name == "separate":
         stages = [JsonlReader(source), JsonlWriter(output, separate_by="source")]
     else:

@@ -20,7 +20,7 @@ from benchmarks.rows import texts
 from benchmarks.signals import speed
 from dcurate.dedup.benchmarks import NgramIndex
 from dcurate.frames.text import text_column
-from tests.kernels.test_overlap import words
+from dcurate_testing.word_oracle import words
 
 _SIZE = 13
 
@@ -56,7 +56,7 @@ def measured(documents: list[str], tasks: list[str], times: int) -> dict[str, An
     return {
         "ngrams": len(index),
         "matches": len(matches.grams),
-        "documents": sum(matches.bounds[1:] > matches.bounds[:-1]).item(),
+        "documents": int((matches.bounds[1:] > matches.bounds[:-1]).sum()),
         "build_mb_s": speed(lambda: NgramIndex.of_texts({"tasks": tasks}), sum(len(t.encode()) for t in tasks), times),
         "find_mb_s": speed(lambda: index.find(column), int(column.offsets[-1]), times),
         "plain_mb_s": speed(lambda: plain(sample, grams), int(small.offsets[-1]), 1),

@@ -18,7 +18,7 @@ from benchmarks.dedup_paper import GB, Paper, Round, sources
 from benchmarks.measure import MB, job, machine, measure, plain, save, table, versions
 
 MILLION = 1e6
-DESIGNS = {
+DESIGNS: dict[str, tuple[str, dict[str, Any]]] = {
     "default": ("On paper, with default settings, on S3:", {}),
     "blocksize": ("The same with batches of 512 MiB:", {"blocksize": 2**29}),
     "file_system": (
@@ -143,7 +143,7 @@ def paper_table(rounds: Sequence[tuple[Round, float, str]]) -> str:
         "minutes",
         "held up by",
     ]
-    rows = [
+    rows: list[list[Any]] = [
         [
             *(one.name, int(one.tasks), int(one.files), one.reads / MILLION, one.read / (1000 * GB)),
             *(one.written / (1000 * GB), one.cpu_s / 3600, one.memory / MB, seconds / 60, slowest),

@@ -116,7 +116,7 @@ class HostSpec:
         return on_cpus + on_cards
 
 
-class QuietWorker(Worker):  # type: ignore[misc]
+class QuietWorker(Worker):
     """A worker that seldom says that it is well; whatever happens to it is still heard at once."""
 
     async def heartbeat(self) -> None:

@@ -25,7 +25,7 @@ from benchmarks.measure import ROOT, job, machine, save, table, versions
 from dcurate import DocumentBatch, InlineExecutor, Pipeline
 from dcurate.models.llm.generate import GenerateStage
 from dcurate.models.llm.openai_client import AsyncOpenAIClient
-from tests.models.llm.server import Behaviour, served
+from dcurate_testing.llm_server import Behaviour, served
 
 MODULE = "benchmarks.llm"
 WORDS = "Say what this is about, and how well it is written. " * 20

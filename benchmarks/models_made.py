@@ -52,7 +52,7 @@ def classifier(folder: Path, shape: str, texts: Iterable[str], longest: int = 51
     """
     hidden, layers, heads, between = CLASSIFIERS[shape]
     tokenizer = _tokenizer(texts, longest)
-    config = DebertaV2Config(
+    config = DebertaV2Config(  # type: ignore[call-arg]
         vocab_size=len(tokenizer),
         hidden_size=hidden,
         num_hidden_layers=layers,
@@ -128,7 +128,7 @@ def _tokenizer(texts: Iterable[str], longest: int) -> Any:
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     trainer = trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=special, show_progress=False)
     made.train_from_iterator(_first(texts), trainer)
-    ends: Sequence[tuple[str, int]] = [(name, made.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
+    ends: Sequence[tuple[str, int]] = [(name, made.token_to_id(name)) for name in ("[CLS]", "[SEP]")]  # type: ignore[misc]
     made.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", special_tokens=list(ends))
     names = {name.strip("[]").lower() + "_token": name for name in special}
     return PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=longest, **names)

@@ -88,7 +88,7 @@ def sentence_transformer(
     run.encode(texts[:_WARM], show_progress_bar=False)
     counter = Counter(run[0].auto_model)
     with Timer() as timer:
-        vectors = run.encode(texts, batch_size=batch_size, show_progress_bar=False, convert_to_tensor=True)
-        vectors = vectors.float().cpu().numpy()
+        tensor = run.encode(texts, batch_size=batch_size, show_progress_bar=False, convert_to_tensor=True)
+        vectors = tensor.float().cpu().numpy()
     np.save(output, vectors)
     return {**timer.figures(), **counter.figures()}

@@ -41,37 +41,11 @@ def exact(units: Sequence[SchedulingUnit], hosts: Sequence[Host], limit_s: float
     model.setOptionValue("output_flag", False)
     model.setOptionValue("threads", 1)
     model.setOptionValue("time_limit", limit_s)
-    integer = highspy.HighsVarType.kInteger
     rate = model.addVariable(0, highspy.kHighsInf)
     slots: dict[str, list[Any]] = {unit.name: [] for unit in units}
     for host in hosts:
-        cpus: list[tuple[float, Any]] = []
-        whole: list[tuple[int, Any]] = []
-        shared = [model.addVariable(0, 1, type=integer) for _ in host.cards]
-        for first, second in itertools.pairwise(shared):
-            model.addConstr(first - second >= 0)  # GPUs of a host are alike
-        taken: list[list[tuple[SchedulingUnit, Any]]] = [[] for _ in host.cards]
-        for unit in units:
-            if unit.on_gpu and unit.gpus < 1:
-                variables = [model.addVariable(0, highspy.kHighsInf, type=integer) for _ in host.cards]
-                for card, variable in zip(taken, variables, strict=True):
-                    card.append((unit, variable))
-            else:
-                wide = math.ceil(unit.gpus)
-                fits = not wide or (len(host.cards) >= wide and unit.gpu_memory <= wide * host.cards[0].memory)
-                variables = [model.addVariable(0, highspy.kHighsInf, type=integer)] if fits else []
-                whole += [(wide, variable) for variable in variables if wide]
-            slots[unit.name] += variables
-            cpus += [(unit.cpus, variable) for variable in variables]
-        if cpus:
-            model.addConstr(sum(share * variable for share, variable in cpus) <= host.cpus)
-        for card, is_shared, each in zip(host.cards, shared, taken, strict=True):
-            if each:
-                model.addConstr(sum(unit.gpus * variable for unit, variable in each) - is_shared <= 0)
-                memory = sum(unit.gpu_memory / 1e9 * variable for unit, variable in each)
-                model.addConstr(memory - card.memory / 1e9 * is_shared <= 0)
-        if whole:
-            model.addConstr(sum(wide * variable for wide, variable in whole) + sum(shared) <= len(host.cards))
+        for name, variables in _on_host(model, units, host).items():
+            slots[name] += variables
     for unit in units:
         if not slots[unit.name]:
             return None
@@ -81,6 +55,40 @@ def exact(units: Sequence[SchedulingUnit], hosts: Sequence[Host], limit_s: float
     if model.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
         return None
     return {name: round(sum(map(model.val, variables)) + CLOSE) for name, variables in slots.items()}
+
+
+def _on_host(model: Any, units: Sequence[SchedulingUnit], host: Host) -> dict[str, list[Any]]:
+    """Variables for the slots of each unit on a host, within its CPUs and GPUs."""
+    integer = highspy.HighsVarType.kInteger
+    slots: dict[str, list[Any]] = {}
+    cpus: list[tuple[float, Any]] = []
+    whole: list[tuple[int, Any]] = []
+    shared = [model.addVariable(0, 1, type=integer) for _ in host.cards]
+    for first, second in itertools.pairwise(shared):
+        model.addConstr(first - second >= 0)  # GPUs of a host are alike
+    taken: list[list[tuple[SchedulingUnit, Any]]] = [[] for _ in host.cards]
+    for unit in units:
+        if unit.on_gpu and unit.gpus < 1:
+            variables = [model.addVariable(0, highspy.kHighsInf, type=integer) for _ in host.cards]
+            for card, variable in zip(taken, variables, strict=True):
+                card.append((unit, variable))
+        else:
+            wide = math.ceil(unit.gpus)
+            fits = not wide or (len(host.cards) >= wide and unit.gpu_memory <= wide * host.cards[0].memory)
+            variables = [model.addVariable(0, highspy.kHighsInf, type=integer)] if fits else []
+            whole += [(wide, variable) for variable in variables if wide]
+        slots[unit.name] = variables
+        cpus += [(unit.cpus, variable) for variable in variables]
+    if cpus:
+        model.addConstr(sum(share * variable for share, variable in cpus) <= host.cpus)
+    for gpu, is_shared, each in zip(host.cards, shared, taken, strict=True):
+        if each:
+            model.addConstr(sum(unit.gpus * variable for unit, variable in each) - is_shared <= 0)
+            memory = sum(unit.gpu_memory / 1e9 * variable for unit, variable in each)
+            model.addConstr(memory - gpu.memory / 1e9 * is_shared <= 0)
+    if whole:
+        model.addConstr(sum(wide * variable for wide, variable in whole) + sum(shared) <= len(host.cards))
+    return slots
 
 
 def compared(

@@ -108,7 +108,7 @@ Rule: TypeAlias = DocumentFilter | DocumentModifier
 class Duel:
     """A rule of ours, the texts for both, and the arguments in which the original differs."""
 
-    ours: Rule
+    ours: Any
     texts: list[str]
     otherwise: Mapping[str, Any] = field(default_factory=dict)
 
@@ -155,7 +155,12 @@ def duels(code: dict[str, list[str]], prose: list[str], made: dict[str, str]) ->
     """Every rule by what it is called in the table."""
     every = [text for texts in code.values() for text in texts]
     of_code = [NumberOfLinesOfCodeFilter(), XMLHeaderFilter(), AlphaFilter()]
-    of_prose = [*PROSE, HistogramFilter(cache_dir=made["cache"]), TokenizerFertilityFilter(made["pieces"]), *MODIFIERS]
+    of_prose: list[Any] = [
+        *PROSE,
+        HistogramFilter(cache_dir=made["cache"]),
+        TokenizerFertilityFilter(made["pieces"]),
+        *MODIFIERS,
+    ]
     return {
         **{rule.name: Duel(rule, every) for rule in of_code},
         "html_boilerplate": Duel(HTMLBoilerplateFilter(), code[".html"]),

@@ -37,6 +37,7 @@ from benchmarks.measure import (
 )
 from dcurate import InlineExecutor, ParquetReader, ParquetWriter, Pipeline
 from dcurate.core.events import Event, RunEnded, RunStarted
+from dcurate.core.pipeline import AnyStage
 from dcurate.dedup.semantic.stage import SemanticDuplicates
 
 EPS = 0.01
@@ -114,7 +115,7 @@ def work(source: str, output: str, clusters: int, blocksize: int) -> dict[str, A
     """Find duplicates in this process; which ids are left out."""
     steps = Steps()
     find = SemanticDuplicates(n_clusters=clusters, eps=EPS, id_field="id", blocksize=blocksize)
-    stages = [ParquetReader(source), find, ParquetWriter(output, mode="overwrite")]
+    stages: list[AnyStage] = [ParquetReader(source), find, ParquetWriter(output, mode="overwrite")]
     Pipeline("semantic", stages=stages).run(InlineExecutor(), observers=[steps])
     kept = pq.read_table(output, columns=["id"])["id"].to_numpy()
     every = pq.read_table(source, columns=["id"])["id"].to_numpy()

@@ -36,7 +36,7 @@ from dcurate.text.filter import SignalFilter
 from dcurate.text.filters.repetition import RepeatingDuplicateNGramsFilter, RepeatingTopNGramsFilter
 from dcurate.text.score import ScoreFilter
 from dcurate.text.signals import Signals
-from tests.text.oracle import RULES, duplicate_ngrams, top_ngram
+from dcurate_testing.filter_oracle import RULES, duplicate_ngrams, top_ngram
 
 Rule = tuple[SignalFilter, Callable[[str], float]]
 
@@ -96,7 +96,8 @@ def speed(work: Callable[[], Any], size: int, times: int) -> float:
 
 def chain(rules: list[Rule]) -> Any:
     """One stage for the filters, merged as the planner merges stages that follow one another."""
-    return reduce(lambda merged, stage: merged.merged_with(stage), [ScoreFilter(rule) for rule, _ in rules])
+    stages: list[Any] = [ScoreFilter(rule) for rule, _ in rules]
+    return reduce(lambda merged, stage: merged.merged_with(stage), stages)
 
 
 def by_hand(rules: list[Rule], documents: list[str]) -> list[str]:

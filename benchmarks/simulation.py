@@ -21,7 +21,7 @@ from dcurate.engine.allocate.allocation import Allocation, SlotLocation, count_s
 from dcurate.engine.allocate.inputs import AllocatorInput, Measured
 from dcurate.engine.allocate.policy import Decision, decide
 from dcurate.engine.allocate.rates import Rate, Ratio, Setup
-from dcurate.engine.flow import Flow, OutputRef, Pull, Release, SplitFinished, Task
+from dcurate.engine.flow import Flow, OperatorState, OutputRef, Pull, Release, SplitFinished, Task
 
 #: Ended calls are told to the flow, and the decider is asked, at this rhythm; in seconds.
 TELL_S, ASK_S = 0.01, 0.25
@@ -91,6 +91,11 @@ class _Collections:
             self._began = time.process_time()
         else:
             self.seconds += time.process_time() - self._began
+
+
+def inputs_in_flight(operator: OperatorState) -> int:
+    """How many inputs the running tasks of an operator have."""
+    return sum(len(task.inputs) for task in operator.running.values())
 
 
 class Simulation:
@@ -266,13 +271,13 @@ class Simulation:
         weights = [1.0]
         for ratio in self.ratios[:-1]:
             weights.append(weights[-1] * ratio.value)
-        backlog = [stage.items_waiting + sum(map(len, stage.running.values())) for stage in self.flow.operators]
+        backlog = [stage.items_waiting + inputs_in_flight(stage) for stage in self.flow.operators]
         units = []
         for number, stage in enumerate(self.job.stages):
             left = (self.job.splits - self.pulled) * weights[number]
             for above in range(number + 1):
                 left += backlog[above] * (weights[number] / weights[above] if weights[above] else 0.0)
-            running = sum(map(len, self.flow.operators[number].running.values()))
+            running = inputs_in_flight(self.flow.operators[number])
             rate = self.rates[number]
             units.append(
                 Measured(

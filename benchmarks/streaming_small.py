@@ -27,6 +27,7 @@ from dcurate import (
     ProcessingStage,
     SourceStage,
 )
+from dcurate.core.stage import WorkerMetadata
 
 STAGES = 8
 
@@ -79,7 +80,7 @@ class Burning(_Burner, ProcessingStage[DocumentBatch, DocumentBatch]):
 class BurningWithSetup(Burning):
     """The same, with something to load first."""
 
-    def setup(self) -> None:
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         self.loaded = True
 
 

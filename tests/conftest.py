@@ -1,19 +1,16 @@
-"""Fixtures that several rooms share: real Dask processes."""
+"""Order of the tests, and fixtures that several packages share: real Dask processes."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import random
-import re
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,12 +25,8 @@ from dcurate.cluster.cuda import gpus_here
 
 ROOT = Path(__file__).parents[1]
 
-
-#: Test modules that say one of these start Dask processes.
-STARTS = re.compile(r"\b((Attached|Elastic|Local)Cluster|DaskExecutor|scheduler_and_workers|cluster:|tests.run.curate)")
-
-#: Those that say one of these start other programs.
-PROGRAMS = re.compile(r"\b(subprocess|NotebookClient|figures_of)\b")
+#: Names of what starts Dask processes; a module that imports one is marked ``cluster``.
+STARTS_CLUSTERS = {"AttachedCluster", "DaskExecutor", "ElasticCluster", "LocalCluster", "scheduler_and_workers"}
 
 settings.register_profile("suite", settings(), max_examples=30, deadline=None)
 settings.load_profile("suite")
@@ -42,27 +35,24 @@ settings.load_profile("suite")
 EXAMPLES_FACTOR = int(os.environ.get("DCURATE_EXAMPLES_FACTOR", "1"))
 
 
-@cache
-def turn(path: str) -> str:
-    """What a file's tests take turns with: those with Dask processes with each other, the rest with their file's."""
-    return "processes" if path.startswith("tests") and STARTS.search((ROOT / path).read_text("utf-8")) else path
+def start_order(item: pytest.Item) -> int:
+    """Return when a test begins: first those with Dask processes, then those with other programs, then the rest.
+
+    The longest go first, so that no process is left with them at the end.
+    """
+    return 0 if item.get_closest_marker("cluster") else 1 if item.get_closest_marker("program") else 2
 
 
-@cache
-def place(path: str) -> int:
-    """When a file's tests begin: what takes long goes first, so that nobody waits for it in the end."""
-    if turn(path) == "processes":
-        return 0
-    return 1 if path.startswith("tests") and PROGRAMS.search((ROOT / path).read_text("utf-8")) else 2
+def file_of(item: pytest.Item) -> str:
+    """Return the path of a test's file, relative to the repository."""
+    return item.nodeid.partition("::")[0]
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Run in parallel, tests with Dask processes run one after the other, beside the rest."""
-    config.option.loadscopereorder = False  # it would begin with what has most tests; see `place`
-    scheduling = importlib.import_module("xdist.scheduler").LoadScopeScheduling(config, log)
-    scheduling._split_scope = lambda test: turn(test.partition("::")[0])
-    return scheduling
+def needs_cluster_marker(item: pytest.Item) -> bool:
+    """Whether a test is not marked ``cluster``, but has a fixture or an import that starts Dask processes."""
+    if not isinstance(item, pytest.Function) or item.get_closest_marker("cluster"):
+        return False
+    return "cluster" in item.fixturenames or not STARTS_CLUSTERS.isdisjoint(vars(item.module))
 
 
 def multiply_examples(items: list[pytest.Item], factor: int) -> None:
@@ -80,15 +70,36 @@ def multiply_examples(items: list[pytest.Item], factor: int) -> None:
         )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put what takes long first; skip what needs a GPU where NVML finds none, ``-ra`` says so of each test."""
-    items.sort(key=lambda item: place(item.nodeid.partition("::")[0]))
+@pytest.hookimpl(tryfirst=True)  # before xdist, which reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order and group the tests by their markers, and skip what needs a GPU where NVML finds none.
+
+    In parallel (``-n 2``) tests with Dask processes run one after the other, beside the rest; the others run file by
+    file.
+    """
+    if unmarked := sorted({file_of(item) for item in items if needs_cluster_marker(item)}):
+        raise pytest.UsageError(
+            f"{', '.join(unmarked)}: tests that can start Dask processes run one after the other; "
+            "mark the module with `pytestmark = pytest.mark.cluster`"
+        )
+    items.sort(key=start_order)
     if EXAMPLES_FACTOR != 1:
         multiply_examples(items, EXAMPLES_FACTOR)
+    if config.pluginmanager.hasplugin("xdist"):
+        for item in items:
+            group = "cluster" if item.get_closest_marker("cluster") else file_of(item)
+            item.add_marker(pytest.mark.xdist_group(group))
     if not gpus_here():
         for item in items:
             if item.get_closest_marker("gpu"):
                 item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU, and NVML finds none on this machine"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(ids: list[str]) -> None:
+    """End a parallel run in which xdist ignores the groups: clusters beside each other would be slow and time out."""
+    if not all("@" in test for test in ids):
+        pytest.exit(f"xdist does not see the groups of tests with pytest {pytest.__version__}; give pytest<9.2", 4)
 
 
 def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport, told: str) -> None:

@@ -25,7 +25,7 @@ def _strike(made: DocumentBatch | None) -> DocumentBatch | None:
 
 class _Deadly(FileReader):
     def process(self, task: FileGroup) -> DocumentBatch | None:
-        return _strike(super().process(task))
+        return _strike(super().process(task))  # type: ignore[safe-super]
 
 
 @dataclass

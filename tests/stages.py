@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from dcurate import BatchKey, DocumentBatch, ProcessingStage, SourceStage
 from dcurate.core.stage import NodeInfo, Spec, WorkerMetadata
+from dcurate_testing.stages import Sleep  # noqa: F401 - it belongs to the stages here
 
 
 @dataclass
@@ -66,17 +67,6 @@ class OneByOne(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> list[DocumentBatch]:
         return [task.with_data(task.to_arrow().slice(row, 1)) for row in range(task.num_items)]
-
-
-@dataclass
-class Sleep(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Takes its time."""
-
-    seconds: float = 0.05
-
-    def process(self, task: DocumentBatch) -> DocumentBatch:
-        time.sleep(self.seconds)
-        return task
 
 
 @dataclass

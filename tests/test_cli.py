@@ -13,6 +13,8 @@ import pytest
 import dcurate
 from tests.conftest import ROOT, scheduler_and_workers
 
+pytestmark = pytest.mark.cluster
+
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
 
 RECIPE = """

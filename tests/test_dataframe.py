@@ -9,6 +9,8 @@ from dcurate import DocumentBatch, ExactDuplicates, JsonlReader, LocalCluster, P
 from dcurate.errors import PipelineError
 from tests.stages import Append, OneByOne
 
+pytestmark = pytest.mark.cluster
+
 
 @processing_stage(name="lengths")
 def lengths(batch: DocumentBatch) -> DocumentBatch:

@@ -22,6 +22,8 @@ from dcurate.deduplication import Method, deduplicate
 from dcurate.errors import DataError, PipelineError
 from dcurate.run import AnyStage
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:

@@ -29,8 +29,11 @@ from dcurate import (
 )
 from dcurate import inspection as inspection_module
 from dcurate.cli import cli
+from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
+
+pytestmark = pytest.mark.cluster
 
 
 @processing_stage(name="brittle")
@@ -143,7 +146,7 @@ def test_without_kept_rejections_the_examples_of_the_report_are_shown(without_re
 def test_an_excerpt_can_be_cut_around_what_is_sought(tmp_path: Path) -> None:
     rows = [{"id": 1, "text": "far " * 400 + "needle in it" + " far" * 400}, {"id": 2, "text": "one two"}]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    stages = [
+    stages: list[AnyStage] = [
         JsonlReader(str(tmp_path / "in.jsonl")),
         ScoreFilter(WordCountFilter(min_words=1, max_words=10)),
         JsonlWriter(str(tmp_path / "out")),
@@ -223,7 +226,7 @@ def test_what_is_rejected_into_a_folder_of_the_output_is_not_taken_for_kept(tmp_
     rows = [{"id": number, "text": "short" if number % 2 else "this is long enough"} for number in range(9)]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     output = str(tmp_path / "out")
-    stages = [
+    stages: list[AnyStage] = [
         JsonlReader(str(tmp_path / "in.jsonl")),
         ScoreFilter(WordCountFilter(min_words=3)),
         JsonlWriter(output),
@@ -242,7 +245,7 @@ def test_ids_that_are_numbers_or_need_quoting_are_found(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:1]))
     (tmp_path / "more.jsonl").write_text(json.dumps(rows[1]) + "\n")
     for name in ("in", "more"):
-        stages = [JsonlReader(str(tmp_path / f"{name}.jsonl")), JsonlWriter(str(tmp_path / name))]
+        stages: list[AnyStage] = [JsonlReader(str(tmp_path / f"{name}.jsonl")), JsonlWriter(str(tmp_path / name))]
         Pipeline("p", stages=stages).run(InlineExecutor())
     assert trace(str(tmp_path / "in"), ["12"]).fates[0].outcome == "kept"
     assert trace(str(tmp_path / "more"), ['say "hi"/\\é']).fates[0].outcome == "kept"

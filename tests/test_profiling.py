@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,13 @@ from dcurate import (
     WhiteSpaceFilter,
     WordCountFilter,
 )
+from dcurate.core.pipeline import AnyStage
 from dcurate.errors import PipelineError
 from dcurate.profiling import CorpusProfile, profile
 from dcurate.recipe import BUNDLED
 from tests.conftest import ROOT
+
+pytestmark = pytest.mark.cluster
 
 FILTERS = [
     NonAlphaNumericFilter(0.25),
@@ -91,7 +95,7 @@ def test_counts_are_those_of_plain_python(found: CorpusProfile, corpus: tuple[st
 def test_a_filter_fails_what_it_drops_alone_and_comes_first_for_what_it_drops_in_a_chain(
     found: CorpusProfile, corpus: tuple[str, list[dict[str, Any]]]
 ) -> None:
-    chain = [JsonlReader(corpus[0]), *(ScoreFilter(rule) for rule in FILTERS)]
+    chain: list[AnyStage] = [JsonlReader(corpus[0]), *(ScoreFilter(rule) for rule in FILTERS)]
     report = Pipeline("chain", stages=chain).run(InlineExecutor()).report
     assert [each.first for each in found.filters] == [sum(stage.dropped.values()) for stage in report.stages[1:]]
     assert found.kept == report.stages[-1].rows_out
@@ -121,7 +125,7 @@ def test_examples_are_documents_that_the_filter_drops(
 def test_a_threshold_drops_as_many_documents_as_it_says(
     found: CorpusProfile, corpus: tuple[str, list[dict[str, Any]]]
 ) -> None:
-    made = {
+    made: dict[tuple[str, str], Callable[[Any], Any]] = {
         ("alpha_numeric", "high"): NonAlphaNumericFilter,
         ("white_space", "high"): WhiteSpaceFilter,
         ("word_count", "low"): lambda least: WordCountFilter(int(least), 10**9),
@@ -151,7 +155,7 @@ def test_both_sides_of_a_filter_are_told_apart(found: CorpusProfile, corpus: tup
 def test_the_profile_is_the_same_for_any_files_and_workers(
     found: CorpusProfile, corpus: tuple[str, list[dict[str, Any]]], cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    rows = [JsonlReader(corpus[0]), ParquetWriter(str(tmp_path / "parquet"), max_rows_per_file=40)]
+    rows: list[AnyStage] = [JsonlReader(corpus[0]), ParquetWriter(str(tmp_path / "parquet"), max_rows_per_file=40)]
     Pipeline("copy", stages=rows).run(InlineExecutor())
     on_cluster = profile(corpus[0], id_field="id", filters=FILTERS, executor=DaskExecutor(cluster=cluster))
     assert replace(on_cluster, seconds=0) == replace(found, seconds=0)
@@ -261,7 +265,7 @@ def test_all_tables_are_frames_and_json(found: CorpusProfile, tmp_path: Path) ->
 
 
 def test_what_cannot_be_profiled_is_refused(corpus: tuple[str, list[dict[str, Any]]], tmp_path: Path) -> None:
-    stages = [JsonlReader(corpus[0]), JsonlWriter(str(tmp_path))]
+    stages: list[AnyStage] = [JsonlReader(corpus[0]), JsonlWriter(str(tmp_path))]
     for source, settings, said in [
         (Pipeline("p", stages=stages), {}, "pipeline 'p' ends with a writer; leave it out"),
         (corpus[0], {"filters": [len]}, "is no filter; give filters such as WordCountFilter"),

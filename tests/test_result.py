@@ -1,6 +1,7 @@
 """The rows of a run as one frame."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -59,7 +60,7 @@ def test_what_is_no_row_and_types_that_do_not_go_together_are_one_sentence() -> 
         (DocumentBatch(data=pd.DataFrame({"text": ["a b"]})), "is DocumentBatch"),
     ],
 )
-def test_what_is_no_list_of_batches_says_how_to_make_one(given: object, said: str) -> None:
+def test_what_is_no_list_of_batches_says_how_to_make_one(given: Any, said: str) -> None:
     pipeline = Pipeline("test", stages=[ScoreFilter(WordCountFilter())])
     with pytest.raises(
         PipelineError, match=rf"must be a list of batches, and this {said}.*\[DocumentBatch\(data=frame"

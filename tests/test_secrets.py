@@ -11,6 +11,7 @@ import traceback
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -55,6 +56,7 @@ from dcurate import (
     WordCountFilter,
 )
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
+from dcurate.core.pipeline import AnyStage
 from dcurate.core.secrets import shown
 from dcurate.download.fetch import read
 from dcurate.errors import DataError, DcurateError, PipelineError, without_secrets
@@ -62,7 +64,10 @@ from dcurate.fs.paths import open_store
 from dcurate.fs.stores import Directory
 from dcurate.models.llm.config import GenerationConfig, Request
 from dcurate.recipe import load_recipe
+from dcurate.run import Executor
 from dcurate.runs import manifest
+
+pytestmark = pytest.mark.cluster
 
 #: Many secrets, each of which is found by this in all that a run prints, logs, writes or sends.
 MARK = "hunter2"
@@ -347,7 +352,7 @@ def test_a_run_prints_logs_writes_and_tells_no_secret(servers, tmp_path, monkeyp
     monkeypatch.setenv("MY_SECRET", secret(9))
     monkeypatch.setattr("sys.argv", ["dcurate", "run", "r.yaml", "--input", url, "--set", f"api_key={secret(5)}"])
     out, rejected = tmp_path / "out", tmp_path / "rejected"
-    stages = [
+    stages: list[AnyStage] = [
         JsonlReader(
             url,
             on_bad_line="quarantine",
@@ -364,8 +369,8 @@ def test_a_run_prints_logs_writes_and_tells_no_secret(servers, tmp_path, monkeyp
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.redirect_stdout(printed))
         stack.enter_context(contextlib.redirect_stderr(printed))
-        observers = [spy, JsonProgress(interval=0.01), stack.enter_context(Progress(interval=0.01))]
-        executor = InlineExecutor()
+        observers: list[Any] = [spy, JsonProgress(interval=0.01), stack.enter_context(Progress(interval=0.01))]
+        executor: Executor = InlineExecutor()
         if mode == "dask":
             cluster = stack.enter_context(LocalCluster(n_workers=1, dashboard=True))
             executor = DaskExecutor(cluster=cluster)
@@ -396,7 +401,10 @@ def test_a_run_that_fails_shows_no_secret_either(servers, tmp_path):
     here, _ = servers
     options = {"headers": {"X-Api-Key": secret(5)}}
     for url in (f"{here.url}/gone.jsonl?sig={secret(1)}", f"http://me:{secret(2)}@127.0.0.1:1/a.jsonl"):
-        stages = [JsonlReader(url, storage_options=options), JsonlWriter(str(tmp_path / "out"), mode="overwrite")]
+        stages: list[AnyStage] = [
+            JsonlReader(url, storage_options=options),
+            JsonlWriter(str(tmp_path / "out"), mode="overwrite"),
+        ]
         with pytest.raises(DcurateError) as caught:
             Pipeline("p", stages=stages).run(InlineExecutor(), observers=[])
         assert found(str(caught.value), "error") == []

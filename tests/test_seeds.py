@@ -18,6 +18,8 @@ from dcurate import (
     processing_stage,
 )
 
+pytestmark = pytest.mark.cluster
+
 
 class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     name: str = "TokenizerStage"
@@ -44,7 +46,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 @processing_stage(name="custom_filter", resources=Resources(cpus=1))
 def custom_filter_stage(task: DocumentBatch) -> DocumentBatch:
     # ... filter logic ...
-    pass
+    return task
 
 
 def test_stages_and_resources() -> None:
@@ -67,7 +69,7 @@ def test_readers_with_partition_sizes(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     reader = JsonlReader(file_paths="jsonl_input/", files_per_partition=50)
     assert reader.files_per_partition == 50
-    reader = ParquetReader(file_paths="parquet_input/", files_per_partition=50)
+    assert ParquetReader(file_paths="parquet_input/", files_per_partition=50).files_per_partition == 50
     assert JsonlReader(file_paths="jsonl_input/", blocksize="1GB").blocksize == "1GB"
 
 

@@ -31,6 +31,8 @@ from dcurate import (
 from dcurate.errors import PipelineError
 from dcurate.testing import LAWS, check_stage, run_stage
 
+pytestmark = pytest.mark.cluster
+
 BATCH = DocumentBatch(data=pa.table({"text": ["one two", "three", "four five six"], "n": [1, 2, 3]}))
 NEAR = [law for law in LAWS if law != "cluster"]
 Rows = ProcessingStage[DocumentBatch, DocumentBatch]
@@ -188,7 +190,7 @@ def test_a_flaw_breaks_its_law_and_the_message_names_stage_and_mend(
         Modify(NewlineNormalizer()),
         Modify(PiiModifier()),
         AddId("id"),
-        processing_stage(name="same")(lambda task: task),
+        processing_stage(name="same")(lambda task: task),  # type: ignore[type-var]
     ],
     ids=lambda stage: stage.name,
 )

@@ -71,7 +71,8 @@ def command_of(section: str, file: Path, cpu: bool) -> list[str]:
     """What runs a section; it writes its figures into the file."""
     if section == "tests":
         # By file: to collect all tests takes packages that an image for GPUs need not have, and its own may warn.
-        options = ["-q", "-m", "gpu", "-p", "no:cacheprovider", "-W", "default"]
+        # Without the options of pyproject.toml, which need pytest-xdist.
+        options = ["-q", "-m", "gpu", "-p", "no:cacheprovider", "-W", "default", "-o", "addopts="]
         return [sys.executable, "-m", "pytest", *options, *gpu_tests()]
     if section == "models":
         return [sys.executable, "-m", "benchmarks.device.models", "--json", str(file)]
@@ -104,7 +105,7 @@ def run(section: str, cpu: bool, folder: Path) -> dict[str, Any]:
         )
         right, said = done.returncode == 0, done.stdout
     except subprocess.TimeoutExpired as late:
-        right, said = False, f"{late.stdout or ''}\nstopped after {SECTIONS[section]} s"
+        right, said = False, f"{late.stdout or ''!s}\nstopped after {SECTIONS[section]} s"
     figures = json.loads(file.read_text()) if file.exists() else None
     seconds = round(time.monotonic() - start, 1)
     return {"section": section, "right": right, "seconds": seconds, "figures": figures, "said": said[-3000:]}

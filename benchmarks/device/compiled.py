@@ -30,7 +30,7 @@ from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.layout import Rows
 from dcurate.kernels.permutations import Permutations, Window
 from dcurate.kernels.shingles import Rule
-from tests.kernels.cuda_measures import MEASURES, given
+from dcurate_testing.cuda_measures import MEASURES, given
 
 #: Bytes of constants that a kernel may have: tables of a module, of which each function that reads one has its own.
 CONSTANTS = 2**16

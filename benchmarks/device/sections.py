@@ -19,62 +19,37 @@ import numpy.typing as npt
 
 from benchmarks.device import dedup_calls
 from benchmarks.device.dedup_calls import Calls
-from benchmarks.measure import ROOT, table
+from benchmarks.measure import table
 from dcurate import (
-    FuzzyDuplicates,
     InlineExecutor,
     JsonlReader,
-    JsonlWriter,
     LocalCluster,
     ParquetReader,
     ParquetWriter,
     Pipeline,
-    RepeatedLinesFilter,
     Resources,
-    ScoreFilter,
     SemanticDuplicates,
-    WordCountFilter,
 )
+from dcurate.core.pipeline import AnyStage
 from dcurate.dedup.minhash import MinHash
 from dcurate.dedup.semantic.kmeans import moved, nearest, seeds, sums_of
-from dcurate.dedup.shingles import Shingles
 from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.frames.convert import cudf
 from dcurate.frames.gpus import texts_on_card
-from dcurate.frames.text import TextColumn, column_of, text_column
+from dcurate.frames.text import TextColumn, column_of
 from dcurate.frames.vectors import array_library
 from dcurate.kernels import cuda, cuda_signals
 from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.layout import Rows
-from dcurate.kernels.minhash import Signatures
 from dcurate.kernels.permutations import Permutations
 from dcurate.kernels.words import word_signals
-from tests.kernels.cuda_measures import MEASURES, given
+from dcurate_testing.cuda_measures import MEASURES, given
+from dcurate_testing.device import CUDF, DOCUMENTED, by_cudf, clouds, curate, read_all, reader, sample
 
-SAMPLE = ROOT / "dcurate/bundled/sample"
-CUDF = MinHash(Shingles(24, "characters"), 260, "cudf")
-#: What cuDF's documentation says of ``minhash(seed=0, a=[1, 2, 3], b=[4, 5, 6], width=5)``.
-DOCUMENTED = {
-    "this is my": [1305480171, 462824409, 74608232],
-    "favorite book": [32665388, 65330773, 97996158],
-}
 #: MB of text that kernels measure, on a card and in the simulator; and characters of a text for the latter.
 MB, SIMULATED_TEXTS, SIMULATED_CHARACTERS = 64.0, 6, 400
 
 Section = Callable[[bool], dict[str, Any]]
-
-
-def sample() -> list[bytes]:
-    """The texts of the bundled sample."""
-    columns = [text_column(batch.to_arrow(), "text") for batch in _read(reader(fields=["text"]))]
-    return [
-        column.data[start:stop].tobytes() for column in columns for start, stop in pairwise(column.offsets.tolist())
-    ]
-
-
-def reader(**options: Any) -> JsonlReader:
-    """What reads the sample, which has lines that are none."""
-    return JsonlReader(str(SAMPLE), on_bad_line="quarantine", **options)
 
 
 def texts(megabytes: float) -> TextColumn:
@@ -148,13 +123,6 @@ def kernels(cpu: bool) -> dict[str, Any]:
     return {"right": all(one["equal"] for one in found), "mb": size / 1e6, "upload_s": upload, "kernels": found}
 
 
-def by_cudf(frame: Any, draw: Permutations, seed: int, width: int) -> Signatures:
-    """The MinHash of cuDF itself, of the column ``text``."""
-    factors, summands = (cudf().Series(values) for values in draw)
-    lists = frame["text"].str.minhash(seed=seed, a=factors, b=summands, width=width).to_arrow()
-    return np.asarray(lists.flatten(), np.uint32).reshape(len(frame), len(draw.factors))
-
-
 def frames(cpu: bool) -> dict[str, Any]:
     """cuDF beside ours."""
     library = cudf()
@@ -195,21 +163,6 @@ def _strings(column: TextColumn) -> list[str]:
     return [data[start:stop].decode() for start, stop in pairwise(column.offsets.tolist())]
 
 
-def curate(output: str, gpus: float, executor: Any) -> dict[str, int]:
-    """Filter and deduplicate the sample; how often each line was written."""
-    resources = Resources(cpus=1, gpus=gpus)
-    stages = [
-        reader(),
-        ScoreFilter(WordCountFilter(min_words=20), score_field="words").with_(resources=resources),
-        ScoreFilter(RepeatedLinesFilter()).with_(resources=resources),
-        FuzzyDuplicates().with_(resources=resources),
-        JsonlWriter(output),
-    ]
-    Pipeline(name="sample", stages=stages).run(executor)
-    lines = [line for path in sorted(Path(output).glob("*.jsonl")) for line in path.read_text().splitlines()]
-    return {line: lines.count(line) for line in set(lines)}
-
-
 def workers(cpu: bool) -> dict[str, Any]:
     """GPU stages beside CPU stages on a cluster of this machine."""
     start = time.monotonic()
@@ -226,15 +179,6 @@ def workers(cpu: bool) -> dict[str, Any]:
     right = found == expected and len(found) > 0
     print(f"{sum(found.values())} rows, {'equal to' if right else 'NOT'} those of the CPU; cluster up after {up:.1f} s")
     return {"right": right, "rows": sum(found.values()), "up_s": up, "wall_s": whole}
-
-
-def clouds(rows: int, dimensions: int) -> npt.NDArray[np.float32]:
-    """Vectors of length one around a thousand centers, every tenth a near copy of the one before it."""
-    draw = np.random.default_rng(3)
-    centers = draw.normal(size=(1000, dimensions))
-    found = centers[draw.integers(1000, size=rows)] + draw.normal(size=(rows, dimensions)) / 2
-    found[1::10] = found[0::10][: len(found[1::10])] + draw.normal(size=found[1::10].shape) / 1000
-    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), np.float32)
 
 
 def kmeans(cpu: bool) -> dict[str, Any]:
@@ -267,13 +211,9 @@ def _semantic(vectors: npt.NDArray[np.float32], gpus: float) -> int:
     with tempfile.TemporaryDirectory() as folder:
         rows = "".join(json.dumps({"embeddings": one}) + "\n" for one in vectors.tolist())
         Path(folder, "in.jsonl").write_text(rows)
-        stages = [JsonlReader(f"{folder}/in.jsonl"), stage, ParquetWriter(f"{folder}/out")]
+        stages: list[AnyStage] = [JsonlReader(f"{folder}/in.jsonl"), stage, ParquetWriter(f"{folder}/out")]
         Pipeline("semantic", stages=stages).run(InlineExecutor())
-        return sum(batch.num_items for batch in _read(ParquetReader(f"{folder}/out")))
-
-
-def _read(source: Any) -> list[Any]:
-    return [batch for split in source.splits() if (batch := source.process(split)) is not None]
+        return sum(batch.num_items for batch in read_all(ParquetReader(f"{folder}/out")))
 
 
 SECTIONS: dict[str, Section] = {"kernels": kernels, "frames": frames, "workers": workers, "kmeans": kmeans}

@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT
+
+pytestmark = pytest.mark.program
 
 
 def test_bloom_gives_rates_speeds_and_the_cost_of_the_lock(tmp_path: Path) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.dashboard import SHAPES
 from tests.benchmarks.test_pii import figures_of
+
+pytestmark = pytest.mark.program
 
 
 def test_the_dashboard_gives_cpu_and_bytes_of_each_update(tmp_path: Path) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import orjson
+import pytest
 
 from tests.benchmarks.test_benchmarks import figures_of
+
+pytestmark = pytest.mark.program
 
 
 def test_datasets_gives_rates_and_peaks(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from benchmarks.neardup import plain_similarity, together
 from tests.benchmarks.test_benchmarks import figures_of as figures_of_runs
 from tests.benchmarks.test_pii import figures_of
 
+pytestmark = pytest.mark.program
+
 
 def real(count: int, words: int = 300) -> list[dict[str, str]]:
     draw = random.Random(1)

@@ -19,6 +19,8 @@ from dcurate.dedup.candidates import candidate_pairs
 from dcurate.dedup.clusters import clustered
 from dcurate.dedup.components import components
 
+pytestmark = pytest.mark.program
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -17,6 +17,8 @@ import pytest
 from benchmarks.device import receive, slim, stage
 from benchmarks.device.__main__ import cards
 
+pytestmark = pytest.mark.program
+
 KEPT, OTHER = b"code of 90 " * 9, b"code of 80 " * 40
 
 

@@ -3,9 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import orjson
+import pytest
 
 from benchmarks.langid import shortest
 from tests.benchmarks.test_benchmarks import figures_of
+
+pytestmark = pytest.mark.program
 
 ROWS = [
     ("deu", "Wer das liest, der versteht wohl die deutsche Sprache."),

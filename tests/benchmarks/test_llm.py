@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT
+
+pytestmark = pytest.mark.program
 
 
 def test_llm_gives_speeds_and_cpu_of_each_way_to_ask(tmp_path: Path) -> None:

@@ -7,10 +7,13 @@ import sys
 from pathlib import Path
 
 import orjson
+import pytest
 
 from benchmarks.make_languages import code_of
 from dcurate.text.declaration import Declaration
 from tests.benchmarks.test_benchmarks import ROOT
+
+pytestmark = pytest.mark.program
 
 #: Of nonsense languages, so that nobody takes them for what is bundled.
 TRANSLATIONS = {"eo": "tuta homoj naskigas liberaj ", "deu_1996": "alle menschen sind frei ", "007": "nothing "}
@@ -29,7 +32,7 @@ def test_profiles_learn_all_but_the_beginning_and_come_out_the_same_again(tmp_pa
     assert found is not None
     assert found.language == "de"
     assert abs(found.likeness - 1) < 0.01
-    assert made.closest("xyzzy zyx") is None or made.closest("xyzzy zyx").likeness < 0.5  # type: ignore[union-attr]
+    assert made.closest("xyzzy zyx") is None or made.closest("xyzzy zyx").likeness < 0.5
 
 
 def test_codes_are_those_that_the_models_give() -> None:

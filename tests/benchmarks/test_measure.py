@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,8 @@ from benchmarks.measure import called, job, measure, scratch_folder, sizes_given
 from benchmarks.neardup import labelled
 from dcurate.errors import DataError
 from tests.benchmarks.test_benchmarks import ROOT
+
+pytestmark = pytest.mark.program
 
 
 def test_a_mistake_of_the_user_and_a_run_that_failed_end_a_benchmark_with_a_sentence(
@@ -56,7 +59,7 @@ def test_a_scratch_folder_has_its_full_path_and_is_gone_afterwards(
 
 def test_labels_of_documents_that_are_not_there_and_without_similarity_are_left_out_and_counted() -> None:
     documents = [{"id": name, "text": ""} for name in ("x", "y", "z")]
-    labels = [
+    labels: list[dict[str, Any]] = [
         {"a": "z", "b": "x", "jaccard_w5": 1},
         {"a": "x", "b": "gone", "jaccard_w5": 0.5},
         {"a": "x", "b": "y", "jaccard_w5": None},

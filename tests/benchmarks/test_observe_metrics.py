@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT
+
+pytestmark = pytest.mark.program
 
 
 def test_observe_metrics_gives_the_cost_of_a_scrape_and_of_a_span(tmp_path: Path) -> None:

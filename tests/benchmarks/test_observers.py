@@ -3,8 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import orjson
+import pytest
 
 from tests.benchmarks.test_benchmarks import figures_of
+
+pytestmark = pytest.mark.program
 
 
 def test_observers_gives_cpu_with_and_without_and_inside_each_part(tmp_path: Path) -> None:

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
+
+pytestmark = pytest.mark.program
 
 ROOT = Path(__file__).parents[2]
 

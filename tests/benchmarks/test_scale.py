@@ -14,6 +14,8 @@ from benchmarks.simulated import Job, Stage, job_of
 from benchmarks.simulation import Simulation
 from dcurate.engine.allocate.allocation import Card, Host, SchedulingUnit, count_slots
 
+pytestmark = pytest.mark.program
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.benchmarks.test_benchmarks import figures_of
+
+pytestmark = pytest.mark.program
 
 
 def test_semantic_gives_recall_and_cost_by_step(tmp_path: Path) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import orjson
+import pytest
 
 from tests.benchmarks.test_benchmarks import figures_of
+
+pytestmark = pytest.mark.program
 
 
 def test_spans_gives_rates_and_what_a_suffix_array_finds(tmp_path: Path) -> None:

@@ -17,12 +17,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.hosts import GPU_PROCESSES, HostSpec
+from benchmarks.hosts import HostSpec
 from benchmarks.scenario import EXAMPLE, Phase, Scenario, Step
 from benchmarks.sleeping import BLOCK, Entry, Pace, children
 from benchmarks.streaming import GivenUpError, Heard, Run, judge, run
 from benchmarks.streaming_peers import speeds
 from benchmarks.timeline import Slot, Timeline
+from dcurate.cluster.nannies import GPU_PROCESSES
+
+pytestmark = pytest.mark.program
 
 ROOT = Path(__file__).parents[2]
 

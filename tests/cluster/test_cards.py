@@ -17,10 +17,12 @@ from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS, local_scheduler
 from dcurate.errors import ResourceError
 from tests.frames.stand_in import signature_of
 
+pytestmark = pytest.mark.cluster
+
 CALLS: list[dict[str, Any]] = []
 
 
-class Pool(WorkerPlugin):  # type: ignore[misc]
+class Pool(WorkerPlugin):
     """What dask-cuda's ``RMMSetup`` is: a plugin that travels with the specification of a worker."""
 
     def __init__(self, size: Any) -> None:
@@ -30,7 +32,7 @@ class Pool(WorkerPlugin):  # type: ignore[misc]
         worker.pool = self.size
 
 
-class LocalCUDACluster(SpecCluster):  # type: ignore[misc]
+class LocalCUDACluster(SpecCluster):
     """Starts a worker for each of two cards, named and made as dask-cuda 26.10 names and makes them."""
 
     def __init__(self, **options: Any) -> None:

@@ -21,6 +21,8 @@ from dcurate.errors import ResourceError, RunError
 from tests.cluster.test_elastic import until
 from tests.conftest import ROOT, scheduler_and_workers, workers_of
 
+pytestmark = pytest.mark.cluster
+
 
 def test_an_embedded_cluster_takes_what_this_process_may_use() -> None:
     cluster = LocalCluster()

@@ -24,6 +24,8 @@ from dcurate.errors import ResourceError, RunError
 from tests.cluster.jobs import Job
 from tests.conftest import workers_of
 
+pytestmark = pytest.mark.cluster
+
 
 class Other(DaskCluster):
     """A cluster that starts its workers in a way of its own."""

@@ -20,6 +20,8 @@ from dcurate.cluster.probe import SILENT_S, check_answers
 from dcurate.errors import RunError
 from tests.conftest import ROOT, free_port, scheduler_and_workers, workers_of
 
+pytestmark = pytest.mark.cluster
+
 #: Until a check has ended that need not wait, in seconds; much of it is the machine's.
 AT_ONCE_S = 5.0
 

@@ -23,6 +23,8 @@ from dcurate.cluster.worker_info import Said, VisibleCard, WorkerInfo, announcem
 from dcurate.errors import ResourceError
 from tests.conftest import ROOT, process, wait_for, workers_of
 
+pytestmark = pytest.mark.cluster
+
 #: A library in the place of NVML: four cards, of which one may not be used, one is of unknown memory, one divided.
 NVML = """
 from collections import namedtuple

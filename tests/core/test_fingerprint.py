@@ -21,6 +21,8 @@ from dcurate import DocumentBatch, ProcessingStage
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.stage import Spec
 
+pytestmark = pytest.mark.program
+
 
 @dataclass
 class Step(ProcessingStage[DocumentBatch, DocumentBatch]):

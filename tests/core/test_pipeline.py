@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dcurate import DocumentBatch, FileGroup, ProcessingStage, SinkStage, SourceStage
-from dcurate.core.pipeline import PipelineDefinition
+from dcurate.core.pipeline import AnyStage, PipelineDefinition
 from dcurate.core.stage import Spec
 from dcurate.errors import PipelineError
 
@@ -55,7 +55,7 @@ class Write(SinkStage[DocumentBatch]):
         return FileGroup()
 
 
-def build(*stages: ProcessingStage[Any, Any]) -> tuple[ProcessingStage[Any, Any], ...]:
+def build(*stages: AnyStage) -> tuple[AnyStage, ...]:
     return PipelineDefinition("test", stages=stages).build()
 
 

@@ -22,6 +22,7 @@ from dcurate import (
     Pipeline,
     ProcessingStage,
 )
+from dcurate.core.pipeline import AnyStage
 from dcurate.datasets.blend import Blend
 from dcurate.datasets.rebatch import Rebatch
 from dcurate.datasets.shuffle import SampleFraction, SampleRows, Shuffle
@@ -29,6 +30,8 @@ from dcurate.errors import DataError, PipelineError, StageError
 from dcurate.recipe import load_recipe
 from dcurate.run import Executor
 from tests.stages import DieOnce, Numbers
+
+pytestmark = pytest.mark.cluster
 
 Row = dict[str, Any]
 
@@ -127,7 +130,7 @@ def test_nothing_comes_of_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [1, 7, 59, 60, 61])
 def test_a_sample_is_the_beginning_of_the_shuffle(count: int, tmp_path: Path) -> None:
     source = write(tmp_path / "in", some(60), 5)
-    stages = [JsonlReader(source), SampleRows(count, seed=9, npartitions=3)]
+    stages: list[AnyStage] = [JsonlReader(source), SampleRows(count, seed=9, npartitions=3)]
     result = Pipeline("test", stages=stages).run(InlineExecutor())
     found = [row for batch in result for row in batch.to_arrow().to_pylist()]  # type: ignore[attr-defined]
     assert found == flat(run(JsonlReader(source), Shuffle(seed=9)))[:count]
@@ -235,7 +238,12 @@ def test_an_unfinished_run_goes_on_to_the_same_files(tmp_path: Path) -> None:
     source = write(tmp_path / "in", some(200), 5)
 
     def content(name: str, resume: bool) -> tuple[dict[str, bytes], int]:
-        stages = [JsonlReader(source), Shuffle(npartitions=6), Rebatch(rows=30), JsonlWriter(str(tmp_path / name))]
+        stages: list[AnyStage] = [
+            JsonlReader(source),
+            Shuffle(npartitions=6),
+            Rebatch(rows=30),
+            JsonlWriter(str(tmp_path / name)),
+        ]
         report = Pipeline("test", stages=stages).run(InlineExecutor(), resume=resume).report
         return {path.name: path.read_bytes() for path in (tmp_path / name).glob("*.jsonl")}, report.splits_before
 
@@ -306,7 +314,7 @@ def test_a_run_that_failed_before_or_after_the_exchange_goes_on_to_the_same_file
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Shuffle(seed="x"), "seed='x' must be a whole number"),
+        (lambda: Shuffle(seed="x"), "seed='x' must be a whole number"),  # type: ignore[arg-type]
         (lambda: Shuffle(npartitions=0), "npartitions=0 must be a whole number of at least 1"),
         (lambda: Shuffle(blocksize="much"), "blocksize='much' is no size"),
         (lambda: SampleRows(0), "n=0 must be a whole number of at least 1"),
@@ -316,7 +324,7 @@ def test_a_run_that_failed_before_or_after_the_exchange_goes_on_to_the_same_file
         (lambda: Blend(10, [JsonlReader("a")], [1, 2]), "1 datasets and 2 sampling_weights"),
         (lambda: Blend(10, [JsonlReader("a")], [-1.0]), "must be numbers of zero or more"),
         (lambda: Blend(10, [JsonlReader("a")], [0.0]), "must be numbers of zero or more, one above it"),
-        (lambda: Blend(10, ["a"], [1.0]), "'a' is no reader"),
+        (lambda: Blend(10, ["a"], [1.0]), "'a' is no reader"),  # type: ignore[list-item]
     ],
 )
 def test_settings_that_mean_nothing_are_refused(make: Any, said: str) -> None:

@@ -20,6 +20,7 @@ from dcurate import (
     ScoreFilter,
     WordCountFilter,
 )
+from dcurate.core.pipeline import AnyStage
 from dcurate.kernels import cuda
 from dcurate.kernels.unicode import alphabetic_bits
 
@@ -28,9 +29,9 @@ def curate(source: str, output: str, gpus: float) -> None:
     """Read documents, drop some by their words and lines, and near-duplicates, and write the rest; remember them."""
     resources = Resources(cpus=1, gpus=gpus)
     filters = [WordCountFilter(min_words=5), RepeatedLinesFilter(max_repeated_line_fraction=0.7)]
-    stages = [
+    stages: list[AnyStage] = [
         JsonlReader(source),
-        ScoreFilter(filters, score_field=["words", None]).with_(resources=resources),
+        ScoreFilter(filters, score_field=["words", None]).with_(resources=resources),  # type: ignore[arg-type]
         FuzzyDuplicates(num_hashes=16, index_path=f"{output}-seen").with_(resources=resources),
         JsonlWriter(output),
     ]

@@ -17,7 +17,7 @@ from tests.kernels.cuda_process import serve
 def pairs(texts: Sequence[str], place: Callable[[TextColumn], TextColumn | CudaColumn]) -> dict[str, Any]:
     """The pairs of texts that are found, and how similar they are, by each verification."""
     column = place(column_of(text.encode() for text in texts))
-    found = {}
+    found: dict[str, Any] = {}
     kinds: tuple[Verification, ...] = "exact", "estimated", "none"
     for verification in kinds:
         one = Search.at(0.6, MinHash(num_hashes=16), verification).pairs(column)

@@ -32,6 +32,8 @@ from dcurate.kernels.bloom import BLOCK_WORDS, fill, insert, query
 from tests.conftest import ROOT
 from tests.dedup.bloom_pass import pipeline
 
+pytestmark = pytest.mark.cluster
+
 
 def batch(name: str, texts: list[str | None]) -> DocumentBatch:
     return DocumentBatch(key=BatchKey(name), data=pa.table({"text": pa.array(texts, pa.string())}))
@@ -89,7 +91,7 @@ def test_the_first_of_equal_texts_stays(
     stage.setup()
     seen: set[str] = set()
     for number, texts in enumerate(files):
-        expected = [text for text in texts if (text or "") not in seen and seen.add(text or "") is None]  # type: ignore[func-returns-value]
+        expected = [text for text in texts if (text or "") not in seen and seen.add(text or "") is None]
         assert texts_of(stage.process(batch(str(number), texts))) == expected
     stage.teardown()
     assert bloom_state(stage.path).documents == len(seen)

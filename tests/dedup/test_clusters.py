@@ -142,7 +142,7 @@ def test_what_was_not_compared_makes_groups_without_a_similarity() -> None:
     for how in ("connected", "star"):
         found = clustered(np.arange(3), np.array([1.0, 0.0, 2.0]), np.array([0, 1]), np.array([1, 2]), nan, how=how)
         assert found.kept_member.tolist() == [1, 1, 1]
-        np.testing.assert_array_equal(found.similarity, np.float32([np.nan, 1, np.nan]))
+        np.testing.assert_array_equal(found.similarity, np.array([np.nan, 1, np.nan], np.float32))
 
 
 def test_no_pairs_make_no_groups() -> None:
@@ -153,4 +153,4 @@ def test_no_pairs_make_no_groups() -> None:
 
 def test_a_way_that_is_none_is_refused_with_those_that_are() -> None:
     with pytest.raises(PipelineError, match=r"unknown clustering='stars'; did you mean 'star'\?"):
-        clustered(*columns([]), *columns([]), np.zeros(0, np.float32), how="stars")
+        clustered(*columns([]), *columns([]), np.zeros(0, np.float32), how="stars")  # type: ignore[arg-type]

@@ -15,11 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate import DaskExecutor, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
+from dcurate.core.pipeline import AnyStage
 from dcurate.dedup.benchmarks import Benchmark, NgramIndex
 from dcurate.dedup.cut import Cut
 from dcurate.dedup.decontamination import Decontaminate, TaskDecontamination
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
+
+pytestmark = pytest.mark.cluster
 
 QUESTION = "Which of the nine planets of old was taken off the list in the year 2006?"
 SHORT = "Who wrote the book of the dead and why?"
@@ -118,8 +121,8 @@ def test_the_size_of_ngrams_follows_from_the_lengths_of_examples_where_asked() -
             PipelineError,
             "name of its own",
         ),
-        (lambda folder: Decontaminate(["a.jsonl"]), PipelineError, "are no benchmarks"),
-        (lambda folder: Decontaminate(Benchmark("a"), action="hide"), PipelineError, "no action 'hide'"),
+        (lambda folder: Decontaminate(["a.jsonl"]), PipelineError, "are no benchmarks"),  # type: ignore[list-item]
+        (lambda folder: Decontaminate(Benchmark("a"), action="hide"), PipelineError, "no action 'hide'"),  # type: ignore[arg-type]
         (lambda folder: Decontaminate(Benchmark("a"), ngram_size=0), PipelineError, "must be a number of words"),
         (lambda folder: TaskDecontamination(Benchmark("a"), max_splits=-1), PipelineError, "not be negative"),
         (lambda folder: Benchmark("", "x"), PipelineError, "is no path"),
@@ -141,7 +144,7 @@ def padded(middle: str, count: int = 10) -> str:
 def corpus(folder: Path) -> str:
     """Files with a question once, one too often, one split too much, one with nothing left, and one that is common."""
     common = "it is a truth universally acknowledged that a single man must want a wife"
-    files = [
+    files: list[Any] = [
         [{"id": "clean", "text": padded("Clean.")}, {"id": "once", "text": padded(QUESTION)}],
         [{"id": "often", "text": padded(QUESTION + " ", 10) * 11}, {"id": "gone", "text": QUESTION}],
         [{"id": f"common-{n}", "text": padded(common)} for n in range(14)] + [{"id": "null", "text": None}],
@@ -152,7 +155,7 @@ def corpus(folder: Path) -> str:
 
 
 def cleaned(source: str, tasks: Any, executor: Any, folder: Path, **settings: Any) -> tuple[list[dict[str, Any]], Any]:
-    stages = [JsonlReader(source), TaskDecontamination(tasks, **settings), JsonlWriter(str(folder))]
+    stages: list[AnyStage] = [JsonlReader(source), TaskDecontamination(tasks, **settings), JsonlWriter(str(folder))]
     report = Pipeline("test", stages=stages).run(executor, rejected=str(folder / "rejected")).report
     rows = [json.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_text().splitlines()]
     return rows, report

@@ -21,13 +21,14 @@ from dcurate import (
     LocalCluster,
     Pipeline,
 )
-from dcurate.core.stage import ProcessingStage
+from dcurate.core.pipeline import AnyStage
 from dcurate.dedup.keep import Highest, Lowest, Preferred
 from dcurate.errors import PipelineError
 from dcurate.frames.hashes import content_hashes
 from dcurate.run import Executor
 
-AnyStage = ProcessingStage[Any, Any]
+pytestmark = pytest.mark.cluster
+
 Row = dict[str, Any]
 
 

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
-from dcurate.core.stage import ProcessingStage
+from dcurate.core.pipeline import AnyStage
 from dcurate.dedup import labels
 from dcurate.dedup.bands import Bands
 from dcurate.dedup.fuzzy import FuzzyDuplicates
@@ -29,7 +29,8 @@ from dcurate.errors import PipelineError
 from dcurate.run import Executor
 from tests.dedup.test_exact import write
 
-AnyStage = ProcessingStage[Any, Any]
+pytestmark = pytest.mark.cluster
+
 Row = dict[str, Any]
 WORDS = ["".join(letters) for letters in itertools.product("bdfgklmnprst", "aeiou", "bdfgklmnprst")]
 

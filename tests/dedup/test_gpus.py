@@ -10,11 +10,14 @@ import sys
 from pathlib import Path
 
 import orjson
+import pytest
 
 from tests.dedup.curate_on_gpus import curate
 from tests.dedup.cut_on_gpus import KINDS, cut
 from tests.dedup.pairs_on_card import pairs
 from tests.kernels.cuda_process import SIMULATED, simulated_cuda
+
+pytestmark = pytest.mark.program
 
 WORDS = ("so", "it", "goes", "and", "then", "the", "king", "said", "unto", "them", "nothing", "was", "had", "been")
 FEW, REPEATED = "too few words", "again\n" * 9

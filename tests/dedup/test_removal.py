@@ -29,6 +29,8 @@ from dcurate.errors import DataError, PipelineError, StageError
 from dcurate.frames.ids import id_keys
 from dcurate.run import AnyStage
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture(autouse=True)
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:

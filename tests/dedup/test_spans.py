@@ -22,6 +22,8 @@ from dcurate.kernels.units import Limits
 from dcurate.run import RunResult
 from tests.dedup.span_oracle import Rule
 
+pytestmark = pytest.mark.cluster
+
 UNITS = ("line", "paragraph", "sentence")
 ALPHABET = "aAéẞς1٣ .!?”。\n\r\t\u2028-_ﬁ\u0301\u0323한\u200b\0ꯍ𝟘"
 texts = st.one_of(

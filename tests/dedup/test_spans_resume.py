@@ -8,10 +8,14 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from dcurate import InlineExecutor
 from tests.conftest import ROOT
 from tests.dedup.cut_spans import pipeline
 from tests.dying import dying
+
+pytestmark = pytest.mark.program
 
 
 def content(folder: Path) -> dict[str, bytes]:

@@ -14,6 +14,8 @@ import pytest
 import dcurate
 from tests.conftest import FORKS
 
+pytestmark = pytest.mark.program
+
 ROOT = Path(__file__).parents[2]
 PAGES = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if path.exists()]
 SKIP = re.compile(r"<!-- not run: .+ -->")

@@ -6,6 +6,8 @@ from nbclient import NotebookClient
 
 from tests.conftest import FORKS, ROOT
 
+pytestmark = pytest.mark.program
+
 
 @pytest.mark.parametrize("notebook", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.name)
 @pytest.mark.filterwarnings("default")

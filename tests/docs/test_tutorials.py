@@ -14,6 +14,8 @@ import pytest
 
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.program
+
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 FENCE = re.compile(
     r'(?P<before>^[^\n]*\n)^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<body>.*?)^```$',

@@ -24,6 +24,8 @@ from tests.download.dumps import crawl_site, packed, warc
 from tests.download.results import counts, quarantined, rows, run
 from tests.download.server import Files
 
+pytestmark = pytest.mark.cluster
+
 QUICK = Transfer(backoff_s=0, timeout_s=60, attempts=2)
 SENTENCE = "This is the sentence of which there are many on the page that is about the weather and all of its news. "
 GERMAN = "Das ist der Satz, von dem es auf dieser Seite viele gibt, und in dem es um das Wetter und um die Lage geht. "
@@ -237,10 +239,11 @@ def _index(archive: str, data: bytes) -> tuple[list[dict[str, Any]], pd.DataFram
 def test_single_pages_are_fetched_by_the_places_that_an_index_gives(web: Files) -> None:
     data = warc(*((f"https://x.org/{n}", html(f"page {n}")) for n in range(5)))
     web.content = {"/crawl-data/a.warc.gz": data}
-    places, frame = _index("crawl-data/a.warc.gz", data)
-    frame.loc[1, "warc_record_offset"] += 7
-    frame.loc[2, "warc_filename"] = "crawl-data/gone.warc.gz"
-    frame.loc[4, "warc_record_length"] += 1000
+    places, _ = _index("crawl-data/a.warc.gz", data)
+    places[1]["warc_record_offset"] += 7
+    places[2]["warc_filename"] = "crawl-data/gone.warc.gz"
+    places[4]["warc_record_length"] += 1000
+    frame = pd.DataFrame(places)
     reader = CommonCrawlWARCReader(data_prefix=web.address, max_workers=3, max_retries=0, transfer=QUICK)
     batch = reader.process(DocumentBatch(data=frame))
     assert batch.to_pandas()["binary_content"].tolist() == [html("page 0"), html("page 3")]

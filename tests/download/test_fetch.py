@@ -11,6 +11,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pytest
@@ -21,6 +22,8 @@ from dcurate.download.transfer import RemoteFile, Transfer, TransferError
 from dcurate.errors import DataError, PipelineError
 from tests.conftest import process, wait_for
 from tests.download.server import Files
+
+pytestmark = pytest.mark.program
 
 QUICK = Transfer(backoff_s=0.01, timeout_s=60)
 DATA = random.Random(1).randbytes(100_000)
@@ -282,6 +285,7 @@ def test_secrets_are_not_printed() -> None:
 
 
 def test_settings_out_of_range_are_refused() -> None:
+    settings: Any
     for settings in ({"attempts": 0}, {"connections_per_host": -1}, {"requests_per_second": 0}, {"backoff_s": -1}):
         with pytest.raises(PipelineError, match=next(iter(settings))):
             Transfer(**settings)

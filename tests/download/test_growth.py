@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from mwparserfromhell.parser import CTokenizer
+from mwparserfromhell.parser import CTokenizer  # type: ignore[attr-defined]
 
 from dcurate.download.arxiv.latex import ArxivExtractor
 from dcurate.download.arxiv.papers import ArxivIterator

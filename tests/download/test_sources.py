@@ -18,6 +18,8 @@ from tests.download.dumps import dump_site, manifest, multistream, packed, page,
 from tests.download.results import counts, rows, run
 from tests.download.server import Files
 
+pytestmark = pytest.mark.cluster
+
 QUICK = Transfer(backoff_s=0, timeout_s=60, attempts=3, connections_per_host=2)
 
 

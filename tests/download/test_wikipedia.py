@@ -138,7 +138,7 @@ def test_ranges_that_meet_give_every_article_once(tmp_path_factory: Any, cuts: l
     ]
     assert titles(found) == [f"Title {n}" for n in range(10)]
     assert skipped(found) == []
-    assert all(article.namespaces["6"] == "Ablage" for article in found)  # type: ignore[union-attr]
+    assert all(article.namespaces["6"] == "Ablage" for article in found)
 
 
 def test_a_damaged_stream_costs_its_own_pages_only_and_is_told(tmp_path: Path) -> None:

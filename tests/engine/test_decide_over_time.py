@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -43,7 +43,7 @@ class Loop:
         order, last, now = random.Random(self.seed), None, 0.0
         rates = {unit.name: Rate() for unit in self.units}
         first: dict[str, float] = {}
-        owed: Counter[str] = Counter()
+        owed: dict[str, float] = defaultdict(float)
         variance = math.log(1 + self.cv**2)
         while now < until:
             self.held += Counter(place for ready, place in self.coming if ready <= now)

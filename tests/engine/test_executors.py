@@ -27,6 +27,8 @@ from dcurate.run import Executor
 from tests.conftest import scheduler_and_workers
 from tests.stages import Append, Diary, DieOnce, FailOn, KeepEvery, Numbers, OneByOne, Sleep
 
+pytestmark = pytest.mark.cluster
+
 MODES = ["inline", "streaming", "batch"]
 INLINE = InlineExecutor()
 
@@ -165,7 +167,7 @@ def test_a_run_that_is_refused_leaves_an_earlier_output_alone(cluster: LocalClus
     output = str(tmp_path / "out")
     pipeline(Numbers(), JsonlWriter(output)).run(InlineExecutor())
     before = sorted(tmp_path.rglob("*.jsonl"))
-    refused = [Numbers(), Append().with_(resources=Resources(gpus=1)), JsonlWriter(output, mode="overwrite")]
+    refused: list[Any] = [Numbers(), Append().with_(resources=Resources(gpus=1)), JsonlWriter(output, mode="overwrite")]
     with pytest.raises(ResourceError):
         pipeline(*refused).run(DaskExecutor(cluster=cluster))
     assert sorted(tmp_path.rglob("*.jsonl")) == before != []

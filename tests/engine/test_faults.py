@@ -23,6 +23,8 @@ from dcurate.errors import RunError
 from tests.conftest import ROOT, scheduler_and_workers
 from tests.stages import Numbers, Sleep
 
+pytestmark = pytest.mark.cluster
+
 
 def test_a_scheduler_that_goes_away_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
     with scheduler_and_workers(tmp_path, "--nworkers", "1") as address:
@@ -112,7 +114,7 @@ def test_a_result_whose_remaking_dies_with_its_worker_is_made_once_more(tmp_path
         hands = object.__new__(DaskBackend)
         hands.client = cluster.client
         future = cluster.client.submit(made_after_deaths, str(tmp_path), 2, pure=False)
-        assert hands._gather(future) == "made"
+        assert hands._gather(future) == "made"  # type: ignore[comparison-overlap]
         assert len(list(tmp_path.iterdir())) == 3
 
 

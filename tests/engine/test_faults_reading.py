@@ -9,9 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from dcurate import DaskExecutor, JsonlWriter, LocalCluster, Pipeline
+from dcurate.core.pipeline import AnyStage
 from dcurate.errors import StageError
 from tests.deadly import DeadlyDocuments
 from tests.engine.test_faults_rows import ids, quarantined
+
+pytestmark = pytest.mark.cluster
 
 NAMES = ["a.jsonl", "b.jsonl.gz", "c.parquet"]
 
@@ -37,7 +40,7 @@ def test_rows_whose_reading_ends_the_worker_are_found_and_kept_apart(
 ) -> None:
     bad = {3, 17, 27} if mode == "streaming" else {3}
     source, output = write(tmp_path / "in", 12, bad, names), tmp_path / "out"
-    stages = [DeadlyDocuments(source), JsonlWriter(str(output))]
+    stages: list[AnyStage] = [DeadlyDocuments(source), JsonlWriter(str(output))]
     with LocalCluster(n_workers=2, gpus=False) as cluster:
         executor = DaskExecutor({"execution_mode": mode, "ignore_failures": True}, cluster)
         report = Pipeline("test", stages=stages).run(executor, observers=[]).report
@@ -51,7 +54,7 @@ def test_rows_whose_reading_ends_the_worker_are_found_and_kept_apart(
 
 def test_without_leave_to_ignore_it_the_run_ends_naming_reader_and_split(tmp_path: Path) -> None:
     source = write(tmp_path / "in", 12, {3}, NAMES[:1])
-    stages = [DeadlyDocuments(source), JsonlWriter(str(tmp_path / "out"))]
+    stages: list[AnyStage] = [DeadlyDocuments(source), JsonlWriter(str(tmp_path / "out"))]
     with (
         LocalCluster(n_workers=1, gpus=False) as cluster,
         pytest.raises(StageError, match=r"stage 'deadly_documents' failed on batch 'a.jsonl': killed by SIGSEGV"),

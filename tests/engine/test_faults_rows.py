@@ -10,6 +10,8 @@ from dcurate.core.events import CallCopied, CallHung, Event, WorkerLost, WorkerR
 from dcurate.errors import StageError
 from tests.faulty import CrashOn, HangOn, Leak, RaiseOn, StuckOnce
 
+pytestmark = pytest.mark.cluster
+
 BAD = 4711
 
 
@@ -74,7 +76,7 @@ def test_rows_that_crash_the_process_are_found_and_kept_apart(tmp_path: Path, ba
     with LocalCluster(n_workers=2, gpus=False) as cluster:
         result = run(tmp_path, CrashOn(), cluster, (heard,), ignore_failures=True)
     assert ids(tmp_path / "out") == [number for number in range(6000) if number not in bad]
-    assert sorted(row["id"] for row in quarantined(tmp_path / "out")) == sorted(bad)
+    assert sorted(row["id"] for row in quarantined(tmp_path / "out")) == sorted(bad)  # type: ignore[type-var]
     faulty = {one.name: one.faulty for one in result.report.stages}["crash_on"]
     assert sum(faulty.values()) == len(bad)
     assert any(isinstance(event, WorkerLost) for event in heard)

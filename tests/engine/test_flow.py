@@ -85,8 +85,8 @@ class World:
         seconds = self.order.choice([0.001, 0.1, 3.0])
         self.flow.finished(task.id, task.operator, sizes, seconds)
         if task.operator < len(self.flow.operators) - 1 or self.flow.delivers:
-            for place, (item, children) in enumerate(zip(task.inputs, sizes, strict=True)):
-                for number in range(len(children)):
+            for place, (item, made) in enumerate(zip(task.inputs, sizes, strict=True)):
+                for number in range(len(made)):
                     self.origin[OutputRef(task.id, place, number)] = (*self.origin[item], number)
 
 

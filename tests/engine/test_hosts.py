@@ -17,6 +17,8 @@ from tests.conftest import process
 from tests.engine.test_kills import worker_of_host
 from tests.stages import Append, Numbers, Sleep
 
+pytestmark = pytest.mark.cluster
+
 HOSTS = ("north", "south")
 
 

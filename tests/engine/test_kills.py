@@ -13,10 +13,13 @@ import psutil
 import pytest
 
 from dcurate import AttachedCluster, DaskExecutor, JsonlReader, LocalCluster, Pipeline
+from dcurate.core.pipeline import AnyStage
 from dcurate.errors import RunError
 from tests.conftest import ROOT, process, scheduler_and_workers
 from tests.engine.test_faults_rows import Heard, ids, write_rows
 from tests.faulty import Slow, SlowWriter
+
+pytestmark = pytest.mark.cluster
 
 ROWS = 240
 
@@ -30,7 +33,7 @@ def marks(tmp_path: Path) -> Path:
 
 def slow_pipeline(tmp_path: Path, marks: Path, files: int = 24) -> Pipeline:
     source = write_rows(tmp_path / "in", files=files, rows=ROWS // files, bad=())
-    stages = [
+    stages: list[AnyStage] = [
         JsonlReader(source),
         Slow(str(marks), setup_s=0.2, seconds=0.1).with_(batch_size=2),
         SlowWriter(str(tmp_path / "out"), folder=str(marks)),

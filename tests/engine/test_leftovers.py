@@ -15,6 +15,8 @@ from dcurate.engine.dask.worker_plugin import holder_of
 from dcurate.errors import StageError
 from tests.stages import FailOn, Numbers, Sleep
 
+pytestmark = pytest.mark.cluster
+
 
 def left_with(dask_scheduler: Scheduler) -> dict[str, Any]:
     """What a scheduler still holds of runs."""

@@ -11,6 +11,8 @@ from dcurate.engine.dask import scheduler_plugin
 from dcurate.errors import ResourceError, RunError
 from tests.stages import Numbers, Sleep
 
+pytestmark = pytest.mark.cluster
+
 
 def fill(dask_worker: Worker) -> None:
     """Have a worker take its memory for full from now on."""

@@ -16,6 +16,8 @@ from dcurate.core.spec import StageSpec
 from dcurate.errors import PipelineError, ResourceError
 from tests.stages import Append, Numbers, Sleep
 
+pytestmark = pytest.mark.cluster
+
 
 @dataclass
 class Told:
@@ -101,4 +103,4 @@ def test_who_asks_for_a_gpu_by_name_is_refused_where_there_is_none(cluster):
 
 def test_gpu_optional_is_true_or_false():
     with pytest.raises(PipelineError, match=r"^gpu_optional='maybe' must be True or False$"):
-        StageSpec(gpu_optional="maybe")
+        StageSpec(gpu_optional="maybe")  # type: ignore[arg-type]

@@ -29,6 +29,7 @@ from dcurate import (
     UrlsFilter,
     WordCountFilter,
 )
+from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError
 from dcurate.frames.gpus import texts_on_card
 from dcurate.frames.text import text_column
@@ -87,7 +88,7 @@ def refused(frame: Any, name: str) -> str:
 def main(folder: Path) -> None:
     source = str(folder / "in.parquet")
     on_card = Resources(cpus=1, gpus=1)
-    stages = [
+    stages: list[AnyStage] = [
         ParquetReader(source, frames="cudf"),
         ScoreFilter(WordCountFilter(min_words=2), score_field="words").with_(resources=on_card),
         ScoreFilter(RepeatedLinesFilter(max_repeated_line_fraction=0.7)).with_(resources=on_card),
@@ -97,7 +98,11 @@ def main(folder: Path) -> None:
     called = sorted(set(stand_in.CALLS))
     measured: set[str] = set()
     BUILDS.update({kernel: noted(kernel, measured) for kernel in BUILDS})
-    stages = [ParquetReader(source, frames="cudf"), *annotated(on_card), JsonlWriter(str(folder / "gpu_all"))]
+    stages = [
+        ParquetReader(source, frames="cudf"),
+        *annotated(on_card),
+        JsonlWriter(str(folder / "gpu_all")),
+    ]
     Pipeline("all_on_card", stages=stages).run(InlineExecutor())
     table = ParquetReader(source).process(next(ParquetReader(source).splits())).to_arrow()
     frame = stand_in.DataFrame(table)

@@ -25,10 +25,13 @@ from dcurate import (
     ScoreFilter,
     WordCountFilter,
 )
+from dcurate.core.pipeline import AnyStage
 from dcurate.errors import PipelineError, ResourceError
 from dcurate.kernels import cuda
 from tests.frames.on_stand_in import annotated
 from tests.kernels.cuda_process import SIMULATED
+
+pytestmark = pytest.mark.program
 
 TEXTS = ["so it goes", None, "é", "again\nagain\nagain\nagain", "中文 ab", "one two"]
 
@@ -45,9 +48,13 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ScoreFilter(WordCountFilter(min_words=2), score_field="words"),
         ScoreFilter(RepeatedLinesFilter(max_repeated_line_fraction=0.7)),
     ]
-    stages = [ParquetReader(str(folder / "in.parquet")), *filters, JsonlWriter(str(folder / "cpu"))]
+    stages: list[AnyStage] = [ParquetReader(str(folder / "in.parquet")), *filters, JsonlWriter(str(folder / "cpu"))]
     Pipeline("on_host", stages=stages).run(InlineExecutor())
-    stages = [ParquetReader(str(folder / "in.parquet")), *annotated(Resources()), JsonlWriter(str(folder / "cpu_all"))]
+    stages = [
+        ParquetReader(str(folder / "in.parquet")),
+        *annotated(Resources()),
+        JsonlWriter(str(folder / "cpu_all")),
+    ]
     Pipeline("all_on_host", stages=stages).run(InlineExecutor())
     written = {
         kind: b"".join(path.read_bytes() for path in (folder / kind).glob("*.jsonl"))

@@ -19,7 +19,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path)
     path = tmp_path / "file"
     path.write_bytes(b"old")
     with pytest.raises(TypeError), atomic_write(path) as file:
-        file.write("text")  # type: ignore[arg-type]
+        file.write("text")  # type: ignore[call-overload]
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -1,5 +1,6 @@
 """Folders in the temporary directory are this user's alone, and nothing stays of processes that were killed."""
 
+import fcntl
 import os
 import signal
 import stat
@@ -12,12 +13,15 @@ import pytest
 
 import dcurate
 from dcurate import ExactDuplicates, JsonlReader, LocalCluster, Pipeline
+from dcurate.core.pipeline import AnyStage
 from dcurate.dedup.removal_ids import RemovalIds
 from dcurate.download import rate_limit
 from dcurate.engine.worker.timeouts import WATCHDOG, take_hangs
 from dcurate.engine.worker.working_folder import hold_host_folder, host_folder, leave_host_folder
 from dcurate.errors import ResourceError
 from dcurate.fs.temporary import folder_of_host, held, own_folder, scratch_folder, sweep
+
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(autouse=True)
@@ -169,7 +173,7 @@ def test_a_report_of_a_call_that_hung_waits_for_who_asks_for_it(temporary):
 
 
 def test_a_folder_that_is_removed_as_it_is_taken_is_made_again(tmp_path, monkeypatch):
-    flock, times = dcurate.fs.locks.fcntl.flock, []
+    flock, times = fcntl.flock, []
 
     def late(folder, how):
         if len(times) < 3:
@@ -177,7 +181,7 @@ def test_a_folder_that_is_removed_as_it_is_taken_is_made_again(tmp_path, monkeyp
             (tmp_path / "f").rmdir()
         flock(folder, how)
 
-    monkeypatch.setattr(dcurate.fs.locks.fcntl, "flock", late)
+    monkeypatch.setattr(fcntl, "flock", late)
     folder = held(tmp_path / "f")
     assert (tmp_path / "f").is_dir()
     sweep(tmp_path)
@@ -193,7 +197,7 @@ def test_a_run_leaves_nothing_and_begins_with_what_others_left(temporary, tmp_pa
     left = held(folder_of_host("scratch") / "left")
     os.close(left)
     result = Pipeline("p", stages=[JsonlReader(str(source)), ExactDuplicates()]).run(dcurate.InlineExecutor())
-    assert sum(len(batch.to_pandas()) for batch in result) == 1
+    assert sum(len(batch.to_pandas()) for batch in result) == 1  # type: ignore[attr-defined, misc]
     assert not list(folder_of_host("scratch").iterdir())
     assert not list(folder_of_host("runs").iterdir())
     assert not WATCHDOG._files
@@ -202,10 +206,10 @@ def test_a_run_leaves_nothing_and_begins_with_what_others_left(temporary, tmp_pa
 def test_an_embedded_cluster_keeps_what_it_spills_and_all_else_in_the_private_folder(temporary, tmp_path):
     source = tmp_path / "in.jsonl"
     source.write_text('{"text": "a"}\n{"text": "a"}\n')
-    stages = [JsonlReader(str(source)), ExactDuplicates()]
+    stages: list[AnyStage] = [JsonlReader(str(source)), ExactDuplicates()]
     executor = dcurate.DaskExecutor(cluster=LocalCluster(n_workers=1))
     result = Pipeline("p", stages=stages).run(executor, observers=[])
-    assert sum(len(batch.to_pandas()) for batch in result) == 1
+    assert sum(len(batch.to_pandas()) for batch in result) == 1  # type: ignore[attr-defined, misc]
     left = {path for path in temporary.iterdir() if not path.name.startswith("pymp-")}  # multiprocessing's, private
     assert left == {base(temporary)}
     assert rights(base(temporary)) == 0o700

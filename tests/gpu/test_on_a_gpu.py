@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.device.sections import CUDF, DOCUMENTED, by_cudf, clouds, curate, sample
 from dcurate import DocumentBatch, InlineExecutor, LocalCluster, ParquetReader
 from dcurate.dedup.semantic.kmeans import nearest, seeds, sums_of
 from dcurate.engine.dask.executor import DaskExecutor
@@ -19,10 +18,11 @@ from dcurate.frames.text import column_of
 from dcurate.frames.vectors import array_library
 from dcurate.kernels import cuda
 from dcurate.kernels.permutations import Permutations
+from dcurate_testing.device import CUDF, DOCUMENTED, by_cudf, clouds, curate, sample
 from tests.kernels.simulated import by_cpu, by_cuda
 from tests.kernels.test_cuda import TEXTS
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.cluster, pytest.mark.gpu]
 
 
 def some() -> pa.Table:

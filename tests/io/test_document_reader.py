@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -38,7 +39,15 @@ from dcurate.frames.document import DocumentBatch
 from tests.conftest import ROOT
 from tests.dying import dying
 
-PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstandard.compress}
+pytestmark = pytest.mark.program
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.compress,
+}
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
 
 
@@ -186,6 +195,7 @@ def test_an_output_has_the_file_names_and_bytes_that_the_reader_of_the_format_le
 
 def test_whole_numbers_of_one_format_and_floats_of_the_other_become_floats(tmp_path):
     path = put(tmp_path / "in", a_jsonl=[{"x": 1, "y": 0.5}], b_parquet=[{"x": 0.5, "y": 1}])
+    settings: Any
     for settings in ({}, {"blocksize": "1MiB"}):
         reader = DocumentReader(path, **settings)
         assert types(reader) == {(("x", "double"), ("y", "double"))}
@@ -194,6 +204,7 @@ def test_whole_numbers_of_one_format_and_floats_of_the_other_become_floats(tmp_p
 
 def test_columns_that_a_file_lacks_are_null_there(tmp_path):
     path = put(tmp_path / "in", a_jsonl=[{"text": "a", "tags": ["x"]}], b_parquet=[{"text": "b", "n": 1}])
+    settings: Any
     for settings in ({}, {"blocksize": "1MiB"}):
         reader = DocumentReader(path, **settings)
         assert rows(reader) == [{"text": "a", "tags": ["x"], "n": None}, {"text": "b", "tags": None, "n": 1}]

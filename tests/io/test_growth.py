@@ -65,5 +65,5 @@ def test_a_body_of_many_gzip_members_is_unpacked_in_linear_time() -> None:
         found = response(message)
         seconds.append(time.thread_time() - begin)
         assert found is not None
-        assert (len(found.body), found.fault) == (members, "")
+        assert (len(found.body), found.damage) == (members, "")
     assert seconds[1] < 20 * seconds[0] + 0.25

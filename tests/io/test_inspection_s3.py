@@ -16,8 +16,9 @@ from dcurate import (
     read_run,
     trace,
 )
+from dcurate.core.pipeline import AnyStage
 
-pytestmark = pytest.mark.s3
+pytestmark = [pytest.mark.cluster, pytest.mark.s3]
 
 
 def test_a_run_into_s3_leaves_its_page_there_and_its_documents_are_found(bucket, cluster: LocalCluster) -> None:
@@ -26,7 +27,7 @@ def test_a_run_into_s3_leaves_its_page_there_and_its_documents_are_found(bucket,
     for part in range(2):
         lines = [b'{"id": "%d-%d", "text": "%s"}' % (part, row, b"word " * row) for row in range(8)]
         store.pipe_file(f"{url}/in/{part}.jsonl", b"\n".join(lines))
-    stages = [
+    stages: list[AnyStage] = [
         JsonlReader(f"{url}/in", files_per_partition=1, storage_options=options),
         ScoreFilter(WordCountFilter(min_words=4)),
         ParquetWriter(f"{url}/out", storage_options=options),

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,7 +25,7 @@ from dcurate.io.json_parse import DEEPEST, Wanted, parse_lines, rounded
 from dcurate.io.jsonl import JsonlReader, JsonlWriter
 from dcurate.io.parquet import ParquetWriter
 
-PACK = {
+PACK: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
     ".gz": gzip.compress,
     ".bz2": bz2.compress,

@@ -8,6 +8,7 @@ import pytest
 from dcurate import InlineExecutor, JsonlReader, Pipeline
 from dcurate.core.batch import BatchKey
 from dcurate.core.ledger import SplitRecord
+from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.jsonl import JsonlWriter
@@ -199,7 +200,7 @@ def test_an_output_that_is_in_use_is_refused_before_an_executor_is_opened(tmp_pa
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("mine")
-    stages = [JsonlReader(str(tmp_path / "in.jsonl")), JsonlWriter(str(tmp_path / "out"))]
+    stages: list[AnyStage] = [JsonlReader(str(tmp_path / "in.jsonl")), JsonlWriter(str(tmp_path / "out"))]
     with pytest.raises(DataError, match="name an empty directory"):
         Pipeline("p", stages=stages).run(Unopened())
 
@@ -207,6 +208,6 @@ def test_an_output_that_is_in_use_is_refused_before_an_executor_is_opened(tmp_pa
 @pytest.mark.parametrize("executor", ["streaming", {"execution_mode": "batch"}, InlineExecutor])
 def test_what_is_no_executor_is_refused_in_a_sentence(tmp_path, executor):
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
-    stages = [JsonlReader(str(tmp_path / "in.jsonl")), JsonlWriter(str(tmp_path / "out"))]
+    stages: list[AnyStage] = [JsonlReader(str(tmp_path / "in.jsonl")), JsonlWriter(str(tmp_path / "out"))]
     with pytest.raises(PipelineError, match=r"is not an executor; give DaskExecutor\(\.\.\.\) or InlineExecutor\(\)"):
         Pipeline("p", stages=stages).run(executor)

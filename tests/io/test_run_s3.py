@@ -17,11 +17,12 @@ from dcurate import (
     SemanticDuplicates,
     SpanDuplicates,
 )
+from dcurate.core.pipeline import AnyStage
 from dcurate.run import Executor
 from tests.run.regroup import pipeline
 from tests.stages import KeepEvery
 
-pytestmark = pytest.mark.s3
+pytestmark = [pytest.mark.cluster, pytest.mark.s3]
 
 
 @pytest.mark.parametrize("mode", ["inline", "streaming"])
@@ -32,7 +33,7 @@ def test_a_pipeline_runs_from_s3_to_s3_and_is_resumed(bucket, mode: str, cluster
         store.pipe_file(
             f"{url}/in/{number}.jsonl", b'{"text": "same"}\n{"text": "own%d"}\n{"text": "drop me"}\n' % number
         )
-    stages = [
+    stages: list[AnyStage] = [
         JsonlReader(f"{url}/in", storage_options=options),
         KeepEvery(4, 0).with_(name="by_length"),
         ExactDuplicates(),
@@ -61,13 +62,13 @@ def test_near_duplicates_are_found_from_s3_to_s3_day_after_day(bucket, cluster: 
             store.pipe_file(f"{url}/{day}/{number}.jsonl", b"".join(b'{"text": "%s"}\n' % row.encode() for row in rows))
     left = []
     for day in range(2):
-        stages = [
+        stages: list[AnyStage] = [
             JsonlReader(f"{url}/{day}", storage_options=options),
             FuzzyDuplicates(threshold=0.7, index_path=f"{url}/seen", report_path=f"{url}/groups-{day}"),
             JsonlWriter(f"{url}/clean-{day}", storage_options=options),
         ]
         result = Pipeline("s3", stages=stages).run(DaskExecutor(cluster=cluster))
-        lines = [line for batch in result for path in batch.data for line in store.cat_file(path).decode().splitlines()]
+        lines = [line for batch in result for path in batch.data for line in store.cat_file(path).decode().splitlines()]  # type: ignore[attr-defined]
         left.append(len(lines))
         assert store.find(f"{url}/groups-{day}")
         assert not store.find(f"{url}/clean-{day}/_dcurate/rounds")
@@ -80,13 +81,13 @@ def test_duplicates_by_meaning_are_found_from_s3_to_s3(bucket) -> None:
     for number in range(2):
         rows = [{"id": f"{number}-{row}", "embeddings": [1.0, row, row * row]} for row in range(4)]
         store.pipe_file(f"{url}/vectors/{number}.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode())
-    stages = [
+    stages: list[AnyStage] = [
         JsonlReader(f"{url}/vectors", storage_options=options),
         SemanticDuplicates(n_clusters=2, which_to_keep="first", id_field="id"),
         JsonlWriter(f"{url}/meaning", storage_options=options),
     ]
     result = Pipeline("s3", stages=stages).run(InlineExecutor())
-    lines = [line for batch in result for path in batch.data for line in store.cat_file(path).splitlines()]
+    lines = [line for batch in result for path in batch.data for line in store.cat_file(path).splitlines()]  # type: ignore[attr-defined]
     assert [json.loads(line)["id"] for line in lines] == ["0-0", "0-1", "0-2", "0-3"]
     assert not store.find(f"{url}/meaning/_dcurate/rounds")
 
@@ -97,13 +98,13 @@ def test_repeated_paragraphs_are_cut_from_s3_to_s3(bucket) -> None:
     for page in range(3):
         row = {"text": f"What page {page} of ours says.\n\nAll rights reserved, see our terms of use."}
         store.pipe_file(f"{url}/pages/{page}.jsonl", json.dumps(row).encode() + b"\n")
-    stages = [
+    stages: list[AnyStage] = [
         JsonlReader(f"{url}/pages", storage_options=options),
         SpanDuplicates(unit="paragraph", report_path=f"{url}/spans"),
         JsonlWriter(f"{url}/cut", storage_options=options),
     ]
     result = Pipeline("s3", stages=stages).run(InlineExecutor())
-    lines = [line for batch in result for path in batch.data for line in store.cat_file(path).splitlines()]
+    lines = [line for batch in result for path in batch.data for line in store.cat_file(path).splitlines()]  # type: ignore[attr-defined]
     assert [len(json.loads(line)["text"].split("\n\n")) for line in lines] == [2, 1, 1]
     assert store.find(f"{url}/spans")
     assert not store.find(f"{url}/cut/_dcurate/rounds")

@@ -15,10 +15,13 @@ from hypothesis import strategies as st
 
 from dcurate import DaskExecutor, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, ParquetWriter, Pipeline
 from dcurate.core.batch import BatchKey
+from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.output import folder_name
 from dcurate.io.parquet import ParquetReader
+
+pytestmark = pytest.mark.cluster
 
 
 def write(kind: Any, folder: Path, columns: Mapping[str, Any], **settings: Any) -> list[str]:
@@ -30,7 +33,7 @@ def write(kind: Any, folder: Path, columns: Mapping[str, Any], **settings: Any) 
 
 @pytest.mark.parametrize(("kind", "reader"), [(JsonlWriter, JsonlReader), (ParquetWriter, ParquetReader)])
 def test_each_value_has_a_folder_that_reads_as_a_dataset(kind: Any, reader: Any, tmp_path: Path) -> None:
-    columns = {"n": list(range(7)), "lang": ["en", "de", None, "en", "", "../x", "_de"]}
+    columns: Any = {"n": list(range(7)), "lang": ["en", "de", None, "en", "", "../x", "_de"]}
     written = write(kind, tmp_path, columns, separate_by="lang")
     assert [path.rpartition("/")[0] for path in written] == ["en", "de", "%null", "%empty", "%2E.%2Fx", "%5Fde"]
     for path, numbers in zip(written, [[0, 3], [1], [2], [4], [5], [6]], strict=True):
@@ -90,7 +93,10 @@ def test_a_resumed_run_writes_each_row_to_its_folder_once(cluster: LocalCluster,
         (tmp_path / "in" / f"{number}.jsonl").write_text("".join(lines))
 
     def content(executor: Any, resume: bool) -> dict[str, str]:
-        stages = [JsonlReader(str(tmp_path / "in")), JsonlWriter(str(tmp_path / "out"), separate_by="lang")]
+        stages: list[AnyStage] = [
+            JsonlReader(str(tmp_path / "in")),
+            JsonlWriter(str(tmp_path / "out"), separate_by="lang"),
+        ]
         Pipeline("test", stages=stages).run(executor, resume=resume)
         return {str(p.relative_to(tmp_path / "out")): p.read_text() for p in (tmp_path / "out").glob("?/*.jsonl")}
 

@@ -16,6 +16,8 @@ from dcurate.io.jsonl import JsonlReader, JsonlWriter
 from dcurate.io.parquet import ParquetReader
 from tests.conftest import skip_outside_ci
 
+pytestmark = pytest.mark.program
+
 
 def put(root, *names, content='{"a": 1}\n'):
     for name in names:
@@ -127,7 +129,7 @@ def test_blocksize_packs_small_files_and_cuts_large_ones(tmp_path):
         ("d.jsonl@00003", [(1228800, 1638400)]),
         ("e.jsonl", [(0, None)]),
     ]
-    assert sum(reader.process(s).num_items for s in splits) == 35
+    assert sum(reader.process(s).num_items for s in splits) == 35  # type: ignore[misc]
 
 
 def test_the_smallest_files_count_as_64_kib_when_they_are_packed(tmp_path):

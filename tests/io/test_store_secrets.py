@@ -4,6 +4,7 @@ import fsspec
 import pytest
 
 from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline, ScoreFilter, WordCountFilter
+from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DcurateError
 
 KEYS = {"key": "AKIAhunter2Q1", "secret": "hunter2Q2", "token": "hunter2Q3"}
@@ -14,7 +15,7 @@ def test_the_keys_of_a_store_show_neither_in_it_nor_in_an_error(bucket):
     keyed = {**options, **KEYS}
     store = fsspec.filesystem("s3", **options)
     store.pipe_file(f"{url}/in/a.jsonl", b'{"text": "a b c"}\n{"text": broken\n{"text": "a"}\n')
-    stages = [
+    stages: list[AnyStage] = [
         JsonlReader(f"{url}/in", on_bad_line="quarantine", storage_options=keyed),
         ScoreFilter(WordCountFilter(min_words=2)),
         JsonlWriter(f"{url}/out", storage_options=keyed),

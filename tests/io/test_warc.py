@@ -86,7 +86,7 @@ def test_what_warcio_writes_is_read():
 
 
 def test_a_dictionary_for_zstandard_is_taken_from_the_head_of_the_file():
-    dictionary = zstandard.train_dictionary(2**12, RECORDS * 50)
+    dictionary = zstandard.train_dictionary(2**12, RECORDS * 50)  # type: ignore[arg-type]
     packer = zstandard.ZstdCompressor(dict_data=dictionary)
     for stored in (dictionary.as_bytes(), zstandard.compress(dictionary.as_bytes())):
         frame = b"\x5d\x2a\x4d\x18" + len(stored).to_bytes(4, "little") + stored
@@ -258,7 +258,7 @@ def test_bodies_are_given_as_the_server_meant_them():
             "Content-Encoding: gzip",
         ),
     ]:
-        assert response(http(sent, *headers)).body == body, headers
+        assert response(http(sent, *headers)).body == body, headers  # type: ignore[arg-type]
 
 
 def test_a_body_cut_off_gives_what_there_is_of_it():

@@ -150,7 +150,7 @@ def test_files_without_rows_give_nothing(tmp_path):
     (tmp_path / "b.warc").write_bytes(warc_record(b"x", kind="metadata"))
     reader = WarcReader(str(tmp_path))
     assert batches(reader) == []
-    assert reader.columns() is None or "content" in reader.columns()
+    assert "content" in (reader.columns() or ["content"])
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.io.jsonl import JsonlReader, JsonlWriter
 from dcurate.io.parquet import ParquetReader, ParquetWriter
 
+pytestmark = pytest.mark.program
+
 
 def batch(rows, split="part-00.jsonl", path=()):
     table = rows if isinstance(rows, pa.Table) else pa.table(rows)

@@ -45,7 +45,7 @@ def simulated_cuda(module: str) -> Iterator[Simulated]:
         module: what it runs; that calls `serve`.
     """
     command = [sys.executable, "-m", module]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, text=True, env={**os.environ, **SIMULATED}, **pipes) as process:
         yield Simulated(process)
 

@@ -12,7 +12,7 @@ from dcurate.kernels.hashing import text_hashes
 from dcurate.kernels.minhash import band_keys, one_permutation
 from dcurate.kernels.permutations import Permutations, Window, as_cudf, permuted
 from dcurate.kernels.shingles import Rule
-from tests.kernels.cuda_measures import MEASURES, given
+from dcurate_testing.cuda_measures import MEASURES, given
 from tests.kernels.cuda_process import serve
 from tests.kernels.shingle_oracle import layout
 

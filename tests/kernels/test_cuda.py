@@ -11,9 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcurate.kernels.cuda import BUILDS
-from tests.kernels.cuda_measures import MEASURES
+from dcurate_testing.cuda_measures import MEASURES
 from tests.kernels.cuda_process import Simulated, simulated_cuda
 from tests.kernels.simulated import by_cpu
+
+pytestmark = pytest.mark.program
 
 SAMPLE = Path(__file__).parents[2] / "dcurate/bundled/sample/part-00.jsonl"
 TEXTS = [

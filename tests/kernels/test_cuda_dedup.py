@@ -15,6 +15,8 @@ from tests.kernels.cuda_process import Simulated, simulated_cuda
 from tests.kernels.simulated_dedup import by_cpu
 from tests.kernels.test_cuda import SAMPLE, TEXTS, WORDS
 
+pytestmark = pytest.mark.program
+
 MANY = " ".join(f"w{number * 7919 % 1000}" for number in range(900))
 #: On both sides of where XXH3 goes another way.
 LENGTHS = (0, 1, 2, 3, 4, 8, 9, 16, 17, 32, 33, 128, 129, 160, 240, 241, 320, 321, 1024, 1025, 1088, 1089, 2049)

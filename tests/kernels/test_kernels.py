@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,6 +39,7 @@ def test_what_stands_around_a_text_in_the_buffer_does_not_matter() -> None:
 
 def test_each_kernel_compiles_once_whatever_arrays_it_is_given() -> None:
     offsets, data, rows = layout("a b")
+    given_offsets: Any
     for given_offsets in (offsets, offsets.astype(np.int32), np.repeat(offsets, 2)[::2]):
         word_signals(given_offsets, data.copy(), rows.astype(np.int32))
     assert len(words._words.signatures) == 1
@@ -59,7 +62,7 @@ def test_a_text_of_too_few_words_has_no_ngrams() -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.binary(max_size=20), min_size=1, max_size=30))
 def test_equal_bytes_hash_alike_and_others_do_not(parts: list[bytes]) -> None:
-    hashes = {}
+    hashes: dict[bytes, set[int]] = {}
     for padding in (b"", b"\xff" * 16):
         for part in parts:
             data = np.frombuffer(part + padding, np.uint8)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate.kernels.normal_words import normalised
 from dcurate.kernels.overlap import gram_hashes, gram_table, overlaps
+from dcurate_testing.word_oracle import words
 from tests.text.strategies import texts
 
-UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "MYANMAR", "KHMER")
 WORDS = st.sampled_from(
     [
         "a",
@@ -36,31 +34,6 @@ WORDS = st.sampled_from(
 )
 GAPS = st.sampled_from([" ", "\n", "  ", "\u3000", ", ", " — "])
 SENTENCES = st.lists(st.tuples(WORDS, GAPS), max_size=25).map(lambda parts: "".join(map("".join, parts)))
-
-
-def is_word(character: str) -> bool:
-    return unicodedata.name(character, "").startswith(UNSPACED)
-
-
-def words(text: str) -> list[tuple[str, int, int]]:
-    """The words of a text, and where in it their first letter begins and their last ends."""
-    found: list[tuple[str, int, int]] = []
-    inside = False
-    for place, character in enumerate(text):
-        if character.isspace():
-            inside = False
-        elif unicodedata.category(character)[0] in "LMN":
-            letter = "σ" if character == "ς" else character.lower()[0]
-            if is_word(character):
-                found.append((letter, place, place + 1))
-                inside = False
-            elif inside:
-                word, start, _ = found[-1]
-                found[-1] = (word + letter, start, place + 1)
-            else:
-                found.append((letter, place, place + 1))
-                inside = True
-    return found
 
 
 def column(documents: list[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -286,7 +286,7 @@ def test_stretches_are_replaced_by_their_pieces(documents: list[list[tuple[str, 
     given_pieces = np.cumsum([0, *map(len, pieces)]), np.frombuffer(b"".join(pieces), np.uint8)
     column = np.array(offsets), np.frombuffer(data, np.uint8)
     stretches = np.array(starts, np.int64), np.array(stops, np.int64)
-    new_offsets, new = spliced(column, np.array(bounds), stretches, given_pieces, np.arange(len(pieces)))
-    expected = ["".join(before + new for before, _, new in document) for document in documents]
+    new_offsets, changed = spliced(column, np.array(bounds), stretches, given_pieces, np.arange(len(pieces)))
+    expected = ["".join(before + put for before, _, put in document) for document in documents]
     cuts = pairwise(new_offsets)
-    assert [new[start:stop].tobytes().decode() for start, stop in cuts] == expected
+    assert [changed[start:stop].tobytes().decode() for start, stop in cuts] == expected

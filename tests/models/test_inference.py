@@ -110,10 +110,10 @@ def test_how_rows_are_packed_changes_nothing(
     bert: Path, lengths: list[int], most: int, rows: int, by_length: bool, side: Any
 ) -> None:
     batch = of([[5 + (7 * row + place) % 80 for place in range(length)] for row, length in enumerate(lengths)])
-    limits = {"max_batch_tokens": most, "model_inference_batch_size": rows}
+    limits: Any = {"max_batch_tokens": most, "model_inference_batch_size": rows}
     packed = ready(Encode(str(bert), has_seq_order=by_length, padding_side=side, **limits))
     single = ready(Encode(str(bert), model_inference_batch_size=1))
-    assert np.allclose(*columns(packed.process(batch), "vector"), *columns(single.process(batch), "vector"), atol=1e-5)
+    assert np.allclose(*columns(packed.process(batch), "vector"), *columns(single.process(batch), "vector"), atol=1e-5)  # type: ignore[arg-type, misc]
     for stage in (packed, single):
         stage.teardown()
 
@@ -189,7 +189,7 @@ def test_memory_that_runs_out_halves_batches_and_changes_no_row(classifiers: dic
     roomy = ready(Classify(str(classifiers["bert"])))
     cramped = ready(ClassifyInLittleMemory(str(classifiers["bert"]), room=160))
     expected, found = roomy.process(batch), cramped.process(batch)
-    assert np.allclose(*columns(expected, "scores"), *columns(found, "scores"), atol=1e-5)
+    assert np.allclose(*columns(expected, "scores"), *columns(found, "scores"), atol=1e-5)  # type: ignore[arg-type, misc]
     calls = cramped.model.calls
     failed = [shape for shape in calls if shape[0] * shape[1] > 160]
     assert failed
@@ -230,7 +230,7 @@ def test_slots_that_share_a_model_run_at_the_same_time_and_do_not_mix_rows(bert:
         of([[5 + (row * 3 + shift + place) % 80 for place in range(1 + row % 40)] for row in range(90)])
         for shift in range(3)
     ]
-    made = {"max_batch_tokens": 200, "autocast": False, "device": device}
+    made: Any = {"max_batch_tokens": 200, "autocast": False, "device": device}
     stages = [ready(Encode(str(bert), **made)) for _ in batches]
     expected = [columns(stage.process(batch), "vector")[0] for stage, batch in zip(stages, batches, strict=True)]
     with ThreadPoolExecutor(3) as slots:
@@ -300,7 +300,7 @@ def test_results_in_16_bits_come_back_as_numbers_near_the_others(bert: Path) -> 
     exact, half = ready(Encode(str(bert))), ready(Encode(str(bert), autocast="bf16"))
     batch = of([[5, 6, 7], [8]])
     assert half.process(batch).to_arrow().schema == exact.process(batch).to_arrow().schema
-    assert np.allclose(*columns(exact.process(batch), "vector"), *columns(half.process(batch), "vector"), atol=0.1)
+    assert np.allclose(*columns(exact.process(batch), "vector"), *columns(half.process(batch), "vector"), atol=0.1)  # type: ignore[arg-type, misc]
     exact.teardown()
     half.teardown()
 

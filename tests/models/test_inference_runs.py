@@ -15,11 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from dcurate import InlineExecutor, JsonlReader, LocalCluster, ParquetWriter, Pipeline
+from dcurate.core.pipeline import AnyStage
 from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.errors import DcurateError
 from dcurate.models.tokenizer import TokenizerStage
 from tests.models.hub import Hub, served
 from tests.models.stages import Classify
+
+pytestmark = pytest.mark.cluster
 
 
 def written(folder: Path, texts: list[str]) -> Path:
@@ -31,8 +34,8 @@ def written(folder: Path, texts: list[str]) -> Path:
 
 
 def pipeline(source: Path, target: Path, model: str, cache: Path | None = None) -> Pipeline:
-    said = {"model_identifier": model, "cache_dir": cache and str(cache)}
-    stages = [JsonlReader(str(source), files_per_partition=1), TokenizerStage(**said), Classify(**said)]
+    said: Any = {"model_identifier": model, "cache_dir": cache and str(cache)}
+    stages: list[AnyStage] = [JsonlReader(str(source), files_per_partition=1), TokenizerStage(**said), Classify(**said)]
     return Pipeline("classify", stages=[*stages, ParquetWriter(str(target))])
 
 

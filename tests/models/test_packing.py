@@ -96,7 +96,7 @@ def test_limits_below_one_are_refused(wrong: dict[str, int]) -> None:
     side=st.sampled_from(["left", "right"]),
 )
 def test_padded_rows_hold_their_tokens_at_the_side_away_from_the_padding(
-    rows: list[list[int]], longest: int | None, side: str
+    rows: list[list[int]], longest: int | None, side: Any
 ) -> None:
     bounds = np.cumsum([0, *map(len, rows)])
     tokens = Tokens(bounds, np.array([token for row in rows for token in row], np.int32))

@@ -103,7 +103,7 @@ def _config(architecture: str) -> Any:
     if architecture == "bert":
         return BertConfig(**sizes, max_position_embeddings=LONGEST)
     if architecture == "deberta-v2":
-        return DebertaV2Config(
+        return DebertaV2Config(  # type: ignore[call-arg]
             **sizes,
             max_position_embeddings=LONGEST,
             relative_attention=True,

@@ -71,7 +71,7 @@ class Loads(Append):
 
 
 def test_neighbours_on_gpus_share_a_task_unless_they_load_something() -> None:
-    quarter = {"resources": Resources(gpus=0.25)}
+    quarter: Any = {"resources": Resources(gpus=0.25)}
     light, other = Append().with_(**quarter), KeepEvery().with_(**quarter)
     assert operators(Numbers(), light, other) == [["numbers"], ["append", "keep_every"]]
     assert operators(Numbers(), light, Loads().with_(name="loads", **quarter)) == [["numbers"], ["append"], ["loads"]]

@@ -25,6 +25,8 @@ from dcurate.core.names import LONGEST
 from dcurate.errors import PipelineError
 from dcurate.text.presets import gopher
 
+pytestmark = pytest.mark.cluster
+
 NAMES = ["n" * 5000, "ü" * 200, "a/b", "../../outside", ".", "..", "a\nb", "*?<>|:", "%", "CON", ""]
 
 
@@ -121,7 +123,7 @@ def test_a_stage_of_rounds_may_have_the_name_of_what_a_run_keeps(name: str, sour
 
 def test_a_stage_with_the_name_of_one_that_another_makes_for_its_rounds_is_refused(source: str, tmp_path: Path) -> None:
     stages = [JsonlReader(source), ExactDuplicates(), JsonlWriter(str(tmp_path / "out"))]
-    names = {stage.name for stage in ExactDuplicates().before(str(tmp_path), {})} | {"exact_duplicates_marks"}
+    names = {stage.name for stage in ExactDuplicates().map_stages(str(tmp_path), {})} | {"exact_duplicates_marks"}
     for name in names:
         named = [*stages[:2], ExactDuplicates(name=name), JsonlWriter(str(tmp_path / name))]
         with pytest.raises(PipelineError, match=f"stage '{name}' has the name of a stage that 'exact_duplicates'"):

@@ -14,11 +14,14 @@ import pandas as pd
 import pytest
 
 from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
+from dcurate.core.pipeline import AnyStage
 from dcurate.core.report import RunReport
 from dcurate.errors import DataError
 from tests.conftest import ROOT
 from tests.run.regroup import pipeline
 from tests.run.test_resume import content
+
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
@@ -88,7 +91,7 @@ def test_a_run_that_is_killed_while_it_makes_room_is_resumed_to_the_same_bytes(
     write(source, "c")
     wanted = anew(source, tmp_path / "new", bool(dedup))
     before = content(output)
-    command = [sys.executable, "-m", "tests.run.regroup", source, output, event, str(number), dedup]
+    command = [sys.executable, "-m", "tests.run.regroup", str(source), str(output), event, str(number), dedup]
     for _ in range(2):
         ran = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
         assert ran.returncode == -signal.SIGKILL
@@ -102,7 +105,7 @@ def test_what_a_killed_run_had_not_recorded_is_put_aside_when_the_input_is_group
     number: int, source: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
-    command = [sys.executable, "-m", "tests.run.regroup", source, output, "os.rename", str(number), ""]
+    command = [sys.executable, "-m", "tests.run.regroup", str(source), str(output), "os.rename", str(number), ""]
     ran = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
     assert ran.returncode == -signal.SIGKILL
     left = content(output)
@@ -118,7 +121,7 @@ def test_what_a_killed_run_had_not_recorded_is_put_aside_when_the_input_is_group
 def test_what_another_run_wrote_beside_is_not_put_aside(source: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     resumed(source, output / "of another")
-    stages = [JsonlReader(str(source)), JsonlWriter(str(output), mode="ignore")]
+    stages: list[AnyStage] = [JsonlReader(str(source)), JsonlWriter(str(output), mode="ignore")]
     (output / "mine-0123456789ab.jsonl").touch()
     for resume in (False, True):
         report = Pipeline("test", stages=stages).run(InlineExecutor(), resume=resume).report
@@ -144,7 +147,7 @@ def test_blocks_that_a_file_does_not_have_any_more_leave_nothing(
     blocksize: str, source: Path, tmp_path: Path, cluster: LocalCluster
 ) -> None:
     def run(output: Path, resume: bool) -> None:
-        stages = [JsonlReader(str(source), blocksize=blocksize), JsonlWriter(str(output))]
+        stages: list[AnyStage] = [JsonlReader(str(source), blocksize=blocksize), JsonlWriter(str(output))]
         Pipeline("test", stages=stages).run(DaskExecutor(cluster=cluster), resume=resume)
 
     run(tmp_path / "out", True)
@@ -200,7 +203,10 @@ def test_a_limit_removes_nothing(blocksize: int, source: Path, tmp_path: Path) -
         (source / f"{name}.jsonl").unlink()
 
     def run(limit: int | None) -> None:
-        stages = [JsonlReader(str(source), blocksize=blocksize, limit=limit), JsonlWriter(str(tmp_path / "out"))]
+        stages: list[AnyStage] = [
+            JsonlReader(str(source), blocksize=blocksize, limit=limit),
+            JsonlWriter(str(tmp_path / "out")),
+        ]
         Pipeline("test", stages=stages).run(InlineExecutor(), resume=True)
 
     run(None)

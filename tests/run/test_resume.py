@@ -13,12 +13,15 @@ import psutil
 import pytest
 
 from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
+from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError, PipelineError
 from tests.conftest import ROOT
 from tests.dedup.test_fuzzy import documents
 from tests.dying import dying
 from tests.run.curate import near_duplicates, pipeline
 from tests.stages import Append, KeepEvery
+
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
@@ -109,7 +112,7 @@ def test_near_duplicates_are_the_same_when_each_round_of_their_search_is_killed(
 
 def test_a_second_run_does_only_what_is_missing(source: Path, tmp_path: Path) -> None:
     def run() -> tuple[int, int]:
-        stages = [JsonlReader(str(source)), Append(), JsonlWriter(str(tmp_path / "out"))]
+        stages: list[AnyStage] = [JsonlReader(str(source)), Append(), JsonlWriter(str(tmp_path / "out"))]
         report = Pipeline("test", stages=stages).run(InlineExecutor(), resume=True).report
         return report.splits_before, report.splits
 
@@ -130,14 +133,14 @@ def test_another_pipeline_is_not_resumed_into_the_same_output(source: Path, tmp_
 
 
 def test_an_output_is_not_written_over_unasked(source: Path, tmp_path: Path) -> None:
-    stages = [JsonlReader(str(source)), JsonlWriter(str(tmp_path / "out"))]
+    stages: list[AnyStage] = [JsonlReader(str(source)), JsonlWriter(str(tmp_path / "out"))]
     Pipeline("test", stages=stages).run(InlineExecutor())
     with pytest.raises(DataError, match="resume=True"):
         Pipeline("test", stages=stages).run(InlineExecutor())
 
 
 def test_the_report_of_a_resumed_run_counts_all_rows(source: Path, tmp_path: Path) -> None:
-    stages = [JsonlReader(str(source)), KeepEvery(2), JsonlWriter(str(tmp_path / "out"))]
+    stages: list[AnyStage] = [JsonlReader(str(source)), KeepEvery(2), JsonlWriter(str(tmp_path / "out"))]
     first = Pipeline("test", stages=stages).run(InlineExecutor(), resume=True)
     again = Pipeline("test", stages=stages).run(InlineExecutor(), resume=True)
     counts = [[(s.name, s.rows_in, s.rows_out, s.dropped) for s in run.report.stages] for run in (first, again)]

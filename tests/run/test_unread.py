@@ -22,6 +22,7 @@ from dcurate import (
 )
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.ledger import check_accounts
+from dcurate.core.pipeline import AnyStage
 from dcurate.core.spec import StageSpec
 from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.errors import RunError, StageError
@@ -30,6 +31,8 @@ from tests.deadly import Broken, CountsOnly, DeadlyJsonl, FirstTime
 from tests.dying import dying
 from tests.engine.test_faults_rows import ids, quarantined
 from tests.run import curate
+
+pytestmark = pytest.mark.cluster
 
 
 def write(folder: Path, bad: dict[str, int], text: str = "raise", files: str = "abc", rows: int = 8) -> str:
@@ -50,7 +53,7 @@ def test_a_split_that_cannot_be_divided_is_named_in_the_report_and_tried_again_b
 
     def run() -> RunResult:
         reader = Broken(source, mark=str(mark)).with_(ignore_failures=True)
-        stages = [reader, JsonlWriter(str(output))]
+        stages: list[AnyStage] = [reader, JsonlWriter(str(output))]
         return Pipeline("test", stages=stages).run(InlineExecutor(), resume=True, observers=[])
 
     for before in (0, 2):
@@ -88,7 +91,7 @@ def test_a_row_that_failed_in_an_attempt_that_did_not_count_is_not_in_quarantine
     source, output = write(tmp_path / "in", {"b": 3}, "!"), tmp_path / "out"
     flaky = FirstTime(str(tmp_path)).with_(name="raises", ignore_failures=True)
     deadly = FirstTime(str(tmp_path), dies=True, text="row 8").with_(name="dies")
-    stages = [JsonlReader(source), flaky, deadly, JsonlWriter(str(output))]
+    stages: list[AnyStage] = [JsonlReader(source), flaky, deadly, JsonlWriter(str(output))]
     with LocalCluster(n_workers=1, gpus=False) as cluster:
         report = Pipeline("test", stages=stages).run(DaskExecutor(cluster=cluster), observers=[]).report
     assert (tmp_path / "raises").exists()
@@ -101,7 +104,7 @@ def test_of_files_that_are_grouped_in_another_way_each_line_is_set_aside_once(tm
     source, output = write(tmp_path / "in", {"b": 2}, files="abcd"), tmp_path / "out"
     for count in (32, 33):
         reader = DeadlyJsonl(source, files_per_partition=2).with_(ignore_failures=True)
-        stages = [reader, JsonlWriter(str(output))]
+        stages: list[AnyStage] = [reader, JsonlWriter(str(output))]
         Pipeline("test", stages=stages).run(InlineExecutor(), resume=True, observers=[])
         assert ids(output) == [row for row in range(count) if row != 10]
         assert [(row["file"], row["line"]) for row in quarantined(output)] == [("b.jsonl", 3)]
@@ -110,7 +113,7 @@ def test_of_files_that_are_grouped_in_another_way_each_line_is_set_aside_once(tm
 
 def test_the_report_names_no_quarantine_that_is_not_there(tmp_path: Path) -> None:
     source = write(tmp_path / "in", {})
-    stages = [JsonlReader(source), CountsOnly(), JsonlWriter(str(tmp_path / "out"))]
+    stages: list[AnyStage] = [JsonlReader(source), CountsOnly(), JsonlWriter(str(tmp_path / "out"))]
     report = Pipeline("test", stages=stages).run(InlineExecutor(), observers=[]).report
     assert report.stages[1].faulty == {"odd": 24}
     assert report.quarantine_path is None
@@ -143,7 +146,7 @@ class Stages(BarrierStage[DocumentBatch]):
 
 
 def test_what_a_phase_before_has_written_is_never_left_out(tmp_path: Path) -> None:
-    stages = [JsonlReader(write(tmp_path / "in", {})), Stages(), JsonlWriter(str(tmp_path / "out"))]
+    stages: list[AnyStage] = [JsonlReader(write(tmp_path / "in", {})), Stages(), JsonlWriter(str(tmp_path / "out"))]
     with pytest.raises(StageError, match="stage 'lost' failed on batch 'staged': ValueError: cannot be read"):
         Pipeline("test", stages=stages).run(InlineExecutor(), observers=[])
 

@@ -49,7 +49,7 @@ def english(text: str) -> list[str]:
 def repeated(parts: list[str]) -> tuple[int, int]:
     """Parts that occurred before, and their characters."""
     seen: set[str] = set()
-    again = [part for part in parts if part in seen or seen.add(part)]  # type: ignore[func-returns-value]
+    again = [part for part in parts if part in seen or seen.add(part)]
     return len(again), size(again)
 
 

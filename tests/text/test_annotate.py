@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,7 +39,7 @@ def rules(min_words: int, max_numbers: float, max_blanks: float, least: float) -
     return [WordCountFilter(min_words), NumbersFilter(max_numbers), WhiteSpaceFilter(max_blanks), Vowels(least)]
 
 
-def batch_of(documents: list[str | None]) -> DocumentBatch:
+def batch_of(documents: Sequence[str | None]) -> DocumentBatch:
     return DocumentBatch(data=pa.table({"id": range(len(documents)), "text": pa.array(documents, pa.string())}))
 
 
@@ -66,7 +67,7 @@ def test_annotating_once_and_filtering_by_other_thresholds_is_filtering_with_the
 def test_the_first_rule_that_failed_is_the_reason_for_which_a_document_is_dropped(documents):
     preset = list(gopher("dolma_v2"))
     failed = Annotate(preset).process(batch_of(documents)).to_arrow()["failed"].to_pylist()
-    filtered = ScoreFilter(preset).process(batch_of(documents))
+    filtered = ScoreFilter(preset).process(batch_of(documents))  # type: ignore[arg-type]
     reasons = {row: one.reason for one in filtered.rejections for row in one.data["id"].to_pylist()}
     assert [names[0] if names else None for names in failed] == [reasons.get(row) for row in range(len(documents))]
 
@@ -113,8 +114,8 @@ def test_the_second_pass_over_parquet_reads_no_text(tmp_path: Path):
     stricter = [WordCountFilter(min_words=5), NumbersFilter(0.2), MeanWordLengthFilter(0, 99)]
     fields = ["id", *(rule.name for rule in stricter)]
     second = Pipeline("again").add_stage(ParquetReader(str(annotated), fields=fields)).add_stage(refilter(stricter))
-    left = [row for batch in second.run(InlineExecutor()) for row in batch.to_arrow()["id"].to_pylist()]
-    assert sorted(left) == outcome(ScoreFilter(stricter).process(batch_of(documents)))[0] == [0, 3]
+    left = [row for batch in second.run(InlineExecutor()) for row in batch.to_arrow()["id"].to_pylist()]  # type: ignore[attr-defined]
+    assert sorted(left) == outcome(ScoreFilter(stricter).process(batch_of(documents)))[0] == [0, 3]  # type: ignore[arg-type]
 
 
 def damage(file: Path, column: str) -> None:

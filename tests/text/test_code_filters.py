@@ -171,7 +171,7 @@ def test_scores_of_some_rows_are_those_rows_of_the_scores_of_all(documents: list
 
 def test_modules_of_the_standard_library_score_as_ast_and_tokenize_say() -> None:
     for module in (csv, inspect, pickle, subprocess):
-        source = Path(module.__file__).read_text("utf-8")
+        source = Path(str(module.__file__)).read_text("utf-8")
         assert PythonCommentToCodeFilter().score_document(source) == python_documentation(source) > 0.1
 
 
@@ -250,7 +250,7 @@ def test_filters_for_code_work_on_in_one_pass() -> None:
     source = "\n".join(f"x = {number}  # a comment" for number in range(12))
     batch = DocumentBatch(data=pa.table({"text": [source, "x = 1", None, "1" * 99]}))
     rules = [NumberOfLinesOfCodeFilter(), GeneralCommentToCodeFilter("text/x-python"), PerExtensionFilter("C#", "cs")]
-    kept = ScoreFilter(rules, score_field=["lines", "comments", "usual"]).process(batch)
+    kept = ScoreFilter(rules, score_field=["lines", "comments", "usual"]).process(batch)  # type: ignore[arg-type]
     assert kept.to_arrow().to_pydict()["lines"] == [12]
     assert [(rejection.reason, rejection.rows) for rejection in kept.rejections] == [("num_lines", 3)]
 

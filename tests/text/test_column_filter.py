@@ -57,7 +57,7 @@ def test_a_rule_over_a_column_does_what_the_same_rule_does_one_by_one(
 ) -> None:
     found = []
     for rule in (ShareOfA(), ShareOfAOneByOne()):
-        chain = [
+        chain: list[DocumentFilter] = [
             WordCountFilter(min_words=0),
             rule,
         ]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dcurate import InlineExecutor, JsonlReader, Pipeline
 from dcurate.core.batch import BatchKey
+from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.documents import DocumentJoiner, DocumentSplitter
@@ -169,7 +170,7 @@ def test_splitting_and_joining_in_a_pipeline_gives_back_every_document(tmp_path:
     for number in range(2):
         lines = [json.dumps({"text": f"{text}{number}"}) + "\n" for text in texts]
         (tmp_path / f"{number}.jsonl").write_text("".join(lines))
-    stages = [JsonlReader(str(tmp_path)), AddId("id"), DocumentSplitter("\n\n"), DocumentJoiner()]
+    stages: list[AnyStage] = [JsonlReader(str(tmp_path)), AddId("id"), DocumentSplitter("\n\n"), DocumentJoiner()]
     result = Pipeline("test", stages=stages).run(InlineExecutor())
     found = [row["text"] for each in result for row in rows(each)]  # type: ignore[arg-type]
     assert found == [f"{text}{number}" for number in range(2) for text in texts]

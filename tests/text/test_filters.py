@@ -20,7 +20,7 @@ from dcurate.text.filters.repetition import RepeatingDuplicateNGramsFilter, Repe
 from dcurate.text.filters.urls import UrlsFilter
 from dcurate.text.filters.words import LongWordFilter, SymbolsToWordsFilter, WordCountFilter
 from dcurate.text.signals import Needs, Signals
-from tests.text.oracle import RULES
+from dcurate_testing.filter_oracle import RULES
 from tests.text.strategies import texts
 
 ALL = reduce(Needs.__or__, (rule.needs for rule, _ in RULES))

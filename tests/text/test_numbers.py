@@ -12,11 +12,12 @@ import dcurate
 from dcurate import DocumentFilter, WordCountFilter
 from dcurate.errors import PipelineError
 from dcurate.kernels import segments
+from dcurate.kernels.repeats import Counting
 from dcurate.text import measures, refinedweb
 from dcurate.text.filters import c4, fineweb, gopher
 
 NUMBERS = ("int", "float", "int | None", "float | None")
-GRAMS = measures.Grams("whitespace", measures.Counting(False, 0, False, False, True))
+GRAMS = measures.Grams("whitespace", Counting(False, 0, False, False, True))
 LINES = measures.Lines(segments.Cut(segments.NEWLINE, trimmed=False, stripped=False, blank=True), begins=("-",))
 #: What filters need that have fields without a default.
 NEEDED: dict[str, dict[str, Any]] = {
@@ -38,9 +39,11 @@ NEEDED: dict[str, dict[str, Any]] = {
 def built_in() -> list[tuple[type[Any], Field[Any]]]:
     """Every field of every filter that is said to be a number."""
     modules = (dcurate, c4, fineweb, gopher, refinedweb)
-    found = {kind for one in modules for _, kind in getmembers(one, isclass) if issubclass(kind, DocumentFilter)}
+    found: set[Any] = {
+        kind for one in modules for _, kind in getmembers(one, isclass) if issubclass(kind, DocumentFilter)
+    }
     classes = sorted(found, key=lambda kind: kind.__name__)
-    return [(kind, one) for kind in classes if is_dataclass(kind) for one in fields(kind) if one.type in NUMBERS]
+    return [(kind, one) for kind in classes if is_dataclass(kind) for one in fields(kind) if one.type in NUMBERS]  # type: ignore[misc]
 
 
 def given(kind: type[Any]) -> dict[str, Any]:
@@ -59,7 +62,9 @@ def test_a_threshold_that_is_no_number_is_refused_when_the_filter_is_made(kind: 
 
 
 def test_numbers_of_numpy_and_no_limit_at_all_are_numbers() -> None:
-    numbers = WordCountFilter(min_words=np.int64(2), max_words=math.inf), WordCountFilter(np.float32(2))
+    two: list[Any] = [np.int64(2), np.float32(2)]
+    no_limit: Any = math.inf
+    numbers = WordCountFilter(min_words=two[0], max_words=no_limit), WordCountFilter(two[1])
     assert [rule.keep_document(2) for rule in numbers] == [True, True]
 
 
@@ -78,6 +83,6 @@ class Own(DocumentFilter):
 def test_filters_of_one_s_own_are_held_to_what_they_say_of_their_fields() -> None:
     assert Own(3).keep_document(3)
     with pytest.raises(PipelineError, match="Own: least='3' is str, not a number; give one"):
-        Own("3")
+        Own("3")  # type: ignore[arg-type]
     with pytest.raises(PipelineError, match="Own: most='3' is str, not a number; give one"):
-        Own(3, "3")
+        Own(3, "3")  # type: ignore[arg-type]

@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from dcurate import CountPii, InlineExecutor, JsonlReader, JsonlWriter, Modify, PiiModifier, Pipeline, ProcessingStage
+from dcurate import CountPii, InlineExecutor, JsonlReader, JsonlWriter, Modify, PiiModifier, Pipeline
+from dcurate.core.pipeline import AnyStage
 
 TEXTS = ["Mail jo@example.org, al@example.org or call from 8.8.8.8.", "Nothing here.", "", "At 8.8.4.4 again."]
 
 
 @pytest.mark.parametrize("stage", [Modify(PiiModifier()), CountPii()], ids=["masked", "counted"])
 def test_the_report_of_a_run_tells_how_much_was_found_of_each_kind_and_never_what(
-    stage: ProcessingStage[object, object], tmp_path: Path
+    stage: AnyStage, tmp_path: Path
 ) -> None:
     for number, text in enumerate(TEXTS):
         (tmp_path / f"part-{number}.jsonl").write_text(json.dumps({"text": text}) + "\n")

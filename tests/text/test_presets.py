@@ -115,7 +115,7 @@ def test_fineweb2_takes_the_thresholds_of_a_language_from_a_file(tmp_path):
     path = tmp_path / "fra_Latn.yml"
     path.write_text(json.dumps(THRESHOLDS))  # JSON is YAML
     assert fineweb2(path) == fineweb2(THRESHOLDS)
-    rules = {rule.name: rule for stage in fineweb2(path) for rule in stage.filters}
+    rules = {rule.name: rule for stage in fineweb2(path) for rule in stage.filters}  # type: ignore[attr-defined]
     assert rules["gopher_duplicate_lines"].max_ratio == 0.264
     assert rules["gopher_duplicate_10grams"].max_ratio == 0.1
     assert rules["gopher_top_4gram"].max_ratio == 0.134
@@ -182,7 +182,7 @@ def test_nemo_curators_filters_are_those_of_its_recipes(recipe, preset):
     assert [replace(rule, lang="en") if hasattr(rule, "lang") else rule for rule in preset] == written
 
 
-@pytest.mark.parametrize("make", [lambda: gopher("gofer"), lambda: c4("tfds")])
+@pytest.mark.parametrize("make", [lambda: gopher("gofer"), lambda: c4("tfds")])  # type: ignore[arg-type]
 def test_a_variant_that_there_is_not_is_refused(make):
     with pytest.raises(PipelineError, match="no variant"):
         make()
@@ -194,7 +194,7 @@ def test_a_way_of_splitting_that_there_is_not_is_refused():
 
 
 def test_an_ngram_filter_whose_size_is_not_counted_is_refused():
-    counting = gopher("paper")[-1].grams.how
+    counting = gopher("paper")[-1].grams.how  # type: ignore[attr-defined]
     with pytest.raises(PipelineError, match="n=7 is not among the sizes"):
         GopherTopNgramFilter(7, 0.1, Grams("whitespace", counting))
 

@@ -32,7 +32,9 @@ from dcurate.text.optional import needed
 from dcurate.text.score import ScoreFilter
 from dcurate.text.signals import Needs, Signals
 from dcurate.text.unspaced import spaced, splitter, words_in
-from tests.text.oracle import duplicate_ngrams, is_symbol, share
+from dcurate_testing.filter_oracle import duplicate_ngrams, is_symbol, share
+
+pytestmark = pytest.mark.program
 
 LANGS = ("zh", "ja", "ko", "th")
 NATIVE = {

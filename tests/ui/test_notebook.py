@@ -16,6 +16,8 @@ from dcurate.core.events import (
 )
 from dcurate.ui.notebook import NotebookProgress
 
+pytestmark = pytest.mark.program
+
 EVENTS = [
     RunStarted(100.0, "7f3a", "demo <b>", "streaming", (("read",), ("write",))),
     SourceListed(100.1, splits=2, finished_before=0),

@@ -40,6 +40,11 @@ EVENTS = [
 ]
 
 
+def printed(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
 def seen(tally: RunState, *moments: float) -> Pace:
     pace = Pace()
     for moment in moments:
@@ -115,7 +120,7 @@ def test_the_live_view_has_a_bar_a_line_per_operator_and_the_latest_notes(tally)
     pace.see(tally.snapshot(102.2))
     console = Console(file=io.StringIO(), width=120, color_system=None)
     console.print(live_view(tally, pace, 102.0))
-    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
+    lines = [line.rstrip() for line in printed(console).splitlines()]
     assert lines == [
         f"demo  {'━' * 20}{' ' * 20}  4 of 8 splits (50 %)  2.0 s, 4.0 s left",
         "  1,000 rows in (455/s), 900 out (409/s)   1.8 MB/s",
@@ -151,12 +156,12 @@ def test_off_a_terminal_lines_come_by_the_clock_and_one_at_the_end():
     began = time.monotonic()
     for event in EVENTS:
         progress.on_event(event)
-    told = len(console.file.getvalue().splitlines())
-    while len(console.file.getvalue().splitlines()) < told + 3:
+    told = len(printed(console).splitlines())
+    while len(printed(console).splitlines()) < told + 3:
         assert time.monotonic() < began + 60, "no lines come"
         time.sleep(0.01)
     progress.on_event(RunEnded(102.0, ""))
-    lines = console.file.getvalue().splitlines()
+    lines = printed(console).splitlines()
     assert len(lines) <= (time.monotonic() - began) / 0.05 + 1
     assert all(line.startswith("demo: ") for line in lines)
     assert all("4 of 8 splits (50 %)" in line for line in lines[told + 1 :])  # one was made while events came
@@ -171,7 +176,7 @@ def test_on_a_terminal_the_display_leaves_one_line_behind():
     with Progress(console) as progress:
         for event in [*EVENTS, RunEnded(102.0, "")]:
             progress.on_event(event)
-    shown = console.file.getvalue()
+    shown = printed(console)
     assert "━━━" in shown
     assert shown.splitlines()[-1].endswith(
         "demo: read to write done | 2.0 s | 4 of 8 splits (50 %) | 1,000 rows in, 900 out | 500 rows/s | 2.0 MB/s"
@@ -183,7 +188,7 @@ def test_a_notebook_gets_plain_lines():
     with Progress(console) as progress:
         for event in [*EVENTS, RunEnded(102.0, "")]:
             progress.on_event(event)
-    assert console.file.getvalue() == (
+    assert printed(console) == (
         "demo: read to write done | 2.0 s | 4 of 8 splits (50 %) | 1,000 rows in, 900 out | 500 rows/s | 2.0 MB/s\n"
     )
 
@@ -193,7 +198,7 @@ def test_a_run_that_failed_is_stopped():
     progress = Progress(console)
     progress.on_event(EVENTS[0])
     progress.on_event(RunEnded(101.0, "stage 'clean' failed"))
-    assert console.file.getvalue().startswith("demo: read to write stopped | 1.0 s")
+    assert printed(console).startswith("demo: read to write stopped | 1.0 s")
 
 
 def test_no_thread_outlives_a_run_that_never_said_that_it_ended():
@@ -209,7 +214,7 @@ def test_one_observer_may_follow_several_runs():
     for _ in range(2):
         for event in [*EVENTS, RunEnded(102.0, "")]:
             progress.on_event(event)
-    assert [line.count("1,000 rows in") for line in console.file.getvalue().splitlines()] == [1, 1]
+    assert [line.count("1,000 rows in") for line in printed(console).splitlines()] == [1, 1]
 
 
 def test_before_the_first_slot_it_says_that_things_are_set_up():

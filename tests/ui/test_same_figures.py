@@ -21,11 +21,14 @@ from dcurate import (
     ScoreFilter,
     WordCountFilter,
 )
+from dcurate.core.pipeline import AnyStage
 from dcurate.ui.dashboard.tables import dropped
 from dcurate.ui.dashboard.view_model import view
 from dcurate.ui.progress import Progress
 from dcurate.ui.scheduler_store import hub_of
 from tests.ui.watched import get
+
+pytestmark = pytest.mark.cluster
 
 #: Documents; every sixth is too short, and every fifth of the rest nearly the same as the first.
 DOCUMENTS = 120
@@ -63,7 +66,12 @@ def lines() -> io.StringIO:
 def watched(folder: Path, lines: io.StringIO) -> tuple[RunResult, str, RunResult]:
     """A run, the scheduler's metrics after it, and the run as the scheduler knows it."""
     short = ScoreFilter(WordCountFilter(min_words=5))
-    stages = [JsonlReader(str(folder / "in")), short, FuzzyDuplicates(), JsonlWriter(str(folder / "out"))]
+    stages: list[AnyStage] = [
+        JsonlReader(str(folder / "in")),
+        short,
+        FuzzyDuplicates(),
+        JsonlWriter(str(folder / "out")),
+    ]
     with LocalCluster(n_workers=1, gpus=False, dashboard=True) as cluster:
         observers = [Progress(Console(file=lines), interval=0.2)]
         result = Pipeline("rounds", stages=stages).run(DaskExecutor(cluster=cluster), observers=observers)
@@ -71,7 +79,7 @@ def watched(folder: Path, lines: io.StringIO) -> tuple[RunResult, str, RunResult
         told = get(cluster.dashboard_link.replace("/curation", "/metrics"))
         hub = hub_of(cluster.client.cluster.scheduler)
         assert hub is not None
-        shown = RunResult(result, result.report, hub.runs[result.report.run])
+        shown = RunResult(tuple(result), result.report, hub.runs[result.report.run])
     return result, told, shown
 
 

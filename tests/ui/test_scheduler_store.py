@@ -1,10 +1,15 @@
 import time
 
+import pytest
+
 from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ScoreFilter, WordCountFilter
 from dcurate.core.events import RunEnded, RunStarted
+from dcurate.core.pipeline import AnyStage
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import RunSnapshot
 from dcurate.ui.scheduler_store import HUB, RUNS, SchedulerStore, hub_of
+
+pytestmark = pytest.mark.cluster
 
 
 def snapshot_of(run, time=1.0):
@@ -43,7 +48,7 @@ def test_a_scheduler_that_somebody_can_look_at_knows_how_a_run_stands_and_how_it
 def test_a_scheduler_that_nobody_can_look_at_is_told_nothing(tmp_path):
     (tmp_path / "in.jsonl").write_text('{"text": "one two"}\n')
     with LocalCluster(n_workers=1) as cluster:
-        stages = [JsonlReader(str(tmp_path / "in.jsonl")), JsonlWriter(str(tmp_path / "out"))]
+        stages: list[AnyStage] = [JsonlReader(str(tmp_path / "in.jsonl")), JsonlWriter(str(tmp_path / "out"))]
         result = Pipeline("unseen", stages=stages).run(DaskExecutor(cluster=cluster))
         assert HUB not in cluster.client.cluster.scheduler.plugins
     assert result.history.snapshot().rows_out == 1

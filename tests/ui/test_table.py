@@ -29,9 +29,9 @@ REPORT = RunReport(
 
 
 def shown(report, width=120):
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(report_table(report))
-    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+    page = io.StringIO()
+    Console(file=page, width=width, color_system=None).print(report_table(report))
+    return [line.rstrip() for line in page.getvalue().splitlines()]
 
 
 TABLE = """\

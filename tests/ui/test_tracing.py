@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 from opentelemetry import trace
@@ -37,7 +38,7 @@ from tests.stages import Append, FailOn, KeepEvery, Numbers
 STARTED = RunStarted(100.0, "7f3a", "demo", "streaming", (("read",), ("keep",)))
 
 
-def traced(*events: object) -> list[ReadableSpan]:
+def traced(*events: Any) -> list[ReadableSpan]:
     """The spans that come of events, in the order in which they end."""
     provider, spans = TracerProvider(), InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(spans))

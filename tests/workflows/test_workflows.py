@@ -19,6 +19,8 @@ from dcurate.workflows.fuzzy import FuzzyDeduplicationWorkflow
 from dcurate.workflows.removal import TextDuplicatesRemovalWorkflow
 from dcurate.workflows.semantic import SemanticDeduplicationWorkflow, TextSemanticDeduplicationWorkflow
 
+pytestmark = pytest.mark.cluster
+
 INLINE = InlineExecutor()
 
 

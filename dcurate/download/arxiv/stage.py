@@ -59,7 +59,7 @@ class ArxivDownloadExtractStage(DocumentDownloadExtractStage):
         ['url_generation_arxivurlgenerator', 'download_arxivdownloader']
     """
 
-    def __init__(  # noqa: PLR0917 - the order of NeMo Curator
+    def __init__(  # noqa: PLR0913, PLR0917 - the order of NeMo Curator
         self,
         download_dir: str = "./arxiv_downloads",
         url_limit: int | None = None,

@@ -99,7 +99,7 @@ class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
         2
     """
 
-    def __init__(  # noqa: PLR0917 - the order of NeMo Curator
+    def __init__(  # noqa: PLR0913, PLR0917 - the order of NeMo Curator
         self,
         start_snapshot: str,
         end_snapshot: str,

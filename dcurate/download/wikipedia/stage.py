@@ -66,7 +66,7 @@ class WikipediaDownloadExtractStage(DocumentDownloadExtractStage):
         'url_generation_wikipediaurlgenerator'
     """
 
-    def __init__(  # noqa: PLR0917 - the order of NeMo Curator
+    def __init__(  # noqa: PLR0913, PLR0917 - the order of NeMo Curator
         self,
         language: str = "en",
         download_dir: str = "./wikipedia_downloads",

@@ -44,7 +44,7 @@ class LLMCleanupStage(GenerateStage):
         ('llama_llm_cleanup', ['text'], ['cleaned_text'])
     """
 
-    def __init__(  # noqa: PLR0917 - NeMo Curator's order
+    def __init__(  # noqa: PLR0913, PLR0917 - NeMo Curator's order
         self,
         model: str,
         system_prompt: str,

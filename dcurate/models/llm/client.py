@@ -110,7 +110,7 @@ class AsyncLLMClient(Configured, ABC):
         ['Hi']
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - NeMo Curator's arguments, then ours
         self,
         max_concurrent_requests: int = 5,
         max_retries: int = 3,

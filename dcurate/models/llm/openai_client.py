@@ -63,7 +63,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
         Secret('***')
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - NeMo Curator's arguments, then ours
         self,
         max_concurrent_requests: int = 5,
         max_retries: int = 3,
@@ -275,7 +275,7 @@ class OpenAIClient(LLMClient):
         120.0
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - NeMo Curator's arguments, then ours
         self,
         *,
         base_url: str | None = None,

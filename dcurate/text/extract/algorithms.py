@@ -199,7 +199,7 @@ class TrafilaturaExtractor(HTMLExtractorAlgorithm):
     sizes: Mapping[str, int | None]
     extract_kwargs: Mapping[str, Any]
 
-    def __init__(  # noqa: PLR0917 - the arguments of NeMo Curator's
+    def __init__(  # noqa: PLR0913, PLR0917 - the arguments of NeMo Curator's
         self,
         required_stopword_density: float = 0.32,
         min_extracted_size: int = 250,

@@ -43,7 +43,7 @@ class OnCard:
         _by, (operator.matmul, operator.mul, operator.add, operator.truediv, operator.gt)
     )
 
-    def __imul__(self, other: Any) -> OnCard:
+    def __imul__(self, other: Any) -> OnCard:  # type: ignore[misc]
         self.array *= _plain(other)
         return self
 

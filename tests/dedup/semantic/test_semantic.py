@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dcurate import DaskExecutor, InlineExecutor, JsonlReader, LocalCluster, ParquetReader, Pipeline
+from dcurate.core.pipeline import AnyStage
 from dcurate.dedup.keep import Highest, Lowest
 from dcurate.dedup.semantic.stage import SemanticDuplicates
 from dcurate.errors import DataError, PipelineError
@@ -23,6 +24,8 @@ from tests.dedup.semantic.curate import pipeline
 from tests.dedup.semantic.data import Row, some, write
 from tests.dedup.semantic.test_compare import by_all_products
 from tests.dying import dying
+
+pytestmark = pytest.mark.cluster
 
 EPS = 0.01
 ROWS = some(700)
@@ -151,7 +154,7 @@ def test_rules_say_which_copy_stays(tmp_path: Path) -> None:
 
 
 def test_duplicates_can_be_flagged_or_told_instead(source: str) -> None:
-    find = {"n_clusters": 5, "eps": EPS}
+    find: Any = {"n_clusters": 5, "eps": EPS}
     left = ids(run(source, SemanticDuplicates(**find)))
     flagged = run(source, SemanticDuplicates(**find, action="flag"))
     assert ids(flagged) == ids(ROWS)
@@ -196,7 +199,7 @@ def test_rows_without_embeddings_are_no_duplicates(action: str, tmp_path: Path) 
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "a.jsonl").write_text('{"id": 1, "embeddings": null}\n{"id": 2, "embeddings": []}\n')
-    stages = [JsonlReader(str(folder)), SemanticDuplicates(action=action)]  # type: ignore[arg-type]
+    stages: list[AnyStage] = [JsonlReader(str(folder)), SemanticDuplicates(action=action)]  # type: ignore[arg-type]
     result = Pipeline("test", stages=stages).run(InlineExecutor())
     assert sum(batch.num_items for batch in result) == (0 if action == "identify" else 2)
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -19,10 +20,10 @@ def host(name: str = "a", cpus: float = 16, cards: int = 0) -> Host:
 
 def measured(name: str, seconds: float | None = 1.0, **more: object) -> Measured:
     """A unit that is known well, unless said otherwise."""
-    demands = {
+    demands: dict[str, Any] = {
         key: more.pop(key) for key in ("cpus", "gpus", "gpu_memory", "fixed", "fixed_per_host", "most") & more.keys()
     }
-    known = {"samples": 1000, "cv": 0.1, "first_sample_at": 1.0, "setup_s": 0.0, "running": 1}
+    known: dict[str, Any] = {"samples": 1000, "cv": 0.1, "first_sample_at": 1.0, "setup_s": 0.0, "running": 1}
     if seconds is None:
         known |= {"samples": 0, "cv": 0.5, "first_sample_at": None, "setup_s": None}
     return Measured(SchedulingUnit(name, **demands), seconds, **{**known, **more})
@@ -78,7 +79,7 @@ def test_nothing_grows_while_a_unit_that_may_be_known_soon_is_not() -> None:
     ],
 )
 def test_three_samples_are_known_or_one_after_a_second_or_remembered_ones_or_a_long_call(
-    known: dict[str, object], is_known: bool
+    known: dict[str, Any], is_known: bool
 ) -> None:
     unit = replace(measured("read"), **known)
     grown = count_slots(decide(snapshot(host(cpus=4), [unit], at(read=1), now=10.0)).places)["read"] > 1

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.engine.allocate import rate_cache
 from dcurate.engine.allocate.rate_cache import MOST, CachedRate, RateCache, cache_file, key_of
 
 positive = st.floats(1e-9, 1e9)
@@ -92,7 +91,7 @@ def test_a_write_that_fails_leaves_the_file_as_it_was_and_nothing_beside_it(
     def full(*_: object) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(rate_cache.os, "replace", full)
+    monkeypatch.setattr("dcurate.engine.allocate.rate_cache.os.replace", full)
     assert not RateCache(path).store({"read": CachedRate(2.0)})
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

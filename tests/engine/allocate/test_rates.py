@@ -172,7 +172,7 @@ def test_a_remembered_rate_counts_until_it_is_contradicted() -> None:
     for _ in range(20):
         rate.took(5.0)
     assert not rate.remembered
-    assert rate.seconds == pytest.approx(5.0)
+    assert rate.seconds == pytest.approx(5.0)  # type: ignore[unreachable]
 
 
 def test_a_remembered_rate_is_given_up_when_there_are_enough_samples() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -37,10 +37,10 @@ def gpus(count: int, memory_gb: float = 0.0, seats: int = UNLIMITED) -> tuple[Ca
 def faults(units: Sequence[SchedulingUnit], hosts: Sequence[Host], places: Mapping[SlotLocation, int]) -> list[str]:
     """What is wrong with an allocation, counted slot by slot."""
     units_of, host_of = {unit.name: unit for unit in units}, {host.name: host for host in hosts}
-    cpus: Counter[str] = Counter()
+    cpus: dict[str, float] = defaultdict(float)
     seats: Counter[object] = Counter()
-    share: Counter[object] = Counter()
-    memory: Counter[object] = Counter()
+    share: dict[object, float] = defaultdict(float)
+    memory: dict[object, float] = defaultdict(float)
     on_card: Counter[object] = Counter()
     alone = []
     wrong = []
@@ -59,11 +59,11 @@ def faults(units: Sequence[SchedulingUnit], hosts: Sequence[Host], places: Mappi
     for name, host in host_of.items():
         wrong += [f"CPUs of {name}"] if cpus[name] > host.cpus + NEAR * sum(places.values()) else []
         wrong += [f"seats of {name}"] if seats[name] > host.seats else []
-        for card in host.cards:
-            key = (name, card.name)
+        for gpu in host.cards:
+            key = (name, gpu.name)
             wrong += [f"share of {key}"] if share[key] > 1 + NEAR * on_card[key] else []
-            wrong += [f"memory of {key}"] if card.memory and memory[key] > card.memory + on_card[key] else []
-            wrong += [f"seats of {key}"] if seats[key] > card.seats else []
+            wrong += [f"memory of {key}"] if gpu.memory and memory[key] > gpu.memory + on_card[key] else []
+            wrong += [f"seats of {key}"] if seats[key] > gpu.seats else []
     known = {(host.name, card.name) for host in hosts for card in host.cards}
     wrong += [f"{card} is not there" for card in set(share) - known]
     wrong += [f"{host} is not there" for host in set(cpus) - set(host_of)]
@@ -86,7 +86,7 @@ def moved(before: Mapping[SlotLocation, int], after: Allocation) -> int:
 times = st.sampled_from([0.1, 0.25, 0.3, 0.5, 0.7, 1.0, 1.7, 2.0, 3.5])
 
 units_of_all_kinds = st.builds(
-    lambda cpus, gpu, seconds, weight: SchedulingUnit("", cpus, *gpu, seconds, weight),
+    lambda cpus, gpu, seconds, weight: SchedulingUnit("", cpus, *gpu, seconds, weight),  # type: ignore[call-arg]
     cpus=st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0, 3.0]),
     gpu=st.sampled_from(
         [(0.0, 0.0)] * 6

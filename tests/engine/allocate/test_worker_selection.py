@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 import pyarrow as pa
+import pytest
 from distributed import Client, Worker, get_worker
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 from dcurate import DaskExecutor, DocumentBatch, LocalCluster, Pipeline, ProcessingStage, Resources
 from dcurate.engine.allocate.worker_selection import WorkerSelector
 from tests.stages import Numbers
+
+pytestmark = pytest.mark.cluster
 
 WORKERS = st.lists(st.integers(1, 4), min_size=1, max_size=12)
 
@@ -121,7 +124,7 @@ def test_the_batches_of_a_fan_out_spread_evenly_and_each_travels_at_most_once() 
     with LocalCluster(n_workers=4, gpus=False) as cluster:
         chain = [Numbers(1, 1), Many(), Where()]
         batches = list(Pipeline("spread", stages=chain).stream(DaskExecutor(cluster=cluster)))
-        places = Counter(batch.to_arrow()["worker"][0].as_py() for batch in batches)
+        places = Counter(batch.to_arrow()["worker"][0].as_py() for batch in batches)  # type: ignore[attr-defined]
         assert sum(places.values()) == CHILDREN
         assert len(places) == 4
         assert max(places.values()) <= CHILDREN / 4 + 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from distributed import Worker
 
 from dcurate import DaskExecutor, LocalCluster, Pipeline
@@ -11,6 +12,8 @@ from dcurate.engine.dask.worker_plugin import holder_of
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec
 from tests.stages import Append, Numbers
+
+pytestmark = pytest.mark.cluster
 
 
 async def held_after(dask_worker: Worker, run: str, payload: bytes) -> list[int]:

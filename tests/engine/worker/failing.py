@@ -153,7 +153,7 @@ class Unreadable(SourceStage[DocumentBatch, DocumentBatch]):
 
     error: Exception
 
-    def splits(self):  # type: ignore[no-untyped-def]
+    def splits(self):
         yield batch("x")
 
     def process(self, task: DocumentBatch) -> DocumentBatch:

@@ -63,13 +63,13 @@ def test_the_outcome_is_that_of_the_batches_without_the_rows_that_fail(
 ) -> None:
     named = [[f"{kind} {row}" for row, kind in enumerate(each)] for each in kinds]
     inputs = [batch(*texts, split=str(number)) for number, texts in enumerate(named) if texts]
-    without = [batch(*(text for text in texts_of(one) if "poison" not in text), split=one.key.split) for one in inputs]  # type: ignore[union-attr]
+    without = [batch(*(text for text in texts_of(one) if "poison" not in text), split=one.key.split) for one in inputs]
     stage = Poisoned(form).with_(batch_size=batch_size, num_run_attempts=attempts)
     kept, all_well = Kept(), Kept()
     outcome = run(stage, Append("."), inputs=inputs, sink=kept)
     expected = run(stage, Append("."), inputs=without, sink=all_well)
     assert made(outcome) == made(expected)
-    assert kept.faults() == [(one.key.split, text) for one in inputs for text in texts_of(one) if "poison" in text]  # type: ignore[union-attr]
+    assert kept.faults() == [(one.key.split, text) for one in inputs for text in texts_of(one) if "poison" in text]
     for got, wanted, before in zip(outcome.stats, expected.stats, inputs, strict=True):
         poison = sum("poison" in text for text in texts_of(before))
         assert got[0].faulty == ({"ValueError": poison} if poison else {})

@@ -30,6 +30,8 @@ from tests.conftest import ROOT
 from tests.engine.worker.failing import Clip, FullDisk, Mark, Plays, Poisoned, Raises, Sets, batch, texts_of
 from tests.stages import Append
 
+pytestmark = pytest.mark.program
+
 
 def payload(*stages: ProcessingStage[Any, Any], ignore: bool = True, sink: Any = None) -> bytes:
     return pickled(OperatorSpec("test", stages, sink, ignore_failures=ignore))

@@ -16,6 +16,8 @@ from dcurate.engine.worker.timeouts import WATCHDOG, take_hangs
 from dcurate.engine.worker.working_folder import host_folder
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.program
+
 
 @pytest.fixture
 def run() -> Iterator[str]:

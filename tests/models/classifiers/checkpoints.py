@@ -140,14 +140,14 @@ def language_model(folder: Path, follows: Mapping[str, str] | None = None) -> Pa
     """
     tokenizer = _policy_tokenizer()
     tokenizer.save_pretrained(folder)
-    sizes = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    sizes: Any = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
     config = LlamaConfig(**sizes, intermediate_size=48, vocab_size=len(tokenizer), max_position_embeddings=8192)
     model = LlamaForCausalLM(config)
     _randomise(model, "proj.weight", spread=0.3)
     _randomise(model, "lm_head.weight", spread=0.3)
     _randomise(model, "embed_tokens.weight", spread=1.0)
     if follows is not None:
-        _teach(model, [tuple(tokenizer.convert_tokens_to_ids(pair)) for pair in follows.items()])
+        _teach(model, [tuple(tokenizer.convert_tokens_to_ids(pair)) for pair in follows.items()])  # type: ignore[arg-type, misc]
     model.save_pretrained(folder)
     return folder
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from dcurate.cluster.local import LocalCluster
 from dcurate.engine.dask.executor import DaskExecutor
@@ -14,6 +15,8 @@ from dcurate.models.fasttext import FastTextClassifier
 from dcurate.run import Pipeline
 from tests.models.classifiers.conftest import Published
 from tests.models.classifiers.rows import TEXTS, batch, columns
+
+pytestmark = pytest.mark.cluster
 
 LANGUAGES = Path(__file__).parents[2] / "text" / "models" / "languages.bin"
 

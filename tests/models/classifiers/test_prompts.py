@@ -158,6 +158,8 @@ def test_a_model_without_the_heads_is_another_kind_of_model(published: Published
 
 def test_defaults_and_names_of_stages_are_those_of_nemo_curator() -> None:
     made = PromptTaskComplexityClassifier()
+    tokenizer: Any
+    model: Any
     tokenizer, model = made.decompose()
     name = "prompt_task_and_complexity_classifier"
     assert (made.name, tokenizer.name, model.name) == (f"{name}_classifier", f"{name}_tokenizer", f"{name}_model")

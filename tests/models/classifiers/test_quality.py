@@ -76,7 +76,8 @@ def test_a_batch_of_no_rows_has_the_same_columns_of_the_same_types(published: Pu
     inner = stage.decompose()
     for each in inner:
         each.setup()
-    some, none = batch("a text"), batch()
+    some: Any = batch("a text")
+    none: Any = batch()
     for each in inner:
         some, none = each.process(some), each.process(none)
     assert none.num_items == 0
@@ -202,6 +203,8 @@ def test_defaults_and_names_of_stages_are_those_of_nemo_curator(
 
 def test_settings_reach_the_inner_stages_and_with_names_them() -> None:
     made = QualityClassifier(cache_dir="c", hf_token="t", revision="r", device="cpu", model_inference_batch_size=8)
+    tokenizer: Any
+    runner: Any
     tokenizer, runner = made.decompose()
     assert tokenizer.weights == runner.weights == Weights("nvidia/quality-classifier-deberta", "r", "c", "t")
     assert runner.resources == Resources(cpus=1.0)
@@ -219,7 +222,7 @@ def test_settings_reach_the_inner_stages_and_with_names_them() -> None:
     ],
 )
 def test_a_label_that_the_published_model_never_says_is_refused_when_the_stage_is_made(
-    made: type[DistributedDataClassifier], wrong: str, right: str
+    made: type[Any], wrong: str, right: str
 ) -> None:
     with pytest.raises(PipelineError, match=f"filter_by has '{wrong}', which the model never says; {right}"):
         made(filter_by=wrong)

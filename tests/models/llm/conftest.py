@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.models.llm.server import Endpoint, served
+from dcurate_testing.llm_server import Endpoint, served
 
 
 @pytest.fixture(scope="session")

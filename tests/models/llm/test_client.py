@@ -19,7 +19,7 @@ from dcurate.models.llm.config import Answer, EmbeddingRequest, GenerationConfig
 from dcurate.models.llm.errors import RequestError, wait_asked
 from dcurate.models.llm.generate import GenerateStage
 from dcurate.models.llm.openai_client import AsyncOpenAIClient, OpenAIClient
-from tests.models.llm.server import Endpoint, vector_of
+from dcurate_testing.llm_server import Endpoint, vector_of
 
 HELLO = [{"role": "user", "content": "hello"}]
 PLAIN = GenerationConfig()

@@ -16,7 +16,9 @@ from dcurate.models.llm.errors import RequestError
 from dcurate.models.llm.openai_client import AsyncOpenAIClient, OpenAIClient
 from dcurate.models.llm.pii import LLMPiiStage
 from dcurate.models.llm.retrieval import AnswerabilityFilter, EasinessFilter
-from tests.models.llm.server import DIMENSIONS, Endpoint, vector_of
+from dcurate_testing.llm_server import DIMENSIONS, Endpoint, vector_of
+
+pytestmark = pytest.mark.cluster
 
 
 def client(endpoint: Endpoint, **settings: Any) -> AsyncOpenAIClient:

@@ -27,6 +27,7 @@ from dcurate import (
     LocalCluster,
     Pipeline,
 )
+from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError, PipelineError, ResourceError, RunError
 from dcurate.models.llm import batch_client
 from dcurate.models.llm.batch_client import BatchClient
@@ -35,8 +36,10 @@ from dcurate.models.llm.errors import RequestError
 from dcurate.models.llm.generate import GenerateStage
 from dcurate.models.llm.openai_client import AsyncOpenAIClient
 from dcurate.recipe import load_recipe
+from dcurate_testing.llm_server import Endpoint
 from tests.conftest import ROOT
-from tests.models.llm.server import Endpoint
+
+pytestmark = pytest.mark.cluster
 
 SCORE = {"score": {"type": "integer", "minimum": 1, "maximum": 5}, "why": {"type": "string"}}
 
@@ -169,7 +172,11 @@ BAD = [{"match": "bad", "status": 400, "message": "no", "times": 1000}]
 def test_rows_without_an_answer_go_to_quarantine_and_the_others_stay(endpoint: Endpoint, tmp_path: Path) -> None:
     endpoint.behave(faults=BAD)
     (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in ["a", "bad", "c"]))
-    stages = [JsonlReader(str(tmp_path / "in.jsonl")), said(endpoint), JsonlWriter(str(tmp_path / "out"))]
+    stages: list[AnyStage] = [
+        JsonlReader(str(tmp_path / "in.jsonl")),
+        said(endpoint),
+        JsonlWriter(str(tmp_path / "out")),
+    ]
     report = Pipeline("test", stages=stages).run(InlineExecutor()).report
     assert report.stages[1].faulty == {"status 400": 1}
     (file,) = Path(str(report.quarantine_path)).glob("*.jsonl")

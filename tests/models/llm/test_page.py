@@ -8,8 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from dcurate_testing.llm_server import Endpoint
 from tests.conftest import ROOT
-from tests.models.llm.server import Endpoint
+
+pytestmark = pytest.mark.program
 
 PAGE = ROOT / "docs" / "howto" / "llm.md"
 

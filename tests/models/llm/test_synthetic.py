@@ -24,7 +24,9 @@ from dcurate.models.llm.nemotron_cc import (
 from dcurate.models.llm.nemotron_pipeline import TASKS, NemotronCCStage
 from dcurate.models.llm.openai_client import AsyncOpenAIClient
 from dcurate.models.llm.synthetic import QAMultilingualSyntheticStage
-from tests.models.llm.server import Endpoint
+from dcurate_testing.llm_server import Endpoint
+
+pytestmark = pytest.mark.cluster
 
 
 class Words:

@@ -17,7 +17,9 @@ from dcurate.models.llm.openai_client import AsyncOpenAIClient
 from dcurate.models.llm.paths import FieldPath
 from dcurate.models.llm.segmenting import is_translatable, segments_of
 from dcurate.models.llm.translation import TranslationStage
-from tests.models.llm.server import Endpoint
+from dcurate_testing.llm_server import Endpoint
+
+pytestmark = pytest.mark.cluster
 
 WORDS = [
     ["English: Hello.", "Here you are: 〘Hallo.〙"],
@@ -201,7 +203,7 @@ def test_a_path_changes_only_what_it_names() -> None:
     path = FieldPath("column.a.*.b")
     assert path.texts(value) == ["x"]
     assert path.replaced(value, ["X"]) == {"a": [{"b": "X", "c": "y"}, {"c": 3}, "z"], "b": "w"}
-    assert value["a"][0] == {"b": "x", "c": "y"}  # type: ignore[index]
+    assert value["a"][0] == {"b": "x", "c": "y"}
     assert FieldPath("column.a").texts("no json") == []
 
 

@@ -3,18 +3,23 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from dcurate import DaskExecutor, JsonlWriter, LocalCluster, Pipeline
+from dcurate.core.pipeline import AnyStage
 from dcurate.io.warc_reader import WarcReader
 from dcurate.text.extract.stage import HtmlExtractor
 from tests.archives import archive, page, warc_record
 from tests.text.extract.crashing import CrashOn
+
+pytestmark = pytest.mark.cluster
 
 
 def test_a_page_that_crashes_the_extractor_is_lost_alone_and_by_name(tmp_path: Path, cluster: LocalCluster) -> None:
     urls = [f"http://example.org/{number}" for number in range(50)]
     records = [warc_record(page(f"<p>{'crash' if url.endswith('/17') else url}</p>"), url) for url in urls]
     (tmp_path / "a.warc.gz").write_bytes(archive(records))
-    stages = [
+    stages: list[AnyStage] = [
         WarcReader(str(tmp_path / "a.warc.gz")),
         HtmlExtractor(CrashOn("crash")),
         JsonlWriter(str(tmp_path / "out")),

@@ -324,8 +324,8 @@ def test_nemo_curators_rule_of_stop_words_is_kept_in_its_classes():
 
 
 def test_settings_of_a_named_extractor_can_be_changed():
-    assert extractor("trafilatura", {"favor_precision": True}).extract_kwargs["favor_precision"]
-    assert extractor("justext").stopwords_high == 0.2
+    assert extractor("trafilatura", {"favor_precision": True}).extract_kwargs["favor_precision"]  # type: ignore[attr-defined]
+    assert extractor("justext").stopwords_high == 0.2  # type: ignore[attr-defined]
     assert JusTextExtractor().stopwords_high == 0.32
     assert TrafilaturaExtractor(include_tables=False) == TrafilaturaExtractor(include_tables=False)
     assert TrafilaturaExtractor() != TrafilaturaExtractor(include_tables=False)

@@ -41,7 +41,11 @@ TOGETHER = [
 ]
 
 
-ALGORITHMS = {"justext": JusTextExtractor, "resiliparse": ResiliparseExtractor, "trafilatura": TrafilaturaExtractor}
+ALGORITHMS: dict[str, type] = {
+    "justext": JusTextExtractor,
+    "resiliparse": ResiliparseExtractor,
+    "trafilatura": TrafilaturaExtractor,
+}
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

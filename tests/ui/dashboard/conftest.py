@@ -8,8 +8,8 @@ import dask
 import pytest
 
 from dcurate import LocalCluster
+from dcurate_testing.browser import CHROMIUM, Browser, chromium
 from tests.conftest import skip_outside_ci
-from tests.ui.dashboard.browser import CHROMIUM, Browser, chromium
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.conftest import ROOT
+
+pytestmark = pytest.mark.cluster
 
 WITHOUT_BOKEH = """
 import sys
@@ -26,7 +31,7 @@ if __name__ == "__main__":
 def test_without_bokeh_there_is_no_page_and_the_run_goes_on(tmp_path: Path) -> None:
     script = tmp_path / "without_bokeh.py"
     script.write_text(WITHOUT_BOKEH)
-    told = {"cwd": ROOT, "env": {**os.environ, "PYTHONPATH": str(ROOT)}, "timeout": 120}
+    told: Any = {"cwd": ROOT, "env": {**os.environ, "PYTHONPATH": str(ROOT)}, "timeout": 120}
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, **told)
     assert done.stdout == "20 False\n", done.stderr
 

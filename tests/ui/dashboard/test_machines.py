@@ -6,10 +6,9 @@ from typing import TypeVar
 
 from distributed import Scheduler, Status
 
-from benchmarks.dashboard import made_up_worker
-from benchmarks.dashboard_runs import Shape
 from dcurate.core.events import GpuSample
 from dcurate.ui.dashboard.machines import hosts, workers
+from dcurate_testing.dashboard_runs import Shape, made_up_worker
 
 T = TypeVar("T")
 

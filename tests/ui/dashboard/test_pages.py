@@ -15,7 +15,6 @@ from urllib.request import urlopen
 
 import pytest
 
-from benchmarks.dashboard_runs import Shape, history
 from dcurate import (
     AttachedCluster,
     DaskExecutor,
@@ -29,13 +28,17 @@ from dcurate import (
     ScoreFilter,
     WordCountFilter,
 )
+from dcurate.core.pipeline import AnyStage
 from dcurate.core.report import RunReport
 from dcurate.ui.dashboard.pages import TITLES, UPDATE_MS
 from dcurate.ui.dashboard.text import count, percent
 from dcurate.ui.scheduler_store import hub_of
+from dcurate_testing.browser import Browser
+from dcurate_testing.dashboard_runs import Shape, history
 from tests.conftest import process, wait_for, wait_for_workers
-from tests.ui.dashboard.browser import Browser
 from tests.ui.dashboard.proxy import below
+
+pytestmark = pytest.mark.cluster
 
 #: What a page needs before it can be read.
 READY = "document.readyState === 'complete' && Boolean(window.Bokeh?.documents.length)"
@@ -88,7 +91,7 @@ class Dawdle(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 def pipeline(folder: Path, name: str = "web <b>pages</b>") -> Pipeline:
     """Reads, drops what is short, writes."""
-    stages = [
+    stages: list[AnyStage] = [
         JsonlReader(str(folder / "input"), files_per_partition=1, on_bad_line="quarantine"),
         ScoreFilter(WordCountFilter(min_words=20)),
         JsonlWriter(str(folder / "output")),

@@ -3,12 +3,12 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from benchmarks.dashboard_runs import Shape, history, snapshots
 from dcurate.core.events import StageStats
 from dcurate.runs.history import POINTS, History
 from dcurate.runs.snapshot import OperatorFigures, RunSnapshot
 from dcurate.ui.dashboard.series import FILL, Columns, Series
 from dcurate.ui.dashboard.view_model import key
+from dcurate_testing.dashboard_runs import Shape, history, snapshots
 
 
 def series(history: History) -> Series:

@@ -4,13 +4,13 @@ import re
 from dataclasses import replace
 from html import unescape
 
-from benchmarks.dashboard_runs import Shape, at, history
 from dcurate.core.events import GpuSample, HostSample, StageStats
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import Note, RunSnapshot
 from dcurate.ui.dashboard import html_blocks, tables
 from dcurate.ui.dashboard.graph import pipeline
 from dcurate.ui.dashboard.view_model import RunView, view
+from dcurate_testing.dashboard_runs import Shape, at, history
 
 EVIL = "<img src=x onerror=alert(1)>'\"&"
 

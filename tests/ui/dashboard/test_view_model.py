@@ -3,11 +3,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from benchmarks.dashboard_runs import Shape, history
 from dcurate.core.events import StageStats
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import OperatorFigures, RunSnapshot
 from dcurate.ui.dashboard.view_model import BOTTLENECK, COLOURS, LATELY_S, SILENT_S, colour, state, view
+from dcurate_testing.dashboard_runs import Shape, history
 
 
 def told(*snapshots: RunSnapshot) -> History:
@@ -24,7 +24,7 @@ def reading(time: float, rows: int, **more: Any) -> RunSnapshot:
     snapshot = RunSnapshot(
         "7f3a", "demo", "streaming", time=time, operators=(one,), stages=stages, splits=8, splits_done=2
     )
-    return replace(snapshot, **more)  # type: ignore[arg-type]
+    return replace(snapshot, **more)
 
 
 def test_rates_are_those_of_the_last_seconds_while_a_run_goes_on_and_of_the_whole_run_once_it_has_ended() -> None:

@@ -18,6 +18,8 @@ from dcurate.ui.metrics.worker_metrics import WorkerMetrics
 from tests.stages import Append, FailOn, Numbers
 from tests.ui.watched import get, wait_until
 
+pytestmark = pytest.mark.cluster
+
 Told = dict[tuple[str, tuple[str, ...]], float]
 
 
@@ -75,7 +77,7 @@ def test_each_embedded_cluster_with_a_dashboard_tells_of_its_own_runs() -> None:
             page = f"{cluster.client.dashboard_link.removesuffix('/status')}/metrics"
             Pipeline("embedded", stages=[Numbers(splits, 4)]).run(DaskExecutor(cluster=cluster))
             ended = 'dcurate_runs_ended_total{outcome="finished",pipeline="embedded"} 1.0'
-            wait_until(lambda page=page, ended=ended: ended in get(page), "the end of the run on the scheduler's page")
+            wait_until(lambda page=page, ended=ended: ended in get(page), "the end of the run on the scheduler's page")  # type: ignore[misc]
             (line,) = (line for line in get(page).splitlines() if line.startswith(read))
         assert line == f"{read}{4.0 * splits}"
 

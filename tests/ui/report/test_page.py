@@ -22,6 +22,7 @@ from dcurate import (
     WordCountFilter,
 )
 from dcurate.core.events import StageStats
+from dcurate.core.pipeline import AnyStage
 from dcurate.core.report import RunReport
 from dcurate.errors import StageError
 from dcurate.inspection import read_run
@@ -31,6 +32,8 @@ from dcurate.runs.load import RecordedRun
 from dcurate.runs.manifest import provenance
 from dcurate.runs.snapshot import Note, OperatorFigures, RunSnapshot
 from dcurate.ui.report.page import run_page, write_run_page
+
+pytestmark = pytest.mark.cluster
 
 
 class Page(HTMLParser):
@@ -192,7 +195,11 @@ class Fails(DocumentFilter):
 
 
 def test_a_run_that_failed_leaves_a_page_that_says_why_and_how_to_go_on(source: str, tmp_path: Path) -> None:
-    stages = [JsonlReader(source, on_bad_line="quarantine"), ScoreFilter(Fails()), JsonlWriter(str(tmp_path / "out"))]
+    stages: list[AnyStage] = [
+        JsonlReader(source, on_bad_line="quarantine"),
+        ScoreFilter(Fails()),
+        JsonlWriter(str(tmp_path / "out")),
+    ]
     with pytest.raises(StageError, match="divide"):
         Pipeline("failing", stages=stages).run(InlineExecutor())
     page = (tmp_path / "out" / "_dcurate" / "report.html").read_text("utf-8")

@@ -1,6 +1,6 @@
-"""A real server process that speaks the OpenAI interface with made-up answers, and fails as it is told to.
+"""Start a real server process that speaks the OpenAI interface with made-up answers, and fails on request.
 
-``python -m tests.models.llm.server`` prints its port and serves until its standard input closes. What it answers
+``python -m dcurate_testing.llm_server`` prints its port and serves until its standard input closes. What it answers
 follows from the request alone. `served` starts it; `Endpoint` asks it what it has seen, and tells it how to behave.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 
 from aiohttp import web
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[1]
 
 #: Numbers in the vectors of the embeddings.
 DIMENSIONS = 4
@@ -266,7 +266,7 @@ class Endpoint:
 @contextmanager
 def served() -> Iterator[Endpoint]:
     """A server process, for as long as a ``with`` statement lasts."""
-    command = [sys.executable, "-m", "tests.models.llm.server"]
+    command = [sys.executable, "-m", "dcurate_testing.llm_server"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stdout is not None
         try:

@@ -6,6 +6,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from distributed import Scheduler, Status
+from distributed.scheduler import WorkerState
+
 from dcurate.core.events import GpuSample, HostSample, StageStats
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import Note, OperatorFigures, RunSnapshot
@@ -156,3 +159,27 @@ def _note(number: int, started: float) -> Note:
         return Note(started + 20 * number, "lost", f"worker 10.0.0.{number} is gone; what was there is made again")
     reason = f"{name} keeps the others waiting: its slots are busy for 97 % of the time, and 34 batches wait for it"
     return Note(started + 20 * number, "decision", reason, name, 4 + number % 3, 6 + number % 4)
+
+
+def made_up_worker(scheduler: Scheduler, shape: Shape, number: int) -> WorkerState:
+    """Add a worker to a scheduler that was never started."""
+    host = number * shape.hosts // shape.workers
+    address = f"tcp://10.0.0.{host + 10}:{40000 + number}"
+    worker = WorkerState(
+        address=address,
+        status=Status.running,
+        pid=number,
+        name=f"worker-{number:03}",
+        nthreads=1,
+        memory_limit=4 * 10**9,
+        local_directory="",
+        nanny=None,
+        server_id=f"server-{number}",
+        scheduler=scheduler,
+    )
+    worker.metrics = {"memory": 0, "cpu": 0.0, "managed_bytes": 0, "spilled_bytes": {"memory": 0, "disk": 0}}
+    worker.metrics |= {"transfer": {"incoming_bytes": 0, "outgoing_bytes": 0}, "event_loop_interval": 0.02, "time": 0.0}
+    scheduler.workers[address] = worker
+    scheduler.running.add(worker)
+    scheduler.total_nthreads += 1
+    return worker

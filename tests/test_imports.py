@@ -1,0 +1,59 @@
+"""Tests and benchmarks share code in one direction: both import `dcurate_testing`, which imports neither."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+#: What the files of a folder must not import.
+FORBIDDEN = {
+    "dcurate": ("dcurate_testing", "tests", "benchmarks"),
+    "dcurate_testing": ("tests", "benchmarks"),
+    "benchmarks": ("tests",),
+    "tests": ("benchmarks",),
+}
+#: The tests of the benchmarks.
+ALLOWED = ROOT / "tests" / "benchmarks"
+
+
+def imports(source: str) -> Iterator[str]:
+    """The top-level packages that a module imports, anywhere in it."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def violations(folder: Path, forbidden: tuple[str, ...]) -> list[str]:
+    return [
+        f"{file.relative_to(folder.parent)} imports {name}"
+        for file in sorted(folder.rglob("*.py"))
+        if not file.is_relative_to(ALLOWED)
+        for name in imports(file.read_text("utf-8"))
+        if name in forbidden
+    ]
+
+
+@pytest.mark.parametrize("folder", FORBIDDEN)
+def test_what_tests_and_benchmarks_share_is_imported_in_one_direction(folder: str) -> None:
+    assert violations(ROOT / folder, FORBIDDEN[folder]) == []
+
+
+def test_an_import_in_the_wrong_direction_is_found_anywhere_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        "import os\n\ndef f():\n    from tests.stages import Sleep\n    import benchmarks.rows\n"
+    )
+    found = violations(tmp_path, ("tests", "benchmarks"))
+    assert found == [f"{tmp_path.name}/a.py imports {name}" for name in ("tests", "benchmarks")]
+
+
+def test_the_wheel_has_the_package_alone() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"] == {"packages": ["dcurate"]}
