@@ -12,14 +12,15 @@ from string import Template
 from urllib.parse import urlsplit
 
 from dcurate.errors import ResourceError
-from dcurate.ui.monitor.grafana import dashboard
 
 #: What was written: a hash of each file, so that a file that a person changed is known.
 WRITTEN = ".dcurate-monitor.json"
 
 PROMETHEUS, ALERTS = "prometheus.yml", "alerts.yml"
 PROVISIONING = "grafana/provisioning"
-BOARD = "grafana/dashboards/dcurate.json"
+DASHBOARD = "grafana/dashboards/dcurate.json"
+#: The id of the dashboard in Grafana, which is part of its address.
+DASHBOARD_UID = "dcurate"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def contents(watched: Watched, folder: Path) -> dict[str, str]:
         "port": watched.port,
         "interval": watched.interval_s,
         "refresh": 2 * watched.interval_s,
-        "dashboards": (folder / BOARD).parent.absolute(),
+        "dashboards": (folder / DASHBOARD).parent.absolute(),
     }
     data = files("dcurate.ui.monitor").joinpath("data")
 
@@ -90,7 +91,7 @@ def contents(watched: Watched, folder: Path) -> dict[str, str]:
         ALERTS: data.joinpath("alerts.yml").read_text("utf-8"),
         f"{PROVISIONING}/datasources/dcurate.yml": filled("datasource.yml"),
         f"{PROVISIONING}/dashboards/dcurate.yml": filled("dashboards.yml"),
-        BOARD: json.dumps(dashboard(), indent=1) + "\n",
+        DASHBOARD: data.joinpath("dashboard.json").read_text("utf-8"),
     }
 
 

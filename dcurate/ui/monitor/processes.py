@@ -22,8 +22,15 @@ import urllib3
 
 from dcurate.errors import ResourceError, RunError
 from dcurate.ui.metrics.run_metrics import TARGETS
-from dcurate.ui.monitor.config import ALERTS, BOARD, PROMETHEUS, PROVISIONING, Watched, write_config
-from dcurate.ui.monitor.grafana import UID
+from dcurate.ui.monitor.config import (
+    ALERTS,
+    DASHBOARD,
+    DASHBOARD_UID,
+    PROMETHEUS,
+    PROVISIONING,
+    Watched,
+    write_config,
+)
 
 #: The processes that were started, by name.
 RUNNING = "running.json"
@@ -36,7 +43,7 @@ GET_PROMETHEUS = (
     "Prometheus is not installed; get it with 'apt-get install prometheus' (Debian, Ubuntu) or from "
     "prometheus.io/download, and put it on the PATH"
 )
-GET_GRAFANA = "Grafana is not installed (grafana.com/grafana/download); a Grafana that you have can import {board}"
+GET_GRAFANA = "Grafana is not installed (grafana.com/grafana/download); a Grafana that you have can import {dashboard}"
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,7 @@ def grafana_service(port: int, folder: Path) -> Service | None:
         "GF_SERVER_HTTP_PORT": str(port),
         "GF_AUTH_ANONYMOUS_ENABLED": "true",
         "GF_ANALYTICS_REPORTING_ENABLED": "false",
-        "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH": str((folder / BOARD).absolute()),
+        "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH": str((folder / DASHBOARD).absolute()),
     }
     command = [program, *(["--homepath", str(home)] if home.exists() else [])]
     return Service("grafana-server", command, port, "/api/health", environment)
@@ -147,9 +154,9 @@ def grafana_service(port: int, folder: Path) -> Service | None:
 def _grafana(port: int, folder: Path, started: dict[str, Started]) -> list[str]:
     service = grafana_service(port, folder)
     if service is None:
-        return [GET_GRAFANA.format(board=folder / BOARD)]
+        return [GET_GRAFANA.format(dashboard=folder / DASHBOARD)]
     _start(service, folder, started)
-    return [f"Grafana     {service.url}/d/{UID}"]
+    return [f"Grafana     {service.url}/d/{DASHBOARD_UID}"]
 
 
 def _start(service: Service, folder: Path, running: dict[str, Started]) -> None:
