@@ -70,11 +70,7 @@ class CorpusProfile(ProfileSummary):
         Path(path).write_bytes(orjson.dumps(self.tables(), option=orjson.OPT_INDENT_2))
 
     def to_html(self, path: str | Path) -> None:
-        """Write a page with plots: one file that needs nothing else, no network either.
-
-        Raises:
-            ResourceError: Bokeh is not installed.
-        """
+        """Write a page with plots: one file that needs nothing else, no network either."""
         write_page(self, Path(path))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

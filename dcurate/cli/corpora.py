@@ -6,7 +6,6 @@ import click
 
 import dcurate
 from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor, trust_option
-from dcurate.ui.profile_plots import library
 from dcurate.ui.progress import Progress
 
 
@@ -52,8 +51,6 @@ def profile(
 
     PATHS are files, directories or globs of JSONL or Parquet. Nothing is changed.
     """
-    if html is not None:
-        library()  # to say now, not after the run, that it is missing
     with Progress(interval=LINE_INTERVAL) as progress:
         found = dcurate.profile(
             list(paths),

@@ -99,25 +99,34 @@ def over_time(
 
 
 def histogram(
-    bars: Sequence[Bar], marks: Sequence[tuple[float, str]] = (), *, whole: bool = False, across: bool = False
+    bars: Sequence[Bar],
+    marks: Sequence[tuple[float, str]] = (),
+    *,
+    whole: bool = False,
+    across: bool = False,
+    log: bool = True,
+    width: int = NARROW,
 ) -> str:
-    """A histogram whose counts go up by factors of ten; what is dropped stands on what is kept.
+    """Draw a histogram, with dropped documents stacked on those that are kept.
 
     Args:
         marks: values to mark, each with a word or two.
         whole: whether all values are whole numbers.
-        across: whether values go from left to right by factors.
+        across: whether values have a logarithmic scale.
+        log: whether counts have a logarithmic scale, on which a few are seen beside many.
+        width: in pixels.
     """
     if not bars:
         return ""
     low = _above(bars) if across else bars[0].low
-    top = ceiling(max(bar.count for bar in bars), log=True)
-    frame = Frame(low, bars[-1].high, top, log=True, across=across, width=NARROW)
+    top = ceiling(max(bar.count for bar in bars), log=log)
+    frame = Frame(low, bars[-1].high, top, log=log, across=across, width=width)
+    counted = "kept" if any(bar.dropped for bar in bars) else "documents"
     parts = [_grid(frame, short), _number_axis(frame, whole)]
     for bar in bars:
         left, right = frame.x(max(bar.low, low)), frame.x(bar.high)
         kept = bar.count - bar.dropped
-        tip = f"{_range(bar, whole)}: {kept:,} kept" + (f", {bar.dropped:,} dropped" if bar.dropped else "")
+        tip = f"{_range(bar, whole)}: {kept:,} {counted}" + (f", {bar.dropped:,} dropped" if bar.dropped else "")
         shapes = _rect(left, frame.y(kept), right, frame.y(0), KEPT) if kept else ""
         shapes += _rect(left, frame.y(bar.count), right, frame.y(kept), DROPPED) if bar.dropped else ""
         parts.append(f"<g><title>{escape(tip)}</title>{shapes}</g>" if shapes else "")

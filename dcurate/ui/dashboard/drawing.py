@@ -8,7 +8,7 @@ from typing import Any
 
 from dcurate.ui.dashboard.theme import hover_of, library, said_as
 from dcurate.ui.dashboard.view_model import RunView
-from dcurate.ui.profile_plots import KEPT, MUTED
+from dcurate.ui.svg import KEPT, MUTED
 
 #: Where there are no bytes to show, so many are shown none of.
 LEAST_BYTES = 1e6

@@ -9,7 +9,7 @@ from dcurate.ui.dashboard.drawing import Drawing, area, hover, in_bytes, limit, 
 from dcurate.ui.dashboard.operator_plots import busy, slots
 from dcurate.ui.dashboard.theme import hover_of, plot, tooltip
 from dcurate.ui.dashboard.view_model import RunView
-from dcurate.ui.profile_plots import DROPPED, INK, KEPT
+from dcurate.ui.svg import DROPPED, INK, KEPT
 
 
 def throughput(source: Any, x_range: Any) -> Drawing:

@@ -11,7 +11,7 @@ from dcurate.ui.dashboard.drawing import Drawing, drawn, hover
 from dcurate.ui.dashboard.series import FILL
 from dcurate.ui.dashboard.theme import HEIGHT, hover_of_row, library, plot, tooltip
 from dcurate.ui.dashboard.view_model import colour
-from dcurate.ui.profile_plots import INK
+from dcurate.ui.svg import INK
 
 #: Pixels of each row of the busy plot, and of what else there is of it.
 ROW_HEIGHT, AROUND = 22, 36

@@ -22,7 +22,7 @@ from dcurate.ui.dashboard.series import Columns, Series
 from dcurate.ui.dashboard.theme import library
 from dcurate.ui.dashboard.view_model import RunView, key, state, view
 from dcurate.ui.dashboard.worker_bars import WorkerBars
-from dcurate.ui.profile_plots import INK, KEPT
+from dcurate.ui.svg import INK, KEPT
 
 if TYPE_CHECKING:
     from distributed import Scheduler
