@@ -92,10 +92,6 @@ from .errors import ResourceError as ResourceError
 from .errors import RunError as RunError
 from .errors import StageError as StageError
 from .frames.document import DocumentBatch as DocumentBatch
-from .inspection import RunPlaces as RunPlaces
-from .inspection import compare_runs as compare_runs
-from .inspection import inspect as inspect
-from .inspection import read_run as read_run
 from .io.document_reader import DocumentReader as DocumentReader
 from .io.document_writer import DocumentWriter as DocumentWriter
 from .io.jsonl import JsonlReader as JsonlReader
@@ -104,7 +100,6 @@ from .io.parquet import ParquetReader as ParquetReader
 from .io.parquet import ParquetWriter as ParquetWriter
 from .io.warc_reader import WarcReader as WarcReader
 from .io.warc_reader import WetReader as WetReader
-from .lineage import trace as trace
 from .models.classifiers.aegis import AegisClassifier as AegisClassifier
 from .models.classifiers.aegis import InstructionDataGuardClassifier as InstructionDataGuardClassifier
 from .models.classifiers.finemath import FineMathClassifier as FineMathClassifier
@@ -157,6 +152,10 @@ from .profiling import CorpusProfile as CorpusProfile
 from .profiling import profile as profile
 from .result import RunResult as RunResult
 from .run import Pipeline as Pipeline
+from .runs.inspect import RunPlaces as RunPlaces
+from .runs.inspect import inspect as inspect
+from .runs.load import read_run as read_run
+from .runs.trace import trace as trace
 from .text.annotate import Annotate as Annotate
 from .text.annotate import refilter as refilter
 from .text.column_filter import ColumnFilter as ColumnFilter
@@ -231,6 +230,7 @@ from .text.score import ScoreFilter as ScoreFilter
 from .text.signals import Needs as Needs
 from .text.signals import Signals as Signals
 from .text.unicode_repair import UnicodeReformatter as UnicodeReformatter
+from .ui.compare import compare_runs as compare_runs
 from .ui.progress import JsonProgress as JsonProgress
 from .ui.progress import Progress as Progress
 from .ui.table import report_table as report_table

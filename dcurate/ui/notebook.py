@@ -18,8 +18,9 @@ from dcurate.core.report import RunReport
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import OperatorFigures
 from dcurate.runs.state import RunState
+from dcurate.runs.text import many, seconds_text
 from dcurate.ui.pace import Pace
-from dcurate.ui.progress import SETTING_UP, many, seconds_text
+from dcurate.ui.progress import SETTING_UP
 from dcurate.ui.report.blocks import Told
 from dcurate.ui.report.page import cards
 from dcurate.ui.report.stages import funnel

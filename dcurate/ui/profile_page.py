@@ -12,8 +12,8 @@ from pathlib import Path
 from rich.filesize import decimal
 
 from dcurate.core.profile import Bar, Distribution, Example, FilterProfile, ProfileSummary
-from dcurate.ui.profile_table import duplicates_text, number_text, share, suggestion_text
-from dcurate.ui.progress import many, seconds_text
+from dcurate.runs.text import many, number_text, seconds_text
+from dcurate.ui.profile_table import duplicates_text, share, suggestion_text
 from dcurate.ui.svg import WIDE, histogram
 
 _SHOWN_VALUES = 12

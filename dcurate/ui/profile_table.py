@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dcurate.core.profile import Distribution, FilterProfile, ProfileSummary
-from dcurate.ui.progress import many, seconds_text
+from dcurate.runs.text import many, number_text, seconds_text
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _SPARK = 16
@@ -60,22 +60,6 @@ def share(part: int, whole: int) -> str:
     if percent > 99.99:
         return "> 99.99 %"
     return f"{percent:.2g} %" if percent < 1 else f"{percent:.3g} %" if percent < 99 else f"{percent:.2f} %"
-
-
-def number_text(value: float | None) -> str:
-    """A number for a table: whole ones with their thousands apart, others to three digits, small ones to two.
-
-    Examples:
-        >>> [number_text(value) for value in (1234567.0, 0.12345, 0.000567, 3.0, None)]
-        ['1,234,567', '0.123', '0.00057', '3', '']
-    """
-    if value is None:
-        return ""
-    if abs(value) >= 1e15:
-        return f"{value:.3g}"
-    if value == int(value) or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3g}" if abs(value) >= 0.001 else f"{value:.2g}"
 
 
 def duplicates_text(profile: ProfileSummary) -> str:

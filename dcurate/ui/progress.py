@@ -19,37 +19,13 @@ from rich.text import Text
 from dcurate.core.events import Event, RunEnded, RunStarted
 from dcurate.runs.snapshot import OperatorFigures, RunSnapshot
 from dcurate.runs.state import RunState
+from dcurate.runs.text import many, seconds_text
 from dcurate.ui.pace import SPAN_S, Pace
 
 #: Seconds before the first line where there is no live display.
 FIRST_LINE = 2.0
 #: Notes on what happened that the live display shows.
 LATEST = 3
-
-
-def seconds_text(seconds: float) -> str:
-    """A duration as a person says it.
-
-    Examples:
-        >>> [seconds_text(s) for s in (0.0042, 0.25, 3.21, 59.97, 65, 3700)]
-        ['4 ms', '250 ms', '3.2 s', '1 min 00 s', '1 min 05 s', '1 h 01 min']
-    """
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if round(seconds, 1) < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
-
-
-def many(number: int, noun: str) -> str:
-    """A number of things.
-
-    Examples:
-        >>> many(1, "file"), many(1200, "file")
-        ('1 file', '1,200 files')
-    """
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 class Progress:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from dcurate.core.events import StageStats
 from dcurate.core.report import RunReport
-from dcurate.ui.progress import many, seconds_text
+from dcurate.runs.text import many, seconds_text
 
 _ANY_WIDTH = 1000
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from html import escape
 
+from dcurate.runs.text import many
 from dcurate.ui.dashboard.html_blocks import Parts, slot
 from dcurate.ui.dashboard.text import bar, count, nbytes, percent, short
 from dcurate.ui.dashboard.view_model import OperatorView, RunView
-from dcurate.ui.progress import many
 
 #: From this share of all that may wait on, what waits for one operator is marked.
 HIGH = 0.5

@@ -8,9 +8,9 @@ from html import escape
 from urllib.parse import quote
 
 from dcurate.runs.snapshot import RunSnapshot
+from dcurate.runs.text import many
 from dcurate.ui.dashboard.text import count, nbytes, percent, short, spent
 from dcurate.ui.dashboard.view_model import RunView
-from dcurate.ui.progress import many
 from dcurate.ui.svg import DROPPED
 
 #: Parts by name; outer ones come before those within them.

@@ -137,9 +137,9 @@ def state(snapshot: RunSnapshot, now: float) -> str:
     """How a run stands, in a word.
 
     Examples:
-        >>> state(Snapshot("7f3a", "demo", "streaming", started=5.0, time=5.5), now=6.0)
+        >>> state(RunSnapshot("7f3a", "demo", "streaming", started=5.0, time=5.5), now=6.0)
         'setting up'
-        >>> state(Snapshot("7f3a", "demo", "streaming", started=5.0, time=5.5, ended=5.5), now=6.0)
+        >>> state(RunSnapshot("7f3a", "demo", "streaming", started=5.0, time=5.5, ended=5.5), now=6.0)
         'finished'
     """
     if snapshot.ended is not None:

@@ -66,9 +66,9 @@ class Totals:
 
     Examples:
         >>> totals, before = Totals(), StageStats("read", rows_in=3)
-        >>> totals.take(Snapshot("7f3a", "demo", "streaming", stages=(before,)))
-        >>> totals.take(Snapshot("7f3a", "demo", "streaming", stages=(StageStats("read", rows_in=8),)))
-        >>> totals.take(Snapshot("c41e", "demo", "streaming", stages=(before,)))
+        >>> totals.take(RunSnapshot("7f3a", "demo", "streaming", stages=(before,)))
+        >>> totals.take(RunSnapshot("7f3a", "demo", "streaming", stages=(StageStats("read", rows_in=8),)))
+        >>> totals.take(RunSnapshot("c41e", "demo", "streaming", stages=(before,)))
         >>> totals.of("dcurate_stage_input_rows_total")
         [(('demo', 'read'), 11)]
     """

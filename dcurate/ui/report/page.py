@@ -15,8 +15,8 @@ from rich.filesize import decimal
 from dcurate.core.redirects import guarded
 from dcurate.core.report import RunReport
 from dcurate.runs.history import History
+from dcurate.runs.text import many, seconds_text
 from dcurate.ui.profile_table import share
-from dcurate.ui.progress import many, seconds_text
 from dcurate.ui.report.blocks import Told, card, pairs, section, table
 from dcurate.ui.report.stages import funnel, reasons, scores
 from dcurate.ui.report.timeline import cost, happenings, over_time_section, performance

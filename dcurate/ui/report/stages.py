@@ -10,7 +10,8 @@ from rich.filesize import decimal
 
 from dcurate.core.events import StageStats
 from dcurate.core.report import Threshold
-from dcurate.ui.profile_table import number_text, share
+from dcurate.runs.text import number_text
+from dcurate.ui.profile_table import share
 from dcurate.ui.report.blocks import Told, section, share_bar, table
 from dcurate.ui.report.scores import bars_of, goes_by_factors, is_whole, numbers_of
 from dcurate.ui.svg import histogram

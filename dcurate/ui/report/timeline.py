@@ -12,7 +12,7 @@ from rich.filesize import decimal
 from dcurate.core.events import StageStats
 from dcurate.runs.history import Point
 from dcurate.runs.snapshot import Note, OperatorFigures
-from dcurate.ui.progress import many, seconds_text
+from dcurate.runs.text import many, seconds_text
 from dcurate.ui.report.blocks import Told, brief, lasted, legend, section, share_bar, table
 from dcurate.ui.svg import COLOURS, Series, clock, over_time, short
 

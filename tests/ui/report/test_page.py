@@ -24,10 +24,9 @@ from dcurate import (
 from dcurate.core.events import StageStats
 from dcurate.core.report import RunReport
 from dcurate.errors import StageError
-from dcurate.inspection import read_run
 from dcurate.run import Executor
 from dcurate.runs.history import History, Point
-from dcurate.runs.load import RecordedRun
+from dcurate.runs.load import RecordedRun, read_run
 from dcurate.runs.manifest import provenance
 from dcurate.runs.snapshot import Note, OperatorFigures, RunSnapshot
 from dcurate.ui.report.page import run_page, write_run_page

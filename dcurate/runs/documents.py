@@ -12,8 +12,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from dcurate.ui.profile_table import number_text
-from dcurate.ui.progress import many
+from dcurate.runs.text import many, number_text
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,13 @@ import orjson
 
 from dcurate.core.events import StageStats
 from dcurate.core.secrets import HidesSecrets
-from dcurate.errors import DataError, PipelineError, listed, nearest
+from dcurate.errors import PipelineError, listed, nearest
 from dcurate.frames.excerpts import excerpt, id_column
 from dcurate.fs.stores import META_DIR, Directory
 from dcurate.io.rejections import REASON, SCORE, STAGE
 from dcurate.io.rows import Row, is_readable, rows_in
-from dcurate.runs.load import RecordedRun
-from dcurate.ui.compare import Comparison, compare
-from dcurate.ui.inspected import Document, Inspected
+from dcurate.runs.documents import Document, Inspected
+from dcurate.runs.load import RecordedRun, read_run
 
 #: A sample is drawn from so many bytes of files at most; from so many files that hold such documents, so many of the
 #: first in each, and so many times as many as are wanted, where there are as many.
@@ -31,80 +30,6 @@ SHOWN = 480
 
 #: Says of the values of a row whether it is one that is asked for.
 Wanted: TypeAlias = Callable[[Mapping[str, Any]], bool]
-
-
-def read_run(address: str, storage_options: Mapping[str, Any] | None = None) -> RecordedRun:
-    """The records that a run left beside its output.
-
-    Args:
-        address: the output directory, or the ``_dcurate`` folder in it; a local path, or as fsspec opens it.
-        storage_options: for fsspec.
-
-    Raises:
-        DataError: no run left a report there, or it cannot be read.
-
-    Examples:
-        >>> import tempfile
-        >>> import pandas as pd
-        >>> from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline, ScoreFilter, WordCountFilter
-        >>> rows = DocumentBatch(data=pd.DataFrame({"id": ["a", "b"], "text": ["one", "two words"]}))
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> stages = [ScoreFilter(WordCountFilter(min_words=2)), JsonlWriter(folder.name)]
-        >>> run = Pipeline("demo", stages=stages).run(InlineExecutor(), initial_tasks=[rows], observers=[])
-        >>> read_run(folder.name).report.stages[-2].dropped
-        {'word_count': 1}
-        >>> folder.cleanup()
-    """
-    root = address.rstrip("/")
-    folder = Directory(
-        root if root.endswith(f"/{META_DIR}") or root == META_DIR else f"{root}/{META_DIR}", storage_options or {}
-    )
-    report, history = folder.read("report.json"), folder.read("history.json")
-    if report is None:
-        finished = folder.read("finished.json")
-        if finished is None:
-            raise DataError(
-                f"there is no report in {folder.url!r}; name the output directory of a run that ended, "
-                "or the '_dcurate' folder in it"
-            )
-        report = orjson.dumps(_loaded(finished, folder, "finished.json")["report"])
-    told = None if history is None else _loaded(history, folder, "history.json")
-    return RecordedRun.of(_loaded(report, folder, "report.json"), told, folder.address)
-
-
-def compare_runs(first: str, second: str, storage_options: Mapping[str, Any] | None = None) -> Comparison:
-    """Two runs side by side: settings, documents, reasons, speed.
-
-    Args:
-        first: the output directory of one run, or the ``_dcurate`` folder in it; ``second`` that of the other.
-        storage_options: for fsspec.
-
-    Raises:
-        DataError: one of them left no report, or it cannot be read.
-
-    Examples:
-        >>> import tempfile
-        >>> import pandas as pd
-        >>> from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline, ScoreFilter, WordCountFilter
-        >>> rows = DocumentBatch(data=pd.DataFrame({"id": ["a", "b"], "text": ["one", "two words"]}))
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> stages = [ScoreFilter(WordCountFilter(min_words=2)), JsonlWriter(folder.name)]
-        >>> run = Pipeline("demo", stages=stages).run(InlineExecutor(), initial_tasks=[rows], observers=[])
-        >>> compare_runs(folder.name, folder.name).headline
-        'No stage took out more or fewer documents than in the other run.'
-        >>> folder.cleanup()
-    """
-    return compare(read_run(first, storage_options), read_run(second, storage_options))
-
-
-def _loaded(data: bytes, folder: Directory, name: str) -> dict[str, Any]:
-    try:
-        return dict(orjson.loads(data))
-    except ValueError as error:
-        without = "delete it to see the report without what went on over time, or " if name == "history.json" else ""
-        raise DataError(
-            f"{folder.path(name)!r} is damaged ({error}); {without}run again to have it written afresh"
-        ) from error
 
 
 @dataclass(frozen=True)
