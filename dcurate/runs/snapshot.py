@@ -108,7 +108,9 @@ class RunSnapshot:
         notes: how many there have been; ``latest`` are the last of them.
 
     Examples:
-        >>> one = RunSnapshot("7f3a", "demo", "streaming", started=0.0, time=2.0, stages=(StageStats("read", rows_in=8),))
+        >>> one = RunSnapshot(
+        ...     "7f3a", "demo", "streaming", started=0.0, time=2.0, stages=(StageStats("read", rows_in=8),)
+        ... )
         >>> RunSnapshot.from_dict(one.to_dict()) == one, one.rows_in
         (True, 8)
     """

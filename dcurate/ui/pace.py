@@ -20,7 +20,7 @@ class Pace:
         >>> pace = Pace()
         >>> for second in (0, 1, 2):
         ...     stages = (StageStats("read", rows_in=100 * second, bytes_in=1000 * second),)
-        ...     pace.see(Snapshot("7f3a", "demo", "inline", time=second, stages=stages))
+        ...     pace.see(RunSnapshot("7f3a", "demo", "inline", time=second, stages=stages))
         >>> pace.rows_per_s, pace.bytes_per_s
         (100.0, 1000.0)
     """
@@ -29,7 +29,7 @@ class Pace:
     _seen: deque[RunSnapshot] = field(default_factory=deque)
 
     def see(self, snapshot: RunSnapshot) -> None:
-        """Take the present in; another run, or the next phase of it, begins anew."""
+        """Take the present in; another run, or the next phase of it, starts again."""
         if self._seen and (snapshot.run, snapshot.phase) != (self.present.run, self.present.phase):
             self._seen.clear()
         self._seen.append(snapshot)
