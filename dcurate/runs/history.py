@@ -1,4 +1,4 @@
-"""What is kept of a run as it goes: how it stands, how it stood over time, and what happened."""
+"""The history of a run: its present state, its state over time, and what happened."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _told(operator: OperatorFigures) -> dict[str, Any]:
 
 
 class History:
-    """Keeps how a run stands, and thinned out how it stood. It is an observer; or give it a snapshot to `take`.
+    """Keeps the present state of a run, and thinned out its past. It observes a run, or is given snapshots to `take`.
 
     Its size does not grow with the length of the run. It may be asked from any thread.
 
@@ -102,20 +102,20 @@ class History:
         self.interval_s = interval_s
         self.points: list[Point] = []
         self.notes: list[Note] = []
-        self._tally = RunState()
+        self._state = RunState()
         self._taken: RunSnapshot | None = None
         self._lock = threading.Lock()
 
     def on_event(self, event: Event) -> None:
         """Take an event into account."""
         with self._lock:
-            before = self._tally.note_count
-            self._tally.count(event)
-            new = self._tally.note_count - before
-            self._keep_notes(list(self._tally.latest)[-new:] if new else [])
+            before = self._state.note_count
+            self._state.apply(event)
+            new = self._state.note_count - before
+            self._keep_notes(list(self._state.latest)[-new:] if new else [])
             last = isinstance(event, RunEnded)
             if last or (isinstance(event, Sampled | HostsSampled) and self._is_due(event.time)):
-                self._keep_point(self._tally.snapshot(event.time))
+                self._keep_point(self._state.snapshot(event.time))
 
     def take(self, snapshot: RunSnapshot) -> None:
         """Take a snapshot into account that another process made; one that is older than the present is left out."""
@@ -132,7 +132,7 @@ class History:
     def snapshot(self, now: float | None = None) -> RunSnapshot:
         """The run at this moment; at its end, once it has ended."""
         with self._lock:
-            return self._taken or self._tally.snapshot(time.time() if now is None else now)
+            return self._taken or self._state.snapshot(time.time() if now is None else now)
 
     def _keep_notes(self, notes: Any) -> None:
         self.notes.extend(notes[: max(0, NOTES - len(self.notes))])

@@ -1,4 +1,4 @@
-"""A run as it was left beside its output."""
+"""Load the records that a run left beside its output."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from dcurate.runs.history import History
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """What is known of a run that is over.
+    """The records of a finished run.
 
     Attributes:
         report: what it did.
-        history: how it went over time; of a run that left none, one that was told nothing.
+        history: how it went over time; empty for a run that left none.
         about: its stages and their settings, thresholds, versions: see `dcurate.runs.manifest.provenance`.
-        address: where its records stand.
+        address: the folder with its records.
         missing: what there is not, in sentences.
     """
 
@@ -97,8 +97,8 @@ def read_run(address: str, storage_options: Mapping[str, Any] | None = None) -> 
                 "or the '_dcurate' folder in it"
             )
         report = orjson.dumps(_loaded(finished, folder, "finished.json")["report"])
-    told = None if history is None else _loaded(history, folder, "history.json")
-    return RecordedRun.of(_loaded(report, folder, "report.json"), told, folder.address)
+    recorded = None if history is None else _loaded(history, folder, "history.json")
+    return RecordedRun.of(_loaded(report, folder, "report.json"), recorded, folder.address)
 
 
 def _loaded(data: bytes, folder: Directory, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The way of single documents through a run: kept, dropped, set aside, or a copy of another."""
+"""Trace single documents through a run: kept, dropped, quarantined, or a duplicate of another."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that is told of both runs; empty where one has none.
+    """A setting of both runs; empty where a run does not have it.
 
     Attributes:
         of: what it is of, such as a stage.
@@ -80,8 +80,8 @@ class Comparison:
         changed = [one for one in self.reasons if one.more][:_NAMED]
         if not changed:
             return "No stage took out more or fewer documents than in the other run."
-        told = [f"{one.stage} {one.more:+,}" + (f" ({one.name})" if one.name != one.stage else "") for one in changed]
-        return f"Documents taken out changed most by {', '.join(told)}."
+        named = [f"{one.stage} {one.more:+,}" + (f" ({one.name})" if one.name != one.stage else "") for one in changed]
+        return f"Documents taken out changed most by {', '.join(named)}."
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold."""

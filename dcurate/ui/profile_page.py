@@ -52,8 +52,8 @@ def page(profile: ProfileSummary) -> str:
 
 
 def _section(title: str, content: str, note: str = "") -> str:
-    told = f'<p class="note">{note}</p>' if note else ""
-    return f"<section><h2>{escape(title)}</h2>{told}{content}</section>"
+    intro = f'<p class="note">{note}</p>' if note else ""
+    return f"<section><h2>{escape(title)}</h2>{intro}{content}</section>"
 
 
 def _header(profile: ProfileSummary) -> str:

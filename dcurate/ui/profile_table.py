@@ -44,7 +44,7 @@ def profile_table(profile: ProfileSummary) -> ProfileTable:
 
 
 def share(part: int, whole: int) -> str:
-    """A share in percent, with as many digits as it takes to tell it from none and all.
+    """A share in percent, with as many digits as it takes to distinguish it from none and all.
 
     Examples:
         >>> [share(*pair) for pair in ((0, 5), (1, 100_000), (123, 1000), (999_999, 10**6), (5, 5), (1, 0))]
@@ -102,8 +102,8 @@ def _lengths(profile: ProfileSummary) -> Table:
     for each in profile.distributions.values():
         quantiles = each.quantiles
         figures = [each.least, quantiles.get(0.05), quantiles.get(0.5), each.mean, quantiles.get(0.95), each.most]
-        told = [number_text(round(value) if value is not None and each.whole else value) for value in figures]
-        table.add_row(each.name, *told, Text(spark(each), "cyan"))
+        cells = [number_text(round(value) if value is not None and each.whole else value) for value in figures]
+        table.add_row(each.name, *cells, Text(spark(each), "cyan"))
     return table
 
 

@@ -17,7 +17,7 @@ HEIGHT = 170
 #: Of plots over time, two of which stand side by side, and of histograms, of which three do.
 WIDE, NARROW = 540, 350
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 8, 14, 22
-#: Places on a plot over time that tell their values; a band for every pixel would weigh more than the plot.
+#: Places on a plot over time that have a tooltip; one for every pixel would weigh more than the plot.
 _BANDS = 60
 _FLOOR = 0.7
 #: What is less than this counts as nothing.
@@ -70,7 +70,7 @@ class Frame:
 def over_time(
     times: Sequence[float],
     series: Sequence[Series],
-    told: Callable[[float], str],
+    label: Callable[[float], str],
     *,
     stacked: bool = False,
     limit: float | None = None,
@@ -79,7 +79,7 @@ def over_time(
 
     Args:
         times: seconds since the beginning, ascending.
-        told: a value in words, for the axis and for whoever points at a place.
+        label: formats a value, for the axis and for tooltips.
         limit: a value that is marked as the most that there may be.
     """
     if len(times) < 2 or not series:
@@ -87,14 +87,14 @@ def over_time(
     tops = _stacked(series) if stacked else [list(one.values) for one in series]
     most = max((value for values in tops for value in values if value is not None), default=0.0)
     frame = Frame(times[0], times[-1], ceiling(max(most, limit or 0.0)))
-    parts = [_grid(frame, told), _time_axis(frame)]
+    parts = [_grid(frame, label), _time_axis(frame)]
     below: Sequence[float | None] = [0.0] * len(times)
     for one, values in zip(series, tops, strict=True):
         parts.append(_area(frame, times, below, values, one) if stacked else _line(frame, times, values, one.colour))
         below = values if stacked else below
     if limit:
         parts.append(_across(frame, limit))
-    parts.append(_bands(frame, times, series, told))
+    parts.append(_bands(frame, times, series, label))
     return _svg(frame, parts)
 
 
@@ -148,7 +148,7 @@ def _text(x: float, y: float, words: str, anchor: str = "middle", kind: str = ""
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{named}>{escape(words)}</text>'
 
 
-def _grid(frame: Frame, told: Callable[[float], str]) -> str:
+def _grid(frame: Frame, label: Callable[[float], str]) -> str:
     if frame.log:
         powers = range(int(math.log10(max(frame.top, 1))) + 1)
         step = -(-len(powers) // 4)
@@ -157,7 +157,7 @@ def _grid(frame: Frame, told: Callable[[float], str]) -> str:
         values = [frame.top * share for share in (0, 0.5, 1)]
     drawn = (
         f'<path d="M{_LEFT} {frame.y(value)}H{frame.width - _RIGHT}" stroke="{GRID}"/>'
-        + _text(_LEFT - 6, frame.y(value) + 3.5, told(value), "end")
+        + _text(_LEFT - 6, frame.y(value) + 3.5, label(value), "end")
         for value in values
     )
     return "".join(drawn)
@@ -223,15 +223,15 @@ def _across(frame: Frame, value: float) -> str:
     return f'<path d="M{_LEFT} {y}H{frame.width - _RIGHT}" stroke="{INK}" stroke-dasharray="4 3" stroke-opacity=".6"/>'
 
 
-def _bands(frame: Frame, times: Sequence[float], series: Sequence[Series], told: Callable[[float], str]) -> str:
-    """Strips that cannot be seen, and say what stands at their place to whoever points there."""
+def _bands(frame: Frame, times: Sequence[float], series: Sequence[Series], label: Callable[[float], str]) -> str:
+    """Draw invisible strips with the values at their place as tooltips."""
     step = -(-len(times) // _BANDS)
     places = range(0, len(times), step)
     drawn = []
     for place in places:
         left, right = frame.x(times[place]), frame.x(times[min(place + step, len(times) - 1)])
         known = [(one.name, one.values[place]) for one in series]
-        lines = [clock(times[place] - frame.low), *(f"{name}: {told(value)}" for name, value in known if value)]
+        lines = [clock(times[place] - frame.low), *(f"{name}: {label(value)}" for name, value in known if value)]
         title = f"<title>{escape(chr(10).join(lines))}</title>"
         box = f'x="{left}" y="{_TOP}" width="{max(right - left, 1):.1f}" height="{HEIGHT - _TOP - _BOTTOM}"'
         drawn.append(f'<rect class="band" {box}>{title}</rect>')

@@ -58,7 +58,7 @@ def report_table(report: RunReport, page: str | None = None) -> ReportTable:
     """A run as a table for a rich console: a line per stage, a total, and where the output stands.
 
     Args:
-        page: where the report stands as a page, to be told too.
+        page: address of the report page, shown if given.
 
     Examples:
         >>> import pandas as pd
@@ -192,8 +192,10 @@ def _measured(metrics: Mapping[str, float]) -> str:
         >>> _measured({"requests": 1024.0, "cost": 0.1925, "prompt_tokens": 310112.0})
         '1,024 requests, 0.193 cost, 310,112 prompt tokens'
     """
-    told = ((name, f"{amount:,.0f}" if amount == int(amount) else f"{amount:,.3g}") for name, amount in metrics.items())
-    return ", ".join(f"{amount} {name.replace('_', ' ')}" for name, amount in told)
+    shown = (
+        (name, f"{amount:,.0f}" if amount == int(amount) else f"{amount:,.3g}") for name, amount in metrics.items()
+    )
+    return ", ".join(f"{amount} {name.replace('_', ' ')}" for name, amount in shown)
 
 
 def _places(report: RunReport, page: str | None) -> Table:

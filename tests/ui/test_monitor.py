@@ -18,9 +18,9 @@ import pytest
 from dcurate import AttachedCluster, DaskExecutor, Pipeline
 from dcurate.core.report import RunReport
 from dcurate.errors import ResourceError, StageError
-from dcurate.ui.metrics.definitions import RUN_FAMILIES, WORKER_FAMILIES
+from dcurate.ui.metrics.definitions import RUN_METRICS, WORKER_METRICS
 from dcurate.ui.monitor.config import ALERTS, DASHBOARD, DASHBOARD_UID, PROMETHEUS, Watched, write_config
-from dcurate.ui.monitor.processes import RUNNING, down, lacking, up
+from dcurate.ui.monitor.processes import RUNNING, down, missing, up
 from tests.conftest import ROOT, free_port
 from tests.stages import DieOnce, FailOn, Numbers
 from tests.ui.watched import Watch, finished, get, monitor, tool, wait_until, watched, worker_of
@@ -199,7 +199,7 @@ def test_promtool_has_nothing_to_say_against_the_metrics(seen: tuple[Watch, list
     worker = json.loads(get(f"{watch.dashboard}/curation/targets"))[0]["targets"][0]
     for url in (watch.dashboard, f"http://{worker}"):
         ours = [line for line in get(f"{url}/metrics").splitlines() if "dcurate_" in line]
-        assert len(ours) > len(WORKER_FAMILIES)
+        assert len(ours) > len(WORKER_METRICS)
         done = finished(tool("promtool"), "check", "metrics", given="\n".join(ours) + "\n")
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -217,8 +217,8 @@ def test_up_again_has_the_same_prometheus_go_on(seen: tuple[Watch, list[RunRepor
 
 def test_what_a_scheduler_lacks_is_said(seen: tuple[Watch, list[RunReport]]) -> None:
     watch, _ = seen
-    assert lacking(watch.dashboard) == []
-    (said,) = lacking(watch.prometheus)  # it has metrics, but not dcurate's
+    assert missing(watch.dashboard) == []
+    (said,) = missing(watch.prometheus)  # it has metrics, but not dcurate's
     assert said.startswith(f"dcurate is not loaded at {watch.prometheus} yet; the first run does so")
 
 
@@ -353,9 +353,9 @@ def test_the_dashboard_is_one_that_grafana_can_take() -> None:
 
 def test_each_query_of_the_dashboard_asks_for_metrics_and_labels_that_are_exported() -> None:
     exported = {"up": {"job", "instance"}, "ALERTS": {"alertname", "alertstate"}}
-    for family in (*RUN_FAMILIES, *WORKER_FAMILIES):
+    for family in (*RUN_METRICS, *WORKER_METRICS):
         suffixes = ("_bucket", "_count", "_sum") if family.kind == "histogram" else ("",)
-        also = {"worker"} if family in WORKER_FAMILIES else {"le"} if family.kind == "histogram" else set()
+        also = {"worker"} if family in WORKER_METRICS else {"le"} if family.kind == "histogram" else set()
         exported |= {family.name + suffix: {*family.labels, *also} for suffix in suffixes}
     queries = [target["expr"] for panel in shipped_dashboard()["panels"] for target in panel.get("targets", ())]
     assert len(queries) > 40

@@ -30,7 +30,7 @@ class Watched:
     Args:
         scheduler: the page of Dask's dashboard: ``http://127.0.0.1:8787``; its path may be given too.
         port: of Prometheus on this machine.
-        interval_s: seconds between two looks; workers are listed anew every second look.
+        interval_s: seconds between two looks; workers are listed again every second look.
 
     Raises:
         ResourceError: ``scheduler`` is no such address.
@@ -96,7 +96,7 @@ def contents(watched: Watched, folder: Path) -> dict[str, str]:
 
 
 def write_config(watched: Watched, folder: Path) -> list[Path]:
-    """Write the files into a folder, anew if need be.
+    """Write the files into a folder, again if need be.
 
     Returns:
         Files that were written before and that a person has changed since; they are left as they are.
