@@ -20,7 +20,7 @@ NOTES, LATEST = 1000, 20
 
 @dataclass(frozen=True)
 class Point:
-    """What is kept of a moment. Attributes are those of `RunSnapshot` of the same name.
+    """A past moment of a run. Attributes are those of `RunSnapshot` of the same name.
 
     Attributes:
         cpu: CPUs in use by workers.
@@ -46,8 +46,8 @@ class Point:
 
     @classmethod
     def of(cls, snapshot: RunSnapshot) -> Self:
-        """What is kept of a snapshot."""
-        cards = [gpu for host in snapshot.hosts for gpu in host.gpus]
+        """Keep the small part of a snapshot."""
+        gpus = [gpu for host in snapshot.hosts for gpu in host.gpus]
         return cls(
             time=snapshot.time,
             rows_in=snapshot.rows_in,
@@ -58,9 +58,9 @@ class Point:
             cpu=sum(host.cpu for host in snapshot.hosts),
             memory=sum(host.memory for host in snapshot.hosts),
             memory_limit=sum(host.memory_limit for host in snapshot.hosts),
-            gpu_memory=sum(gpu.memory for gpu in cards),
-            gpu_memory_total=sum(gpu.memory_total for gpu in cards),
-            gpu_busy=sum(gpu.busy for gpu in cards) / len(cards) if cards else 0.0,
+            gpu_memory=sum(gpu.memory for gpu in gpus),
+            gpu_memory_total=sum(gpu.memory_total for gpu in gpus),
+            gpu_busy=sum(gpu.busy for gpu in gpus) / len(gpus) if gpus else 0.0,
             operators=tuple(replace(one, stages=(), latency=()) for one in snapshot.operators),
         )
 

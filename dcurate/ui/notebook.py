@@ -77,7 +77,7 @@ class NotebookProgress:
             self.close()
 
     def close(self) -> None:
-        """Show the run as it stands, and follow it no more."""
+        """Show the present state of the run, and stop following it."""
         if self._thread is not None:
             self._over.set()
             self._thread.join()

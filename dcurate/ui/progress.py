@@ -304,7 +304,7 @@ def _operators(pace: Pace) -> RenderableType:
 
 
 def _queue(one: OperatorFigures, snapshot: RunSnapshot) -> str:
-    """What stands before an operator; before the first there is the source."""
+    """What waits before an operator; before the first, the source."""
     first = one.name == next(each.name for each in snapshot.operators if each.phase == snapshot.phase)
     if first or not (one.waiting or one.waiting_bytes):
         return ""

@@ -14,7 +14,7 @@ COLOURS = ("#2f7f86", "#e07a3f", "#6b7fb3", "#c2a13a", "#8d6a9f", "#5f9e5f", "#b
 KEPT, DROPPED, INK, MUTED, GRID = "#2f7f86", "#e07a3f", "#20262d", "#69727d", "#e8e6e1"
 
 HEIGHT = 170
-#: Of plots over time, two of which stand side by side, and of histograms, of which three do.
+#: Of plots over time, two of which fit side by side, and of histograms, of which three do.
 WIDE, NARROW = 540, 350
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 8, 14, 22
 #: Places on a plot over time that have a tooltip; one for every pixel would weigh more than the plot.
@@ -35,7 +35,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Frame:
-    """Where numbers stand on a plot.
+    """The scale of a plot, from numbers to pixels.
 
     Args:
         low, high: of what goes from left to right, and ``top`` of what goes up from 0.
@@ -75,7 +75,7 @@ def over_time(
     stacked: bool = False,
     limit: float | None = None,
 ) -> str:
-    """Lines over time, or areas that stand on each other.
+    """Draw lines over time, or stacked areas.
 
     Args:
         times: seconds since the beginning, ascending.
@@ -276,7 +276,7 @@ def ceiling(value: float, *, log: bool = False) -> float:
 
 
 def time_step(seconds: float) -> float:
-    """Seconds between two marks, so that about six of them stand on an axis.
+    """Seconds between two marks, so that about six of them fit on an axis.
 
     Examples:
         >>> time_step(4), time_step(50), time_step(7200)

@@ -55,7 +55,7 @@ class ReportTable:
 
 
 def report_table(report: RunReport, page: str | None = None) -> ReportTable:
-    """A run as a table for a rich console: a line per stage, a total, and where the output stands.
+    """A run as a table for a rich console: a line per stage, a total, and where the output is.
 
     Args:
         page: address of the report page, shown if given.
@@ -199,7 +199,7 @@ def _measured(metrics: Mapping[str, float]) -> str:
 
 
 def _places(report: RunReport, page: str | None) -> Table:
-    """How long it took, how fast that was, and where everything stands."""
+    """Duration, throughput, and the places of all files."""
     seconds = max(report.seconds, 1e-6)
     # What an earlier run did is in the counts, but not in the time.
     speed = f": {_rows_in(report) / seconds:,.0f} docs/s, {_bytes_in(report) / seconds / 1e6:,.1f} MB/s of input"

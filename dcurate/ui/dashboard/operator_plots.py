@@ -17,7 +17,7 @@ from dcurate.ui.svg import INK
 ROW_HEIGHT, AROUND = 22, 36
 #: Rows that there is room for in any case.
 LEAST_ROWS = 4
-#: So many letters of a name stand beside a plot.
+#: Letters of a name that are shown beside a plot.
 NAME = 22
 
 #: The phase and the name of each operator of a run, in order.

@@ -147,7 +147,7 @@ class Page:
         return session is not None and session.connection_count > 0
 
     def update(self) -> None:
-        """Show how things stand now."""
+        """Show the present state."""
         runs = self.store.runs
         run = self.asked or next(iter([*runs][::-1]), "")
         history = runs.get(run)
@@ -220,7 +220,7 @@ def _padding(old: Mapping[str, Any], new: Columns) -> Columns:
 @cache
 def _template() -> Any:
     jinja2 = importlib.import_module("jinja2")
-    # What stands in the parts is escaped where it is made.
+    # Text in the blocks is escaped where it is made.
     return jinja2.Environment(autoescape=False, trim_blocks=True, lstrip_blocks=True).from_string(_file("page.html"))
 
 

@@ -6,7 +6,7 @@ from html import escape
 
 from dcurate.runs.text import seconds_text
 
-#: What stands where a figure is not known.
+#: Shown where a figure is not known.
 NONE = "–"
 
 

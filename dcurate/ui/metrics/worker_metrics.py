@@ -104,9 +104,9 @@ def _of_process(worker: Worker) -> Samples:
         "dcurate_worker_memory_limit_bytes": [((), said.memory)],
     }
     if said.cards and nvml.device_get_count():
-        card = (said.cards[0].name,)
-        samples["dcurate_worker_gpu_memory_bytes"] = [(card, nvml.real_time()["memory-used"] or 0)]
-        samples["dcurate_worker_gpu_memory_limit_bytes"] = [(card, nvml.one_time()["memory-total"] or 0)]
+        gpu = (said.cards[0].name,)
+        samples["dcurate_worker_gpu_memory_bytes"] = [(gpu, nvml.real_time()["memory-used"] or 0)]
+        samples["dcurate_worker_gpu_memory_limit_bytes"] = [(gpu, nvml.one_time()["memory-total"] or 0)]
     return samples
 
 

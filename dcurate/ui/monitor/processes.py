@@ -1,6 +1,6 @@
 """Starts and stops Prometheus and Grafana for a scheduler, where they are installed.
 
-Starting Grafana is tested with a stand-in: Grafana itself was not at hand.
+Starting Grafana is tested with a fake program: Grafana itself was not available.
 """
 
 from __future__ import annotations

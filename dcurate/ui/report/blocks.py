@@ -72,7 +72,7 @@ def legend(names: Iterable[tuple[str, str]]) -> str:
 
 
 def lasted(operator: OperatorFigures, level: float) -> str:
-    """How long a share of an operator's calls took at most, as far as its buckets tell.
+    """How long a share of an operator's calls took at most, as far as its buckets show.
 
     Examples:
         >>> lasted(OperatorFigures("read", (), latency=(0, 9, 0, 1)), 0.5)

@@ -84,7 +84,7 @@ def _reasons_note(data: ReportData) -> str:
         return ""
     places = [
         ("Dropped documents are kept in", data.report.rejected_path),
-        ("Those that could not be processed stand in", data.report.quarantine_path),
+        ("Those that could not be processed are in", data.report.quarantine_path),
     ]
     said = [f"{words} <code>{escape(path)}</code>." for words, path in places if path]
     if data.report.rejected_path is None:
@@ -118,7 +118,7 @@ def scores(data: ReportData) -> str:
     """How the scores of each filter are distributed, with its thresholds."""
     found = [(stage, name, counts) for stage in data.report.stages for name, counts in stage.scores.items() if counts]
     cards = "".join(_card(data, stage, name, counts) for stage, name, counts in found[:_MOST_CARDS])
-    more = f" {len(found) - _MOST_CARDS} more stand in report.json." if len(found) > _MOST_CARDS else ""
+    more = f" {len(found) - _MOST_CARDS} more are in report.json." if len(found) > _MOST_CARDS else ""
     note = (
         '<span class="kept"></span> kept <span class="dropped"></span> beyond the threshold; documents on a scale of '
         "factors of ten. Scores are cut to two digits, and estimated from samples where batches are large or many; "

@@ -70,10 +70,10 @@ def _plots(
     yield plot("memory of workers", [Series("in use", [float(p.memory) for p in points])], _bytes, limit=limit)
     threads = float(sum(host.threads for host in data.present.hosts))
     yield plot("CPUs in use", [Series("in use", [point.cpu for point in points])], short, limit=threads)
-    cards = float(max(point.gpu_memory_total for point in points))
-    if cards:
+    gpu_memory = float(max(point.gpu_memory_total for point in points))
+    if gpu_memory:
         yield plot("GPUs busy", [Series("busy", [point.gpu_busy for point in points])], short, limit=1.0)
-        yield plot("memory of GPUs", [Series("used", [float(p.gpu_memory) for p in points])], _bytes, limit=cards)
+        yield plot("memory of GPUs", [Series("used", [float(p.gpu_memory) for p in points])], _bytes, limit=gpu_memory)
 
 
 def _bytes(value: float) -> str:
@@ -115,7 +115,7 @@ def _busy(data: ReportData, points: Sequence[Point]) -> list[Series]:
 
 
 def _window(data: ReportData, points: Sequence[Point]) -> int:
-    """So many moments back is far enough that calls, which are counted when they end, come out even."""
+    """Return how many moments back to look, so that calls, which are counted when they end, even out."""
     longest = max((one.seconds / one.calls for one in data.present.operators if one.calls), default=0.0)
     apart = (points[-1].time - points[0].time) / max(1, len(points) - 1)
     enough = math.ceil(2 * longest / apart) if apart > 0 else 0
@@ -219,14 +219,14 @@ def _note(note: Note, started: float) -> str:
 def cost(data: ReportData) -> list[tuple[str, str]]:
     """Time of worker threads and GPUs that was held, and how much of it was used."""
     hosts, seconds = data.present.hosts, data.report.seconds
-    threads, cards = sum(host.threads for host in hosts), sum(len(host.gpus) for host in hosts)
+    threads, gpus = sum(host.threads for host in hosts), sum(len(host.gpus) for host in hosts)
     used = sum(stage.seconds for stage in data.report.stages)
     lines = [("in stages' code", f"{seconds_text(used)} over all slots")]
     measured = _integral(data, "cpu")
     if threads:
         lines.append(("threads", _held(threads, seconds, measured, "thread")))
-    if cards:
-        lines.append(("GPUs", _held(cards, seconds, _integral(data, "gpu_busy") * cards, "GPU")))
+    if gpus:
+        lines.append(("GPUs", _held(gpus, seconds, _integral(data, "gpu_busy") * gpus, "GPU")))
     return lines
 
 

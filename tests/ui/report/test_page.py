@@ -317,7 +317,7 @@ def test_a_run_with_very_many_stages_has_a_page_that_stays_small() -> None:
     )
     page = run_page(RunReport("r", "p", "inline", 0.0, 1.0, stages), History(), {})
     assert len(page) < 2_000_000
-    assert "240 more stand in report.json" in page
+    assert "240 more are in report.json" in page
 
 
 @pytest.mark.parametrize("name", ["page.html", "folder"])
