@@ -87,14 +87,14 @@ class Stage:
         ended = {
             f"run-{number}": history(f"run-{number}", Shape(seconds=60), self.started) for number in range(RUNS - 1)
         }
-        self.hub = Hub({**ended, "7f3a": history("7f3a", shape, self.started, until=begun_s)})
+        self.store = Hub({**ended, "7f3a": history("7f3a", shape, self.started, until=begun_s)})
         self.workers = [made_up_worker(scheduler, shape, number) for number in range(shape.workers)]
 
     def pass_a_second(self) -> None:
         """The run and its workers go on."""
         for _ in range(2):
             self.seconds += 0.5
-            self.hub.runs["7f3a"].take(at("7f3a", self.shape, self.started, self.seconds))
+            self.store.runs["7f3a"].take(at("7f3a", self.shape, self.started, self.seconds))
         for number, worker in enumerate(self.workers):
             worker.metrics["memory"] = int(2e9 + 1e9 * math.sin(self.seconds / 3 + number))
             worker.metrics["cpu"] = 50 + 50 * math.sin(self.seconds / 5 + number)
@@ -104,7 +104,7 @@ def ours(stage: Stage, updates: int) -> Cost:
     """The cost of the page /curation."""
 
     def open_page(document: Document) -> Callbacks:
-        page = Page(document, stage.scheduler, stage.hub)
+        page = Page(document, stage.scheduler, stage.store)
         page.open()
         return [(page.update, UPDATE_MS)]
 

@@ -58,17 +58,17 @@ def made_up(stages: int, workers: int, reasons: int, rows: int = 1000) -> RunSna
 
 def scrape(stages: int, workers: int, reasons: int, repeat: int) -> dict[str, Any]:
     """What a scrape costs while a run goes on and everything has changed since the one before."""
-    hub, registry = SchedulerStore(), CollectorRegistry()
+    store, registry = SchedulerStore(), CollectorRegistry()
     run = made_up(stages, workers, reasons)
-    hub.take(run.to_dict())
-    shown = RunMetrics(hub)
+    store.take(run.to_dict())
+    shown = RunMetrics(store)
     registry.register(type("Runs", (), {"collect": lambda _: shown.collect(prometheus()), "describe": lambda _: []})())
     rows = 1000
 
     def changed() -> None:
         nonlocal rows
         rows += 1
-        hub.runs[run.run].take(made_up(stages, workers, reasons, rows))
+        store.runs[run.run].take(made_up(stages, workers, reasons, rows))
 
     text = generate_latest(registry)
     costs = []

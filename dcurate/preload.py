@@ -16,7 +16,7 @@ from distributed import Scheduler, Worker
 
 from dcurate.cluster.worker_info import Said, declare, found, names
 from dcurate.errors import ResourceError
-from dcurate.ui.scheduler_store import HUB, SchedulerStore
+from dcurate.ui.scheduler_store import PLUGIN, SchedulerStore
 
 T = TypeVar("T")
 
@@ -63,6 +63,6 @@ def _said(host_name: str | None, simulate_gpus: tuple[str, ...] | None, **more: 
 def dask_setup(server: Worker | Scheduler, **options: Any) -> Awaitable[None] | None:
     """Called by Dask in each process as it starts, with the options behind ``--preload dcurate.preload``."""
     if isinstance(server, Scheduler):
-        return cast(Awaitable[None], server.register_scheduler_plugin(SchedulerStore(), HUB, idempotent=True))
+        return cast(Awaitable[None], server.register_scheduler_plugin(SchedulerStore(), PLUGIN, idempotent=True))
     declare(server, found(server, _said(**options).over(Said.in_environment(os.environ))))
     return None

@@ -1,4 +1,4 @@
-"""One call that says what a corpus is like."""
+"""Profile a corpus in one call."""
 
 from __future__ import annotations
 
@@ -70,11 +70,7 @@ class CorpusProfile(ProfileSummary):
         Path(path).write_bytes(orjson.dumps(self.tables(), option=orjson.OPT_INDENT_2))
 
     def to_html(self, path: str | Path) -> None:
-        """Write a page with plots: one file that needs nothing else, no network either.
-
-        Raises:
-            ResourceError: Bokeh is not installed.
-        """
+        """Write a page with plots: one file that needs nothing else, no network either."""
         write_page(self, Path(path))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -101,7 +97,7 @@ def profile(
     observers: Sequence[Observer] | None = None,
     trust: bool = False,
 ) -> CorpusProfile:
-    """What a corpus is like, and what filters would drop of it, in one pass that changes and writes nothing.
+    """Profile a corpus, and measure what filters would drop of it, in one pass that writes nothing.
 
     Every filter scores every document, also one that an earlier filter would drop. Counts are exact, and the same for
     any number of workers; quantiles are exact or at most 0.5 % too large.
@@ -111,7 +107,7 @@ def profile(
             a reader; or a pipeline without a writer, of which the output is looked at. Put a stage that finds
             languages into it, say, to have them counted.
         text_field: the column with the text.
-        id_field: the column with ids, for examples; split and row are told if None.
+        id_field: the column with ids, for examples; split and row are shown if None.
         filters: filters in the order in which they would drop, or the name of a recipe whose filters are taken.
         columns: those whose values are counted; if None, those of ``language``, ``lang``, ``source`` and ``domain``
             that there are.
@@ -119,9 +115,9 @@ def profile(
             a quarter of the bytes if None.
         most_dropped: a filter that drops a larger share of the documents on one side is shown with a threshold that
             drops at most that share.
-        samples: so many examples of the documents that each filter drops.
+        samples: the number of examples of documents that each filter drops.
         executor: where and how; a `DaskExecutor` on this machine if None.
-        observers: are told what happens, such as `dcurate.Progress`.
+        observers: receive the events of the run, such as `dcurate.Progress`.
         trust: whether the recipe of ``filters`` may run any code, as in `dcurate.recipe.load_recipe`.
 
     Raises:

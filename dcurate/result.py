@@ -1,4 +1,4 @@
-"""What a run gave: its output, and tables of how it went."""
+"""The result of a run: its outputs, and tables of its report."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from dcurate.ui.notebook import summary_html
 
 @dataclass(frozen=True)
 class RunResult(Sequence[Batch]):
-    """What a run gave: a sequence of what the last stage made, the report, and tables of how it went.
+    """The result of a run: a sequence of the last stage's outputs, the report, and tables of it.
 
     Of a pipeline that ends with a writer each item is a `FileGroup` that names the files of one source split; of one
     without, each is a batch of rows, in the order of the source. Tables are pandas frames, made when asked for.
 
     Attributes:
         outputs: the items of the sequence.
-        report: what each stage did, and where the output stands.
+        report: what each stage did, and where the output is.
         history: how it stood over time, and what happened.
 
     Examples:

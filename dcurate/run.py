@@ -31,13 +31,13 @@ from dcurate.io.success_marker import SuccessMarker, find_finished, inputs_of, m
 from dcurate.plan.compile import compile_plan
 from dcurate.plan.operators import Plan
 from dcurate.plan.rounds import rounds
-from dcurate.recording import record
 from dcurate.result import RunResult
 from dcurate.runs.history import History
 from dcurate.runs.manifest import provenance
 from dcurate.ui.notebook import NotebookProgress, in_notebook
 from dcurate.ui.pipeline_svg import picture
 from dcurate.ui.publisher import SnapshotPublisher
+from dcurate.ui.report.record import record
 
 AnyStage = Stage
 

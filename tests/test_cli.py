@@ -286,7 +286,7 @@ def test_ctrl_c_stops_cleanly_and_resume_does_the_rest(here, mode):
     assert started.returncode == 130, said
     assert "Traceback" not in said
     assert said.splitlines()[-1] == (
-        f"interrupted; go on with: dcurate run r.yaml --mode {mode} --set seconds=0.4 --trust --resume"
+        f"interrupted; resume with: dcurate run r.yaml --mode {mode} --set seconds=0.4 --trust --resume"
     )
     assert 24 <= len(written(here / "out")) < 48
     resumed = run(*arguments, "--resume", cwd=here)

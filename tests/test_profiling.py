@@ -250,7 +250,7 @@ def test_the_page_needs_nothing_else_and_shows_text_as_text(tmp_path: Path) -> N
     assert "@import" not in page
     assert "alert(1)</script>" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-    assert page.count('data-root-id="') == 4 + len(FILTERS)
+    assert page.count("<svg ") == 4 + len(FILTERS)
 
 
 def test_all_tables_are_frames_and_json(found: CorpusProfile, tmp_path: Path) -> None:
@@ -293,4 +293,4 @@ def test_the_command_shows_the_profile_and_writes_it(corpus: tuple[str, list[dic
     assert all(word in done.stdout for word in ("documents", "word_count", "repeating_dup_5gram", "lang"))
     (summary,) = json.loads((tmp_path / "p.json").read_text())["summary"]
     assert summary["documents"] == len(corpus[1])
-    assert (tmp_path / "p.html").stat().st_size > 500_000
+    assert (tmp_path / "p.html").read_text("utf-8").count("<svg ") > 10

@@ -1,4 +1,4 @@
-"""``dcurate profile`` and ``dedup-report``: what a corpus is like."""
+"""``dcurate profile`` and ``dedup-report``."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import click
 
 import dcurate
 from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor, trust_option
-from dcurate.ui.profile_plots import library
 from dcurate.ui.progress import Progress
 
 
-@cli.command(short_help="Say what documents are like.")
+@cli.command(short_help="Profile a corpus.")
 @click.argument("paths", nargs=-1, required=True)
 @click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
 @click.option("--id-field", metavar="COLUMN", help="The column with ids, for examples.")
@@ -28,8 +27,8 @@ from dcurate.ui.progress import Progress
 )
 @click.option("--html", metavar="FILE", help="Write a page with plots.")
 @click.option("--json", "json_path", metavar="FILE", help="Write all tables as JSON.")
-@click.option("--mode", type=click.Choice(MODES), default="streaming", show_default=True, help="How to carry it out.")
-@click.option("--workers", type=click.IntRange(min=1), help="Worker processes to start here.")
+@click.option("--mode", type=click.Choice(MODES), default="streaming", show_default=True, help="Execution mode.")
+@click.option("--workers", type=click.IntRange(min=1), help="Number of worker processes to start on this machine.")
 @click.option("--quiet", is_flag=True, help="Show no progress and no table.")
 @trust_option
 @debug_option
@@ -48,12 +47,10 @@ def profile(
     quiet: bool,
     trust: bool,
 ) -> None:
-    """Say what the documents under PATHS are like, and what filters would drop.
+    """Profile the documents under PATHS, and show what filters would drop.
 
     PATHS are files, directories or globs of JSONL or Parquet. Nothing is changed.
     """
-    if html is not None:
-        library()  # to say now, not after the run, that it is missing
     with Progress(interval=LINE_INTERVAL) as progress:
         found = dcurate.profile(
             list(paths),
@@ -74,7 +71,7 @@ def profile(
         console().print(found)
 
 
-@cli.command("dedup-report", short_help="Say how duplicated a sample is.")
+@cli.command("dedup-report", short_help="Measure how duplicated a sample is.")
 @click.argument("paths", nargs=-1, required=True)
 @click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
 @click.option(
@@ -85,12 +82,10 @@ def profile(
     metavar="SIMILARITY",
     help="Documents are duplicates from this Jaccard similarity on.",
 )
+@click.option("--words", type=click.IntRange(min=1), metavar="N", help="Compare shingles of N words; 5 by default.")
+@click.option("--characters", type=click.IntRange(min=1), metavar="N", help="Compare shingles of N characters.")
 @click.option(
-    "--words", type=click.IntRange(min=1), metavar="N", help="Compare shingles of so many words; 5 by default."
-)
-@click.option("--characters", type=click.IntRange(min=1), metavar="N", help="Compare shingles of so many characters.")
-@click.option(
-    "--documents", type=click.IntRange(min=1), default=20_000, show_default=True, help="Look at the first so many."
+    "--documents", type=click.IntRange(min=1), default=20_000, show_default=True, help="Look at the first N documents."
 )
 @click.option("--json", "json_path", metavar="FILE", help="Write all figures as JSON.")
 @click.option("--quiet", is_flag=True, help="Show no table.")
@@ -106,7 +101,7 @@ def dedup_report(
     json_path: str | None,
     quiet: bool,
 ) -> None:
-    """Say how duplicated a sample is, and how well near-duplicates are found in it.
+    """Measure how duplicated a sample is, and how well near-duplicates are found in it.
 
     PATHS are files, directories or globs of JSONL or Parquet. All pairs of documents are found by an exhaustive search,
     and what MinHash finds with several settings is held against them. Nothing is changed.

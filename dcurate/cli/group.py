@@ -1,4 +1,4 @@
-"""What all commands have in common: the group, how output looks, how errors end."""
+"""What all commands share: the group, the console, the handling of errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ debug_option = click.option("--debug", is_flag=True, expose_value=False, help="S
 
 #: Of every command that takes a recipe.
 trust_option = click.option(
-    "--trust", is_flag=True, help="Let the recipe run any code, as a program may: classes of your own, say."
+    "--trust", is_flag=True, help="Let the recipe run any code, for example classes of your own."
 )
 
 
@@ -83,7 +83,7 @@ def _fail(message: str, code: int, debug: bool) -> NoReturn:
     sys.exit(code)
 
 
-def _told(error: Exception, arguments: list[str]) -> str:
+def _message(error: Exception, arguments: list[str]) -> str:
     """What an error says; of a run, with options of the command in place of arguments in Python."""
     sentence = str(error)
     for argument, option in _IN_A_SHELL.items() if arguments[:1] == ["run"] else ():
@@ -96,11 +96,11 @@ def _ended(how: str, arguments: list[str]) -> str:
     if arguments[:1] != ["run"]:
         return how
     again = arguments if "--resume" in arguments else [*arguments, "--resume"]
-    return f"{how}; go on with: dcurate {shlex.join(map(argument_without_secrets, again))}"
+    return f"{how}; resume with: dcurate {shlex.join(map(argument_without_secrets, again))}"
 
 
 def _mind_signals() -> list[int]:
-    """Have Ctrl-C and SIGTERM end the command, the first in good order and the next at once; gives those that came."""
+    """Have Ctrl-C and SIGTERM end the command, the first cleanly and the next at once; return those received."""
     came: list[int] = []
 
     def end(number: int, _frame: FrameType | None) -> None:
@@ -108,7 +108,7 @@ def _mind_signals() -> list[int]:
         if len(came) > 1:
             os._exit(128 + number)  # worker processes see that this one is gone, and go too
         # Not by a stream: the signal may have come while that is written to.
-        os.write(2, b"stopping in good order; a second Ctrl-C ends it at once\n")
+        os.write(2, b"stopping cleanly; press Ctrl-C again to stop at once\n")
         raise KeyboardInterrupt
 
     for number in _ENDS:
@@ -124,7 +124,7 @@ def main() -> None:
     signals = _mind_signals()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a sign gets "?", not an error after the run
+            stream.reconfigure(errors="replace")  # a terminal without a character gets "?", not an error after the run
     os.environ.setdefault("PYTHONSAFEPATH", "1")  # a folder hides no package from worker processes either
     if "--trust" in arguments:
         sys.path.append(os.getcwd())  # a recipe may then name classes in modules beside it
@@ -138,9 +138,9 @@ def main() -> None:
     try:
         code = cli.main(arguments, prog_name="dcurate", standalone_mode=False)
     except PipelineError as error:
-        _fail(f"error: {_told(error, arguments)}", WRONG_USE, debug)
+        _fail(f"error: {_message(error, arguments)}", WRONG_USE, debug)
     except (DcurateError, OSError) as error:
-        _fail(f"error: {_told(error, arguments)}", FAILED, debug)
+        _fail(f"error: {_message(error, arguments)}", FAILED, debug)
     except click.exceptions.NoArgsIsHelpError as error:
         _fail(error.format_message(), WRONG_USE, debug)
     except click.ClickException as error:

@@ -42,7 +42,7 @@ _GRAFANA_PORT = click.option(
 @_PORT
 @_GRAFANA_PORT
 def monitor_up(*, scheduler: str, folder: Path, port: int, grafana_port: int) -> None:
-    """Start Prometheus, and Grafana where it is installed; says where to look."""
+    """Start Prometheus, and Grafana where it is installed, and print their addresses."""
     click.echo("\n".join(up(Watched(scheduler, port), folder, grafana_port)))
 
 

@@ -54,9 +54,9 @@ def _recipe_options(command: _Command) -> _Command:
 @click.option(
     "--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler, as in tcp://host:8786."
 )
-@click.option("--mode", type=click.Choice(MODES), help="How to carry it out, instead of what the recipe says.")
-@click.option("--resume", is_flag=True, help="Do only what an earlier run into the same output left undone.")
-@click.option("--workers", type=click.IntRange(min=1), help="Worker processes to start here.")
+@click.option("--mode", type=click.Choice(MODES), help="Execution mode, instead of that of the recipe.")
+@click.option("--resume", is_flag=True, help="Resume an earlier run into the same output.")
+@click.option("--workers", type=click.IntRange(min=1), help="Number of worker processes to start on this machine.")
 @click.option("--rejected", metavar="PATH", help="Keep dropped documents, with their reasons, under this path.")
 @click.option("--no-examples", is_flag=True, help="Show no excerpts of dropped documents in the report.")
 @click.option(
@@ -103,23 +103,23 @@ def run(
 
 
 def _advice(report: RunReport) -> list[str]:
-    """What a person should know who has run something that left nothing."""
+    """Advice on a run that read, kept or wrote nothing."""
     advice = []
     if not report.output_path:
         advice.append("nothing was written: end the recipe with a writer, such as JsonlWriter: {path: out}")
     first, last = report.stages[0], report.stages[-1]
     if not first.rows_in:
-        advice.append("the input holds no document")
+        advice.append("the input has no documents")
     elif not last.rows_out:
-        why = "--rejected PATH keeps documents that are dropped, with the reason"
+        why = "--rejected PATH keeps dropped documents, with the reasons"
         if sum(first.faulty.values()) == first.rows_in:
-            why = "all were set aside; quarantine says of each line what is wrong with it"
-        advice.append(f"no document is left: {why}")
+            why = "all went to quarantine, which says what is wrong with each row"
+        advice.append(f"no documents are left: {why}")
     return advice
 
 
 def _shown(progress: str, recipe: Recipe, stack: ExitStack) -> list[Observer]:
-    """Who is told how the run goes; what they show ends with the stack."""
+    """The observers that show progress; what they show ends with the stack."""
     interval = recipe.executor.get("logging_interval", LINE_INTERVAL)
     if progress == "none":
         return []

@@ -1,4 +1,4 @@
-"""``dcurate report``, ``compare``, ``inspect`` and ``trace``: what a run that is over did."""
+"""``dcurate report``, ``compare``, ``inspect`` and ``trace``: show finished runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dcurate.ui.compare import comparison_page
 from dcurate.ui.report.page import PAGE, write_run_page
 from dcurate.ui.table import report_table
 
-_HTML = click.option("--html", metavar="FILE", help="Write a page, which needs nothing else.")
+_HTML = click.option("--html", metavar="FILE", help="Write a self-contained page.")
 _JSON = click.option("--json", "json_path", metavar="FILE", help="Write all figures as JSON; - for standard output.")
 _REJECTED = click.option(
     "--rejected", metavar="PATH", help="Where the run kept dropped documents, if its report is gone."
@@ -69,11 +69,11 @@ def compare_runs(*, first: str, second: str, html: str | None, json_path: str | 
 @click.argument("output")
 @click.option("--dropped-by", required=True, metavar="STAGE", help="The stage that dropped them.")
 @click.option("--reason", help="Only those dropped for this reason.")
-@click.option("-n", "--n", "n", type=click.IntRange(min=1), default=10, show_default=True, help="So many documents.")
+@click.option("-n", "--n", "n", type=click.IntRange(min=1), default=10, show_default=True, help="Number of documents.")
 @click.option(
-    "--kept", type=click.IntRange(min=0), help="So many that were kept, for contrast; half of them by default."
+    "--kept", type=click.IntRange(min=0), help="Number of kept documents, for contrast; half of -n by default."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Another draws other documents.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
 @click.option("--find", metavar="REGEX", help="Cut excerpts around the first match.")
 @click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
 @_REJECTED
@@ -128,9 +128,9 @@ def trace_documents(
     rejected: str | None,
     json_path: str | None,
 ) -> None:
-    """Say what became of single documents.
+    """Trace single documents through a run.
 
-    OUTPUT is the output directory of a run; before it stand ids of documents. Exit code 1 if one of them is not found.
+    IDs of documents come first, then OUTPUT, the output directory of a run. Exit code 1 if a document is not found.
     """
     found = dcurate.trace(dcurate.RunPlaces(output, rejected, groups), ids, id_field=id_field)
     if json_path != "-":

@@ -21,7 +21,7 @@ rejected: ${output}/rejected                      # where dropped rows are kept;
 * A class is a public name of dcurate, or ``package.module:Name``, which needs ``trust=True`` (``--trust``): a recipe
   that is not trusted names stages, filters and what these take, and nothing else. Where an argument is an object, it is
   written the same way: a mapping of one class to its arguments (``{WordCountFilter: {min_words: 50}}``). A name that is
-  not a class, written without arguments (``{my_package.text:clean: }``), stands for the thing itself. A rule set of
+  not a class, written without arguments (``{my_package.text:clean: }``), means the object itself. A rule set of
   `dcurate.text.presets` is such an object if it is filters (``{gopher: {variant: dclm}}``), else an entry of its own.
 * ``${param}`` alone keeps the param's type; inside a longer text it becomes text. ``$${`` writes ``${``.
   A param may refer to those above it. Two are always there: ``${sample}``, the directory of bundled sample documents,

@@ -1,4 +1,4 @@
-"""What the names in a recipe stand for: stages, filters, and objects of one's own, made with their arguments."""
+"""Resolve the names in a recipe: stages, filters and the user's own objects, made with their arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CLASS = re.compile(r"([A-Za-z_][\w.]*:[A-Za-z_]\w*|[A-Z]\w*)")
 
 
 def object_of(name: str, arguments: Any, place: str, trust: bool = False) -> Any:
-    """What a name stands for, made with its arguments where it is a class.
+    """Resolve a name, and make an instance with its arguments where it is a class.
 
     Args:
         trust: whether it may be something else than a stage, a filter and the like of dcurate's own. If not, nothing
@@ -81,9 +81,7 @@ def called(thing: Any, name: str, arguments: Any, place: str, trust: bool = Fals
     try:
         parameters = inspect.signature(thing).parameters
     except ValueError as error:
-        raise PipelineError(
-            f"{place}: {name} does not tell its arguments; wrap it in a function of your own"
-        ) from error
+        raise PipelineError(f"{place}: {name} has no signature to read; wrap it in a function of your own") from error
     named = {
         key: parameter
         for key, parameter in parameters.items()

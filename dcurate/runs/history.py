@@ -1,4 +1,4 @@
-"""What is kept of a run as it goes: how it stands, how it stood over time, and what happened."""
+"""The history of a run: its present state, its state over time, and what happened."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTES, LATEST = 1000, 20
 
 @dataclass(frozen=True)
 class Point:
-    """What is kept of a moment. Attributes are those of `RunSnapshot` of the same name.
+    """A past moment of a run. Attributes are those of `RunSnapshot` of the same name.
 
     Attributes:
         cpu: CPUs in use by workers.
@@ -46,8 +46,8 @@ class Point:
 
     @classmethod
     def of(cls, snapshot: RunSnapshot) -> Self:
-        """What is kept of a snapshot."""
-        cards = [gpu for host in snapshot.hosts for gpu in host.gpus]
+        """Keep the small part of a snapshot."""
+        gpus = [gpu for host in snapshot.hosts for gpu in host.gpus]
         return cls(
             time=snapshot.time,
             rows_in=snapshot.rows_in,
@@ -58,9 +58,9 @@ class Point:
             cpu=sum(host.cpu for host in snapshot.hosts),
             memory=sum(host.memory for host in snapshot.hosts),
             memory_limit=sum(host.memory_limit for host in snapshot.hosts),
-            gpu_memory=sum(gpu.memory for gpu in cards),
-            gpu_memory_total=sum(gpu.memory_total for gpu in cards),
-            gpu_busy=sum(gpu.busy for gpu in cards) / len(cards) if cards else 0.0,
+            gpu_memory=sum(gpu.memory for gpu in gpus),
+            gpu_memory_total=sum(gpu.memory_total for gpu in gpus),
+            gpu_busy=sum(gpu.busy for gpu in gpus) / len(gpus) if gpus else 0.0,
             operators=tuple(replace(one, stages=(), latency=()) for one in snapshot.operators),
         )
 
@@ -82,7 +82,7 @@ def _told(operator: OperatorFigures) -> dict[str, Any]:
 
 
 class History:
-    """Keeps how a run stands, and thinned out how it stood. It is an observer; or give it a snapshot to `take`.
+    """Keeps the present state of a run, and thinned out its past. It observes a run, or is given snapshots to `take`.
 
     Its size does not grow with the length of the run. It may be asked from any thread.
 
@@ -102,20 +102,20 @@ class History:
         self.interval_s = interval_s
         self.points: list[Point] = []
         self.notes: list[Note] = []
-        self._tally = RunState()
+        self._state = RunState()
         self._taken: RunSnapshot | None = None
         self._lock = threading.Lock()
 
     def on_event(self, event: Event) -> None:
         """Take an event into account."""
         with self._lock:
-            before = self._tally.note_count
-            self._tally.count(event)
-            new = self._tally.note_count - before
-            self._keep_notes(list(self._tally.latest)[-new:] if new else [])
+            before = self._state.note_count
+            self._state.apply(event)
+            new = self._state.note_count - before
+            self._keep_notes(list(self._state.latest)[-new:] if new else [])
             last = isinstance(event, RunEnded)
             if last or (isinstance(event, Sampled | HostsSampled) and self._is_due(event.time)):
-                self._keep_point(self._tally.snapshot(event.time))
+                self._keep_point(self._state.snapshot(event.time))
 
     def take(self, snapshot: RunSnapshot) -> None:
         """Take a snapshot into account that another process made; one that is older than the present is left out."""
@@ -132,7 +132,7 @@ class History:
     def snapshot(self, now: float | None = None) -> RunSnapshot:
         """The run at this moment; at its end, once it has ended."""
         with self._lock:
-            return self._taken or self._tally.snapshot(time.time() if now is None else now)
+            return self._taken or self._state.snapshot(time.time() if now is None else now)
 
     def _keep_notes(self, notes: Any) -> None:
         self.notes.extend(notes[: max(0, NOTES - len(self.notes))])

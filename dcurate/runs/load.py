@@ -1,4 +1,4 @@
-"""A run as it was left beside its output."""
+"""Load the records that a run left beside its output."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import orjson
+
 from dcurate.core.report import RunReport
+from dcurate.errors import DataError
+from dcurate.fs.stores import META_DIR, Directory
 from dcurate.runs.history import History
 
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """What is known of a run that is over.
+    """The records of a finished run.
 
     Attributes:
         report: what it did.
-        history: how it went over time; of a run that left none, one that was told nothing.
+        history: how it went over time; empty for a run that left none.
         about: its stages and their settings, thresholds, versions: see `dcurate.runs.manifest.provenance`.
-        address: where its records stand.
+        address: the folder with its records.
         missing: what there is not, in sentences.
     """
 
@@ -56,3 +60,52 @@ class RecordedRun:
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold: the report, and ``about`` it."""
         return {**self.report.to_dict(), "about": dict(self.about)}
+
+
+def read_run(address: str, storage_options: Mapping[str, Any] | None = None) -> RecordedRun:
+    """The records that a run left beside its output.
+
+    Args:
+        address: the output directory, or the ``_dcurate`` folder in it; a local path, or as fsspec opens it.
+        storage_options: for fsspec.
+
+    Raises:
+        DataError: no run left a report there, or it cannot be read.
+
+    Examples:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline, ScoreFilter, WordCountFilter
+        >>> rows = DocumentBatch(data=pd.DataFrame({"id": ["a", "b"], "text": ["one", "two words"]}))
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> stages = [ScoreFilter(WordCountFilter(min_words=2)), JsonlWriter(folder.name)]
+        >>> run = Pipeline("demo", stages=stages).run(InlineExecutor(), initial_tasks=[rows], observers=[])
+        >>> read_run(folder.name).report.stages[-2].dropped
+        {'word_count': 1}
+        >>> folder.cleanup()
+    """
+    root = address.rstrip("/")
+    folder = Directory(
+        root if root.endswith(f"/{META_DIR}") or root == META_DIR else f"{root}/{META_DIR}", storage_options or {}
+    )
+    report, history = folder.read("report.json"), folder.read("history.json")
+    if report is None:
+        finished = folder.read("finished.json")
+        if finished is None:
+            raise DataError(
+                f"there is no report in {folder.url!r}; name the output directory of a run that ended, "
+                "or the '_dcurate' folder in it"
+            )
+        report = orjson.dumps(_loaded(finished, folder, "finished.json")["report"])
+    recorded = None if history is None else _loaded(history, folder, "history.json")
+    return RecordedRun.of(_loaded(report, folder, "report.json"), recorded, folder.address)
+
+
+def _loaded(data: bytes, folder: Directory, name: str) -> dict[str, Any]:
+    try:
+        return dict(orjson.loads(data))
+    except ValueError as error:
+        without = "delete it to see the report without what went on over time, or " if name == "history.json" else ""
+        raise DataError(
+            f"{folder.path(name)!r} is damaged ({error}); {without}run again to have it written afresh"
+        ) from error

@@ -1,4 +1,4 @@
-"""What a run was, as plain values: its stages and their settings, thresholds, versions, and how to do it again."""
+"""The manifest of a run as plain values: stages, settings, thresholds, versions, and how to repeat it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dcurate.core.stage import ProcessingStage, SourceStage, Stage
 from dcurate.errors import without_secrets
 from dcurate.text.thresholds import thresholds
 
-#: Packages whose versions are told; those in the second row only where they are in use.
+#: Packages whose versions are recorded; those in the second row only where they are in use.
 PACKAGES = ("dcurate", "dask", "distributed", "numpy", "pandas", "pyarrow", "numba")
 WHERE_USED = ("torch", "transformers", "cudf", "cupy", "fasttext")
 
@@ -30,7 +30,7 @@ _OBVIOUS = ("name", "resources", "batch_size", "spec")
 
 
 def provenance(pipeline: PipelineDefinition, stages: Sequence[Stage]) -> dict[str, Any]:
-    """What a report tells of a run besides what happened in it. Values of settings that are secret are left out.
+    """Describe a run besides what happened in it. Values of settings that are secret are left out.
 
     Args:
         pipeline: as a person wrote it.
@@ -78,8 +78,8 @@ def provenance(pipeline: PipelineDefinition, stages: Sequence[Stage]) -> dict[st
 def _recipe(config: Mapping[str, Any]) -> dict[str, Any]:
     """The recipe that a pipeline was made from, and its params, where the recipe's reader noted them."""
     params = config.get("params")
-    told: dict[str, Any] = {"recipe": str(config["recipe"])} if "recipe" in config else {}
-    return told | ({"params": {name: shown(value, name) for name, value in params.items()}} if params else {})
+    found: dict[str, Any] = {"recipe": str(config["recipe"])} if "recipe" in config else {}
+    return found | ({"params": {name: shown(value, name) for name, value in params.items()}} if params else {})
 
 
 def versions() -> dict[str, str]:
@@ -125,7 +125,7 @@ def _says_nothing(value: Any) -> bool:
 
 
 def shown(value: Any, name: str = "") -> str:
-    """A setting as text that tells no secret.
+    """A setting as text, without secrets.
 
     Examples:
         >>> shown({"key": "AKIA", "client_kwargs": {"endpoint_url": "http://me:pw@host"}})
@@ -140,15 +140,15 @@ def shown(value: Any, name: str = "") -> str:
         some = [shown(one) for one in list(value)[:_MOST]]
         return "[" + ", ".join([*some, f"and {len(value) - _MOST} more"] if len(value) > _MOST else some) + "]"
     if is_dataclass(value) and not isinstance(value, type):
-        told = [one.name for one in fields(value) if one.repr and not one.name.startswith("_")]
-        inner = ", ".join(f"{one}={shown(getattr(value, one), one)}" for one in told)
+        names = [one.name for one in fields(value) if one.repr and not one.name.startswith("_")]
+        inner = ", ".join(f"{one}={shown(getattr(value, one), one)}" for one in names)
         return f"{type(value).__name__}({inner})"
     text = without_secrets(_ADDRESS.sub("", repr(value)))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _paths(source: SourceStage[Any, Any]) -> list[str]:
-    """Where a source reads, as it was told."""
+    """The paths that a source was given."""
     given = vars(source).get("file_paths", vars(source).get("path", ()))
     many = given if isinstance(given, list | tuple) else [given]
     return [without_secrets(str(path)) for path in many][:_MOST]

@@ -1,4 +1,4 @@
-"""A run that is over as plain records, for tables: what stages did, what they dropped, how it stood over time."""
+"""A finished run as flat records: per-stage counts, drops, and time series."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def metric_names(report: RunReport) -> list[str]:
 
 
 def dropped(report: RunReport) -> list[dict[str, Any]]:
-    """A record a stage and reason, the most rows first; ``faulty`` rows stand in quarantine."""
+    """A record a stage and reason, the most rows first; ``faulty`` rows are in quarantine."""
     records = [
         {"stage": one.name, "reason": reason, "rows": rows, "faulty": faulty}
         for one in report.stages

@@ -1,4 +1,4 @@
-"""How a run stands at one moment: what every display, page and metric of it is made from."""
+"""The state of a run at one moment, from which every display, page and metric is made."""
 
 from __future__ import annotations
 
@@ -103,13 +103,14 @@ class RunSnapshot:
         stages: what each stage did to documents, in the order of the pipeline. Rounds of an exchange are no stages:
             as in the report, only their seconds and what they found count, for the exchange.
         held_bytes: of batches between operators now, of at most ``budget_bytes``.
-        hosts: machines that workers stand on, as last heard.
+        hosts: machines that workers run on, as last reported.
         workers_lost: worker processes that died.
         notes: how many there have been; ``latest`` are the last of them.
 
     Examples:
-        >>> stages = (StageStats("read", rows_in=8),)
-        >>> one = RunSnapshot("7f3a", "demo", "streaming", started=0.0, time=2.0, stages=stages)
+        >>> one = RunSnapshot(
+        ...     "7f3a", "demo", "streaming", started=0.0, time=2.0, stages=(StageStats("read", rows_in=8),)
+        ... )
         >>> RunSnapshot.from_dict(one.to_dict()) == one, one.rows_in
         (True, 8)
     """

@@ -136,7 +136,7 @@ class RunState:
     first: str = ""
     last: str = ""
 
-    def count(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         """Take an event into account."""
         match event:
             case TaskDone():

@@ -16,9 +16,9 @@ from rich.text import Text
 
 from dcurate.core.events import StageStats
 from dcurate.core.report import RunReport
-from dcurate.runs.load import RecordedRun
+from dcurate.runs.load import RecordedRun, read_run
+from dcurate.runs.text import seconds_text
 from dcurate.ui.profile_table import share
-from dcurate.ui.progress import seconds_text
 from dcurate.ui.report.blocks import section, table
 
 #: Reasons and stages that a sentence names.
@@ -27,7 +27,7 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that is told of both runs; empty where one has none.
+    """A setting of both runs; empty where a run does not have it.
 
     Attributes:
         of: what it is of, such as a stage.
@@ -80,8 +80,8 @@ class Comparison:
         changed = [one for one in self.reasons if one.more][:_NAMED]
         if not changed:
             return "No stage took out more or fewer documents than in the other run."
-        told = [f"{one.stage} {one.more:+,}" + (f" ({one.name})" if one.name != one.stage else "") for one in changed]
-        return f"Documents taken out changed most by {', '.join(told)}."
+        named = [f"{one.stage} {one.more:+,}" + (f" ({one.name})" if one.name != one.stage else "") for one in changed]
+        return f"Documents taken out changed most by {', '.join(named)}."
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold."""
@@ -129,6 +129,31 @@ def _sides(change: Change) -> tuple[str, str, str]:
     """A change in words, as `_SIDES` are."""
     first, second = ("–" if number is None else f"{number:,}" for number in (change.first, change.second))
     return first, second, f"{change.more:+,}" if change.more else "0"
+
+
+def compare_runs(first: str, second: str, storage_options: Mapping[str, Any] | None = None) -> Comparison:
+    """Two runs side by side: settings, documents, reasons, speed.
+
+    Args:
+        first: the output directory of one run, or the ``_dcurate`` folder in it; ``second`` that of the other.
+        storage_options: for fsspec.
+
+    Raises:
+        DataError: one of them left no report, or it cannot be read.
+
+    Examples:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline, ScoreFilter, WordCountFilter
+        >>> rows = DocumentBatch(data=pd.DataFrame({"id": ["a", "b"], "text": ["one", "two words"]}))
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> stages = [ScoreFilter(WordCountFilter(min_words=2)), JsonlWriter(folder.name)]
+        >>> run = Pipeline("demo", stages=stages).run(InlineExecutor(), initial_tasks=[rows], observers=[])
+        >>> compare_runs(folder.name, folder.name).headline
+        'No stage took out more or fewer documents than in the other run.'
+        >>> folder.cleanup()
+    """
+    return compare(read_run(first, storage_options), read_run(second, storage_options))
 
 
 def compare(first: RecordedRun, second: RecordedRun) -> Comparison:

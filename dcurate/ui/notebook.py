@@ -18,9 +18,10 @@ from dcurate.core.report import RunReport
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import OperatorFigures
 from dcurate.runs.state import RunState
+from dcurate.runs.text import many, seconds_text
 from dcurate.ui.pace import Pace
-from dcurate.ui.progress import SETTING_UP, many, seconds_text
-from dcurate.ui.report.blocks import Told
+from dcurate.ui.progress import SETTING_UP
+from dcurate.ui.report.blocks import ReportData
 from dcurate.ui.report.page import cards
 from dcurate.ui.report.stages import funnel
 from dcurate.ui.report.timeline import over_time_section
@@ -58,14 +59,14 @@ class NotebookProgress:
 
     def __init__(self, handle: Handle | None = None) -> None:
         self._handle = handle
-        self._tally = RunState()
+        self._state = RunState()
         self._pace = Pace()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
     def on_event(self, event: Event) -> None:
         """Count an event; the first of a run begins the view and the last ends it."""
-        self._tally.count(event)
+        self._state.apply(event)
         if isinstance(event, RunStarted) and self._thread is None:
             self._pace = Pace()
             self._handle = self._handle or _place()
@@ -76,7 +77,7 @@ class NotebookProgress:
             self.close()
 
     def close(self) -> None:
-        """Show the run as it stands, and follow it no more."""
+        """Show the present state of the run, and stop following it."""
         if self._thread is not None:
             self._over.set()
             self._thread.join()
@@ -95,9 +96,9 @@ class NotebookProgress:
 
     def _show(self) -> None:
         now = time.time()
-        self._pace.see(self._tally.snapshot(now))
+        self._pace.see(self._state.snapshot(now))
         assert self._handle is not None
-        self._handle.update(Html(live_html(self._tally, self._pace, now)))
+        self._handle.update(Html(live_html(self._state, self._pace, now)))
 
 
 class Html:
@@ -122,29 +123,29 @@ def _style() -> str:
     return f"<style>{files('dcurate.ui').joinpath('notebook.css').read_text('utf-8')}</style>"
 
 
-def live_html(tally: RunState, pace: Pace, now: float) -> str:
+def live_html(run: RunState, pace: Pace, now: float) -> str:
     """The figures so far, as the live view of a terminal has them.
 
     Args:
         pace: has seen the present; the rates of operators are over its last seconds.
     """
-    done = tally.splits_before + tally.splits_done
-    share = done / tally.splits if tally.splits else 0.0
-    of = f" of {tally.splits:,}" if tally.splits is not None else ""
-    remaining = None if tally.ended else tally.remaining(now)
-    state = " stopped" if tally.error else ""
+    done = run.splits_before + run.splits_done
+    share = done / run.splits if run.splits else 0.0
+    of = f" of {run.splits:,}" if run.splits is not None else ""
+    remaining = None if run.ended else run.remaining(now)
+    state = " stopped" if run.error else ""
     left = f", {seconds_text(remaining)} left" if remaining is not None else ""
     seconds = pace.present.elapsed
     parts = [
-        f"{_style()}<div class='dcurate-live'><b>{escape(tally.pipeline)}</b> "
+        f"{_style()}<div class='dcurate-live'><b>{escape(run.pipeline)}</b> "
         f"<span class='muted'>{done:,}{of} splits, {seconds_text(seconds)}{left}</span>"
         f"<div class='track{state}'><i style='width:{100 * share:.1f}%'></i></div>"
     ]
-    if tally.setting_up:
+    if run.setting_up:
         return f"{parts[0]}<div class='muted'>{SETTING_UP}</div></div>"
     parts.append(_flow(pace))
     parts.append(_operators(pace))
-    parts += [f"<div class='muted'>{escape(note.text)}</div>" for note in list(tally.latest)[-LATEST:]]
+    parts += [f"<div class='muted'>{escape(note.text)}</div>" for note in list(run.latest)[-LATEST:]]
     return "".join(parts) + "</div>"
 
 
@@ -186,12 +187,12 @@ def _queue(one: OperatorFigures) -> str:
 
 def summary_html(report: RunReport, history: History) -> str:
     """What a run came to, as part of a notebook's page: its figures, its stages, how it went over time."""
-    told = Told(report, history, history.snapshot(report.started + report.seconds), {})
+    data = ReportData(report, history, history.snapshot(report.started + report.seconds), {})
     room = files("dcurate.ui")
     style = "".join(room.joinpath(name).read_text("utf-8") for name in ("profile.css", "report.css"))
     # The page's own style, held within this part of another page by nesting.
     scoped = style.replace(":root", "&").replace("body", "&").replace("main", "&")
     return (
         f"<style>.dcurate-run {{ {scoped} }}</style><div class='dcurate-run'>"
-        f'<div class="cards">{"".join(cards(told))}</div>{funnel(told)}{over_time_section(told)}</div>'
+        f'<div class="cards">{"".join(cards(data))}</div>{funnel(data)}{over_time_section(data)}</div>'
     )

@@ -29,7 +29,7 @@ class Pace:
     _seen: deque[RunSnapshot] = field(default_factory=deque)
 
     def see(self, snapshot: RunSnapshot) -> None:
-        """Take the present in; another run, or the next phase of it, begins anew."""
+        """Take the present in; another run, or the next phase of it, starts again."""
         if self._seen and (snapshot.run, snapshot.phase) != (self.present.run, self.present.phase):
             self._seen.clear()
         self._seen.append(snapshot)

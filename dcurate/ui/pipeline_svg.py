@@ -19,8 +19,8 @@ def picture(name: str, description: str | None, plan: Plan) -> str:
         >>> "word_count" in Pipeline("demo", stages=[ScoreFilter(WordCountFilter())])._repr_html_()
         True
     """
-    told = f" <span class='muted'>{escape(description)}</span>" if description else ""
-    parts = [f"{_style()}<div class='dcurate-plan'><div style='margin:0 0 8px'><b>{escape(name)}</b>{told}</div>"]
+    about = f" <span class='muted'>{escape(description)}</span>" if description else ""
+    parts = [f"{_style()}<div class='dcurate-plan'><div style='margin:0 0 8px'><b>{escape(name)}</b>{about}</div>"]
     columns: list[str] | None = None
     for number, operator in enumerate(plan.operators):
         drawn, columns, new = _operator(operator, columns)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from rich.filesize import decimal
 
-from dcurate.core.profile import Distribution, Example, FilterProfile, ProfileSummary
+from dcurate.core.profile import Bar, Distribution, Example, FilterProfile, ProfileSummary
 from dcurate.fs.atomic import atomic_write
-from dcurate.ui.profile_plots import embedded, plot
-from dcurate.ui.profile_table import duplicates_text, number_text, share, suggestion_text
-from dcurate.ui.progress import many, seconds_text
+from dcurate.runs.text import many, number_text, seconds_text
+from dcurate.ui.profile_table import duplicates_text, share, suggestion_text
+from dcurate.ui.svg import WIDE, histogram
 
 _SHOWN_VALUES = 12
 _LENGTHS = ("words", "characters", "tokens", "lines")
@@ -24,7 +23,6 @@ def write_page(profile: ProfileSummary, path: Path) -> None:
     """Write the page, whole or not at all.
 
     Raises:
-        ResourceError: Bokeh is not installed.
         OSError: it cannot be written.
     """
     content = page(profile)
@@ -33,36 +31,26 @@ def write_page(profile: ProfileSummary, path: Path) -> None:
 
 
 def page(profile: ProfileSummary) -> str:
-    """The page as text.
-
-    Raises:
-        ResourceError: Bokeh is not installed.
-    """
+    """The page as text."""
     lengths = {name: profile.distributions[name] for name in _LENGTHS if name in profile.distributions}
-    plots: dict[str, Any] = {name: plot(each) for name, each in lengths.items() if each.histogram}
-    for number, each in enumerate(profile.filters):
-        if each.scores.histogram:
-            marks = [(cut.suggested.value, cut.suggested.keeps) for cut in each.cuts if cut.suggested is not None]
-            plots[f"filter-{number}"] = plot(each.scores, marks, log=True)
-    code, script, divs = embedded(plots)
     parts = [
         _header(profile),
-        _section("How long documents are", _lengths(lengths, divs), _estimate(profile)),
+        _section("How long documents are", _lengths(lengths), _estimate(profile)),
         *(_counts(column, values, profile.documents) for column, values in profile.counts.items()),
-        *_filters(profile, divs),
+        *_filters(profile),
     ]
     style = files("dcurate.ui").joinpath("profile.css").read_text("utf-8")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Profile of {escape(profile.source)}</title>\n<style>{style}</style>\n{code}</head>\n"
-        f"<body><main>{''.join(parts)}</main>\n{script}</body></html>\n"
+        f"<title>Profile of {escape(profile.source)}</title>\n<style>{style}</style></head>\n"
+        f"<body><main>{''.join(parts)}</main></body></html>\n"
     )
 
 
 def _section(title: str, content: str, note: str = "") -> str:
-    told = f'<p class="note">{note}</p>' if note else ""
-    return f"<section><h2>{escape(title)}</h2>{told}{content}</section>"
+    intro = f'<p class="note">{note}</p>' if note else ""
+    return f"<section><h2>{escape(title)}</h2>{intro}{content}</section>"
 
 
 def _header(profile: ProfileSummary) -> str:
@@ -105,12 +93,23 @@ def _estimate(profile: ProfileSummary) -> str:
     return "Tokens are estimated as a quarter of the bytes." if profile.tokens_estimated else ""
 
 
-def _lengths(lengths: Mapping[str, Distribution], divs: Mapping[str, str]) -> str:
+def _lengths(lengths: Mapping[str, Distribution]) -> str:
     cards = (
-        f"<article><h3>{escape(name)}</h3>{divs.get(name, '')}{_quantiles(each)}</article>"
-        for name, each in lengths.items()
+        f"<article><h3>{escape(name)}</h3>{_drawn(each)}{_quantiles(each)}</article>" for name, each in lengths.items()
     )
     return f'<div class="grid">{"".join(cards)}</div>'
+
+
+def _drawn(each: Distribution, marks: Sequence[tuple[float, str]] = (), *, log: bool = False) -> str:
+    bars = each.histogram
+    return histogram(bars, marks, whole=each.whole, across=_is_geometric(bars), log=log, width=WIDE)
+
+
+def _is_geometric(bars: Sequence[Bar]) -> bool:
+    """Whether each bar is wider than the one before it."""
+    if len(bars) < 4:
+        return False
+    return bars[-1].high - bars[-1].low > 2 * (bars[1].high - bars[1].low)
 
 
 def _quantiles(each: Distribution) -> str:
@@ -141,7 +140,7 @@ def _bar(name: str, number: int, documents: int, widest: int, kind: str = "") ->
     )
 
 
-def _filters(profile: ProfileSummary, divs: Mapping[str, str]) -> Iterable[str]:
+def _filters(profile: ProfileSummary) -> Iterable[str]:
     if not profile.filters:
         return
     head = "".join(f"<th>{name}</th>" for name in ("filter", "fail", "", "", "first", "only", "try instead"))
@@ -158,7 +157,7 @@ def _filters(profile: ProfileSummary, divs: Mapping[str, str]) -> Iterable[str]:
         '<span class="kept"></span> kept <span class="dropped"></span> dropped by the filter; '
         "documents on a logarithmic scale"
     )
-    cards = "".join(_card(number, each, profile, divs) for number, each in enumerate(profile.filters))
+    cards = "".join(_card(number, each, profile) for number, each in enumerate(profile.filters))
     yield _section("Scores", f'<div class="grid">{cards}</div>', legend)
 
 
@@ -171,12 +170,13 @@ def _row(number: int, each: FilterProfile, profile: ProfileSummary, widest: int)
     )
 
 
-def _card(number: int, each: FilterProfile, profile: ProfileSummary, divs: Mapping[str, str]) -> str:
+def _card(number: int, each: FilterProfile, profile: ProfileSummary) -> str:
     shown = list(each.labels.items())[:_SHOWN_VALUES]
     widest = max(each.labels.values(), default=1)
+    marks = [(cut.suggested.value, cut.suggested.keeps) for cut in each.cuts if cut.suggested is not None]
     labels = "".join(_bar(label, count, profile.documents, widest) for label, count in shown)
     parts = [
-        divs.get(f"filter-{number}", ""),
+        _drawn(each.scores, marks, log=True),
         f'<table class="counts">{labels}</table>' if labels else "",
         _quantiles(each.scores) if each.scores.histogram else "",
         _thresholds(each, profile.documents),

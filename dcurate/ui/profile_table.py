@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dcurate.core.profile import Distribution, FilterProfile, ProfileSummary
-from dcurate.ui.progress import many, seconds_text
+from dcurate.runs.text import many, number_text, seconds_text
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _SPARK = 16
@@ -44,7 +44,7 @@ def profile_table(profile: ProfileSummary) -> ProfileTable:
 
 
 def share(part: int, whole: int) -> str:
-    """A share in percent, with as many digits as it takes to tell it from none and all.
+    """A share in percent, with as many digits as it takes to distinguish it from none and all.
 
     Examples:
         >>> [share(*pair) for pair in ((0, 5), (1, 100_000), (123, 1000), (999_999, 10**6), (5, 5), (1, 0))]
@@ -60,22 +60,6 @@ def share(part: int, whole: int) -> str:
     if percent > 99.99:
         return "> 99.99 %"
     return f"{percent:.2g} %" if percent < 1 else f"{percent:.3g} %" if percent < 99 else f"{percent:.2f} %"
-
-
-def number_text(value: float | None) -> str:
-    """A number for a table: whole ones with their thousands apart, others to three digits, small ones to two.
-
-    Examples:
-        >>> [number_text(value) for value in (1234567.0, 0.12345, 0.000567, 3.0, None)]
-        ['1,234,567', '0.123', '0.00057', '3', '']
-    """
-    if value is None:
-        return ""
-    if abs(value) >= 1e15:
-        return f"{value:.3g}"
-    if value == int(value) or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3g}" if abs(value) >= 0.001 else f"{value:.2g}"
 
 
 def duplicates_text(profile: ProfileSummary) -> str:
@@ -118,8 +102,8 @@ def _lengths(profile: ProfileSummary) -> Table:
     for each in profile.distributions.values():
         quantiles = each.quantiles
         figures = [each.least, quantiles.get(0.05), quantiles.get(0.5), each.mean, quantiles.get(0.95), each.most]
-        told = [number_text(round(value) if value is not None and each.whole else value) for value in figures]
-        table.add_row(each.name, *told, Text(spark(each), "cyan"))
+        cells = [number_text(round(value) if value is not None and each.whole else value) for value in figures]
+        table.add_row(each.name, *cells, Text(spark(each), "cyan"))
     return table
 
 

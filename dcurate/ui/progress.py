@@ -19,37 +19,13 @@ from rich.text import Text
 from dcurate.core.events import Event, RunEnded, RunStarted
 from dcurate.runs.snapshot import OperatorFigures, RunSnapshot
 from dcurate.runs.state import RunState
+from dcurate.runs.text import many, seconds_text
 from dcurate.ui.pace import SPAN_S, Pace
 
 #: Seconds before the first line where there is no live display.
 FIRST_LINE = 2.0
 #: Notes on what happened that the live display shows.
 LATEST = 3
-
-
-def seconds_text(seconds: float) -> str:
-    """A duration as a person says it.
-
-    Examples:
-        >>> [seconds_text(s) for s in (0.0042, 0.25, 3.21, 59.97, 65, 3700)]
-        ['4 ms', '250 ms', '3.2 s', '1 min 00 s', '1 min 05 s', '1 h 01 min']
-    """
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if round(seconds, 1) < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
-
-
-def many(number: int, noun: str) -> str:
-    """A number of things.
-
-    Examples:
-        >>> many(1, "file"), many(1200, "file")
-        ('1 file', '1,200 files')
-    """
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 class Progress:
@@ -75,7 +51,7 @@ class Progress:
     def __init__(self, console: Console | None = None, interval: float = 10.0) -> None:
         self.console = console or _standard_console()
         self.interval = interval
-        self._tally = RunState()
+        self._state = RunState()
         self._pace = Pace()
         self._live: Live | None = None
         self._over = threading.Event()
@@ -85,17 +61,17 @@ class Progress:
         """Count an event; the first and last of a run, and of its phases, begin and end the display."""
         if isinstance(event, RunStarted):
             self.close()
-        before = self._tally.note_count
-        self._tally.count(event)
-        new = self._tally.note_count - before
+        before = self._state.note_count
+        self._state.apply(event)
+        new = self._state.note_count - before
         if self._live is None and new > 0 and not isinstance(event, RunEnded):
-            for note in list(self._tally.latest)[-new:]:
-                self._write(f"{self._tally.pipeline}: {note.text}")
+            for note in list(self._state.latest)[-new:]:
+                self._write(f"{self._state.pipeline}: {note.text}")
         if isinstance(event, RunStarted):
             self._open()
         elif isinstance(event, RunEnded):
             self.close()
-            self._write(_last_line(self._tally))
+            self._write(_last_line(self._state))
 
     def close(self) -> None:
         """End the display; a run that ends does so by itself."""
@@ -126,15 +102,15 @@ class Progress:
 
     def _view(self) -> RenderableType:
         now = time.time()
-        self._pace.see(self._tally.snapshot(now))
-        return live_view(self._tally, self._pace, now)
+        self._pace.see(self._state.snapshot(now))
+        return live_view(self._state, self._pace, now)
 
     def _write_lines(self, over: threading.Event) -> None:
         pause = min(FIRST_LINE, self.interval)
         while not over.wait(pause):
             now = time.time()
-            self._pace.see(self._tally.snapshot(now))
-            self._write(progress_line(self._tally, self._pace, now))
+            self._pace.see(self._state.snapshot(now))
+            self._write(progress_line(self._state, self._pace, now))
             pause = self.interval
 
     def _write(self, line: str) -> None:
@@ -168,13 +144,13 @@ class JsonProgress:
     def __init__(self, file: TextIO | None = None, interval: float = 10.0) -> None:
         self._file = file or sys.stderr
         self._interval = interval
-        self._tally = RunState()
+        self._state = RunState()
         self._notes = 0
         self._next = 0.0
 
     def on_event(self, event: Event) -> None:
         """Count an event; where it is time for a line, write one."""
-        self._tally.count(event)
+        self._state.apply(event)
         if isinstance(event, RunStarted) and event.phase == 0:
             self._notes, self._next = 0, event.time + min(FIRST_LINE, self._interval)
         if isinstance(event, RunEnded) or event.time >= self._next:
@@ -183,7 +159,7 @@ class JsonProgress:
             self._file.flush()
 
     def _line(self, now: float, over: bool) -> dict[str, Any]:
-        snapshot = self._tally.snapshot(now)
+        snapshot = self._state.snapshot(now)
         new, self._notes = min(snapshot.notes - self._notes, len(snapshot.latest)), snapshot.notes
         state = "stopped" if snapshot.error else "done" if over else "running"
         shown = ("run", "pipeline", "phase", "splits", "rows_in", "bytes_in", "rows_out")
@@ -213,88 +189,88 @@ def _standard_console() -> Console:
 SETTING_UP = "setting up: stages load what they need; the first run on a machine compiles its kernels, once"
 
 
-def progress_line(tally: RunState, pace: Pace, now: float) -> str:
+def progress_line(run: RunState, pace: Pace, now: float) -> str:
     """The figures so far in one line of text.
 
     Args:
         pace: has seen the present; rates are over its last seconds.
     """
-    if tally.setting_up:
-        return f"{tally.pipeline}: {seconds_text(tally.elapsed(now))} | {SETTING_UP}"
-    parts = [f"{tally.pipeline}: {seconds_text(tally.elapsed(now))}", _splits(tally), *_flow(tally, pace)]
-    remaining = tally.remaining(now)
+    if run.setting_up:
+        return f"{run.pipeline}: {seconds_text(run.elapsed(now))} | {SETTING_UP}"
+    parts = [f"{run.pipeline}: {seconds_text(run.elapsed(now))}", _splits(run), *_flow(run, pace)]
+    remaining = run.remaining(now)
     if remaining is not None:
         parts.append(f"{seconds_text(remaining)} left")
-    if len(tally.operators) > 1:
-        parts.append("tasks " + ", ".join(f"{name} {operator.tasks:,}" for name, operator in tally.operators.items()))
-    if tally.workers_lost:
-        parts.append(f"{many(tally.workers_lost, 'worker')} lost")
+    if len(run.operators) > 1:
+        parts.append("tasks " + ", ".join(f"{name} {operator.tasks:,}" for name, operator in run.operators.items()))
+    if run.workers_lost:
+        parts.append(f"{many(run.workers_lost, 'worker')} lost")
     return " | ".join(parts)
 
 
-def _last_line(tally: RunState) -> str:
-    now = tally.phase_ended or time.time()
-    stages = tally.first if tally.first == tally.last else f"{tally.first} to {tally.last}"
-    state = f"{tally.pipeline}: {stages} {'stopped' if tally.error else 'done'}"
-    return " | ".join([state, seconds_text(tally.elapsed(now)), _splits(tally), *_came_to(tally, now)])
+def _last_line(run: RunState) -> str:
+    now = run.phase_ended or time.time()
+    stages = run.first if run.first == run.last else f"{run.first} to {run.last}"
+    state = f"{run.pipeline}: {stages} {'stopped' if run.error else 'done'}"
+    return " | ".join([state, seconds_text(run.elapsed(now)), _splits(run), *_came_to(run, now)])
 
 
-def _splits(tally: RunState) -> str:
-    done = tally.splits_before + tally.splits_done
-    if tally.splits is None:
+def _splits(run: RunState) -> str:
+    done = run.splits_before + run.splits_done
+    if run.splits is None:
         return many(done, "split")
-    share = f" ({100 * done // tally.splits} %)" if tally.splits else ""
-    return f"{done:,} of {tally.splits:,} splits{share}"
+    share = f" ({100 * done // run.splits} %)" if run.splits else ""
+    return f"{done:,} of {run.splits:,} splits{share}"
 
 
-def _came_to(tally: RunState, now: float) -> list[str]:
+def _came_to(run: RunState, now: float) -> list[str]:
     """The documents that a phase which is over has read and put out, and its mean speed; nothing of inner rounds."""
-    seconds = tally.elapsed(now)
-    ways = [f"{tally.rows_in:,} rows in"] * tally.reads + [f"{tally.rows_out:,} out"] * tally.writes
-    rows = tally.rows_in if tally.reads else tally.rows_out
-    volume = [f"{decimal(int(tally.bytes_in / seconds))}/s"] * tally.reads
+    seconds = run.elapsed(now)
+    ways = [f"{run.rows_in:,} rows in"] * run.reads + [f"{run.rows_out:,} out"] * run.writes
+    rows = run.rows_in if run.reads else run.rows_out
+    volume = [f"{decimal(int(run.bytes_in / seconds))}/s"] * run.reads
     return [", ".join(ways), f"{rows / seconds:,.0f} rows/s", *volume] if ways else []
 
 
-def _flow(tally: RunState, pace: Pace) -> list[str]:
+def _flow(run: RunState, pace: Pace) -> list[str]:
     """The same of a phase that goes on, with its speed just now."""
     ways = []
-    if tally.reads:
-        ways.append(f"{tally.rows_in:,} rows in ({pace.rows_per_s:,.0f}/s)")
-    if tally.writes:
-        ways.append(f"{tally.rows_out:,} out ({pace.rows_out_per_s:,.0f}/s)")
-    return [*([", ".join(ways)] if ways else []), *([f"{decimal(int(pace.bytes_per_s))}/s"] if tally.reads else [])]
+    if run.reads:
+        ways.append(f"{run.rows_in:,} rows in ({pace.rows_per_s:,.0f}/s)")
+    if run.writes:
+        ways.append(f"{run.rows_out:,} out ({pace.rows_out_per_s:,.0f}/s)")
+    return [*([", ".join(ways)] if ways else []), *([f"{decimal(int(pace.bytes_per_s))}/s"] if run.reads else [])]
 
 
-def live_view(tally: RunState, pace: Pace, now: float) -> RenderableType:
+def live_view(run: RunState, pace: Pace, now: float) -> RenderableType:
     """The figures so far: a bar of splits, a line for every operator, the latest notes.
 
     Args:
         pace: has seen the present; the rates of operators are over its last seconds.
     """
     bar = ProgressBar(
-        total=tally.splits or None,
-        completed=tally.splits_before + tally.splits_done,
+        total=run.splits or None,
+        completed=run.splits_before + run.splits_done,
         width=40,
-        pulse=not tally.splits,
+        pulse=not run.splits,
         animation_time=now,
     )
-    remaining = tally.remaining(now)
+    remaining = run.remaining(now)
     head = Table.grid(padding=(0, 2))
     head.add_row(
-        Text(tally.pipeline, "bold"),
+        Text(run.pipeline, "bold"),
         bar,
-        Text(_splits(tally)),
-        Text(seconds_text(tally.elapsed(now)) + (f", {seconds_text(remaining)} left" if remaining is not None else "")),
+        Text(_splits(run)),
+        Text(seconds_text(run.elapsed(now)) + (f", {seconds_text(remaining)} left" if remaining is not None else "")),
     )
-    if tally.setting_up:
+    if run.setting_up:
         return Group(head, Text(f"  {SETTING_UP}", "cyan"))
-    flows = "   ".join(_flow(tally, pace))
+    flows = "   ".join(_flow(run, pace))
     lines: list[RenderableType] = [head, *([Text(f"  {flows}", "cyan")] if flows else []), _operators(pace)]
-    held = tally.held_bytes
+    held = run.held_bytes
     if held:
-        lines.append(Text(f"  {decimal(held)} between operators, of at most {decimal(tally.budget_bytes)}", "dim"))
-    lines += [Text(f"  {note.text}", _STYLES.get(note.kind, "dim")) for note in list(tally.latest)[-LATEST:]]
+        lines.append(Text(f"  {decimal(held)} between operators, of at most {decimal(run.budget_bytes)}", "dim"))
+    lines += [Text(f"  {note.text}", _STYLES.get(note.kind, "dim")) for note in list(run.latest)[-LATEST:]]
     return Group(*lines)
 
 
@@ -328,7 +304,7 @@ def _operators(pace: Pace) -> RenderableType:
 
 
 def _queue(one: OperatorFigures, snapshot: RunSnapshot) -> str:
-    """What stands before an operator; before the first there is the source."""
+    """What waits before an operator; before the first, the source."""
     first = one.name == next(each.name for each in snapshot.operators if each.phase == snapshot.phase)
     if first or not (one.waiting or one.waiting_bytes):
         return ""

@@ -1,4 +1,4 @@
-"""Tells a scheduler how a run on it stands, for its pages and metrics."""
+"""Publishes the state of a run to its scheduler, for pages and metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dcurate.ui.metrics.worker_metrics import WorkerMetrics
 from dcurate.ui.scheduler_store import SNAPSHOT, SchedulerStore
 
 #: Seconds between two messages.
-TELL_S = 0.5
+INTERVAL_S = 0.5
 
 
 class SnapshotPublisher:
@@ -28,7 +28,7 @@ class SnapshotPublisher:
         self.client = client
         self.history = history
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._tell_often, name="dcurate-relay", daemon=True)
+        self._thread = threading.Thread(target=self._publish_often, name="dcurate-publisher", daemon=True)
 
     def __enter__(self) -> Self:
         self.client.register_plugin(SchedulerStore())
@@ -39,13 +39,13 @@ class SnapshotPublisher:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._over.set()
         self._thread.join()
-        self._tell()
+        self._publish()
 
-    def _tell_often(self) -> None:
-        while not self._over.wait(TELL_S):
-            self._tell()
+    def _publish_often(self) -> None:
+        while not self._over.wait(INTERVAL_S):
+            self._publish()
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         snapshot = self.history.snapshot()
         if snapshot.run and self.client.status == "running":
             # What Client.log_event does, without waiting for an answer and without the scheduler keeping it.

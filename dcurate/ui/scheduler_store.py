@@ -1,4 +1,4 @@
-"""What a scheduler knows of the runs on it: their histories, for its pages and metrics."""
+"""Histories of the runs on a scheduler, for its pages and metrics."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dcurate.runs.snapshot import RunSnapshot
 from dcurate.ui import dashboard
 from dcurate.ui.metrics import run_metrics
 
-#: Of so many runs histories are kept, the newest.
+#: Number of runs whose histories are kept, the newest.
 RUNS = 20
-#: The name under which the scheduler knows it, and that of the messages which it takes.
-HUB, SNAPSHOT = "dcurate-hub", "dcurate-snapshot"
+#: The plugin's name on the scheduler, and the name of the messages that it handles.
+PLUGIN, SNAPSHOT = "dcurate-hub", "dcurate-snapshot"
 
 
 class SchedulerStore(SchedulerPlugin):
@@ -29,7 +29,7 @@ class SchedulerStore(SchedulerPlugin):
         leaving: are called with each history before it is dropped.
     """
 
-    name = HUB
+    name = PLUGIN
     idempotent = True
 
     def __init__(self) -> None:
@@ -43,16 +43,16 @@ class SchedulerStore(SchedulerPlugin):
         run_metrics.publish(scheduler, self)
 
     def take(self, snapshot: dict[str, Any], **_: Any) -> None:
-        """Take in how a run stands."""
+        """Take in the state of a run."""
         present = RunSnapshot.from_dict(snapshot)
         history = self.runs.setdefault(present.run, History())
         history.take(present)
         while len(self.runs) > RUNS:
             oldest = self.runs.pop(next(iter(self.runs)))
-            for told in self.leaving:
-                told(oldest)
+            for callback in self.leaving:
+                callback(oldest)
 
 
-def hub_of(scheduler: Scheduler) -> SchedulerStore | None:
-    """The hub of a scheduler, if it has one."""
-    return cast("SchedulerStore | None", scheduler.plugins.get(HUB))
+def store_of(scheduler: Scheduler) -> SchedulerStore | None:
+    """The store of a scheduler, if it has one."""
+    return cast("SchedulerStore | None", scheduler.plugins.get(PLUGIN))

@@ -14,10 +14,10 @@ COLOURS = ("#2f7f86", "#e07a3f", "#6b7fb3", "#c2a13a", "#8d6a9f", "#5f9e5f", "#b
 KEPT, DROPPED, INK, MUTED, GRID = "#2f7f86", "#e07a3f", "#20262d", "#69727d", "#e8e6e1"
 
 HEIGHT = 170
-#: Of plots over time, two of which stand side by side, and of histograms, of which three do.
+#: Of plots over time, two of which fit side by side, and of histograms, of which three do.
 WIDE, NARROW = 540, 350
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 8, 14, 22
-#: Places on a plot over time that tell their values; a band for every pixel would weigh more than the plot.
+#: Places on a plot over time that have a tooltip; one for every pixel would weigh more than the plot.
 _BANDS = 60
 _FLOOR = 0.7
 #: What is less than this counts as nothing.
@@ -35,7 +35,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Frame:
-    """Where numbers stand on a plot.
+    """The scale of a plot, from numbers to pixels.
 
     Args:
         low, high: of what goes from left to right, and ``top`` of what goes up from 0.
@@ -70,16 +70,16 @@ class Frame:
 def over_time(
     times: Sequence[float],
     series: Sequence[Series],
-    told: Callable[[float], str],
+    label: Callable[[float], str],
     *,
     stacked: bool = False,
     limit: float | None = None,
 ) -> str:
-    """Lines over time, or areas that stand on each other.
+    """Draw lines over time, or stacked areas.
 
     Args:
         times: seconds since the beginning, ascending.
-        told: a value in words, for the axis and for whoever points at a place.
+        label: formats a value, for the axis and for tooltips.
         limit: a value that is marked as the most that there may be.
     """
     if len(times) < 2 or not series:
@@ -87,37 +87,46 @@ def over_time(
     tops = _stacked(series) if stacked else [list(one.values) for one in series]
     most = max((value for values in tops for value in values if value is not None), default=0.0)
     frame = Frame(times[0], times[-1], ceiling(max(most, limit or 0.0)))
-    parts = [_grid(frame, told), _time_axis(frame)]
+    parts = [_grid(frame, label), _time_axis(frame)]
     below: Sequence[float | None] = [0.0] * len(times)
     for one, values in zip(series, tops, strict=True):
         parts.append(_area(frame, times, below, values, one) if stacked else _line(frame, times, values, one.colour))
         below = values if stacked else below
     if limit:
         parts.append(_across(frame, limit))
-    parts.append(_bands(frame, times, series, told))
+    parts.append(_bands(frame, times, series, label))
     return _svg(frame, parts)
 
 
 def histogram(
-    bars: Sequence[Bar], marks: Sequence[tuple[float, str]] = (), *, whole: bool = False, across: bool = False
+    bars: Sequence[Bar],
+    marks: Sequence[tuple[float, str]] = (),
+    *,
+    whole: bool = False,
+    across: bool = False,
+    log: bool = True,
+    width: int = NARROW,
 ) -> str:
-    """A histogram whose counts go up by factors of ten; what is dropped stands on what is kept.
+    """Draw a histogram, with dropped documents stacked on those that are kept.
 
     Args:
         marks: values to mark, each with a word or two.
         whole: whether all values are whole numbers.
-        across: whether values go from left to right by factors.
+        across: whether values have a logarithmic scale.
+        log: whether counts have a logarithmic scale, on which a few are seen beside many.
+        width: in pixels.
     """
     if not bars:
         return ""
     low = _above(bars) if across else bars[0].low
-    top = ceiling(max(bar.count for bar in bars), log=True)
-    frame = Frame(low, bars[-1].high, top, log=True, across=across, width=NARROW)
+    top = ceiling(max(bar.count for bar in bars), log=log)
+    frame = Frame(low, bars[-1].high, top, log=log, across=across, width=width)
+    counted = "kept" if any(bar.dropped for bar in bars) else "documents"
     parts = [_grid(frame, short), _number_axis(frame, whole)]
     for bar in bars:
         left, right = frame.x(max(bar.low, low)), frame.x(bar.high)
         kept = bar.count - bar.dropped
-        tip = f"{_range(bar, whole)}: {kept:,} kept" + (f", {bar.dropped:,} dropped" if bar.dropped else "")
+        tip = f"{_range(bar, whole)}: {kept:,} {counted}" + (f", {bar.dropped:,} dropped" if bar.dropped else "")
         shapes = _rect(left, frame.y(kept), right, frame.y(0), KEPT) if kept else ""
         shapes += _rect(left, frame.y(bar.count), right, frame.y(kept), DROPPED) if bar.dropped else ""
         parts.append(f"<g><title>{escape(tip)}</title>{shapes}</g>" if shapes else "")
@@ -139,7 +148,7 @@ def _text(x: float, y: float, words: str, anchor: str = "middle", kind: str = ""
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{named}>{escape(words)}</text>'
 
 
-def _grid(frame: Frame, told: Callable[[float], str]) -> str:
+def _grid(frame: Frame, label: Callable[[float], str]) -> str:
     if frame.log:
         powers = range(int(math.log10(max(frame.top, 1))) + 1)
         step = -(-len(powers) // 4)
@@ -148,7 +157,7 @@ def _grid(frame: Frame, told: Callable[[float], str]) -> str:
         values = [frame.top * share for share in (0, 0.5, 1)]
     drawn = (
         f'<path d="M{_LEFT} {frame.y(value)}H{frame.width - _RIGHT}" stroke="{GRID}"/>'
-        + _text(_LEFT - 6, frame.y(value) + 3.5, told(value), "end")
+        + _text(_LEFT - 6, frame.y(value) + 3.5, label(value), "end")
         for value in values
     )
     return "".join(drawn)
@@ -214,15 +223,15 @@ def _across(frame: Frame, value: float) -> str:
     return f'<path d="M{_LEFT} {y}H{frame.width - _RIGHT}" stroke="{INK}" stroke-dasharray="4 3" stroke-opacity=".6"/>'
 
 
-def _bands(frame: Frame, times: Sequence[float], series: Sequence[Series], told: Callable[[float], str]) -> str:
-    """Strips that cannot be seen, and say what stands at their place to whoever points there."""
+def _bands(frame: Frame, times: Sequence[float], series: Sequence[Series], label: Callable[[float], str]) -> str:
+    """Draw invisible strips with the values at their place as tooltips."""
     step = -(-len(times) // _BANDS)
     places = range(0, len(times), step)
     drawn = []
     for place in places:
         left, right = frame.x(times[place]), frame.x(times[min(place + step, len(times) - 1)])
         known = [(one.name, one.values[place]) for one in series]
-        lines = [clock(times[place] - frame.low), *(f"{name}: {told(value)}" for name, value in known if value)]
+        lines = [clock(times[place] - frame.low), *(f"{name}: {label(value)}" for name, value in known if value)]
         title = f"<title>{escape(chr(10).join(lines))}</title>"
         box = f'x="{left}" y="{_TOP}" width="{max(right - left, 1):.1f}" height="{HEIGHT - _TOP - _BOTTOM}"'
         drawn.append(f'<rect class="band" {box}>{title}</rect>')
@@ -267,7 +276,7 @@ def ceiling(value: float, *, log: bool = False) -> float:
 
 
 def time_step(seconds: float) -> float:
-    """Seconds between two marks, so that about six of them stand on an axis.
+    """Seconds between two marks, so that about six of them fit on an axis.
 
     Examples:
         >>> time_step(4), time_step(50), time_step(7200)

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from dcurate.core.events import StageStats
 from dcurate.core.report import RunReport
-from dcurate.ui.progress import many, seconds_text
+from dcurate.runs.text import many, seconds_text
 
 _ANY_WIDTH = 1000
 
@@ -55,10 +55,10 @@ class ReportTable:
 
 
 def report_table(report: RunReport, page: str | None = None) -> ReportTable:
-    """A run as a table for a rich console: a line per stage, a total, and where the output stands.
+    """A run as a table for a rich console: a line per stage, a total, and where the output is.
 
     Args:
-        page: where the report stands as a page, to be told too.
+        page: address of the report page, shown if given.
 
     Examples:
         >>> import pandas as pd
@@ -192,12 +192,14 @@ def _measured(metrics: Mapping[str, float]) -> str:
         >>> _measured({"requests": 1024.0, "cost": 0.1925, "prompt_tokens": 310112.0})
         '1,024 requests, 0.193 cost, 310,112 prompt tokens'
     """
-    told = ((name, f"{amount:,.0f}" if amount == int(amount) else f"{amount:,.3g}") for name, amount in metrics.items())
-    return ", ".join(f"{amount} {name.replace('_', ' ')}" for name, amount in told)
+    shown = (
+        (name, f"{amount:,.0f}" if amount == int(amount) else f"{amount:,.3g}") for name, amount in metrics.items()
+    )
+    return ", ".join(f"{amount} {name.replace('_', ' ')}" for name, amount in shown)
 
 
 def _places(report: RunReport, page: str | None) -> Table:
-    """How long it took, how fast that was, and where everything stands."""
+    """Duration, throughput, and the places of all files."""
     seconds = max(report.seconds, 1e-6)
     # What an earlier run did is in the counts, but not in the time.
     speed = f": {_rows_in(report) / seconds:,.0f} docs/s, {_bytes_in(report) / seconds / 1e6:,.1f} MB/s of input"

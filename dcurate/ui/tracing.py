@@ -29,7 +29,7 @@ class Tracing:
     """Gives the events of a run to OpenTelemetry; give it to ``run(observers=[...])``.
 
     The span of the run is under the span that is current where the run begins, if there is one. Its events are what
-    the balancer decided and what went wrong; of these OpenTelemetry keeps the last 128 if not told otherwise. Nothing
+    the balancer decided and what went wrong; of these OpenTelemetry keeps the last 128 by default. Nothing
     is kept here: spans go to the provider as soon as they end, and its processor sends them in batches
     (``BatchSpanProcessor``, which drops spans when its queue is full).
 

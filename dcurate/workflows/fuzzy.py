@@ -28,7 +28,7 @@ class FuzzyDeduplicationWorkflow(HidesSecrets):
     """Finds documents that nearly repeat others in files, and removes all but one of each group, or writes their ids.
 
     Args:
-        cache_path: of the original; what waits between steps stands in ``_dcurate`` of what is written.
+        cache_path: of the original; intermediate data is kept in ``_dcurate`` of the output.
         output_path: a folder, local or a URL. With ``perform_removal`` it has the documents that stay in
             ``deduplicated/`` and the groups of duplicates, as Parquet, in ``FuzzyDuplicateGroups/``; else the ids of
             documents to remove in ``FuzzyDuplicateIds/``, with their group, its size, the id of the one that stays, and
@@ -41,7 +41,7 @@ class FuzzyDeduplicationWorkflow(HidesSecrets):
             bands are candidates.
         threshold: candidates are duplicates from this Jaccard similarity of their shingles on. The original takes all
             candidates, those less similar included: ``verification="none"`` does.
-        word_ngrams: compare shingles of so many words instead of characters.
+        word_ngrams: compare shingles of this many words instead of characters.
         method, verification, clustering, keep: as in `FuzzyDuplicates`.
         id_field: the column of ids; by default they are made, are in the column ``_curator_dedup_id``, and
             ``fuzzy_id_generator.json`` says for which files they hold.

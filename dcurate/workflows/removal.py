@@ -1,4 +1,4 @@
-"""The workflow that removes documents whose ids stand in files."""
+"""The workflow that removes the documents whose ids are in files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOTES = "_dcurate/ids_found"
 
 @dataclass
 class TextDuplicatesRemovalWorkflow(HidesSecrets):
-    """Writes the documents of files without those whose ids stand in Parquet files.
+    """Writes the documents of files without those whose ids are in Parquet files.
 
     Args:
         input_path: files, directories or globs of documents.

@@ -69,8 +69,8 @@ def test_a_terminated_run_ends_in_good_order_and_can_be_resumed(here, mode):
     _, said = running.communicate(timeout=60)
     assert running.returncode == 143, said
     assert "Traceback" not in said
-    assert "stopping in good order; a second Ctrl-C ends it at once" in said
-    assert said.splitlines()[-1] == f"terminated; go on with: dcurate run r.yaml --trust --mode {mode} --resume"
+    assert "stopping cleanly; press Ctrl-C again to stop at once" in said
+    assert said.splitlines()[-1] == f"terminated; resume with: dcurate run r.yaml --trust --mode {mode} --resume"
     assert (here / "out" / "_dcurate" / "report.json").exists()
     command = [
         sys.executable,
@@ -100,6 +100,6 @@ def test_a_second_ctrl_c_ends_at_once_and_leaves_no_worker(here):
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=60)
     assert running.returncode == 130, said
-    assert "go on with" not in said  # it did not end in good order, and says nothing more
+    assert "resume with" not in said  # it did not end cleanly, and says nothing more
     _, alive = psutil.wait_procs(family, timeout=30)
     assert not alive

@@ -90,9 +90,9 @@ def test_a_recipe_without_a_writer_says_that_nothing_was_written(here):
 @pytest.mark.parametrize(
     ("content", "settings", "sentence"),
     [
-        ("", (), "the input holds no document"),
-        ('{"text": "few"}\n', ("--set", "words=9"), "no document is left: --rejected PATH keeps documents that are"),
-        ("no json\n", (), "no document is left: all were set aside; quarantine says of each line what is wrong"),
+        ("", (), "the input has no documents"),
+        ('{"text": "few"}\n', ("--set", "words=9"), "no documents are left: --rejected PATH keeps dropped documents"),
+        ("no json\n", (), "no documents are left: all went to quarantine, which says what is wrong"),
         ('{"text": "some"}\nno json\n', (), ""),
     ],
     ids=["empty", "dropped", "quarantined", "some left"],

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from dcurate import ExactDuplicates, ProcessingStage, Resources
 from dcurate.core.batch import Batch
+from dcurate.core.pipeline import AnyStage
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.inline import InlineExecutor
 from dcurate.plan.compile import RULES, compile_plan
@@ -42,7 +43,7 @@ def test_rules_keep_every_stage_in_its_place(chain: list[Stage]) -> None:
     assert compile_plan([Numbers(), *chain]).parts == (Numbers(), *chain)
 
 
-def operators(*chain: Stage) -> list[list[str]]:
+def operators(*chain: AnyStage) -> list[list[str]]:
     return [[part.name for part in operator.parts] for operator in compile_plan(chain).operators]
 
 

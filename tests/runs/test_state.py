@@ -17,10 +17,10 @@ START = RunStarted(100.0, "7f3a", "demo", "streaming", (("read", "clean"), ("wri
 
 
 def counted(*events):
-    tally = RunState()
+    state = RunState()
     for event in events:
-        tally.count(event)
-    return tally
+        state.apply(event)
+    return state
 
 
 def task(operator, *stats, seconds=1.0):
@@ -28,57 +28,57 @@ def task(operator, *stats, seconds=1.0):
 
 
 def test_rows_are_counted_where_they_enter_and_where_they_leave():
-    tally = counted(
+    state = counted(
         START,
         task("read-clean", StageStats("read", rows_in=10, rows_out=9, bytes_in=400), StageStats("clean", rows_out=8)),
         task("write", StageStats("write", rows_in=8, rows_out=8)),
         task("read-clean", StageStats("read", rows_in=5, bytes_in=100), StageStats("clean", rows_out=4)),
     )
-    assert (tally.rows_in, tally.bytes_in, tally.rows_out) == (15, 500, 8)
+    assert (state.rows_in, state.bytes_in, state.rows_out) == (15, 500, 8)
 
 
 def test_operators_stand_in_the_order_of_the_pipeline_whichever_works_first():
-    tally = counted(START, task("write", seconds=3.0), task("write", seconds=1.0))
-    assert list(tally.operators) == ["read-clean", "write"]
-    assert (tally.operators["write"].tasks, tally.operators["write"].mean_seconds) == (2, 2.0)
-    assert tally.operators["read-clean"].mean_seconds == 0.0
+    state = counted(START, task("write", seconds=3.0), task("write", seconds=1.0))
+    assert list(state.operators) == ["read-clean", "write"]
+    assert (state.operators["write"].tasks, state.operators["write"].mean_seconds) == (2, 2.0)
+    assert state.operators["read-clean"].mean_seconds == 0.0
 
 
 def test_the_slots_of_a_lost_worker_are_gone():
-    tally = counted(
+    state = counted(
         START,
         SlotsChanged(101, "write", "a", 2, 2, 0.1),
         SlotsChanged(101, "write", "b", 3, 5, 0.1),
         WorkerLost(102, "b"),
     )
-    assert tally.operators["write"].slots == {"a": 2}
-    assert tally.workers_lost == 1
+    assert state.operators["write"].slots == {"a": 2}
+    assert state.workers_lost == 1
 
 
 def test_the_time_left_follows_from_the_splits_of_this_run_alone():
-    tally = counted(START, SourceListed(100.5, splits=10, finished_before=4))
-    assert tally.remaining(110.0) is None
-    tally.count(SplitDone(101, "part-4", ()))
-    tally.count(SplitDone(102, "part-5", ()))
-    assert tally.remaining(110.0) == 20.0
+    state = counted(START, SourceListed(100.5, splits=10, finished_before=4))
+    assert state.remaining(110.0) is None
+    state.apply(SplitDone(101, "part-4", ()))
+    state.apply(SplitDone(102, "part-5", ()))
+    assert state.remaining(110.0) == 20.0
 
 
 def test_the_clock_stops_with_the_run():
-    tally = counted(START, RunEnded(107.0, "worker gone"))
-    assert (tally.elapsed(500.0), tally.error) == (7.0, "worker gone")
+    state = counted(START, RunEnded(107.0, "worker gone"))
+    assert (state.elapsed(500.0), state.error) == (7.0, "worker gone")
 
 
 def test_slots_stand_idle_for_the_time_that_they_do_not_work():
-    tally = counted(START, SlotsChanged(100.0, "write", "a", 2, 2, 0.1), task("write", seconds=3.0))
-    figures = tally.snapshot(104.0).operators[1]
+    state = counted(START, SlotsChanged(100.0, "write", "a", 2, 2, 0.1), task("write", seconds=3.0))
+    figures = state.snapshot(104.0).operators[1]
     assert (figures.slot_seconds, figures.seconds, figures.busy) == (8.0, 3.0, 0.375)
-    tally.count(SlotsChanged(104.0, "write", "a", 0, 0, 0.0))
-    assert tally.snapshot(200.0).operators[1].slot_seconds == 8.0
+    state.apply(SlotsChanged(104.0, "write", "a", 0, 0, 0.0))
+    assert state.snapshot(200.0).operators[1].slot_seconds == 8.0
 
 
 def test_durations_are_counted_by_bucket():
-    tally = counted(START, task("write", seconds=0.01), task("write", seconds=0.3), task("write", seconds=1e6))
-    latency = tally.snapshot(200.0).operators[1].latency
+    state = counted(START, task("write", seconds=0.01), task("write", seconds=0.3), task("write", seconds=1e6))
+    latency = state.snapshot(200.0).operators[1].latency
     assert (latency[0], latency[5], latency[-1], sum(latency)) == (1, 1, 1, 3)
 
 
@@ -90,10 +90,10 @@ def test_phases_of_a_run_add_up_and_those_of_another_begin_anew():
         RunEnded(102, "", False),
     ]
     second = RunStarted(103, "7f3a", "demo", "streaming", (("mark",), ("write_2",)), phase=1)
-    tally = counted(
+    state = counted(
         *first, second, task("mark", StageStats("mark", rows_in=5, rows_out=4)), SplitDone(104, "part-0", ())
     )
-    present = tally.snapshot(105)
+    present = state.snapshot(105)
     assert [(one.name, one.phase, one.calls) for one in present.operators] == [
         ("read-clean", 0, 0),
         ("write", 0, 1),
@@ -102,27 +102,27 @@ def test_phases_of_a_run_add_up_and_those_of_another_begin_anew():
     ]
     assert (present.started, present.ended, present.splits_done, present.splits_finished) == (100.0, None, 1, 2)
     assert [stage.name for stage in present.stages] == ["read", "clean", "write", "mark", "write_2"]
-    tally.count(RunStarted(200, "8888", "demo", "streaming", (("read",),)))
-    assert [one.name for one in tally.snapshot(201).operators] == ["read"]
+    state.apply(RunStarted(200, "8888", "demo", "streaming", (("read",),)))
+    assert [one.name for one in state.snapshot(201).operators] == ["read"]
 
 
 def test_between_two_phases_a_run_goes_on():
-    tally = counted(START, RunEnded(102, "", last=False))
-    assert (tally.snapshot(103).ended, tally.elapsed(200)) == (None, 2.0)
+    state = counted(START, RunEnded(102, "", last=False))
+    assert (state.snapshot(103).ended, state.elapsed(200)) == (None, 2.0)
 
 
 def test_what_waits_is_what_was_sampled_last():
-    tally = counted(START, Sampled(101, (OperatorSample("write", 1, 2, 3, 4096),), 4096, 9000))
-    write = tally.snapshot(101).operators[1]
+    state = counted(START, Sampled(101, (OperatorSample("write", 1, 2, 3, 4096),), 4096, 9000))
+    write = state.snapshot(101).operators[1]
     assert (write.running, write.waiting, write.waiting_bytes, write.slots) == (2, 3, 4096, 1)
-    tally.count(RunEnded(102, ""))
-    write = tally.snapshot(102).operators[1]
-    assert (write.running, write.waiting, write.slots, tally.snapshot(102).held_bytes) == (0, 0, 0, 0)
+    state.apply(RunEnded(102, ""))
+    write = state.snapshot(102).operators[1]
+    assert (write.running, write.waiting, write.slots, state.snapshot(102).held_bytes) == (0, 0, 0, 0)
 
 
 def test_the_first_slots_of_an_operator_are_no_news_but_changes_are():
-    tally = counted(START, Decided(101, "write", 0, 2, "first"), Decided(102, "write", 2, 3, "more"))
-    (note,) = tally.snapshot(103).latest
+    state = counted(START, Decided(101, "write", 0, 2, "first"), Decided(102, "write", 2, 3, "more"))
+    (note,) = state.snapshot(103).latest
     assert (note.kind, note.text, note.before, note.after, note.operator) == ("decision", "more", 2, 3, "write")
 
 
@@ -130,36 +130,36 @@ def test_rounds_of_an_exchange_count_as_in_the_report_with_their_seconds_and_wha
     stages, owners = ("read", "dedup", "write"), {"bands": "dedup", "pairs": "dedup"}
     first = RunStarted(100.0, "7f3a", "demo", "streaming", (("read",), ("bands",)), 0, stages, owners)
     second = RunStarted(102.0, "7f3a", "demo", "streaming", (("pairs", "dedup"), ("write",)), 1, stages, owners)
-    tally = counted(
+    state = counted(
         first,
         task("read", StageStats("read", rows_in=10, rows_out=10, bytes_in=400)),
         task("bands", StageStats("bands", rows_in=10, rows_out=90, seconds=2.0, dropped={"candidates": 80})),
         RunEnded(102.0, "", last=False),
     )
-    assert (tally.rows_in, tally.rows_out, tally.reads, tally.writes) == (10, 0, True, False)
-    assert tally.snapshot(102.0).kept is None
-    tally.count(second)
-    tally.count(task("pairs-dedup", StageStats("pairs", rows_in=90, seconds=1.0, found={"pairs": 7})))
-    tally.count(task("pairs-dedup", StageStats("dedup", rows_in=10, rows_out=9, dropped={"duplicate": 1}, seconds=0.5)))
-    tally.count(task("write", StageStats("write", rows_in=9, rows_out=9)))
-    present = tally.snapshot(104.0)
+    assert (state.rows_in, state.rows_out, state.reads, state.writes) == (10, 0, True, False)
+    assert state.snapshot(102.0).kept is None
+    state.apply(second)
+    state.apply(task("pairs-dedup", StageStats("pairs", rows_in=90, seconds=1.0, found={"pairs": 7})))
+    state.apply(task("pairs-dedup", StageStats("dedup", rows_in=10, rows_out=9, dropped={"duplicate": 1}, seconds=0.5)))
+    state.apply(task("write", StageStats("write", rows_in=9, rows_out=9)))
+    present = state.snapshot(104.0)
     read, dedup, write = present.stages
     assert [one.name for one in present.stages] == list(stages)
     assert (dedup.rows_in, dedup.rows_out, dedup.dropped, dedup.found) == (10, 9, {"duplicate": 1}, {"pairs": 7})
     assert dedup.seconds == 3.5
     assert (present.rows_in, present.rows_out, read.rows_out, write.rows_in) == (10, 9, 10, 9)
-    assert (tally.rows_in, tally.rows_out, tally.reads, tally.writes) == (0, 9, False, True)
+    assert (state.rows_in, state.rows_out, state.reads, state.writes) == (0, 9, False, True)
 
 
 def test_what_is_still_on_its_way_is_neither_kept_nor_dropped():
-    tally = counted(
+    state = counted(
         START,
         task("read-clean", StageStats("read", rows_in=1000, rows_out=1000)),
         task("read-clean", StageStats("clean", rows_in=1000, rows_out=900, dropped={"short": 100})),
     )
-    assert tally.snapshot(102.0).kept is None
-    tally.count(task("write", StageStats("write", rows_in=18, rows_out=18)))
-    assert tally.snapshot(102.0).kept == 0.9
-    tally.count(task("write", StageStats("write", rows_in=882, rows_out=882)))
-    tally.count(RunEnded(103.0, ""))
-    assert tally.snapshot(103.0).kept == 0.9
+    assert state.snapshot(102.0).kept is None
+    state.apply(task("write", StageStats("write", rows_in=18, rows_out=18)))
+    assert state.snapshot(102.0).kept == 0.9
+    state.apply(task("write", StageStats("write", rows_in=882, rows_out=882)))
+    state.apply(RunEnded(103.0, ""))
+    assert state.snapshot(103.0).kept == 0.9

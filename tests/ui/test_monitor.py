@@ -18,10 +18,9 @@ import pytest
 from dcurate import AttachedCluster, DaskExecutor, Pipeline
 from dcurate.core.report import RunReport
 from dcurate.errors import ResourceError, StageError
-from dcurate.ui.metrics.definitions import WORKER_FAMILIES
-from dcurate.ui.monitor.config import ALERTS, BOARD, PROMETHEUS, Watched, write_config
-from dcurate.ui.monitor.grafana import dashboard
-from dcurate.ui.monitor.processes import RUNNING, down, lacking, up
+from dcurate.ui.metrics.definitions import RUN_METRICS, WORKER_METRICS
+from dcurate.ui.monitor.config import ALERTS, DASHBOARD, DASHBOARD_UID, PROMETHEUS, Watched, write_config
+from dcurate.ui.monitor.processes import RUNNING, down, missing, up
 from tests.conftest import ROOT, free_port
 from tests.stages import DieOnce, FailOn, Numbers
 from tests.ui.watched import Watch, finished, get, monitor, tool, wait_until, watched, worker_of
@@ -132,7 +131,7 @@ def answers(watch: Watch, query: str, instant: bool) -> list[Any]:
 
 def test_each_query_of_the_dashboard_gets_an_answer(seen: tuple[Watch, list[RunReport]]) -> None:
     watch, _ = seen
-    panels = [panel for panel in json.loads((watch.folder / BOARD).read_text())["panels"] if panel["type"] != "row"]
+    panels = [panel for panel in json.loads((watch.folder / DASHBOARD).read_text())["panels"] if panel["type"] != "row"]
     got = {
         (panel["title"], target["refId"]): answers(watch, target["expr"], target["instant"])
         for panel in panels
@@ -202,7 +201,7 @@ def test_promtool_has_nothing_to_say_against_the_metrics(seen: tuple[Watch, list
     worker = json.loads(get(f"{watch.dashboard}/curation/targets"))[0]["targets"][0]
     for url in (watch.dashboard, f"http://{worker}"):
         ours = [line for line in get(f"{url}/metrics").splitlines() if "dcurate_" in line]
-        assert len(ours) > len(WORKER_FAMILIES)
+        assert len(ours) > len(WORKER_METRICS)
         done = finished(tool("promtool"), "check", "metrics", given="\n".join(ours) + "\n")
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -220,8 +219,8 @@ def test_up_again_has_the_same_prometheus_go_on(seen: tuple[Watch, list[RunRepor
 
 def test_what_a_scheduler_lacks_is_said(seen: tuple[Watch, list[RunReport]]) -> None:
     watch, _ = seen
-    assert lacking(watch.dashboard) == []
-    (said,) = lacking(watch.prometheus)  # it has metrics, but not dcurate's
+    assert missing(watch.dashboard) == []
+    (said,) = missing(watch.prometheus)  # it has metrics, but not dcurate's
     assert said.startswith(f"dcurate is not loaded at {watch.prometheus} yet; the first run does so")
 
 
@@ -334,8 +333,9 @@ def test_down_ends_no_process_that_has_got_the_number_of_one_that_is_gone(tmp_pa
 
 
 def test_the_dashboard_is_one_that_grafana_can_take() -> None:
-    board = json.loads(json.dumps(dashboard()))
+    board = shipped_dashboard()
     panels = board["panels"]
+    assert board["uid"] == DASHBOARD_UID
     assert len({panel["id"] for panel in panels}) == len(panels) > 30
     assert [variable["name"] for variable in board["templating"]["list"]] == ["datasource", "pipeline"]
     source = {"type": "prometheus", "uid": "${datasource}"}
@@ -351,3 +351,26 @@ def test_the_dashboard_is_one_that_grafana_can_take() -> None:
     ]
     assert len(covered) == len(set(covered))
     assert max(x for x, _ in covered) == 23
+
+
+def test_each_query_of_the_dashboard_asks_for_metrics_and_labels_that_are_exported() -> None:
+    exported = {"up": {"job", "instance"}, "ALERTS": {"alertname", "alertstate"}}
+    for family in (*RUN_METRICS, *WORKER_METRICS):
+        suffixes = ("_bucket", "_count", "_sum") if family.kind == "histogram" else ("",)
+        also = {"worker"} if family in WORKER_METRICS else {"le"} if family.kind == "histogram" else set()
+        exported |= {family.name + suffix: {*family.labels, *also} for suffix in suffixes}
+    queries = [target["expr"] for panel in shipped_dashboard()["panels"] for target in panel.get("targets", ())]
+    assert len(queries) > 40
+    for query in queries:
+        named = re.findall(r"\b(?:dcurate_\w+|up|ALERTS)\b", query)
+        assert named, query
+        labels = {label for name in named for label in exported[name]}
+        assert {*re.findall(r"(\w+)=", query)} <= labels, query
+        assert {label for by in re.findall(r"by \(([^)]*)\)", query) for label in by.split(", ")} <= labels, query
+
+
+def shipped_dashboard() -> dict[str, Any]:
+    """The Grafana dashboard that is part of the package."""
+    text = files("dcurate.ui.monitor").joinpath("data", "dashboard.json").read_text("utf-8")
+    board: dict[str, Any] = json.loads(text)
+    return board

@@ -45,69 +45,69 @@ def printed(console: Console) -> str:
     return console.file.getvalue()
 
 
-def seen(tally: RunState, *moments: float) -> Pace:
+def seen(state: RunState, *moments: float) -> Pace:
     pace = Pace()
     for moment in moments:
-        pace.see(tally.snapshot(moment))
+        pace.see(state.snapshot(moment))
     return pace
 
 
 @pytest.fixture
-def tally():
-    tally = RunState()
+def state():
+    state = RunState()
     for event in EVENTS:
-        tally.count(event)
-    return tally
+        state.apply(event)
+    return state
 
 
-def test_a_line_says_how_far_the_run_is(tally):
-    assert progress_line(tally, seen(tally, 102.0), 102.0) == (
+def test_a_line_says_how_far_the_run_is(state):
+    assert progress_line(state, seen(state, 102.0), 102.0) == (
         "demo: 2.0 s | 4 of 8 splits (50 %) | 1,000 rows in (500/s), 900 out (450/s) | 2.0 MB/s | 4.0 s left"
         " | tasks read-clean 1, write 1"
     )
 
 
 def test_a_line_without_a_known_total_counts_splits_and_names_lost_workers():
-    tally = RunState()
-    tally.count(RunStarted(100.0, "7f3a", "demo", "batch", (("read",),)))
-    tally.count(SplitDone(101.0, "part-0", ()))
-    tally.count(WorkerLost(102.0, "a"))
+    state = RunState()
+    state.apply(RunStarted(100.0, "7f3a", "demo", "batch", (("read",),)))
+    state.apply(SplitDone(101.0, "part-0", ()))
+    state.apply(WorkerLost(102.0, "a"))
     assert (
-        progress_line(tally, seen(tally, 103.0), 103.0)
+        progress_line(state, seen(state, 103.0), 103.0)
         == "demo: 3.0 s | 1 split | 0 rows in (0/s), 0 out (0/s) | 0 bytes/s | 1 worker lost"
     )
 
 
-def test_rates_are_those_of_the_last_seconds_and_hold_when_all_is_read(tally: RunState) -> None:
+def test_rates_are_those_of_the_last_seconds_and_hold_when_all_is_read(state: RunState) -> None:
     pace = Pace()
-    tally.count(TaskDone(102.0, "read-clean", "part-4", (StageStats("read", rows_in=8000, rows_out=8000),), 1.0))
+    state.apply(TaskDone(102.0, "read-clean", "part-4", (StageStats("read", rows_in=8000, rows_out=8000),), 1.0))
     for second in range(120, 160):
-        tally.count(TaskDone(second, "write", "part-4", (StageStats("write", rows_in=60, rows_out=60),), 1.0))
-        pace.see(tally.snapshot(second))
-    assert "9,000 rows in (0/s), 3,300 out (60/s)" in progress_line(tally, pace, 160.0)
+        state.apply(TaskDone(second, "write", "part-4", (StageStats("write", rows_in=60, rows_out=60),), 1.0))
+        pace.see(state.snapshot(second))
+    assert "9,000 rows in (0/s), 3,300 out (60/s)" in progress_line(state, pace, 160.0)
 
 
 def test_rounds_of_an_exchange_have_no_documents_to_tell_of() -> None:
-    tally = RunState()
+    state = RunState()
     stages, owners = ("read", "dedup", "write"), {"bands": "dedup", "pairs": "dedup"}
-    tally.count(RunStarted(100.0, "7f3a", "demo", "streaming", (("read",), ("bands",)), 0, stages, owners))
-    tally.count(TaskDone(101.0, "read", "part-0", (StageStats("read", rows_in=10, rows_out=10),), 1.0))
-    tally.count(TaskDone(101.0, "bands", "part-0", (StageStats("bands", rows_in=10, rows_out=90),), 1.0))
-    assert "| 10 rows in (5/s) |" in progress_line(tally, seen(tally, 102.0), 102.0)
-    tally.count(RunEnded(102.0, "", last=False))
-    tally.count(RunStarted(102.0, "7f3a", "demo", "streaming", (("bands",), ("pairs",)), 1, stages, owners))
-    tally.count(TaskDone(103.0, "bands", "0", (StageStats("bands", rows_in=90, rows_out=90),), 1.0))
-    assert "rows" not in progress_line(tally, seen(tally, 104.0), 104.0)
-    tally.count(RunEnded(104.0, "", last=False))
-    tally.count(RunStarted(104.0, "7f3a", "demo", "streaming", (("pairs", "dedup"), ("write",)), 2, stages, owners))
+    state.apply(RunStarted(100.0, "7f3a", "demo", "streaming", (("read",), ("bands",)), 0, stages, owners))
+    state.apply(TaskDone(101.0, "read", "part-0", (StageStats("read", rows_in=10, rows_out=10),), 1.0))
+    state.apply(TaskDone(101.0, "bands", "part-0", (StageStats("bands", rows_in=10, rows_out=90),), 1.0))
+    assert "| 10 rows in (5/s) |" in progress_line(state, seen(state, 102.0), 102.0)
+    state.apply(RunEnded(102.0, "", last=False))
+    state.apply(RunStarted(102.0, "7f3a", "demo", "streaming", (("bands",), ("pairs",)), 1, stages, owners))
+    state.apply(TaskDone(103.0, "bands", "0", (StageStats("bands", rows_in=90, rows_out=90),), 1.0))
+    assert "rows" not in progress_line(state, seen(state, 104.0), 104.0)
+    state.apply(RunEnded(104.0, "", last=False))
+    state.apply(RunStarted(104.0, "7f3a", "demo", "streaming", (("pairs", "dedup"), ("write",)), 2, stages, owners))
     done = (StageStats("pairs", rows_in=10, rows_out=10), StageStats("dedup", rows_in=10, rows_out=9, dropped={"d": 1}))
-    tally.count(TaskDone(105.0, "pairs-dedup", "part-0", done, 1.0))
-    tally.count(TaskDone(105.0, "write", "part-0", (StageStats("write", rows_in=9, rows_out=9),), 1.0))
-    assert "| 9 out (" in progress_line(tally, seen(tally, 106.0), 106.0)
+    state.apply(TaskDone(105.0, "pairs-dedup", "part-0", done, 1.0))
+    state.apply(TaskDone(105.0, "write", "part-0", (StageStats("write", rows_in=9, rows_out=9),), 1.0))
+    assert "| 9 out (" in progress_line(state, seen(state, 106.0), 106.0)
 
 
-def test_the_live_view_has_a_bar_a_line_per_operator_and_the_latest_notes(tally):
-    tally.count(
+def test_the_live_view_has_a_bar_a_line_per_operator_and_the_latest_notes(state):
+    state.apply(
         Sampled(
             101.8,
             (OperatorSample("read-clean", 2, 1, 3, 0), OperatorSample("write", 0, 0, 12, 5_000_000)),
@@ -115,11 +115,11 @@ def test_the_live_view_has_a_bar_a_line_per_operator_and_the_latest_notes(tally)
             80_000_000,
         )
     )
-    tally.count(Decided(101.9, "write", 1, 2, "write is what others wait for: 2 slots"))
+    state.apply(Decided(101.9, "write", 1, 2, "write is what others wait for: 2 slots"))
     pace = Pace()
-    pace.see(tally.snapshot(102.2))
+    pace.see(state.snapshot(102.2))
     console = Console(file=io.StringIO(), width=120, color_system=None)
-    console.print(live_view(tally, pace, 102.0))
+    console.print(live_view(state, pace, 102.0))
     lines = [line.rstrip() for line in printed(console).splitlines()]
     assert lines == [
         f"demo  {'━' * 20}{' ' * 20}  4 of 8 splits (50 %)  2.0 s, 4.0 s left",
@@ -218,8 +218,8 @@ def test_one_observer_may_follow_several_runs():
 
 
 def test_before_the_first_slot_it_says_that_things_are_set_up():
-    tally = RunState()
-    tally.count(RunStarted(100.0, "r1", "demo", "streaming", (("read", "write"),)))
-    assert progress_line(tally, seen(tally, 103.0), 103.0) == f"demo: 3.0 s | {SETTING_UP}"
-    tally.count(SlotsChanged(103.0, "read-write", "tcp://a", 1, 1, 2.5))
-    assert SETTING_UP not in progress_line(tally, seen(tally, 103.0), 103.0)
+    state = RunState()
+    state.apply(RunStarted(100.0, "r1", "demo", "streaming", (("read", "write"),)))
+    assert progress_line(state, seen(state, 103.0), 103.0) == f"demo: 3.0 s | {SETTING_UP}"
+    state.apply(SlotsChanged(103.0, "read-write", "tcp://a", 1, 1, 2.5))
+    assert SETTING_UP not in progress_line(state, seen(state, 103.0), 103.0)

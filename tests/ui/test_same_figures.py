@@ -25,7 +25,7 @@ from dcurate.core.pipeline import AnyStage
 from dcurate.ui.dashboard.tables import dropped
 from dcurate.ui.dashboard.view_model import view
 from dcurate.ui.progress import Progress
-from dcurate.ui.scheduler_store import hub_of
+from dcurate.ui.scheduler_store import store_of
 from tests.ui.watched import get
 
 pytestmark = pytest.mark.cluster
@@ -77,9 +77,9 @@ def watched(folder: Path, lines: io.StringIO) -> tuple[RunResult, str, RunResult
         result = Pipeline("rounds", stages=stages).run(DaskExecutor(cluster=cluster), observers=observers)
         assert cluster.dashboard_link is not None
         told = get(cluster.dashboard_link.replace("/curation", "/metrics"))
-        hub = hub_of(cluster.client.cluster.scheduler)
-        assert hub is not None
-        shown = RunResult(tuple(result), result.report, hub.runs[result.report.run])
+        store = store_of(cluster.client.cluster.scheduler)
+        assert store is not None
+        shown = RunResult(tuple(result), result.report, store.runs[result.report.run])
     return result, told, shown
 
 

@@ -7,7 +7,7 @@ from dcurate.core.events import RunEnded, RunStarted
 from dcurate.core.pipeline import AnyStage
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import RunSnapshot
-from dcurate.ui.scheduler_store import HUB, RUNS, SchedulerStore, hub_of
+from dcurate.ui.scheduler_store import PLUGIN, RUNS, SchedulerStore, store_of
 
 pytestmark = pytest.mark.cluster
 
@@ -17,11 +17,11 @@ def snapshot_of(run, time=1.0):
 
 
 def test_the_newest_runs_are_kept_and_those_that_go_are_told_of_first():
-    hub, gone = SchedulerStore(), []
-    hub.leaving.append(gone.append)
+    store, gone = SchedulerStore(), []
+    store.leaving.append(gone.append)
     for number in range(RUNS + 3):
-        hub.take(snapshot_of(f"run-{number}"))
-    assert list(hub.runs) == [f"run-{number}" for number in range(3, RUNS + 3)]
+        store.take(snapshot_of(f"run-{number}"))
+    assert list(store.runs) == [f"run-{number}" for number in range(3, RUNS + 3)]
     assert [history.snapshot().run for history in gone] == ["run-0", "run-1", "run-2"]
 
 
@@ -34,12 +34,12 @@ def test_a_scheduler_that_somebody_can_look_at_knows_how_a_run_stands_and_how_it
         first = pipeline.add_stage(JsonlWriter(str(tmp_path / "one"))).run(DaskExecutor(cluster=cluster))
         pipeline.stages[-1] = JsonlWriter(str(tmp_path / "two"))
         second = pipeline.run(DaskExecutor(cluster=cluster))
-        hub = hub_of(cluster.client.cluster.scheduler)
+        store = store_of(cluster.client.cluster.scheduler)
         until = time.monotonic() + 120
-        while [run.snapshot().ended is None for run in hub.runs.values()] != [False] * 2 and time.monotonic() < until:
+        while [run.snapshot().ended is None for run in store.runs.values()] != [False] * 2 and time.monotonic() < until:
             time.sleep(0.05)
-        assert list(hub.runs) == [first.report.run, second.report.run]
-        there, here = hub.runs[second.report.run].snapshot(), second.history.snapshot()
+        assert list(store.runs) == [first.report.run, second.report.run]
+        there, here = store.runs[second.report.run].snapshot(), second.history.snapshot()
         assert (there.rows_in, there.rows_out, there.ended) == (100, 50, here.ended)
         assert [stage.dropped for stage in there.stages] == [{}, {"word_count": 50}, {}]
         assert there.operators == here.operators
@@ -50,7 +50,7 @@ def test_a_scheduler_that_nobody_can_look_at_is_told_nothing(tmp_path):
     with LocalCluster(n_workers=1) as cluster:
         stages: list[AnyStage] = [JsonlReader(str(tmp_path / "in.jsonl")), JsonlWriter(str(tmp_path / "out"))]
         result = Pipeline("unseen", stages=stages).run(DaskExecutor(cluster=cluster))
-        assert HUB not in cluster.client.cluster.scheduler.plugins
+        assert PLUGIN not in cluster.client.cluster.scheduler.plugins
     assert result.history.snapshot().rows_out == 1
 
 
@@ -58,8 +58,8 @@ def test_all_phases_of_a_run_have_one_id_and_one_history():
     history = History()
     history.on_event(RunStarted(1.0, "7f3a", "demo", "inline", (("read",),)))
     history.on_event(RunEnded(2.0, "", last=False))
-    hub = SchedulerStore()
-    hub.take(history.snapshot(2.0).to_dict())
+    store = SchedulerStore()
+    store.take(history.snapshot(2.0).to_dict())
     history.on_event(RunStarted(3.0, "7f3a", "demo", "inline", (("mark",),), phase=1))
-    hub.take(history.snapshot(4.0).to_dict())
-    assert [(one.name, one.phase) for one in hub.runs["7f3a"].snapshot().operators] == [("read", 0), ("mark", 1)]
+    store.take(history.snapshot(4.0).to_dict())
+    assert [(one.name, one.phase) for one in store.runs["7f3a"].snapshot().operators] == [("read", 0), ("mark", 1)]

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from distributed import Scheduler
 
 
-def serve(scheduler: Scheduler, hub: Runs) -> bool:
+def serve(scheduler: Scheduler, store: Runs) -> bool:
     """Serve the dashboard at ``/curation``, and each of its sections at ``/individual-curation-...``.
 
     To be called on the scheduler's event loop; a second call for the same scheduler does nothing.
 
     Args:
         scheduler: whose dashboard the pages are added to.
-        hub: knows the runs.
+        store: knows the runs.
 
     Returns:
         Whether they are served: False where the scheduler has no dashboard, as without Bokeh.
@@ -40,7 +40,7 @@ def serve(scheduler: Scheduler, hub: Runs) -> bool:
         return False
     if f"/{PAGE}" in its.app_paths:
         return True
-    server = _server(scheduler, hub, its)
+    server = _server(scheduler, store, its)
     # The JupyterLab extension learns of what the first of these has.
     servers.insert(0, server)
     server.initialize(IOLoop.current())
@@ -51,7 +51,7 @@ def serve(scheduler: Scheduler, hub: Runs) -> bool:
     return True
 
 
-def _server(scheduler: Scheduler, hub: Runs, its: Any) -> Any:
+def _server(scheduler: Scheduler, store: Runs, its: Any) -> Any:
     """Our pages, served as Dask serves its own, by a server that names Dask's pages, too."""
     base = importlib.import_module("distributed.dashboard.core").DaskBokehTornado
     allowed = importlib.import_module("bokeh.server.util").create_hosts_allowlist
@@ -61,7 +61,7 @@ def _server(scheduler: Scheduler, hub: Runs, its: Any) -> Any:
     # (The module's name is in the class's, by which Dask knows servers of this kind.)
     kind = type("Server", (base,), {"app_paths": paths, "__module__": __name__})
     return kind(
-        _pages(scheduler, hub),
+        _pages(scheduler, store),
         prefix=its.prefix,
         use_index=False,
         extra_websocket_origins=origins,
@@ -70,16 +70,16 @@ def _server(scheduler: Scheduler, hub: Runs, its: Any) -> Any:
     )
 
 
-def _pages(scheduler: Scheduler, hub: Runs) -> dict[str, Any]:
+def _pages(scheduler: Scheduler, store: Runs) -> dict[str, Any]:
     application = importlib.import_module("bokeh.application").Application
     handler = importlib.import_module("bokeh.application.handlers.function").FunctionHandler
     sections: dict[str, str | None] = {f"{SINGLE}{name}": name for name in (*DRAWINGS, "workers", *TEXTS)}
     opens: dict[str, Callable[[Any], None]] = {
-        f"/{path}": partial(_open, scheduler, hub, only) for path, only in {PAGE: None, **sections}.items()
+        f"/{path}": partial(_open, scheduler, store, only) for path, only in {PAGE: None, **sections}.items()
     }
     return {path: application(handler(open_it)) for path, open_it in opens.items()}
 
 
-def _open(scheduler: Scheduler, hub: Runs, only: str | None, document: Any) -> None:
+def _open(scheduler: Scheduler, store: Runs, only: str | None, document: Any) -> None:
     asked = document.session_context.request.arguments.get("run", [b""])[-1].decode("utf-8", "replace")
-    Page(document, scheduler, hub, only, asked).open()
+    Page(document, scheduler, store, only, asked).open()

@@ -8,9 +8,9 @@ from typing import Any
 
 from dcurate.ui.dashboard.theme import hover_of, library, said_as
 from dcurate.ui.dashboard.view_model import RunView
-from dcurate.ui.profile_plots import KEPT, MUTED
+from dcurate.ui.svg import KEPT, MUTED
 
-#: Where there are no bytes to show, so many are shown none of.
+#: The range of an axis for bytes where there are none.
 LEAST_BYTES = 1e6
 
 
@@ -45,7 +45,7 @@ def area(source: Any, low: str, high: str) -> Any:
 
 
 def hover(target: Any, tips: str, formatters: dict[str, Any]) -> Any:
-    """A tooltip wherever in a plot the pointer is, told of the point of a line that is nearest in time."""
+    """A tooltip for the point of a line that is nearest in time to the pointer."""
     return library().models.HoverTool(
         tooltips=tips,
         renderers=[target],

@@ -9,7 +9,7 @@ from dcurate.ui.dashboard.drawing import Drawing, area, hover, in_bytes, limit, 
 from dcurate.ui.dashboard.operator_plots import busy, slots
 from dcurate.ui.dashboard.theme import hover_of, plot, tooltip
 from dcurate.ui.dashboard.view_model import RunView
-from dcurate.ui.profile_plots import DROPPED, INK, KEPT
+from dcurate.ui.svg import DROPPED, INK, KEPT
 
 
 def throughput(source: Any, x_range: Any) -> Drawing:
@@ -29,7 +29,7 @@ def throughput(source: Any, x_range: Any) -> Drawing:
 
 
 def queues(source: Any, x_range: Any) -> Drawing:
-    """Bytes that stand between operators, and the budget that they may reach."""
+    """Bytes that wait between operators, and the budget that they may reach."""
     figure = plot("queues", x_range)
     figure.y_range.start = 0
     in_bytes(figure)
@@ -51,8 +51,8 @@ def memory(source: Any, x_range: Any) -> Drawing:
     figure.y_range.start = 0
     in_bytes(figure)
     top = limit(figure)
-    used, cards = line(source, "memory", KEPT), line(source, "gpu_memory", DROPPED)
-    figure.renderers = [area(source, "known", "memory"), used, cards]
+    used, gpu_memory = line(source, "memory", KEPT), line(source, "gpu_memory", DROPPED)
+    figure.renderers = [area(source, "known", "memory"), used, gpu_memory]
     lines = [(KEPT, "workers", "@memory{custom}"), ("", "CPUs in use", "@cpu{custom}")]
     said = {"@memory": hover_of("bytes"), "@cpu": hover_of("count"), "@gpu_memory": hover_of("bytes")}
     tips = hover(used, tooltip(lines), said)
@@ -61,14 +61,14 @@ def memory(source: Any, x_range: Any) -> Drawing:
     def follow(view: RunView) -> None:
         move(top, sum(host.memory_limit for host in view.now.hosts))
         gpus = any(host.gpus for host in view.now.hosts)
-        if cards.visible != gpus:
-            cards.visible = gpus
+        if gpu_memory.visible != gpus:
+            gpu_memory.visible = gpus
             tips.tooltips = tooltip([*lines, (DROPPED, "GPUs", "@gpu_memory{custom}")] if gpus else lines)
 
     return Drawing(figure, follow)
 
 
-#: The plots over time, by name, as they stand on the page.
+#: The plots over time, by name, in the order of the page.
 DRAWINGS: dict[str, Callable[[Any, Any], Drawing]] = {
     "throughput": throughput,
     "slots": slots,

@@ -6,17 +6,17 @@ import math
 from collections.abc import Sequence
 from html import escape
 
+from dcurate.runs.text import many
 from dcurate.ui.dashboard.html_blocks import Parts, slot
 from dcurate.ui.dashboard.text import bar, count, nbytes, percent, short
 from dcurate.ui.dashboard.view_model import OperatorView, RunView
-from dcurate.ui.progress import many
 
 #: From this share of all that may wait on, what waits for one operator is marked.
 HIGH = 0.5
 #: Pixels of a wire in which nothing waits, and of one that holds all that may.
 THIN, THICK = 2, 14
 
-#: So many operators stand in a row at most.
+#: The most operators in a row.
 ACROSS = 5
 
 _BOTTLENECK = '<strong title="the busiest slots, and the most that waits for each of them">bottleneck</strong>'
@@ -38,7 +38,7 @@ def pipeline(view: RunView) -> Parts:
 
 
 def _across(many: int) -> int:
-    """How many stand in a row, so that rows are about as long as each other.
+    """The number of operators in a row, so that rows are about equally long.
 
     Examples:
         >>> [_across(many) for many in (1, 3, 5, 6, 7, 8, 20)]
@@ -74,7 +74,7 @@ def _step(view: RunView, one: OperatorView) -> str:
 
 
 def _source(view: RunView) -> str:
-    """What stands before the first operator: splits that no call has taken."""
+    """What waits before the first operator: splits that no call has taken."""
     now = view.now
     if now.splits is None or not view.goes_on:
         return f'<span></span><i style="height:{THIN}px"></i><small></small>'

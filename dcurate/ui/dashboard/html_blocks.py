@@ -8,10 +8,10 @@ from html import escape
 from urllib.parse import quote
 
 from dcurate.runs.snapshot import RunSnapshot
+from dcurate.runs.text import many
 from dcurate.ui.dashboard.text import count, nbytes, percent, short, spent
 from dcurate.ui.dashboard.view_model import RunView
-from dcurate.ui.profile_plots import DROPPED
-from dcurate.ui.progress import many
+from dcurate.ui.svg import DROPPED
 
 #: Parts by name; outer ones come before those within them.
 Parts = dict[str, str]
@@ -30,7 +30,7 @@ _UNKNOWN = (
 
 
 def slot(name: str, tag: str = "span", style: str = "") -> str:
-    """Where in another part a part stands."""
+    """The place of a block in another block."""
     return f'<{tag} data-part="{escape(name)}" class="{style}"></{tag}>'
 
 
@@ -113,7 +113,7 @@ def _error_card(view: RunView) -> tuple[str, str, str, str]:
 
 
 def notes_beside(view: RunView) -> Parts:
-    """What stands beside the headings of plots."""
+    """The text beside the headings of plots."""
     now = view.now
     slots = sum(one.figures.slots for one in view.operators)
     held = f"{nbytes(now.held_bytes)} of {nbytes(now.budget_bytes)}" if now.budget_bytes else ""
@@ -127,9 +127,9 @@ def notes_beside(view: RunView) -> Parts:
 
 
 def _on_gpus(view: RunView) -> str:
-    cards = [gpu for host in view.now.hosts for gpu in host.gpus]
-    used, there = sum(gpu.memory for gpu in cards), sum(gpu.memory_total for gpu in cards)
-    return f", {key(DROPPED)}GPUs {nbytes(used)} of {nbytes(there)}" if cards else ""
+    gpus = [gpu for host in view.now.hosts for gpu in host.gpus]
+    used, there = sum(gpu.memory for gpu in gpus), sum(gpu.memory_total for gpu in gpus)
+    return f", {key(DROPPED)}GPUs {nbytes(used)} of {nbytes(there)}" if gpus else ""
 
 
 def key(colour: str) -> str:

@@ -42,14 +42,14 @@ def workers(scheduler: Scheduler) -> list[WorkerLook]:
 
 
 def hosts(scheduler: Scheduler) -> tuple[HostSample, ...]:
-    """The hosts of the scheduler's workers, with the GPUs that Dask measures there, as long as no run has told of them.
+    """The hosts of the scheduler's workers, with the GPUs that Dask measures there, until a run reports them.
 
-    Dask names no GPU; two workers that tell the same of theirs are taken to stand on one.
+    Dask names no GPU; two workers that report the same values are taken to share one.
     """
     found: dict[str, list[WorkerLook]] = {}
     for look in workers(scheduler):
         found.setdefault(look.host, []).append(look)
-    cards = _gpus(scheduler)
+    gpus = _gpus(scheduler)
     return tuple(
         HostSample(
             host=host,
@@ -58,7 +58,7 @@ def hosts(scheduler: Scheduler) -> tuple[HostSample, ...]:
             cpu=sum(look.cpu for look in looks),
             memory=sum(look.memory for look in looks),
             memory_limit=sum(look.memory_limit for look in looks),
-            gpus=cards.get(host, ()),
+            gpus=gpus.get(host, ()),
         )
         for host, looks in found.items()
     )
@@ -72,5 +72,5 @@ def _gpus(scheduler: Scheduler) -> dict[str, tuple[GpuSample, ...]]:
             busy = (one.metrics.get("gpu_utilization") or 0) / 100
             found.setdefault(one.host, {})[memory, one.metrics.get("gpu-memory-total", 0), busy] = None
     return {
-        host: tuple(GpuSample(str(number), *card) for number, card in enumerate(cards)) for host, cards in found.items()
+        host: tuple(GpuSample(str(number), *gpu) for number, gpu in enumerate(gpus)) for host, gpus in found.items()
     }

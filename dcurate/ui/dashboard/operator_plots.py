@@ -11,13 +11,13 @@ from dcurate.ui.dashboard.drawing import Drawing, drawn, hover
 from dcurate.ui.dashboard.series import FILL
 from dcurate.ui.dashboard.theme import HEIGHT, hover_of_row, library, plot, tooltip
 from dcurate.ui.dashboard.view_model import colour
-from dcurate.ui.profile_plots import INK
+from dcurate.ui.svg import INK
 
 #: Pixels of each row of the busy plot, and of what else there is of it.
 ROW_HEIGHT, AROUND = 22, 36
 #: Rows that there is room for in any case.
 LEAST_ROWS = 4
-#: So many letters of a name stand beside a plot.
+#: Letters of a name that are shown beside a plot.
 NAME = 22
 
 #: The phase and the name of each operator of a run, in order.

@@ -22,7 +22,7 @@ from dcurate.ui.dashboard.series import Columns, Series
 from dcurate.ui.dashboard.theme import library
 from dcurate.ui.dashboard.view_model import RunView, key, state, view
 from dcurate.ui.dashboard.worker_bars import WorkerBars
-from dcurate.ui.profile_plots import INK, KEPT
+from dcurate.ui.svg import INK, KEPT
 
 if TYPE_CHECKING:
     from distributed import Scheduler
@@ -80,13 +80,15 @@ class Page:
     Args:
         document: Bokeh's, of this session.
         scheduler: whose workers are shown.
-        hub: whose runs are shown.
+        store: whose runs are shown.
         only: the one section to show; all of them if not given.
         run: id of the run to show; always the newest one if empty.
     """
 
-    def __init__(self, document: Any, scheduler: Scheduler, hub: Runs, only: str | None = None, run: str = "") -> None:
-        self.document, self.scheduler, self.hub, self.only, self.asked = document, scheduler, hub, only, run
+    def __init__(
+        self, document: Any, scheduler: Scheduler, store: Runs, only: str | None = None, run: str = ""
+    ) -> None:
+        self.document, self.scheduler, self.store, self.only, self.asked = document, scheduler, store, only, run
         bokeh = library()
         self.source = bokeh.models.ColumnDataSource(Series(0.0, ()).empty())
         self.span = bokeh.models.Range1d(0, 1000)
@@ -135,7 +137,7 @@ class Page:
         return found | ({"workers": self.bars.figure} if self.bars else {})
 
     async def _tick(self) -> None:
-        # A coroutine, because Bokeh from 3.10 on gives plain functions to a thread, and the hub is not for threads.
+        # A coroutine, because Bokeh from 3.10 on gives plain functions to a thread, and the store is not for threads.
         if self.watch.text != "hidden" and self._open_somewhere():
             self.update()
 
@@ -145,8 +147,8 @@ class Page:
         return session is not None and session.connection_count > 0
 
     def update(self) -> None:
-        """Show how things stand now."""
-        runs = self.hub.runs
+        """Show the present state."""
+        runs = self.store.runs
         run = self.asked or next(iter([*runs][::-1]), "")
         history = runs.get(run)
         seen = view(history) if history is not None else None
@@ -218,7 +220,7 @@ def _padding(old: Mapping[str, Any], new: Columns) -> Columns:
 @cache
 def _template() -> Any:
     jinja2 = importlib.import_module("jinja2")
-    # What stands in the parts is escaped where it is made.
+    # Text in the blocks is escaped where it is made.
     return jinja2.Environment(autoescape=False, trim_blocks=True, lstrip_blocks=True).from_string(_file("page.html"))
 
 

@@ -1,4 +1,4 @@
-"""A run over time as columns that plots can show, and what is new of them."""
+"""A run over time as columns for plots, and the new rows of these."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dcurate.runs.history import History, Point
 from dcurate.runs.snapshot import OperatorFigures
 from dcurate.ui.dashboard.view_model import key
 
-#: Rates are means over so many seconds, or between two points where these are further apart.
+#: Rates are means over this many seconds, or between two points where these are further apart.
 SMOOTH_S = 5.0
 #: How high a row of the busy plot is filled by an operator that is always busy; the rest keeps rows apart.
 FILL = 0.85
@@ -30,7 +30,7 @@ class Series:
     The columns are ``time`` (milliseconds since the run began), ``rate_in`` and ``rate_out`` (documents a second),
     ``bytes_in`` (bytes a second), ``held``, ``cpu``, ``memory`` and ``gpu_memory``, and for operator number
     ``n``: ``slots{n}``, and ``busy{n}``, the height of its row in the busy plot. ``phase{n}`` is 0 in phase ``n``
-    and not a number elsewhere, as is ``known`` where hosts had told of themselves.
+    and not a number elsewhere, as is ``known`` where hosts had reported.
 
     Args:
         started: when the run began, in seconds since the epoch.
@@ -104,7 +104,7 @@ class Series:
 
 
 def _before(times: Sequence[float], place: int) -> int:
-    """The point that a point's rates are told against."""
+    """The earlier point from which a point's rates are computed."""
     return max(0, min(place - 1, bisect_left(times, times[place] - SMOOTH_S)))
 
 

@@ -7,12 +7,12 @@ from html import escape
 
 from dcurate.core.events import GpuSample, HostSample
 from dcurate.runs.snapshot import Note
+from dcurate.runs.text import many
 from dcurate.ui.dashboard.html_blocks import Parts
 from dcurate.ui.dashboard.text import bar, clock, count, nbytes, percent
 from dcurate.ui.dashboard.view_model import RunView
-from dcurate.ui.progress import many
 
-#: So many rows of a table are shown at most.
+#: The most rows of a table that are shown.
 ROWS = 12
 #: Notes that are shown, the newest of all.
 NOTES = 40

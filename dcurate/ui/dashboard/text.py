@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from html import escape
 
-from dcurate.ui.progress import seconds_text
+from dcurate.runs.text import seconds_text
 
-#: What stands where a figure is not known.
+#: Shown where a figure is not known.
 NONE = "–"
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from dcurate.ui.profile_plots import GRID, INK, MUTED
+from dcurate.ui.svg import GRID, INK, MUTED
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 #: Height of a plot among others, in pixels.

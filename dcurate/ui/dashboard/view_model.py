@@ -10,9 +10,9 @@ from dcurate.core.events import StageStats
 from dcurate.runs.history import History, Point
 from dcurate.runs.snapshot import OperatorFigures, RunSnapshot
 
-#: What is called "lately": so many seconds.
+#: The seconds that count as "lately".
 LATELY_S = 10.0
-#: A run that nothing was heard of for so many seconds is said to be silent: its driver is gone, or stuck.
+#: A run not heard of for this many seconds is called silent: its driver is gone, or stuck.
 SILENT_S = 30.0
 #: The least busy share of an operator that can be called the bottleneck, and how far below the busiest it may be.
 BOTTLENECK, ALIKE = 0.5, 0.1
@@ -106,11 +106,11 @@ class RunView:
 
 
 def view(history: History, now: float | None = None) -> RunView:
-    """A run as it stands.
+    """The present state of a run.
 
     Args:
         history: of the run.
-        now: seconds since the epoch, to tell a run that is silent; the clock's if not given.
+        now: seconds since the epoch, to detect a silent run; the clock's if not given.
     """
     snapshot = history.snapshot()
     before = earlier(snapshot, history.points)
@@ -134,7 +134,7 @@ def view(history: History, now: float | None = None) -> RunView:
 
 
 def state(snapshot: RunSnapshot, now: float) -> str:
-    """How a run stands, in a word.
+    """The state of a run, in a word.
 
     Examples:
         >>> state(RunSnapshot("7f3a", "demo", "streaming", started=5.0, time=5.5), now=6.0)

@@ -7,7 +7,7 @@ from typing import Any
 
 from dcurate.ui.dashboard.machines import WorkerLook
 from dcurate.ui.dashboard.theme import hover_of, library, plot, said_as, tooltip
-from dcurate.ui.profile_plots import DROPPED, GRID, KEPT, MUTED
+from dcurate.ui.svg import DROPPED, GRID, KEPT, MUTED
 
 #: From this share of its limit on a worker's memory is marked.
 TIGHT = 0.8

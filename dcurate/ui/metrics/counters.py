@@ -1,4 +1,4 @@
-"""Totals that never fall: what all runs of each pipeline have done, counted from how they stand now and then."""
+"""Counters over all runs of each pipeline, which never fall, computed from their snapshots."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Key: TypeAlias = tuple[str, Labels]
 HISTOGRAM = "dcurate_operator_batch_duration_seconds"
 BUCKET, SUM = f"{HISTOGRAM}_bucket", f"{HISTOGRAM}_sum"
 
-#: Names that one label may have; all further ones are told together, as `OTHER`.
+#: Names that one label may have; all further ones are exported together, as `OTHER`.
 PIPELINES, STAGES, REASONS, LOGGED = 100, 300, 50, 20
 OTHER = "other"
-#: Runs that are not over and that the hub has dropped may come back; so many of them are known again.
+#: Runs that are not over and that the store has dropped may come back; this many of them are recognized.
 UNSURE = 100
 #: A longer name is cut.
 LONGEST = 120
@@ -36,7 +36,7 @@ _PLAIN = (
 
 
 class Names:
-    """Keeps labels few: in each place the first names are told, the rest is one.
+    """Keeps labels few: in each place the first names are exported, the rest as one.
 
     Examples:
         >>> names = Names()
@@ -48,7 +48,7 @@ class Names:
         self._known: defaultdict[Labels, set[str]] = defaultdict(set)
 
     def of(self, place: Labels, name: str, limit: int) -> str:
-        """The name to tell."""
+        """The name to export."""
         known, name = self._known[place], name[:LONGEST]
         if name in known:
             return name
@@ -58,18 +58,18 @@ class Names:
         return name
 
 
-class Totals:
+class RunCounters:
     """Counts what runs do, from snapshots of them.
 
-    A run's figures are added by how much they have risen since its snapshot before, so the totals hold over runs of a
+    A run's figures are added by how much they have risen since its snapshot before, so the counters hold over runs of a
     pipeline one after the other, or at once, and stay when a run is forgotten.
 
     Examples:
-        >>> totals, before = Totals(), StageStats("read", rows_in=3)
-        >>> totals.take(RunSnapshot("7f3a", "demo", "streaming", stages=(before,)))
-        >>> totals.take(RunSnapshot("7f3a", "demo", "streaming", stages=(StageStats("read", rows_in=8),)))
-        >>> totals.take(RunSnapshot("c41e", "demo", "streaming", stages=(before,)))
-        >>> totals.of("dcurate_stage_input_rows_total")
+        >>> counters, before = RunCounters(), StageStats("read", rows_in=3)
+        >>> counters.take(RunSnapshot("7f3a", "demo", "streaming", stages=(before,)))
+        >>> counters.take(RunSnapshot("7f3a", "demo", "streaming", stages=(StageStats("read", rows_in=8),)))
+        >>> counters.take(RunSnapshot("c41e", "demo", "streaming", stages=(before,)))
+        >>> counters.of("dcurate_stage_input_rows_total")
         [(('demo', 'read'), 11)]
     """
 
@@ -116,11 +116,11 @@ class Totals:
             self._over.discard(one)
 
     def pipeline(self, name: str) -> str:
-        """A pipeline's name as it is told."""
+        """A pipeline's name as it is exported."""
         return self.names.of((), name, PIPELINES)
 
     def operator(self, pipeline: str, name: str) -> str:
-        """An operator's name as it is told; ``pipeline`` as that is."""
+        """An operator's name as it is exported; ``pipeline`` as that is."""
         return self.names.of((pipeline, "operators"), name, STAGES)
 
     def _counts(self, snapshot: RunSnapshot, notes: Sequence[Note]) -> Iterator[tuple[str, Labels, float]]:

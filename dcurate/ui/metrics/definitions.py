@@ -1,4 +1,4 @@
-"""Every metric that dcurate shows Prometheus: its name, what it counts, its labels. Data, not code."""
+"""Every metric that dcurate exports to Prometheus: its name, help and labels. Data, not code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STAGE, OPERATOR, HOST, GPU = ("pipeline", "stage"), ("pipeline", "operator"), ("
 
 
 @dataclass(frozen=True)
-class Family:
+class MetricFamily:
     """A metric, with the names of its labels.
 
     Attributes:
@@ -28,81 +28,101 @@ class Family:
     labels: Labels
 
 
-#: What the scheduler's ``/metrics`` tells of runs. Counters go on from one run of a pipeline to the next.
-RUN_FAMILIES = (
-    Family("dcurate_input_rows_total", "counter", "Documents (rows) read from the source.", ("pipeline",)),
-    Family("dcurate_input_bytes_total", "counter", "Bytes of the input that documents were read from.", ("pipeline",)),
-    Family("dcurate_stage_input_rows_total", "counter", "Documents that came into a stage.", STAGE),
-    Family("dcurate_stage_output_rows_total", "counter", "Documents that came out of a stage.", STAGE),
-    Family("dcurate_stage_dropped_rows_total", "counter", "Documents that a stage dropped by a rule.", STAGE),
-    Family("dcurate_stage_drops_total", "counter", "Documents that a stage dropped, by reason.", (*STAGE, "reason")),
-    Family("dcurate_stage_faulty_rows_total", "counter", "Documents that went to quarantine as a stage failed.", STAGE),
-    Family(
+#: Metrics of runs, on the scheduler's ``/metrics``. Counters go on from one run of a pipeline to the next.
+RUN_METRICS = (
+    MetricFamily("dcurate_input_rows_total", "counter", "Documents (rows) read from the source.", ("pipeline",)),
+    MetricFamily(
+        "dcurate_input_bytes_total", "counter", "Bytes of the input that documents were read from.", ("pipeline",)
+    ),
+    MetricFamily("dcurate_stage_input_rows_total", "counter", "Documents that came into a stage.", STAGE),
+    MetricFamily("dcurate_stage_output_rows_total", "counter", "Documents that came out of a stage.", STAGE),
+    MetricFamily("dcurate_stage_dropped_rows_total", "counter", "Documents that a stage dropped by a rule.", STAGE),
+    MetricFamily(
+        "dcurate_stage_drops_total", "counter", "Documents that a stage dropped, by reason.", (*STAGE, "reason")
+    ),
+    MetricFamily(
+        "dcurate_stage_faulty_rows_total", "counter", "Documents that went to quarantine as a stage failed.", STAGE
+    ),
+    MetricFamily(
         "dcurate_stage_faults_total", "counter", "Documents that went to quarantine, by reason.", (*STAGE, "reason")
     ),
-    Family("dcurate_stage_found_total", "counter", "What a stage counted in documents, by kind.", (*STAGE, "kind")),
-    Family("dcurate_stage_tokens_total", "counter", "Tokens, of stages that log them.", STAGE),
-    Family("dcurate_stage_logged_total", "counter", "Other figures that a stage logs.", (*STAGE, "metric")),
-    Family("dcurate_stage_input_bytes_total", "counter", "Bytes that came into a stage.", STAGE),
-    Family("dcurate_stage_output_bytes_total", "counter", "Bytes that came out of a stage.", STAGE),
-    Family("dcurate_stage_batches_total", "counter", "Batches that a stage processed.", STAGE),
-    Family("dcurate_stage_seconds_total", "counter", "Seconds in a stage's own code, over all slots.", STAGE),
-    Family("dcurate_operator_batch_duration_seconds", "histogram", "How long a batch took in an operator.", OPERATOR),
-    Family("dcurate_operator_slots", "gauge", "Slots (set-up copies) of an operator on all workers.", OPERATOR),
-    Family("dcurate_operator_slot_seconds_total", "counter", "Seconds that slots stood ready, busy or idle.", OPERATOR),
-    Family("dcurate_operator_setup_seconds", "gauge", "Seconds that the operator's latest set-up took.", OPERATOR),
-    Family("dcurate_operator_running_batches", "gauge", "Batches in a call, or on the way to one.", OPERATOR),
-    Family("dcurate_operator_waiting_batches", "gauge", "Batches that wait for a call.", OPERATOR),
-    Family("dcurate_operator_waiting_bytes", "gauge", "Bytes of batches that wait for a call.", OPERATOR),
-    Family(
+    MetricFamily(
+        "dcurate_stage_found_total", "counter", "What a stage counted in documents, by kind.", (*STAGE, "kind")
+    ),
+    MetricFamily("dcurate_stage_tokens_total", "counter", "Tokens, of stages that log them.", STAGE),
+    MetricFamily("dcurate_stage_logged_total", "counter", "Other figures that a stage logs.", (*STAGE, "metric")),
+    MetricFamily("dcurate_stage_input_bytes_total", "counter", "Bytes that came into a stage.", STAGE),
+    MetricFamily("dcurate_stage_output_bytes_total", "counter", "Bytes that came out of a stage.", STAGE),
+    MetricFamily("dcurate_stage_batches_total", "counter", "Batches that a stage processed.", STAGE),
+    MetricFamily("dcurate_stage_seconds_total", "counter", "Seconds in a stage's own code, over all slots.", STAGE),
+    MetricFamily(
+        "dcurate_operator_batch_duration_seconds", "histogram", "How long a batch took in an operator.", OPERATOR
+    ),
+    MetricFamily("dcurate_operator_slots", "gauge", "Slots (set-up copies) of an operator on all workers.", OPERATOR),
+    MetricFamily(
+        "dcurate_operator_slot_seconds_total", "counter", "Seconds that slots were ready, busy or idle.", OPERATOR
+    ),
+    MetricFamily(
+        "dcurate_operator_setup_seconds", "gauge", "Seconds that the operator's latest set-up took.", OPERATOR
+    ),
+    MetricFamily("dcurate_operator_running_batches", "gauge", "Batches in a call, or on the way to one.", OPERATOR),
+    MetricFamily("dcurate_operator_waiting_batches", "gauge", "Batches that wait for a call.", OPERATOR),
+    MetricFamily("dcurate_operator_waiting_bytes", "gauge", "Bytes of batches that wait for a call.", OPERATOR),
+    MetricFamily(
         "dcurate_balancer_decisions_total",
         "counter",
         "Times that the balancer gave an operator more (up) or fewer (down) slots.",
         (*OPERATOR, "direction"),
     ),
-    Family("dcurate_queue_bytes", "gauge", "Bytes of batches that stand between operators.", ("pipeline",)),
-    Family("dcurate_queue_budget_bytes", "gauge", "Bytes that may stand between operators.", ("pipeline",)),
-    Family("dcurate_splits", "gauge", "Source splits of the phase under way, once listed.", ("pipeline",)),
-    Family("dcurate_splits_done", "gauge", "Splits of the phase that are done, by earlier runs too.", ("pipeline",)),
-    Family("dcurate_splits_finished_total", "counter", "Source splits finished, over all phases.", ("pipeline",)),
-    Family("dcurate_workers_lost_total", "counter", "Worker processes that died under a run.", ("pipeline",)),
-    Family(
+    MetricFamily("dcurate_queue_bytes", "gauge", "Bytes of batches that wait between operators.", ("pipeline",)),
+    MetricFamily("dcurate_queue_budget_bytes", "gauge", "Bytes that may wait between operators.", ("pipeline",)),
+    MetricFamily("dcurate_splits", "gauge", "Source splits of the phase under way, once listed.", ("pipeline",)),
+    MetricFamily(
+        "dcurate_splits_done", "gauge", "Splits of the phase that are done, by earlier runs too.", ("pipeline",)
+    ),
+    MetricFamily("dcurate_splits_finished_total", "counter", "Source splits finished, over all phases.", ("pipeline",)),
+    MetricFamily("dcurate_workers_lost_total", "counter", "Worker processes that died under a run.", ("pipeline",)),
+    MetricFamily(
         "dcurate_incidents_total",
         "counter",
         "Worker processes emptied (recycled) or ended for a call that hung, and late calls copied.",
         ("pipeline", "kind"),
     ),
-    Family("dcurate_runs", "gauge", "Runs active, or silent: not over, but not heard of.", ("pipeline", "state")),
-    Family("dcurate_runs_started_total", "counter", "Runs begun.", ("pipeline",)),
-    Family("dcurate_runs_ended_total", "counter", "Runs over: finished or failed.", ("pipeline", "outcome")),
-    Family("dcurate_run_info", "info", "A run that goes on, by its id.", ("pipeline", "run", "mode")),
-    Family("dcurate_host_workers", "gauge", "Worker processes on a host.", HOST),
-    Family("dcurate_host_threads", "gauge", "Threads of the worker processes on a host.", HOST),
-    Family("dcurate_host_busy_cpus", "gauge", "CPUs that the workers of a host use.", HOST),
-    Family("dcurate_host_memory_bytes", "gauge", "Memory of the workers of a host.", HOST),
-    Family("dcurate_host_memory_limit_bytes", "gauge", "Memory that the workers of a host may use.", HOST),
-    Family("dcurate_host_spilled_bytes", "gauge", "Bytes that workers have put on disk for want of memory.", HOST),
-    Family("dcurate_gpu_memory_bytes", "gauge", "Memory in use on a GPU, by all processes.", GPU),
-    Family("dcurate_gpu_memory_limit_bytes", "gauge", "Memory of a GPU.", GPU),
-    Family("dcurate_gpu_busy_ratio", "gauge", "Share of the time that a GPU was busy, from 0 to 1.", GPU),
+    MetricFamily("dcurate_runs", "gauge", "Runs active, or silent: not over, but not heard of.", ("pipeline", "state")),
+    MetricFamily("dcurate_runs_started_total", "counter", "Runs begun.", ("pipeline",)),
+    MetricFamily("dcurate_runs_ended_total", "counter", "Runs over: finished or failed.", ("pipeline", "outcome")),
+    MetricFamily("dcurate_run_info", "info", "A run that goes on, by its id.", ("pipeline", "run", "mode")),
+    MetricFamily("dcurate_host_workers", "gauge", "Worker processes on a host.", HOST),
+    MetricFamily("dcurate_host_threads", "gauge", "Threads of the worker processes on a host.", HOST),
+    MetricFamily("dcurate_host_busy_cpus", "gauge", "CPUs that the workers of a host use.", HOST),
+    MetricFamily("dcurate_host_memory_bytes", "gauge", "Memory of the workers of a host.", HOST),
+    MetricFamily("dcurate_host_memory_limit_bytes", "gauge", "Memory that the workers of a host may use.", HOST),
+    MetricFamily(
+        "dcurate_host_spilled_bytes", "gauge", "Bytes that workers have put on disk for want of memory.", HOST
+    ),
+    MetricFamily("dcurate_gpu_memory_bytes", "gauge", "Memory in use on a GPU, by all processes.", GPU),
+    MetricFamily("dcurate_gpu_memory_limit_bytes", "gauge", "Memory of a GPU.", GPU),
+    MetricFamily("dcurate_gpu_busy_ratio", "gauge", "Share of the time that a GPU was busy, from 0 to 1.", GPU),
 )
 
-#: What each worker's ``/metrics`` tells of its own process. Counters begin anew with the process.
-WORKER_FAMILIES = (
-    Family("dcurate_worker_info", "info", "What a worker process is.", ("host", "kind", "name")),
-    Family("dcurate_worker_memory_bytes", "gauge", "Memory of the worker process.", ()),
-    Family("dcurate_worker_memory_limit_bytes", "gauge", "Memory that the process may use; 0 without a limit.", ()),
-    Family(
+#: Metrics of a worker process, on its own ``/metrics``. Counters start again with the process.
+WORKER_METRICS = (
+    MetricFamily("dcurate_worker_info", "info", "What a worker process is.", ("host", "kind", "name")),
+    MetricFamily("dcurate_worker_memory_bytes", "gauge", "Memory of the worker process.", ()),
+    MetricFamily(
+        "dcurate_worker_memory_limit_bytes", "gauge", "Memory that the process may use; 0 without a limit.", ()
+    ),
+    MetricFamily(
         "dcurate_worker_gpu_memory_bytes", "gauge", "Memory in use on a GPU of the process, by all processes.", ("gpu",)
     ),
-    Family("dcurate_worker_gpu_memory_limit_bytes", "gauge", "Memory of a GPU of the process.", ("gpu",)),
-    Family("dcurate_worker_slots", "gauge", "Slots of an operator in the process.", ("operator",)),
-    Family("dcurate_worker_calls_total", "counter", "Calls of an operator that returned.", ("operator",)),
-    Family("dcurate_worker_call_failures_total", "counter", "Calls of an operator that raised.", ("operator",)),
-    Family("dcurate_worker_call_seconds_total", "counter", "Seconds in the calls that returned.", ("operator",)),
+    MetricFamily("dcurate_worker_gpu_memory_limit_bytes", "gauge", "Memory of a GPU of the process.", ("gpu",)),
+    MetricFamily("dcurate_worker_slots", "gauge", "Slots of an operator in the process.", ("operator",)),
+    MetricFamily("dcurate_worker_calls_total", "counter", "Calls of an operator that returned.", ("operator",)),
+    MetricFamily("dcurate_worker_call_failures_total", "counter", "Calls of an operator that raised.", ("operator",)),
+    MetricFamily("dcurate_worker_call_seconds_total", "counter", "Seconds in the calls that returned.", ("operator",)),
 )
 
-_FAMILIES = {family.name: family for family in (*RUN_FAMILIES, *WORKER_FAMILIES)}
+_METRICS = {family.name: family for family in (*RUN_METRICS, *WORKER_METRICS)}
 
 
 def prometheus() -> Any:
@@ -121,7 +141,7 @@ def exposed(library: Any, name: str, samples: Iterable[tuple[Sequence[str], floa
         library: what `prometheus` gave.
         samples: values of the labels, and the figure.
     """
-    family = _FAMILIES[name]
+    family = _METRICS[name]
     metric = library.metric(name.removesuffix("_total").removesuffix("_info"), family.help, family.kind)
     for labels, value in samples:
         metric.add_sample(name, dict(zip(family.labels, labels, strict=True)), value)
@@ -137,7 +157,7 @@ def exposed_histogram(
         bounds: upper bounds of all buckets but the last, which has none.
         samples: values of the labels; how many fell into each bucket; the sum of what fell into them.
     """
-    family = _FAMILIES[name]
+    family = _METRICS[name]
     metric = library.metric(name, family.help, "histogram")
     for values, counts, total in samples:
         labels, below = dict(zip(family.labels, values, strict=True)), 0.0

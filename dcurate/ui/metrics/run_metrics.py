@@ -17,19 +17,19 @@ from tornado.web import RequestHandler
 from dcurate.core.events import GpuSample, HostSample
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import LATENCY_S, OperatorFigures, RunSnapshot
-from dcurate.ui.metrics.counters import HISTOGRAM, Totals
-from dcurate.ui.metrics.definitions import RUN_FAMILIES, Family, Labels, exposed, exposed_histogram, prometheus
+from dcurate.ui.metrics.counters import HISTOGRAM, RunCounters
+from dcurate.ui.metrics.definitions import RUN_METRICS, Labels, MetricFamily, exposed, exposed_histogram, prometheus
 
 if TYPE_CHECKING:
     from distributed import Scheduler
 
-#: A run that is not over and was not heard of for so many seconds is told as silent, and its gauges no more.
+#: A run that is not over and was not heard of for this many seconds is reported as silent, without gauges.
 SILENT_S = 60.0
 
 #: Where the scheduler lists the dashboards of its workers, as Prometheus' HTTP service discovery takes it.
 TARGETS = "/curation/targets"
 
-#: What stands now: by family, then by the values of its labels.
+#: Present values: by metric, then by the values of its labels.
 Gauges: TypeAlias = defaultdict[str, defaultdict[Labels, float]]
 
 _OPERATOR_GAUGES: Mapping[str, Callable[[OperatorFigures], float]] = {
@@ -59,8 +59,8 @@ _GPU_GAUGES: Mapping[str, Callable[[GpuSample], float]] = {
 }
 
 
-class Hub(Protocol):
-    """What keeps the runs of a scheduler.
+class RunStore(Protocol):
+    """Keeps the histories of the runs on a scheduler.
 
     Attributes:
         runs: the newest, by id, ended ones included.
@@ -75,18 +75,18 @@ class Hub(Protocol):
 
 
 class RunMetrics:
-    """How the runs of a hub stand, and what they have come to, as metrics.
+    """Metrics of the runs of a store: their present state, and counters.
 
     Args:
         clock: seconds that never go back.
     """
 
-    def __init__(self, hub: Hub, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: RunStore, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self.totals = Totals()
-        self._hub = weakref.ref(hub)
+        self.counters = RunCounters()
+        self._store = weakref.ref(store)
         self._heard: dict[str, tuple[RunSnapshot, float]] = {}
-        hub.leaving.append(self.take)
+        store.leaving.append(self.take)
 
     def take(self, history: History) -> RunSnapshot:
         """Count what a run has done."""
@@ -95,40 +95,40 @@ class RunMetrics:
         if before is None or before.time != present.time:
             heard = self.clock()
         if before is not present:
-            self.totals.take(present, history.notes)
+            self.counters.take(present, history.notes)
         self._heard[present.run] = (present, heard)
         return present
 
     def collect(self, library: Any) -> Iterator[Any]:
         """The metrics, as the client library shows them."""
-        hub = self._hub()
-        present = [self.take(history) for history in hub.runs.values() if history.points] if hub is not None else []
+        store = self._store()
+        present = [self.take(history) for history in store.runs.values() if history.points] if store is not None else []
         known = [run.run for run in present]
-        self.totals.forget(known)
+        self.counters.forget(known)
         self._heard = {run: heard for run, heard in self._heard.items() if run in known}
         since = self.clock() - SILENT_S
         going = [(run, self._heard[run.run][1]) for run in present if run.ended is None]
         active, silent = [run for run, heard in going if heard >= since], [run for run, heard in going if heard < since]
         gauges = self._gauges(active, silent)
-        for family in RUN_FAMILIES:
+        for family in RUN_METRICS:
             if family.kind == "histogram":
-                histograms = self.totals.histograms(len(LATENCY_S) + 1)
+                histograms = self.counters.histograms(len(LATENCY_S) + 1)
                 yield exposed_histogram(library, HISTOGRAM, LATENCY_S, histograms)
             else:
                 samples = self._samples(family, gauges)
                 yield exposed(library, family.name, samples)
 
-    def _samples(self, family: Family, gauges: Gauges) -> Iterable[tuple[Labels, float]]:
-        return self.totals.of(family.name) if family.kind == "counter" else gauges[family.name].items()
+    def _samples(self, family: MetricFamily, gauges: Gauges) -> Iterable[tuple[Labels, float]]:
+        return self.counters.of(family.name) if family.kind == "counter" else gauges[family.name].items()
 
     def _gauges(self, active: list[RunSnapshot], silent: list[RunSnapshot]) -> Gauges:
-        """What stands now, added up over the runs of a pipeline that are under way."""
+        """Present values, added up over the active runs of a pipeline."""
         gauges: Gauges = defaultdict(lambda: defaultdict(float))
         for state, runs in (("active", active), ("silent", silent)):
-            for (pipeline,), _ in self.totals.of("dcurate_runs_started_total"):
+            for (pipeline,), _ in self.counters.of("dcurate_runs_started_total"):
                 gauges["dcurate_runs"][pipeline, state] = 0
             for run in runs:
-                gauges["dcurate_runs"][self.totals.pipeline(run.pipeline), state] += 1
+                gauges["dcurate_runs"][self.counters.pipeline(run.pipeline), state] += 1
         for run in active:
             self._add_run(run, gauges)
         for host in _hosts(active).values():
@@ -140,7 +140,7 @@ class RunMetrics:
         return gauges
 
     def _add_run(self, run: RunSnapshot, gauges: Gauges) -> None:
-        pipeline = self.totals.pipeline(run.pipeline)
+        pipeline = self.counters.pipeline(run.pipeline)
         gauges["dcurate_run_info"][pipeline, run.run, run.mode] = 1
         for family, of_run in _RUN_GAUGES.items():
             value = of_run(run)
@@ -148,7 +148,7 @@ class RunMetrics:
                 gauges[family][pipeline,] += value
         for operator in run.operators:
             if operator.phase == run.phase:
-                labels = (pipeline, self.totals.operator(pipeline, operator.name))
+                labels = (pipeline, self.counters.operator(pipeline, operator.name))
                 for family, of_operator in _OPERATOR_GAUGES.items():
                     gauges[family][labels] += of_operator(operator)
                 gauges["dcurate_operator_setup_seconds"][labels] = operator.setup_seconds
@@ -162,7 +162,7 @@ def _hosts(runs: Iterable[RunSnapshot]) -> dict[str, HostSample]:
 class _Collector:
     """What Prometheus' registry of this process asks: it has one, and Dask's scheduler shows all that is in it."""
 
-    #: Where several schedulers live in one process, one after the other, the newest is told, as Dask does with its own.
+    #: Of several schedulers in one process, one after the other, the newest is exported, as in Dask's own metrics.
     shown: RunMetrics | None = None
     registered = False
 
@@ -177,7 +177,7 @@ class _Collector:
 _COLLECTOR = _Collector()
 
 
-def publish(scheduler: Scheduler, hub: Hub) -> bool:
+def publish(scheduler: Scheduler, store: RunStore) -> bool:
     """Add metrics of runs to the scheduler's ``/metrics``, and the list of its workers' for Prometheus to find.
 
     Returns:
@@ -188,7 +188,7 @@ def publish(scheduler: Scheduler, hub: Hub) -> bool:
     library = prometheus()
     if library is None:
         return False
-    _COLLECTOR.shown = RunMetrics(hub)
+    _COLLECTOR.shown = RunMetrics(store)
     if not _COLLECTOR.registered:
         library.registry.register(_COLLECTOR)
         _COLLECTOR.registered = True

@@ -1,6 +1,6 @@
 """Metrics of a worker process on its own ``/metrics``, which Dask serves: memory, slots, calls.
 
-What it tells of GPUs is untested on a GPU.
+GPU metrics were not tested on a GPU.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dcurate.cluster.worker_info import announcement
 from dcurate.engine.dask.worker_plugin import PLUGIN, DcurateWorkerPlugin
 from dcurate.engine.worker.counters import Calls
 from dcurate.ui.metrics.counters import STAGES, Names
-from dcurate.ui.metrics.definitions import WORKER_FAMILIES, Labels, exposed, prometheus
+from dcurate.ui.metrics.definitions import WORKER_METRICS, Labels, exposed, prometheus
 
 if TYPE_CHECKING:
     from distributed import Worker
@@ -55,7 +55,7 @@ class WorkerMetrics(WorkerPlugin):
 class _Collector:
     """What Prometheus' registry of this process asks."""
 
-    #: Of several workers in one process the newest is told, as Dask does with its own metrics.
+    #: Of several workers in one process the newest is exported, as Dask does with its own metrics.
     shown: Worker | None = None
     registered = False
 
@@ -70,7 +70,7 @@ class _Collector:
         if library is None or worker is None:
             return
         samples = {**_of_process(worker), **self._of_operators(worker.plugins.get(PLUGIN))}
-        for family in WORKER_FAMILIES:
+        for family in WORKER_METRICS:
             yield exposed(library, family.name, samples.get(family.name, ()))
 
     def _of_operators(self, holder: DcurateWorkerPlugin | None) -> Samples:
@@ -81,18 +81,18 @@ class _Collector:
             slots[operator] += held.count
         figures = holder.done.figures()
         slots.update(dict.fromkeys(figures, 0))
-        told = {
+        metrics = {
             name: self._added_up((operator, of(one)) for operator, one in figures.items())
             for name, of in _CALLS.items()
         }
-        return {**told, "dcurate_worker_slots": self._added_up(slots.items())}
+        return {**metrics, "dcurate_worker_slots": self._added_up(slots.items())}
 
     def _added_up(self, figures: Iterable[tuple[str, float]]) -> list[tuple[Labels, float]]:
-        totals: dict[Labels, float] = {}
+        added: dict[Labels, float] = {}
         for operator, figure in figures:
             labels = (self.names.of((), operator, STAGES),)
-            totals[labels] = totals.get(labels, 0) + figure
-        return list(totals.items())
+            added[labels] = added.get(labels, 0) + figure
+        return list(added.items())
 
 
 def _of_process(worker: Worker) -> Samples:
@@ -104,9 +104,9 @@ def _of_process(worker: Worker) -> Samples:
         "dcurate_worker_memory_limit_bytes": [((), said.memory)],
     }
     if said.cards and nvml.device_get_count():
-        card = (said.cards[0].name,)
-        samples["dcurate_worker_gpu_memory_bytes"] = [(card, nvml.real_time()["memory-used"] or 0)]
-        samples["dcurate_worker_gpu_memory_limit_bytes"] = [(card, nvml.one_time()["memory-total"] or 0)]
+        gpu = (said.cards[0].name,)
+        samples["dcurate_worker_gpu_memory_bytes"] = [(gpu, nvml.real_time()["memory-used"] or 0)]
+        samples["dcurate_worker_gpu_memory_limit_bytes"] = [(gpu, nvml.one_time()["memory-total"] or 0)]
     return samples
 
 

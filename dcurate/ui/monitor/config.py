@@ -12,14 +12,15 @@ from string import Template
 from urllib.parse import urlsplit
 
 from dcurate.errors import ResourceError
-from dcurate.ui.monitor.grafana import dashboard
 
 #: What was written: a hash of each file, so that a file that a person changed is known.
 WRITTEN = ".dcurate-monitor.json"
 
 PROMETHEUS, ALERTS = "prometheus.yml", "alerts.yml"
 PROVISIONING = "grafana/provisioning"
-BOARD = "grafana/dashboards/dcurate.json"
+DASHBOARD = "grafana/dashboards/dcurate.json"
+#: The id of the dashboard in Grafana, which is part of its address.
+DASHBOARD_UID = "dcurate"
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Watched:
     Args:
         scheduler: the page of Dask's dashboard: ``http://127.0.0.1:8787``; its path may be given too.
         port: of Prometheus on this machine.
-        interval_s: seconds between two looks; workers are listed anew every second look.
+        interval_s: seconds between two looks; workers are listed again every second look.
 
     Raises:
         ResourceError: ``scheduler`` is no such address.
@@ -78,7 +79,7 @@ def contents(watched: Watched, folder: Path) -> dict[str, str]:
         "port": watched.port,
         "interval": watched.interval_s,
         "refresh": 2 * watched.interval_s,
-        "dashboards": (folder / BOARD).parent.absolute(),
+        "dashboards": (folder / DASHBOARD).parent.absolute(),
     }
     data = files("dcurate.ui.monitor").joinpath("data")
 
@@ -90,12 +91,12 @@ def contents(watched: Watched, folder: Path) -> dict[str, str]:
         ALERTS: data.joinpath("alerts.yml").read_text("utf-8"),
         f"{PROVISIONING}/datasources/dcurate.yml": filled("datasource.yml"),
         f"{PROVISIONING}/dashboards/dcurate.yml": filled("dashboards.yml"),
-        BOARD: json.dumps(dashboard(), indent=1) + "\n",
+        DASHBOARD: data.joinpath("dashboard.json").read_text("utf-8"),
     }
 
 
 def write_config(watched: Watched, folder: Path) -> list[Path]:
-    """Write the files into a folder, anew if need be.
+    """Write the files into a folder, again if need be.
 
     Returns:
         Files that were written before and that a person has changed since; they are left as they are.

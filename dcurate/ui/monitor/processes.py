@@ -1,6 +1,6 @@
 """Starts and stops Prometheus and Grafana for a scheduler, where they are installed.
 
-Starting Grafana is tested with a stand-in: Grafana itself was not at hand.
+Starting Grafana is tested with a fake program: Grafana itself was not available.
 """
 
 from __future__ import annotations
@@ -22,8 +22,15 @@ import urllib3
 
 from dcurate.errors import ResourceError, RunError
 from dcurate.ui.metrics.run_metrics import TARGETS
-from dcurate.ui.monitor.config import ALERTS, BOARD, PROMETHEUS, PROVISIONING, Watched, write_config
-from dcurate.ui.monitor.grafana import UID
+from dcurate.ui.monitor.config import (
+    ALERTS,
+    DASHBOARD,
+    DASHBOARD_UID,
+    PROMETHEUS,
+    PROVISIONING,
+    Watched,
+    write_config,
+)
 
 #: The processes that were started, by name.
 RUNNING = "running.json"
@@ -36,7 +43,7 @@ GET_PROMETHEUS = (
     "Prometheus is not installed; get it with 'apt-get install prometheus' (Debian, Ubuntu) or from "
     "prometheus.io/download, and put it on the PATH"
 )
-GET_GRAFANA = "Grafana is not installed (grafana.com/grafana/download); a Grafana that you have can import {board}"
+GET_GRAFANA = "Grafana is not installed (grafana.com/grafana/download); a Grafana that you have can import {dashboard}"
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,7 @@ def up(watched: Watched, folder: Path, grafana_port: int = 3000) -> list[str]:
     _start(service, folder, started)
     lines += [
         f"Prometheus  {service.url}  watches {watched.url}",
-        *lacking(watched.url),
+        *missing(watched.url),
         *_grafana(grafana_port, folder, started),
         f"stop with: dcurate monitor down --dir {folder}",
     ]
@@ -138,7 +145,7 @@ def grafana_service(port: int, folder: Path) -> Service | None:
         "GF_SERVER_HTTP_PORT": str(port),
         "GF_AUTH_ANONYMOUS_ENABLED": "true",
         "GF_ANALYTICS_REPORTING_ENABLED": "false",
-        "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH": str((folder / BOARD).absolute()),
+        "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH": str((folder / DASHBOARD).absolute()),
     }
     command = [program, *(["--homepath", str(home)] if home.exists() else [])]
     return Service("grafana-server", command, port, "/api/health", environment)
@@ -147,9 +154,9 @@ def grafana_service(port: int, folder: Path) -> Service | None:
 def _grafana(port: int, folder: Path, started: dict[str, Started]) -> list[str]:
     service = grafana_service(port, folder)
     if service is None:
-        return [GET_GRAFANA.format(board=folder / BOARD)]
+        return [GET_GRAFANA.format(dashboard=folder / DASHBOARD)]
     _start(service, folder, started)
-    return [f"Grafana     {service.url}/d/{UID}"]
+    return [f"Grafana     {service.url}/d/{DASHBOARD_UID}"]
 
 
 def _start(service: Service, folder: Path, running: dict[str, Started]) -> None:
@@ -157,7 +164,7 @@ def _start(service: Service, folder: Path, running: dict[str, Started]) -> None:
     if service.name in running:
         _refuse_elsewhere(service, running[service.name], folder)
         if service.name == "prometheus":
-            running[service.name].process.send_signal(signal.SIGHUP)  # it reads its configuration anew
+            running[service.name].process.send_signal(signal.SIGHUP)  # it reads its configuration again
         return
     _refuse_taken(service)
     log = folder / f"{service.name}.log"
@@ -198,8 +205,8 @@ def _refuse_taken(service: Service) -> None:
         )
 
 
-def lacking(dashboard: str) -> list[str]:
-    """What a scheduler lacks so that there is something to watch, in a line; none where it lacks nothing."""
+def missing(dashboard: str) -> list[str]:
+    """Say in a line what a scheduler needs before it can be watched; no line where it is ready."""
     try:
         metrics, workers = (
             urllib3.request("GET", f"{dashboard}{page}", timeout=ANSWER_S, retries=False)
@@ -208,7 +215,7 @@ def lacking(dashboard: str) -> list[str]:
     except urllib3.exceptions.HTTPError:
         return [f"nothing answers at {dashboard} yet; metrics come as soon as a scheduler's dashboard does"]
     if b"Prometheus metrics are not available" in metrics.data:
-        return [f"the scheduler at {dashboard} lacks the Prometheus client: pip install 'dcurate[monitor]' there"]
+        return [f"the scheduler at {dashboard} has no Prometheus client; run pip install 'dcurate[monitor]' there"]
     if workers.status != 200:
         return [f"dcurate is not loaded at {dashboard} yet; the first run does so, or --preload dcurate.preload"]
     return []
@@ -231,19 +238,19 @@ def _waited(until: Callable[[], bool], seconds: float) -> bool:
 
 
 def _write_down(folder: Path, running: Mapping[str, Started]) -> None:
-    told = {
+    state = {
         name: {"pid": one.process.pid, "began": one.process.create_time(), "port": one.port}
         for name, one in running.items()
     }
-    (folder / RUNNING).write_text(json.dumps(told) + "\n", encoding="utf-8")
+    (folder / RUNNING).write_text(json.dumps(state) + "\n", encoding="utf-8")
 
 
 def _running(folder: Path) -> dict[str, Started]:
     """What was started for a folder and still runs; a number that another process has got since is none."""
     path = folder / RUNNING
-    told = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    state = json.loads(path.read_text("utf-8")) if path.exists() else {}
     running = {}
-    for name, one in told.items():
+    for name, one in state.items():
         try:
             process = psutil.Process(one["pid"])
         except psutil.NoSuchProcess:

@@ -13,8 +13,8 @@ from dcurate.runs.snapshot import LATENCY_S, OperatorFigures, RunSnapshot
 
 
 @dataclass(frozen=True)
-class Told:
-    """All that a page tells of."""
+class ReportData:
+    """The data that a report page shows."""
 
     report: RunReport
     history: History
@@ -31,8 +31,8 @@ def section(name: str, title: str, content: str, note: str = "") -> str:
     """A part of the page under a title; nothing where there is nothing to show."""
     if not content:
         return ""
-    told = f'<p class="note">{note}</p>' if note else ""
-    return f'<section id="{name}"><h2>{escape(title)}</h2>{told}{content}</section>'
+    intro = f'<p class="note">{note}</p>' if note else ""
+    return f'<section id="{name}"><h2>{escape(title)}</h2>{intro}{content}</section>'
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "figures") -> str:
@@ -72,7 +72,7 @@ def legend(names: Iterable[tuple[str, str]]) -> str:
 
 
 def lasted(operator: OperatorFigures, level: float) -> str:
-    """How long a share of an operator's calls took at most, as far as its buckets tell.
+    """How long a share of an operator's calls took at most, as far as its buckets show.
 
     Examples:
         >>> lasted(OperatorFigures("read", (), latency=(0, 9, 0, 1)), 0.5)

@@ -16,9 +16,9 @@ from dcurate.core.redirects import guarded
 from dcurate.core.report import RunReport
 from dcurate.fs.atomic import atomic_write
 from dcurate.runs.history import History
+from dcurate.runs.text import many, seconds_text
 from dcurate.ui.profile_table import share
-from dcurate.ui.progress import many, seconds_text
-from dcurate.ui.report.blocks import Told, card, pairs, section, table
+from dcurate.ui.report.blocks import ReportData, card, pairs, section, table
 from dcurate.ui.report.stages import funnel, reasons, scores
 from dcurate.ui.report.timeline import cost, happenings, over_time_section, performance
 from dcurate.ui.svg import short
@@ -40,7 +40,7 @@ def write_run_page(
 
     Args:
         report: of the run.
-        history: of the run; one that was told nothing leaves out what went on over time.
+        history: of the run; an empty one leaves out the plots over time.
         about: what else is known, as `dcurate.runs.manifest.provenance` gives it: ``stages`` with their settings,
             ``thresholds``, ``versions``, ``recipe``, ``params``, ``command``. What is missing is left out.
         path: a file that ends with ``.html``, or a directory, local or as fsspec opens it.
@@ -62,16 +62,16 @@ def write_run_page(
 
 def run_page(report: RunReport, history: History, about: Mapping[str, Any]) -> str:
     """The page as text."""
-    told = Told(report, history, history.snapshot(report.started + report.seconds), about)
+    data = ReportData(report, history, history.snapshot(report.started + report.seconds), about)
     parts = [
-        funnel(told),
-        reasons(told),
-        scores(told),
-        over_time_section(told),
-        performance(told),
-        happenings(told),
-        _what_ran(told),
-        _where(told),
+        funnel(data),
+        reasons(data),
+        scores(data),
+        over_time_section(data),
+        performance(data),
+        happenings(data),
+        _what_ran(data),
+        _where(data),
     ]
     room = files("dcurate.ui")
     style = "".join(room.joinpath(name).read_text("utf-8") for name in ("profile.css", "report.css"))
@@ -80,19 +80,19 @@ def run_page(report: RunReport, history: History, about: Mapping[str, Any]) -> s
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<link rel="icon" href="data:,">'
         f"<title>{escape(report.pipeline)}: run {escape(report.run)}</title>\n<style>{style}</style></head>\n"
-        f"<body><main>{_header(told)}{''.join(parts)}</main></body></html>\n"
+        f"<body><main>{_header(data)}{''.join(parts)}</main></body></html>\n"
     )
 
 
-def _header(told: Told) -> str:
-    report = told.report
+def _header(data: ReportData) -> str:
+    report = data.report
     status = "stopped early" if report.error else "finished"
     begun = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(report.started))
     resumed = (
         f", {report.splits_before:,} of {report.splits:,} splits by an earlier run" if report.splits_before else ""
     )
     workers = f" on {many(report.workers, 'worker')}" if report.workers else ""
-    about = escape(str(told.about.get("description") or "").rstrip(". "))
+    about = escape(str(data.about.get("description") or "").rstrip(". "))
     banners = [("error", report.error), *(("notice", notice) for notice in report.notices)]
     told_first = "".join(f'<p class="banner {kind}">{escape(text)}</p>' for kind, text in banners if text)
     return (
@@ -100,13 +100,13 @@ def _header(told: Told) -> str:
         f"<h1>{escape(report.pipeline)}</h1>"
         f'<p class="note">{about + ". " if about else ""}Run <code>{escape(report.run)}</code>, {escape(report.mode)}'
         f"{workers}, begun {begun}{resumed}.</p>{told_first}"
-        f'<div class="cards">{"".join(cards(told))}</div></header>'
+        f'<div class="cards">{"".join(cards(data))}</div></header>'
     )
 
 
-def cards(told: Told) -> Iterable[str]:
+def cards(data: ReportData) -> Iterable[str]:
     """The figures at the head of the page."""
-    report = told.report
+    report = data.report
     stages = report.stages
     rows_in, rows_out = (stages[0].rows_in, stages[-1].rows_out) if stages else (0, 0)
     nbytes = stages[0].bytes_in if stages else 0
@@ -116,17 +116,17 @@ def cards(told: Told) -> Iterable[str]:
     speed = "" if report.splits_before else f"{short(rows_in / seconds)} docs/s, {nbytes / seconds / 1e6:,.1f} MB/s"
     yield card(seconds_text(report.seconds), "by the clock", speed)
     used = sum(stage.seconds for stage in stages)
-    threads = sum(host.threads for host in told.present.hosts)
+    threads = sum(host.threads for host in data.present.hosts)
     held = f"{many(threads, 'thread')} held for it" if threads else "over all slots"
     yield card(seconds_text(used), "in stages' code", held)
     faulty = sum(sum(stage.faulty.values()) for stage in stages)
-    lost = told.present.workers_lost
+    lost = data.present.workers_lost
     more = f"{many(lost, 'worker')} lost" if lost else "no worker was lost" if report.workers else ""
     yield card(f"{faulty:,}", "could not be processed", more, "bad" if faulty else "")
 
 
-def _what_ran(told: Told) -> str:
-    about = told.about
+def _what_ran(data: ReportData) -> str:
+    about = data.about
     rows = [
         (
             escape(str(one["name"])),
@@ -160,9 +160,9 @@ def _code(value: Any) -> str:
     return f"<code>{escape(text)}</code>" if text else ""
 
 
-def _where(told: Told) -> str:
+def _where(data: ReportData) -> str:
     """Machines and versions, input and output, cost, and how to go on or do it again."""
-    report, about = told.report, told.about
+    report, about = data.report, data.about
     last = report.stages[-1] if report.stages else None
     written = f"{many(report.files, 'file')}, {decimal(last.bytes_out)}" if last and report.files else ""
     places = pairs(
@@ -177,7 +177,7 @@ def _where(told: Told) -> str:
         ]
     )
     versions = pairs((name, _code(version)) for name, version in about.get("versions", {}).items())
-    machines = pairs([*_machines(told), *((name, escape(text)) for name, text in cost(told))])
+    machines = pairs([*_machines(data), *((name, escape(text)) for name, text in cost(data))])
     again = "".join(
         f'<p class="note">{escape(words)}</p><pre>{escape(str(about[key]))}</pre>'
         for key, words in (("resume", "To go on where it stopped:"), ("reproduce", "To do the same again:"))
@@ -188,10 +188,10 @@ def _where(told: Told) -> str:
     return section("where", "Where, with what, and how to do it again", f'<div class="grid">{articles}</div>{again}')
 
 
-def _machines(told: Told) -> Iterable[tuple[str, str]]:
-    for host in told.present.hosts:
+def _machines(data: ReportData) -> Iterable[tuple[str, str]]:
+    for host in data.present.hosts:
         cards = "".join(f", {escape(gpu.name)} ({decimal(gpu.memory_total)})" for gpu in host.gpus)
         size = f"{many(host.workers, 'worker')}, {many(host.threads, 'thread')}, {decimal(host.memory_limit)}{cards}"
         yield host.host, size
-    if not told.present.hosts and told.about.get("machine"):
-        yield "this machine", escape(str(told.about["machine"]))
+    if not data.present.hosts and data.about.get("machine"):
+        yield "this machine", escape(str(data.about["machine"]))

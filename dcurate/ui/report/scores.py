@@ -37,7 +37,7 @@ def goes_by_factors(numbers: Mapping[float, int]) -> bool:
 
 
 def bars_of(numbers: Mapping[float, int], cuts: Sequence[Threshold] = ()) -> tuple[Bar, ...]:
-    """Bars of a histogram. Each number stands for those that are the same in its first two digits.
+    """Bars of a histogram. Each number represents those with the same first two digits.
 
     Examples:
         >>> bars = bars_of({1.0: 2, 2.0: 1, 4.0: 5}, [Threshold(">= 2", 2.0)])
@@ -101,7 +101,7 @@ def _edges(values: Sequence[float], whole: bool) -> list[float]:
 
 
 def _by_factors(low: float, high: float, whole: bool) -> list[float]:
-    """Ten to a factor of ten at most; what is below the least of them stands in a bar of its own."""
+    """Ten to a factor of ten at most; what is below the least of them has a bar of its own."""
     start = max(low, 1.0 if whole else high * 1e-6)
     count = min(_MOST, 10 * math.ceil(math.log10(high / start)))
     ratio = (high * 1.05 / start) ** (1 / count)

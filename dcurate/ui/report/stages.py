@@ -10,17 +10,18 @@ from rich.filesize import decimal
 
 from dcurate.core.events import StageStats
 from dcurate.core.report import Threshold
-from dcurate.ui.profile_table import number_text, share
-from dcurate.ui.report.blocks import Told, section, share_bar, table
+from dcurate.runs.text import number_text
+from dcurate.ui.profile_table import share
+from dcurate.ui.report.blocks import ReportData, section, share_bar, table
 from dcurate.ui.report.scores import bars_of, goes_by_factors, is_whole, numbers_of
 from dcurate.ui.svg import histogram
 
 _MOST_CARDS, _MOST_LABELS = 60, 12
 
 
-def funnel(told: Told) -> str:
+def funnel(data: ReportData) -> str:
     """Documents and bytes that each stage left."""
-    stages = told.report.stages
+    stages = data.report.stages
     widest = max((stage.rows_in for stage in stages), default=0) or 1
     first = stages[0].rows_in if stages else 0
     rows = [_stage_row(stage, first, widest) for stage in stages]
@@ -35,12 +36,12 @@ def funnel(told: Told) -> str:
 def _most(stages: Sequence[StageStats], first: int) -> str:
     """Which stages took most documents out, in a sentence."""
     ranked = sorted(stages, key=lambda stage: -sum(stage.dropped.values()))[:3]
-    told = [
+    named = [
         f"<b>{escape(stage.name)}</b> ({share(sum(stage.dropped.values()), first)})"
         for stage in ranked
         if stage.dropped
     ]
-    return f"Most were dropped by {', '.join(told)}." if told else "None were dropped."
+    return f"Most were dropped by {', '.join(named)}." if named else "None were dropped."
 
 
 def _stage_row(stage: StageStats, first: int, widest: int) -> tuple[str, ...]:
@@ -59,10 +60,10 @@ def _stage_row(stage: StageStats, first: int, widest: int) -> tuple[str, ...]:
     )
 
 
-def reasons(told: Told) -> str:
+def reasons(data: ReportData) -> str:
     """Why documents were taken out, most frequent first, with examples."""
-    first = told.report.stages[0].rows_in if told.report.stages else 0
-    found = sorted(_reasons(told.report.stages), key=lambda one: (-one[2], one[0].name, one[1]))
+    first = data.report.stages[0].rows_in if data.report.stages else 0
+    found = sorted(_reasons(data.report.stages), key=lambda one: (-one[2], one[0].name, one[1]))
     widest = max((rows for _, _, rows, _ in found), default=1)
     lines = []
     for stage, reason, rows, fault in found:
@@ -75,18 +76,18 @@ def reasons(told: Told) -> str:
             f"<td>{share(rows, first)}</td></tr>"
         )
     content = f'<article><table class="counts reasons">{"".join(lines)}</table></article>' if lines else ""
-    return section("reasons", "Why documents were taken out", content, _reasons_note(told))
+    return section("reasons", "Why documents were taken out", content, _reasons_note(data))
 
 
-def _reasons_note(told: Told) -> str:
-    if not any(stage.dropped or stage.faulty for stage in told.report.stages):
+def _reasons_note(data: ReportData) -> str:
+    if not any(stage.dropped or stage.faulty for stage in data.report.stages):
         return ""
     places = [
-        ("Dropped documents are kept in", told.report.rejected_path),
-        ("Those that could not be processed stand in", told.report.quarantine_path),
+        ("Dropped documents are kept in", data.report.rejected_path),
+        ("Those that could not be processed are in", data.report.quarantine_path),
     ]
     said = [f"{words} <code>{escape(path)}</code>." for words, path in places if path]
-    if told.report.rejected_path is None:
+    if data.report.rejected_path is None:
         said.append("To keep all dropped documents, run with <code>rejected=</code> (<code>--rejected PATH</code>).")
     return " ".join(said)
 
@@ -113,11 +114,11 @@ def _named(example: Mapping[str, Any]) -> str:
     return " ".join(said) or "a document"
 
 
-def scores(told: Told) -> str:
+def scores(data: ReportData) -> str:
     """How the scores of each filter are distributed, with its thresholds."""
-    found = [(stage, name, counts) for stage in told.report.stages for name, counts in stage.scores.items() if counts]
-    cards = "".join(_card(told, stage, name, counts) for stage, name, counts in found[:_MOST_CARDS])
-    more = f" {len(found) - _MOST_CARDS} more stand in report.json." if len(found) > _MOST_CARDS else ""
+    found = [(stage, name, counts) for stage in data.report.stages for name, counts in stage.scores.items() if counts]
+    cards = "".join(_card(data, stage, name, counts) for stage, name, counts in found[:_MOST_CARDS])
+    more = f" {len(found) - _MOST_CARDS} more are in report.json." if len(found) > _MOST_CARDS else ""
     note = (
         '<span class="kept"></span> kept <span class="dropped"></span> beyond the threshold; documents on a scale of '
         "factors of ten. Scores are cut to two digits, and estimated from samples where batches are large or many; "
@@ -126,8 +127,8 @@ def scores(told: Told) -> str:
     return section("scores", "Scores", f'<div class="grid three">{cards}</div>' if cards else "", note)
 
 
-def _card(told: Told, stage: StageStats, name: str, counts: Mapping[str, int]) -> str:
-    cuts = told.thresholds(stage.name, name)
+def _card(data: ReportData, stage: StageStats, name: str, counts: Mapping[str, int]) -> str:
+    cuts = data.thresholds(stage.name, name)
     numbers = numbers_of(counts)
     dropped = sum(stage.dropped.values()) if len(stage.scores) == 1 else stage.dropped.get(name, 0)
     title = escape(name if name == stage.name else f"{stage.name}: {name}")
@@ -142,8 +143,8 @@ def _drawn(numbers: Mapping[float, int], cuts: Sequence[Threshold]) -> str:
 
 
 def _rules(cuts: Sequence[Threshold]) -> str:
-    told = " and ".join(f"<code>{escape(cut.keeps)}</code>" for cut in cuts)
-    return f'<p class="rule">keeps {told}</p>' if told else ""
+    rules = " and ".join(f"<code>{escape(cut.keeps)}</code>" for cut in cuts)
+    return f'<p class="rule">keeps {rules}</p>' if rules else ""
 
 
 def _labels(counts: Mapping[str, int]) -> str:

@@ -17,14 +17,14 @@ import sys
 sys.modules["bokeh"] = None
 from dcurate import DaskExecutor, LocalCluster, Pipeline
 from dcurate.ui.dashboard import serve
-from dcurate.ui.scheduler_store import hub_of
+from dcurate.ui.scheduler_store import store_of
 from tests.stages import Numbers
 
 if __name__ == "__main__":
     with LocalCluster(n_workers=1, gpus=False, dashboard=True) as cluster:
         done = Pipeline("numbers", stages=[Numbers()]).run(DaskExecutor(cluster=cluster))
         scheduler = cluster.client.cluster.scheduler
-        print(done.report.stages[0].rows_out, serve(scheduler, hub_of(scheduler)))
+        print(done.report.stages[0].rows_out, serve(scheduler, store_of(scheduler)))
 """
 
 

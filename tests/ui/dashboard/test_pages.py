@@ -32,7 +32,7 @@ from dcurate.core.pipeline import AnyStage
 from dcurate.core.report import RunReport
 from dcurate.ui.dashboard.pages import TITLES, UPDATE_MS
 from dcurate.ui.dashboard.text import count, percent
-from dcurate.ui.scheduler_store import hub_of
+from dcurate.ui.scheduler_store import store_of
 from dcurate_testing.browser import Browser
 from dcurate_testing.dashboard_runs import Shape, history
 from tests.conftest import process, wait_for, wait_for_workers
@@ -162,11 +162,11 @@ def test_an_open_page_says_how_to_begin_then_follows_a_run_and_ends_with_the_cou
     browser: Browser, cluster: LocalCluster, address: str, tmp_path: Path
 ) -> None:
     documents(tmp_path / "input")
-    hub = hub_of(cluster.client.cluster.scheduler)
+    store = store_of(cluster.client.cluster.scheduler)
 
     async def forget() -> None:
-        if hub is not None:  # there is one once a run was here
-            hub.runs.clear()
+        if store is not None:  # there is one once a run was here
+            store.runs.clear()
 
     cluster.client.sync(forget)
     assert cluster.dashboard_link == f"{address}/curation"
@@ -210,8 +210,8 @@ def test_a_page_shows_the_newest_run_and_links_to_each_of_the_others(
 def test_an_open_page_goes_over_from_phase_to_phase_and_from_run_to_run(
     browser: Browser, cluster: LocalCluster, address: str
 ) -> None:
-    hub = hub_of(cluster.client.cluster.scheduler)
-    assert hub is not None
+    store = store_of(cluster.client.cluster.scheduler)
+    assert store is not None
     shapes = {"small": Shape(seconds=60), "large": Shape(12, 2, phases=3, seconds=60, hosts=3, workers=30)}
     browser.open(f"{address}/curation")
     browser.wait(READY)
@@ -220,8 +220,8 @@ def test_an_open_page_goes_over_from_phase_to_phase_and_from_run_to_run(
         for phase in range(shape.phases):
 
             async def tell(run: str = run, shape: Shape = shape, until: float = 5 + phase * 60 / shape.phases) -> None:
-                hub.runs.pop(run, None)
-                hub.runs[run] = history(run, shape, began, until)
+                store.runs.pop(run, None)
+                store.runs[run] = history(run, shape, began, until)
 
             cluster.client.sync(tell)
             shown = shape.operators // shape.phases * (phase + 1)
@@ -240,7 +240,7 @@ def test_an_open_page_goes_over_from_phase_to_phase_and_from_run_to_run(
 
     async def forget() -> None:
         for run in shapes:
-            hub.runs.pop(run)
+            store.runs.pop(run)
 
     cluster.client.sync(forget)
 

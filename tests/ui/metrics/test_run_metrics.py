@@ -1,4 +1,4 @@
-"""Metrics of runs: totals that never fall, gauges of what goes on, few labels, names as Prometheus wants them."""
+"""Metrics of runs: counters that never fall, gauges of what goes on, few labels, names as Prometheus wants them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from dcurate.core.events import GpuSample, HostSample, StageStats
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import LATENCY_S, Note, OperatorFigures, RunSnapshot
 from dcurate.ui.metrics import run_metrics
-from dcurate.ui.metrics.counters import OTHER, REASONS, Totals
-from dcurate.ui.metrics.definitions import RUN_FAMILIES, WORKER_FAMILIES, prometheus
+from dcurate.ui.metrics.counters import OTHER, REASONS, RunCounters
+from dcurate.ui.metrics.definitions import RUN_METRICS, WORKER_METRICS, prometheus
 from dcurate.ui.metrics.run_metrics import RunMetrics
 from dcurate.ui.scheduler_store import RUNS, SchedulerStore
 
@@ -39,10 +39,10 @@ def run(
 
 
 def hub_with(*runs: RunSnapshot) -> SchedulerStore:
-    hub = SchedulerStore()
+    store = SchedulerStore()
     for each in runs:
-        hub.take(each.to_dict())
-    return hub
+        store.take(each.to_dict())
+    return store
 
 
 def told(shown: RunMetrics) -> Told:
@@ -59,8 +59,8 @@ def told(shown: RunMetrics) -> Told:
 
 
 def scraped(*runs: RunSnapshot) -> Told:
-    hub = hub_with(*runs)
-    return told(RunMetrics(hub))
+    store = hub_with(*runs)
+    return told(RunMetrics(store))
 
 
 def figure(figures: Told, name: str, **labels: str) -> float | None:
@@ -68,10 +68,10 @@ def figure(figures: Told, name: str, **labels: str) -> float | None:
 
 
 def test_a_run_is_told_as_it_goes_on_and_its_counters_stay_when_it_ends() -> None:
-    hub = hub_with(run(3))
-    shown = RunMetrics(hub)
+    store = hub_with(run(3))
+    shown = RunMetrics(store)
     assert figure(told(shown), "dcurate_stage_input_rows_total", pipeline="demo", stage="read") == 3
-    hub.take(run(8, time=2.0, ended=2.0).to_dict())
+    store.take(run(8, time=2.0, ended=2.0).to_dict())
     figures = told(shown)
     assert figure(figures, "dcurate_stage_input_rows_total", pipeline="demo", stage="read") == 8
     assert figure(figures, "dcurate_runs_ended_total", pipeline="demo", outcome="finished") == 1
@@ -79,11 +79,11 @@ def test_a_run_is_told_as_it_goes_on_and_its_counters_stay_when_it_ends() -> Non
 
 
 def test_counters_add_up_over_runs_of_a_pipeline_also_at_once() -> None:
-    hub = hub_with(run(3, "a"), run(5, "b"), run(7, "c", pipeline="other pipeline"))
-    shown = RunMetrics(hub)
+    store = hub_with(run(3, "a"), run(5, "b"), run(7, "c", pipeline="other pipeline"))
+    shown = RunMetrics(store)
     told(shown)
-    hub.take(run(4, "a", time=2.0, ended=2.0).to_dict())
-    hub.take(run(6, "b", time=2.0).to_dict())
+    store.take(run(4, "a", time=2.0, ended=2.0).to_dict())
+    store.take(run(6, "b", time=2.0).to_dict())
     figures = told(shown)
     assert figure(figures, "dcurate_input_rows_total", pipeline="demo") == 10
     assert figure(figures, "dcurate_input_rows_total", pipeline="other pipeline") == 7
@@ -92,33 +92,33 @@ def test_counters_add_up_over_runs_of_a_pipeline_also_at_once() -> None:
 
 
 def test_what_a_run_did_since_the_last_scrape_is_counted_when_its_history_is_dropped() -> None:
-    hub = hub_with(run(3, "first"))
-    shown = RunMetrics(hub)
+    store = hub_with(run(3, "first"))
+    shown = RunMetrics(store)
     told(shown)
-    hub.take(run(8, "first", time=2.0, ended=2.0).to_dict())
+    store.take(run(8, "first", time=2.0, ended=2.0).to_dict())
     for number in range(RUNS):
-        hub.take(run(1, f"next {number}").to_dict())
-    assert "first" not in hub.runs
+        store.take(run(1, f"next {number}").to_dict())
+    assert "first" not in store.runs
     assert figure(told(shown), "dcurate_input_rows_total", pipeline="demo") == 8 + RUNS
     assert figure(told(shown), "dcurate_input_rows_total", pipeline="demo") == 8 + RUNS
 
 
 def test_a_run_that_is_begun_anew_under_its_id_is_counted_from_none() -> None:
-    hub = hub_with(run(8, time=2.0, ended=2.0))
-    shown = RunMetrics(hub)
+    store = hub_with(run(8, time=2.0, ended=2.0))
+    shown = RunMetrics(store)
     told(shown)
-    hub.take(replace(run(3, time=9.0), started=8.0).to_dict())
+    store.take(replace(run(3, time=9.0), started=8.0).to_dict())
     assert figure(told(shown), "dcurate_input_rows_total", pipeline="demo") == 11
 
 
 def test_a_run_that_goes_on_after_it_was_dropped_is_not_counted_twice() -> None:
-    hub = hub_with(run(8, "first"))
-    shown = RunMetrics(hub)
+    store = hub_with(run(8, "first"))
+    shown = RunMetrics(store)
     told(shown)
     for number in range(RUNS):
-        hub.take(run(0, f"next {number}").to_dict())
+        store.take(run(0, f"next {number}").to_dict())
     told(shown)
-    hub.take(run(9, "first", time=2.0).to_dict())
+    store.take(run(9, "first", time=2.0).to_dict())
     assert figure(told(shown), "dcurate_input_rows_total", pipeline="demo") == 9
 
 
@@ -130,13 +130,13 @@ STEPS = st.lists(
 @settings(deadline=None, max_examples=60)
 @given(STEPS)
 def test_no_counter_ever_falls_whatever_runs_do(steps: Iterable[tuple[str, int, bool, str]]) -> None:
-    hub, done, before = SchedulerStore(), Counter[tuple[str, str]](), Told()
-    shown = RunMetrics(hub)
+    store, done, before = SchedulerStore(), Counter[tuple[str, str]](), Told()
+    shown = RunMetrics(store)
     for time, (name, rows, scraped, reason) in enumerate(steps, 1):
         done[name, reason] += rows
         dropped = {which: done[name, which] for which in ("short", "long") if (name, which) in done}
         total = sum(dropped.values())
-        hub.take(replace(run(0, name, time=float(time)), stages=(read(total, dropped=dropped),)).to_dict())
+        store.take(replace(run(0, name, time=float(time)), stages=(read(total, dropped=dropped),)).to_dict())
         if scraped:
             now = told(shown)
             fallen = [key for key, value in before.items() if key[0].endswith("_total") and now.get(key, 0) < value]
@@ -150,31 +150,31 @@ def test_no_counter_ever_falls_whatever_runs_do(steps: Iterable[tuple[str, int, 
 
 
 def test_a_stale_snapshot_lowers_nothing() -> None:
-    totals = Totals()
-    totals.take(run(8))
-    totals.take(run(3))
-    totals.take(run(9))
-    assert totals.of("dcurate_input_rows_total") == [(("demo",), 9)]
+    counters = RunCounters()
+    counters.take(run(8))
+    counters.take(run(3))
+    counters.take(run(9))
+    assert counters.of("dcurate_input_rows_total") == [(("demo",), 9)]
 
 
 def test_run_ids_are_told_of_runs_that_go_on_and_nowhere_else() -> None:
-    hub = hub_with(run(3, "going"), run(5, "over", ended=1.0))
-    figures = told(RunMetrics(hub))
+    store = hub_with(run(3, "going"), run(5, "over", ended=1.0))
+    figures = told(RunMetrics(store))
     with_run = [(name, dict(labels)) for name, labels in figures if "run" in dict(labels)]
     assert with_run == [("dcurate_run_info", {"pipeline": "demo", "run": "going", "mode": "streaming"})]
 
 
 def test_a_run_that_is_not_heard_of_is_silent_and_its_gauges_go() -> None:
     now = 0.0
-    hub = hub_with(replace(run(3), held_bytes=70))
-    shown = RunMetrics(hub, clock=lambda: now)
+    store = hub_with(replace(run(3), held_bytes=70))
+    shown = RunMetrics(store, clock=lambda: now)
     assert figure(told(shown), "dcurate_queue_bytes", pipeline="demo") == 70
     now = 61.0
     figures = told(shown)
     assert figure(figures, "dcurate_runs", pipeline="demo", state="silent") == 1
     assert figure(figures, "dcurate_runs", pipeline="demo", state="active") == 0
     assert figure(figures, "dcurate_queue_bytes", pipeline="demo") is None
-    hub.take(replace(run(3, time=70.0), held_bytes=80).to_dict())
+    store.take(replace(run(3, time=70.0), held_bytes=80).to_dict())
     assert figure(told(shown), "dcurate_queue_bytes", pipeline="demo") == 80
 
 
@@ -209,8 +209,8 @@ def test_decisions_are_counted_by_operator_and_direction_and_incidents_by_kind()
         Note(1.2, "decision", "fewer", "read", before=3, after=1),
         Note(1.3, "recycled", "worker"),
     )
-    hub = hub_with(replace(run(3), notes=4, latest=notes))
-    shown = RunMetrics(hub)
+    store = hub_with(replace(run(3), notes=4, latest=notes))
+    shown = RunMetrics(store)
     for _ in range(2):
         figures = told(shown)
         up = {"pipeline": "demo", "operator": "embed", "direction": "up"}
@@ -236,8 +236,8 @@ def test_tokens_have_a_metric_of_their_own_and_what_else_a_stage_logs_one_by_nam
 def test_a_host_is_told_once_as_the_latest_of_the_runs_on_it_says() -> None:
     card = GpuSample("GPU-a", 30, 80, 0.5)
     old, new = (HostSample("h0", 2, 4, 1.5, memory, 100, gpus=(card,)) for memory in (60, 70))
-    hub = hub_with(replace(run(0, "b", time=5.0), hosts=(new,)), replace(run(0, "a", time=4.0), hosts=(old,)))
-    figures = told(RunMetrics(hub))
+    store = hub_with(replace(run(0, "b", time=5.0), hosts=(new,)), replace(run(0, "a", time=4.0), hosts=(old,)))
+    figures = told(RunMetrics(store))
     assert figure(figures, "dcurate_host_memory_bytes", host="h0") == 70
     assert figure(figures, "dcurate_host_memory_limit_bytes", host="h0") == 100
     assert figure(figures, "dcurate_gpu_memory_bytes", host="h0", gpu="GPU-a") == 30
@@ -253,7 +253,7 @@ def test_reasons_beyond_the_first_are_told_as_one_and_no_row_is_lost() -> None:
 
 
 def test_names_labels_and_units_are_as_prometheus_wants_them() -> None:
-    for family in (*RUN_FAMILIES, *WORKER_FAMILIES):
+    for family in (*RUN_METRICS, *WORKER_METRICS):
         assert re.fullmatch(r"dcurate_[a-z_]+", family.name)
         assert family.name.endswith("_total") == (family.kind == "counter"), family.name
         assert family.name.endswith("_info") == (family.kind == "info"), family.name
@@ -272,9 +272,9 @@ def test_nothing_is_published_without_the_client_library_but_the_list_of_workers
 
 
 def test_a_history_that_was_never_told_anything_is_not_a_run() -> None:
-    hub = SchedulerStore()
-    hub.runs["new"] = History()
-    names = {name for (name, _) in told(RunMetrics(hub))}
+    store = SchedulerStore()
+    store.runs["new"] = History()
+    names = {name for (name, _) in told(RunMetrics(store))}
     assert not names & {"dcurate_runs_started_total", "dcurate_run_info"}
 
 
@@ -282,7 +282,7 @@ def test_the_page_on_monitoring_lists_every_metric() -> None:
     page = (Path(__file__).parents[3] / "docs" / "howto" / "monitoring.md").read_text("utf-8")
     rows = [
         f"| `{family.name}` | {family.kind} | {', '.join(f'`{label}`' for label in family.labels)} | {family.help} |"
-        for family in (*RUN_FAMILIES, *WORKER_FAMILIES)
+        for family in (*RUN_METRICS, *WORKER_METRICS)
     ]
     listed = [re.sub(r" +", " ", line) for line in page.splitlines() if line.startswith("| `dcurate_")]
     assert listed == [re.sub(r" +", " ", row) for row in rows]

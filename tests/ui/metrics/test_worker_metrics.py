@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from dcurate import DaskExecutor, LocalCluster, Pipeline
 from dcurate.engine.worker.counters import Done
 from dcurate.errors import StageError
-from dcurate.ui.metrics.definitions import OPERATOR, WORKER_FAMILIES
+from dcurate.ui.metrics.definitions import OPERATOR, WORKER_METRICS
 from dcurate.ui.metrics.worker_metrics import WorkerMetrics
 from tests.stages import Append, FailOn, Numbers
 from tests.ui.watched import get, wait_until
@@ -83,7 +83,7 @@ def test_each_embedded_cluster_with_a_dashboard_tells_of_its_own_runs() -> None:
 
 
 def test_the_labels_of_workers_name_no_run_and_no_pipeline() -> None:
-    assert {label for family in WORKER_FAMILIES for label in family.labels} == {
+    assert {label for family in WORKER_METRICS for label in family.labels} == {
         "host",
         "kind",
         "name",

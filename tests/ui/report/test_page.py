@@ -25,10 +25,9 @@ from dcurate.core.events import StageStats
 from dcurate.core.pipeline import AnyStage
 from dcurate.core.report import RunReport
 from dcurate.errors import StageError
-from dcurate.inspection import read_run
 from dcurate.run import Executor
 from dcurate.runs.history import History, Point
-from dcurate.runs.load import RecordedRun
+from dcurate.runs.load import RecordedRun, read_run
 from dcurate.runs.manifest import provenance
 from dcurate.runs.snapshot import Note, OperatorFigures, RunSnapshot
 from dcurate.ui.report.page import run_page, write_run_page
@@ -325,7 +324,7 @@ def test_a_run_with_very_many_stages_has_a_page_that_stays_small() -> None:
     )
     page = run_page(RunReport("r", "p", "inline", 0.0, 1.0, stages), History(), {})
     assert len(page) < 2_000_000
-    assert "240 more stand in report.json" in page
+    assert "240 more are in report.json" in page
 
 
 @pytest.mark.parametrize("name", ["page.html", "folder"])

@@ -1,4 +1,4 @@
-"""What became of documents: a look at those that a stage dropped, and the way of single ones through a run."""
+"""Sample the documents that a stage dropped."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ import orjson
 
 from dcurate.core.events import StageStats
 from dcurate.core.secrets import HidesSecrets
-from dcurate.errors import DataError, PipelineError, listed, nearest
+from dcurate.errors import PipelineError, listed, nearest
 from dcurate.frames.excerpts import excerpt, id_column
 from dcurate.fs.stores import META_DIR, Directory
 from dcurate.io.rejections import REASON, SCORE, STAGE
 from dcurate.io.rows import Row, is_readable, rows_in
-from dcurate.runs.load import RecordedRun
-from dcurate.ui.compare import Comparison, compare
-from dcurate.ui.inspected import Document, Inspected
+from dcurate.runs.documents import Document, Inspected
+from dcurate.runs.load import RecordedRun, read_run
 
-#: A sample is drawn from so many bytes of files at most; from so many files that hold such documents, so many of the
-#: first in each, and so many times as many as are wanted, where there are as many.
+#: Limits of a sample: bytes of files to read; files with such documents; the first documents of each file; and how many
+#: times the wanted number to find before reading ends.
 MOST_BYTES, FILES, PER_FILE, PLENTY = 2**28, 10, 200, 10
 #: Characters of a text that are shown of a document that is looked at.
 SHOWN = 480
@@ -33,83 +32,9 @@ SHOWN = 480
 Wanted: TypeAlias = Callable[[Mapping[str, Any]], bool]
 
 
-def read_run(address: str, storage_options: Mapping[str, Any] | None = None) -> RecordedRun:
-    """The records that a run left beside its output.
-
-    Args:
-        address: the output directory, or the ``_dcurate`` folder in it; a local path, or as fsspec opens it.
-        storage_options: for fsspec.
-
-    Raises:
-        DataError: no run left a report there, or it cannot be read.
-
-    Examples:
-        >>> import tempfile
-        >>> import pandas as pd
-        >>> from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline, ScoreFilter, WordCountFilter
-        >>> rows = DocumentBatch(data=pd.DataFrame({"id": ["a", "b"], "text": ["one", "two words"]}))
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> stages = [ScoreFilter(WordCountFilter(min_words=2)), JsonlWriter(folder.name)]
-        >>> run = Pipeline("demo", stages=stages).run(InlineExecutor(), initial_tasks=[rows], observers=[])
-        >>> read_run(folder.name).report.stages[-2].dropped
-        {'word_count': 1}
-        >>> folder.cleanup()
-    """
-    root = address.rstrip("/")
-    folder = Directory(
-        root if root.endswith(f"/{META_DIR}") or root == META_DIR else f"{root}/{META_DIR}", storage_options or {}
-    )
-    report, history = folder.read("report.json"), folder.read("history.json")
-    if report is None:
-        finished = folder.read("finished.json")
-        if finished is None:
-            raise DataError(
-                f"there is no report in {folder.url!r}; name the output directory of a run that ended, "
-                "or the '_dcurate' folder in it"
-            )
-        report = orjson.dumps(_loaded(finished, folder, "finished.json")["report"])
-    told = None if history is None else _loaded(history, folder, "history.json")
-    return RecordedRun.of(_loaded(report, folder, "report.json"), told, folder.address)
-
-
-def compare_runs(first: str, second: str, storage_options: Mapping[str, Any] | None = None) -> Comparison:
-    """Two runs side by side: settings, documents, reasons, speed.
-
-    Args:
-        first: the output directory of one run, or the ``_dcurate`` folder in it; ``second`` that of the other.
-        storage_options: for fsspec.
-
-    Raises:
-        DataError: one of them left no report, or it cannot be read.
-
-    Examples:
-        >>> import tempfile
-        >>> import pandas as pd
-        >>> from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline, ScoreFilter, WordCountFilter
-        >>> rows = DocumentBatch(data=pd.DataFrame({"id": ["a", "b"], "text": ["one", "two words"]}))
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> stages = [ScoreFilter(WordCountFilter(min_words=2)), JsonlWriter(folder.name)]
-        >>> run = Pipeline("demo", stages=stages).run(InlineExecutor(), initial_tasks=[rows], observers=[])
-        >>> compare_runs(folder.name, folder.name).headline
-        'No stage took out more or fewer documents than in the other run.'
-        >>> folder.cleanup()
-    """
-    return compare(read_run(first, storage_options), read_run(second, storage_options))
-
-
-def _loaded(data: bytes, folder: Directory, name: str) -> dict[str, Any]:
-    try:
-        return dict(orjson.loads(data))
-    except ValueError as error:
-        without = "delete it to see the report without what went on over time, or " if name == "history.json" else ""
-        raise DataError(
-            f"{folder.path(name)!r} is damaged ({error}); {without}run again to have it written afresh"
-        ) from error
-
-
 @dataclass(frozen=True)
 class RunPlaces(HidesSecrets):
-    """Where the documents of a run stand.
+    """Where the documents of a run are stored.
 
     Args:
         output: the directory that it wrote to.
@@ -157,10 +82,10 @@ def inspect(
     Args:
         output: the directory that the run wrote to, or `RunPlaces`.
         dropped_by: name of the stage.
-        n: so many documents.
+        n: the number of documents.
         reason: only those dropped for this reason.
-        kept: so many that were kept; half as many as ``n`` if None.
-        seed: another draws other documents; the same draws the same ones.
+        kept: the number of kept documents; half of ``n`` if None.
+        seed: of the sample; the same seed draws the same documents.
         find: a regular expression; excerpts are cut around its first match.
         text_field: the column with the text.
 
@@ -192,7 +117,7 @@ def inspect(
         draw = _Draw(places.at(folder), seed, n, f'"{STAGE}":{orjson.dumps(stage.name).decode()}'.encode())
         rows = draw.rows(lambda row: row.get(STAGE) == stage.name and reason in (None, row.get(REASON)))
         dropped = [show.document(row) for row in rows]
-        looked = draw.told(dropped)
+        looked = draw.description(dropped)
     wanted = (n + 1) // 2 if kept is None else kept
     others = _Draw(places.at(places.root), seed, wanted).rows(lambda row: STAGE not in row) if wanted else []
     return Inspected(
@@ -240,7 +165,7 @@ def _rows(counts: Mapping[str, int], reason: str | None) -> int:
 def _score_fields(run: RecordedRun) -> list[str]:
     """Columns that stages of the run put scores into, as far as its report says."""
     given = (str(one.get("settings", {}).get("score_field", "")) for one in run.about.get("stages", ()))
-    return [name for told in given for name in re.findall(r"'([^']+)'", told)]
+    return [name for text in given for name in re.findall(r"'([^']+)'", text)]
 
 
 def _examples(stage: StageStats, reason: str | None, n: int) -> tuple[list[Document], str]:
@@ -300,7 +225,7 @@ class _Draw:
     Args:
         directory: with the files.
         seed: another draws other rows.
-        count: so many.
+        count: the number of rows.
         mention: bytes that a line of JSON must hold to be looked at.
     """
 
@@ -337,6 +262,6 @@ class _Draw:
         key = f"{self.seed}\t{words}".encode(errors="surrogatepass")
         return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest())
 
-    def told(self, drawn: Sequence[Document]) -> str:
-        """What was looked at, in a sentence."""
+    def description(self, drawn: Sequence[Document]) -> str:
+        """Say in a sentence what was read."""
         return f"{len(drawn)} drawn from {self.seen:,} in {self.read:,} of {self.files:,} files of {self.directory.url}"

@@ -1,4 +1,4 @@
-"""Documents of a run and what became of them, as values and on a terminal."""
+"""Documents of a run and their fates, as values and on a terminal."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from dcurate.ui.profile_table import number_text
-from dcurate.ui.progress import many
+from dcurate.runs.text import many, number_text
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class Document:
 
     Attributes:
         id: of it; the file and row where it has none.
-        place: the file that it stands in, and the row, counted from 0.
+        place: its file, and the row, counted from 0.
         excerpt: some of its text.
         score: what the filter made of it, where that is known.
         stage: the one that dropped it, and ``reason``; empty for one that was kept.
@@ -106,7 +105,7 @@ class Fate:
     Attributes:
         id: as it was asked for.
         outcome: ``"kept"``, ``"dropped"``, ``"quarantined"``, ``"duplicate"`` or ``"not found"``.
-        place: the file and row where it stands now.
+        place: the file and row that hold it now.
         stage: the one that took it out, and ``reason``.
         passed: the stages that it passed before.
         score: what the stage made of it, and ``keeps`` the scores that the stage keeps.
@@ -162,7 +161,7 @@ def _lines(fate: Fate) -> Iterator[tuple[str, str]]:
         how = "" if fate.similarity is None else f", similarity {fate.similarity:.3g}"
         yield "copy of", f"{fate.duplicate_of}{how}"
     passed = f"all {many(len(fate.passed), 'stage')}" if fate.outcome == "kept" else ", ".join(fate.passed)
-    for name, value in (("error", fate.error), ("passed", passed if fate.passed else ""), ("stands in", fate.place)):
+    for name, value in (("error", fate.error), ("passed", passed if fate.passed else ""), ("file", fate.place)):
         if value:
             yield name, value
     if fate.excerpt:

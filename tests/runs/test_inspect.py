@@ -27,11 +27,11 @@ from dcurate import (
     read_run,
     trace,
 )
-from dcurate import inspection as inspection_module
 from dcurate.cli import cli
 from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
+from dcurate.runs import inspect as inspect_module
 
 pytestmark = pytest.mark.cluster
 
@@ -129,11 +129,11 @@ def test_the_same_seed_draws_the_same_documents_and_another_draws_others(output:
 def test_documents_are_drawn_from_several_files_and_not_all_are_read(
     output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inspection_module, "FILES", 2)
-    monkeypatch.setattr(inspection_module, "PLENTY", 2)
+    monkeypatch.setattr(inspect_module, "FILES", 2)
+    monkeypatch.setattr(inspect_module, "PLENTY", 2)
     found = inspect(output, "word_count", n=3)
     assert found.looked.startswith("3 drawn from 20 in ")
-    monkeypatch.setattr(inspection_module, "MOST_BYTES", 1)
+    monkeypatch.setattr(inspect_module, "MOST_BYTES", 1)
     assert " in 1 of 8 files " in inspect(output, "word_count", n=3).looked
 
 

@@ -1,4 +1,4 @@
-"""The way of single documents through a run: kept, dropped, set aside, or a copy of another."""
+"""Trace single documents through a run: kept, dropped, quarantined, or a duplicate of another."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.excerpts import excerpt
 from dcurate.fs.stores import META_DIR, Directory
-from dcurate.inspection import RunPlaces, keeps_of, read_run
 from dcurate.io.rejections import REASON, SCORE, STAGE
 from dcurate.io.rows import Row, is_readable, rows_with
-from dcurate.runs.load import RecordedRun
-from dcurate.ui.inspected import Fate, Traced
+from dcurate.runs.documents import Fate, Traced
+from dcurate.runs.inspect import RunPlaces, keeps_of
+from dcurate.runs.load import RecordedRun, read_run
 
 #: Columns of groups of duplicates, see `dcurate.FuzzyDuplicates`.
 _KEPT_ID, _SIMILARITY, _KEPT = "kept_id", "similarity", "kept"

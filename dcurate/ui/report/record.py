@@ -1,4 +1,4 @@
-"""What a run leaves beside its output for whoever wants to know: the report as JSON, as text and as a page."""
+"""Record a run beside its output: the report as JSON, as text and as a page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def record(report: RunReport, history: History, about: Mapping[str, Any], output
     """Write ``report.json``, ``report.txt``, ``history.json`` and ``report.html``, each whole or not at all.
 
     Args:
-        about: what is known of the run besides, as `dcurate.runs.manifest.provenance` gives it.
+        about: the run's manifest, as `dcurate.runs.manifest.provenance` gives it.
         output: the files go to the folder ``_dcurate`` in it.
 
     Raises:
