@@ -186,8 +186,8 @@ class _Download:
         free = shutil.disk_usage(os.path.dirname(self.target) or ".").free
         if size is not None and size - held > max(0, free - min(_SPARE, free // 10)):
             raise DataError(
-                f"no space left for {self.target!r}: {size - held:,} bytes are to come and {free:,} are free; free "
-                "some, or give keep_files=False so that files are deleted when they have been read, and resume"
+                f"no space left for {self.target!r}: {size - held:,} more bytes are needed and {free:,} are free; free "
+                "some space, or set keep_files=False to delete files after reading, and resume"
             )
 
     def _held(self) -> int:

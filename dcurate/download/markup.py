@@ -57,7 +57,7 @@ def fields(data: bytes, element: str, name: str) -> list[dict[str, str]]:
     try:
         made.Parse(data, True)
     except (RefusedError, XML_ERRORS) as error:
-        raise DataError(f"{name} is no listing in XML: {error}; check the address") from error
+        raise DataError(f"{name} is not an XML listing: {error}; check the address") from error
     return found
 
 

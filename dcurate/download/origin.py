@@ -92,7 +92,7 @@ def _http(url: str, transfer: Transfer, wanted: tuple[int, int | None], validato
             raise TransferError(f"cannot fetch {url}: {reason}; check the address") from error
         raise Interrupted(str(reason)) from error
     except urllib3.exceptions.HTTPError as error:
-        raise Interrupted(f"the connection broke off ({error})") from error
+        raise Interrupted(f"the connection was lost ({error})") from error
 
 
 def _redirects(headers: Mapping[str, str]) -> urllib3.Retry:
@@ -115,12 +115,12 @@ def _answer(url: str, response: Any, start: int) -> Answer:
         return Answer(start, size, validator, iter(()))
     if status in _AGAIN or status >= 500 or status in (206, 416):
         raise Interrupted(f"the server answered {status} {response.reason or ''}".rstrip(), _retry_after(headers))
-    mend = {
+    hint = {
         401: "; give credentials in Transfer(headers=...)",
         403: "; the server refuses",
         404: "; there is no such file",
     }
-    raise TransferError(f"cannot fetch {url}: {status} {response.reason or ''}{mend.get(status, '')}")
+    raise TransferError(f"cannot fetch {url}: {status} {response.reason or ''}{hint.get(status, '')}")
 
 
 def _body(response: Any) -> Iterator[bytes]:
@@ -181,7 +181,7 @@ def _pool_of(process: int, proxy: str) -> urllib3.PoolManager:
 def _stored(url: str, transfer: Transfer, wanted: tuple[int, int | None], validator: str) -> Iterator[Answer]:
     start, stop = wanted
     store, path = stores.opened(url, transfer.storage_options)
-    with _told(url):
+    with _storage_errors(url):
         store.invalidate_cache()
         entry = stores.entry(store, path)
     begin = start if start <= entry.size and validator in ("", entry.version) else 0
@@ -192,20 +192,20 @@ def _stored(url: str, transfer: Transfer, wanted: tuple[int, int | None], valida
 def _ranges(url: str, store: Any, entry: stores.Entry, wanted: tuple[int, int]) -> Iterator[bytes]:
     start, stop = wanted
     while start < stop:
-        with _told(url):
+        with _storage_errors(url):
             data: bytes = store.cat_file(entry.path, start=start, end=min(start + _RANGE, stop))
         if not data:
-            raise Interrupted("it became shorter meanwhile")
+            raise Interrupted("it became shorter during the download")
         yield data
         start += len(data)
-    with _told(url):
+    with _storage_errors(url):
         store.invalidate_cache()
         if stores.entry(store, entry.path).version != entry.version:
-            raise Interrupted("it changed meanwhile")
+            raise Interrupted("it changed during the download")
 
 
 @contextmanager
-def _told(url: str) -> Iterator[None]:
+def _storage_errors(url: str) -> Iterator[None]:
     try:
         with stores.storage_errors("fetch", url):
             yield

@@ -114,7 +114,7 @@ class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
         files = files[: self.limit]
         for file in files:
             if not file.url.isascii() and file.url != file.url.encode(errors="replace").decode():
-                raise DataError(f"stage {self.name!r}: the address {file.url!r} is no valid text; correct it")
+                raise DataError(f"stage {self.name!r}: the address {file.url!r} is not valid text; correct it")
         self._check_targets(files)
         for name, file in zip(_names([without_secrets(file.url) for file in files]), files, strict=True):
             failed = self.downloader.failure(file.url) if self.downloader else ""

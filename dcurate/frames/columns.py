@@ -90,7 +90,7 @@ def with_text(table: pa.Table, name: str, texts: Sequence[str | None]) -> pa.Tab
     try:
         content = pa.array(texts, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise DataError(f"column {name!r} is to hold text: {error.args[0]}") from error
+        raise DataError(f"column {name!r} must hold text: {error.args[0]}") from error
     return with_column(table, name, content)
 
 

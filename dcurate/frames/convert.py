@@ -98,7 +98,7 @@ def _of_pandas(frame: pd.DataFrame, types: pa.Schema | None) -> pa.Table:
         column = arrow_column(frame.iloc[:, place], kind)
         if column is None:
             raise DataError(
-                f"column {name!r} ({frame.dtypes.iloc[place]}) holds values that Arrow has no one type for, "
+                f"column {name!r} ({frame.dtypes.iloc[place]}) holds values without a common Arrow type, "
                 "which a batch needs; convert or drop the column"
             )
         columns.append(column)

@@ -163,7 +163,7 @@ def _index(origin: pd.Index, numbers: npt.NDArray[np.int64] | None, model: pd.In
     """The index of rows of these numbers, or None for a fresh one, which is of the kind of the model."""
     if numbers is None and not _plain(model):
         raise DataError(
-            f"{where}: the stages made rows afresh, so that the index {model.name or ''!r} cannot stay; "
+            f"{where}: the stages replaced the rows, so the index {model.name or ''!r} cannot be kept; "
             "make it a column with reset_index() first"
         )
     if numbers is None or (_plain(model) and not _plain(origin)):
@@ -348,5 +348,5 @@ def _categories(content: pa.ChunkedArray, dtype: pd.CategoricalDtype) -> pd.Seri
         values = values.astype(values.dtype.categories.dtype)
     other = values[values.notna() & ~values.isin(dtype.categories)]
     if len(other):
-        raise ValueError(f"{other.iloc[0]!r} is no category")
+        raise ValueError(f"{other.iloc[0]!r} is not a category")
     return values.astype(dtype)

@@ -86,7 +86,9 @@ def declared(types: Mapping[str, Any], what: str) -> dict[str, pa.DataType]:
             found[column] = wanted if is_type else _NAMES.get(wanted) or pa.type_for_alias(wanted)
         except (ValueError, TypeError) as error:
             options = [*_NAMES, "int64", "uint64", "float32", "float64", "timestamp[us]"]
-            raise PipelineError(f"{what}: {column!r} has no type {wanted!r}{nearest(str(wanted), options)}") from error
+            raise PipelineError(
+                f"{what}: unknown type {wanted!r} of column {column!r}{nearest(str(wanted), options)}"
+            ) from error
     return found
 
 
@@ -187,7 +189,7 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     columns = []
     there = dict(zip(table.column_names, table.columns, strict=True))
     if len(there) < table.num_columns:
-        raise pa.ArrowInvalid(f"two of the columns {table.column_names} have one name")
+        raise pa.ArrowInvalid(f"duplicate column names in {table.column_names}")
     for column in schema:
         values = there.get(column.name)
         if values is None:

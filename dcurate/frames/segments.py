@@ -65,7 +65,7 @@ def segment_order(table: pa.Table, document_field: str, segment_field: str) -> t
     first[known] = first[known][at][which]
     numbers = column_of(table, segment_field)
     if numbers.null_count or not (pa.types.is_integer(numbers.type) or pa.types.is_floating(numbers.type)):
-        raise DataError(f"column {segment_field!r} must hold a number in every row; DocumentSplitter makes such a one")
+        raise DataError(f"column {segment_field!r} must hold a number in every row; DocumentSplitter adds one")
     order = np.lexsort((numbers.to_numpy(), first))
     ordered, segments = first[order], numbers.to_numpy()[order]
     begins = np.ones(len(order), np.bool_)
@@ -75,7 +75,7 @@ def segment_order(table: pa.Table, document_field: str, segment_field: str) -> t
         row = int(order[twice[0]])
         raise DataError(
             f"document {ids[row].as_py()!r} has two segments {numbers[row].as_py()!r}; "
-            "give documents ids of their own before they are split, as AddId does"
+            "give each document its own id before it is split, as AddId does"
         )
     return rows_at(table, order), np.flatnonzero(begins)
 

@@ -73,11 +73,11 @@ def tokens_of(table: pa.Table, name: str) -> Tokens:
     lengths = np.asarray(column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int64)
     flat = column.flatten()  # leaves out what stands under nulls
     if flat.null_count:
-        raise DataError(f"column {name!r} has a null among the token ids of a row; make the tokens anew")
+        raise DataError(f"column {name!r} has a null among the token ids of a row; tokenize the texts again")
     try:
         ids = flat.cast(pa.int32()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid as error:
-        raise DataError(f"column {name!r} holds a number that is no token id: {error.args[0]}") from error
+        raise DataError(f"column {name!r} holds a number that is not a token id: {error.args[0]}") from error
     return Tokens(np.concatenate(([0], np.cumsum(lengths))), ids)
 
 

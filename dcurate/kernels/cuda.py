@@ -94,8 +94,8 @@ def usable() -> bool:
     if cards in ("", "-1", "NoDevFiles"):
         return False
     raise ResourceError(
-        f"CUDA_VISIBLE_DEVICES={cards} gives this process a GPU, but numba cannot use it; "
-        "install dcurate[cuda13], and see what `python -m numba -s` says of CUDA"
+        f"CUDA_VISIBLE_DEVICES={cards} assigns this process a GPU, but numba cannot use it; "
+        "install dcurate[cuda13], and check the CUDA section of `python -m numba -s`"
     )
 
 

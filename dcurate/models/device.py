@@ -55,7 +55,7 @@ def check_device(stage: str, device: str) -> None:
     kind, _, number = device.partition(":") if isinstance(device, str) else ("", "", "")
     if kind not in ("auto", "cpu", "cuda", "mps", "xpu") or (number and not number.isdigit()):
         offer = "give 'auto', 'cpu', 'cuda', 'cuda:1' or 'mps'"
-        raise PipelineError(f"stage {stage!r}: device={device!r} is none; {offer}")
+        raise PipelineError(f"stage {stage!r}: unknown device {device!r}; {offer}")
 
 
 def check_autocast(stage: str, autocast: bool | str) -> None:
@@ -89,8 +89,8 @@ def device_of(stage: str, device: str, slot: WorkerMetadata | None = None) -> An
     wanted = torch.device(given if device in ("auto", "cuda") else device)
     if wanted.type == "cuda" and (wanted.index or 0) >= seen:
         built = "was built without CUDA" if torch.version.cuda is None else f"sees {seen or 'no'} GPUs here"
-        mend = "install a Torch for this machine's driver, or pass device='cpu'"
-        raise ResourceError(f"stage {stage!r} is to run on {wanted}, but torch {torch.__version__} {built}; {mend}")
+        hint = "install a Torch for this machine's driver, or pass device='cpu'"
+        raise ResourceError(f"stage {stage!r} should run on {wanted}, but torch {torch.__version__} {built}; {hint}")
     return wanted
 
 

@@ -75,7 +75,7 @@ class FastTextModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         check_wanted(self.name, self.wanted, self._labels)
         if self.score_of is not None and self.score_of not in self._labels:
             raise PipelineError(
-                f"stage {self.name!r}: score_of={self.score_of!r} is no label of the model"
+                f"stage {self.name!r}: score_of={self.score_of!r} is not a label of the model"
                 f"{nearest(self.score_of, self._labels)}"
             )
 

@@ -201,7 +201,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
         It is called once for all slots of a process that share it, then put on the device and into ``eval()``.
         """
-        return pretrained("AutoModel", self.weights, folder, device, may_lack=("pooler.",))
+        return pretrained("AutoModel", self.weights, folder, device, optional=("pooler.",))
 
     def run_model(self, model: Any, inputs: Mapping[str, Any]) -> Any:
         """What the model says of a batch: without gradients, under autocast, on the device.
@@ -213,9 +213,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process_model_output(self, outputs: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Results by name: tensors, best left on the device, or arrays; their first axis is the rows of the batch."""
-        raise PipelineError(
-            f"stage {self.name!r}: write process_model_output(outputs, inputs), which gives the results"
-        )
+        raise PipelineError(f"stage {self.name!r}: define process_model_output(outputs, inputs) to return the results")
 
     def create_output_dataframe(self, frame: Any, collected: Mapping[str, npt.NDArray[Any]]) -> Any:
         """The rows with their results: by default a column for each name, of lists where a result is a vector.
@@ -376,8 +374,8 @@ def _check(stage: str, rows: Rows, loaded: Loaded) -> None:
     if lowest < 0 or (loaded.vocabulary is not None and highest >= loaded.vocabulary):
         wrong = lowest if lowest < 0 else highest
         raise DataError(
-            f"stage {stage!r}: token {wrong} is none of the model's {loaded.vocabulary}: the rows were tokenised for "
-            "another model; give TokenizerStage the model_identifier of this one"
+            f"stage {stage!r}: token {wrong} is not in the model's vocabulary of {loaded.vocabulary}: the rows were "
+            "tokenized for another model; give TokenizerStage the model_identifier of this one"
         )
     longest = int(rows.lengths.max(initial=0))
     if loaded.longest is not None and longest > loaded.longest:

@@ -24,7 +24,7 @@ def pretrained(
     folder: str,
     device: Any,
     *,
-    may_lack: Sequence[str] = (),
+    optional: Sequence[str] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> Any:
     """A model of transformers with all of its weights, to be used and not trained.
@@ -32,7 +32,7 @@ def pretrained(
     Args:
         kind: the class that reads it, such as ``"AutoModelForSequenceClassification"``.
         device: on a CPU the weights are held in float32, elsewhere as they were saved.
-        may_lack: beginnings of names of weights that need not be there, as they are not used; they are NaN then.
+        optional: prefixes of weights that may be missing because they are not used; they are NaN then.
         settings: more arguments of ``from_pretrained``.
 
     Raises:
@@ -54,13 +54,13 @@ def pretrained(
 
     with _one_at_a_time, _silent(transformers):
         model, found = read(weights, folder, load)
-    missing = sorted(name for name in found["missing_keys"] if not name.startswith(tuple(may_lack)))
+    missing = sorted(name for name in found["missing_keys"] if not name.startswith(tuple(optional)))
     if missing:
         raise DataError(
             f"{weights} has no weights for {missing[0]!r}"
             + (f" and {len(missing) - 1} more" if missing[1:] else "")
             + ", "
-            f"which {type(model).__name__} needs; it was made for something else: take another model or class of stage"
+            f"which {type(model).__name__} needs; use another model or stage class"
         )
     for name in found["missing_keys"]:
         model.get_parameter(name).data.fill_(float("nan"))  # rather than a random number in somebody's results

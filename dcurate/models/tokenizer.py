@@ -180,7 +180,7 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
                 own = "hf_token" if argument == "token" else argument
                 raise PipelineError(f"stage {self.name!r}: give {own}= to the stage, not in transformers_init_kwargs")
         if "local_files_only" in (self.transformers_init_kwargs or {}):
-            raise PipelineError(f"stage {self.name!r}: leave out local_files_only; setup never asks the network")
+            raise PipelineError(f"stage {self.name!r}: leave out local_files_only; setup never uses the network")
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in _OF_SLOT}
@@ -237,8 +237,8 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             raise PipelineError(f"stage {self.name!r} is not set up; run it in a pipeline, or call setup() first")
         if INPUT_ID_FIELD in task.get_columns() and not self.overwrite:
             raise PipelineError(
-                f"stage {self.name!r}: column {INPUT_ID_FIELD!r} is there already; to take these tokens leave this "
-                "stage out (of a classifier: use_existing_tokens=True), to lose them pass overwrite=True"
+                f"stage {self.name!r}: column {INPUT_ID_FIELD!r} already exists; to use these tokens leave this "
+                "stage out (of a classifier: use_existing_tokens=True), to replace them pass overwrite=True"
             )
         begin = time.perf_counter()
         table = task.to_arrow()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dcurate.errors import DataError, DcurateError, ResourceError
-from dcurate.text.optional import lacking, needed
+from dcurate.text.optional import missing_dependency, needed
 
 #: What is wanted of a model: all that it is run with, or what makes tokens alone, without its weights.
 Part = Literal["model", "tokenizer"]
@@ -75,7 +75,7 @@ class Weights:
             return self.folder(part)
         if self.revision and _COMMIT.fullmatch(self.revision):
             there = self._cached()
-            if there is not None and not _lack(Path(there), part):
+            if there is not None and not _missing_part(Path(there), part):
                 return there
         return self._download(part)
 
@@ -88,11 +88,11 @@ class Weights:
         """
         local = self._local()
         there = local or self._cached()
-        lack = _lack(Path(there), part) if there else None
-        if lack and local:
-            raise DataError(f"{self} lacks {lack} in {there}; give a folder that save_pretrained wrote")
-        if there is None or lack:
-            what = f"{self} is on this host without {lack}" if lack else f"{self} is not on this host"
+        missing = _missing_part(Path(there), part) if there else None
+        if missing and local:
+            raise DataError(f"{self} is missing {missing} in {there}; give a folder that save_pretrained wrote")
+        if there is None or missing:
+            what = f"{self} is on this host without {missing}" if missing else f"{self} is not on this host"
             raise ResourceError(f"{what}; {_OUT_OF_REACH.format(self.identifier)}")
         return there
 
@@ -103,14 +103,14 @@ class Weights:
         if isinstance(error, DcurateError):
             return error
         if isinstance(error, ImportError):
-            return lacking(str(self), first, "models")
+            return missing_dependency(str(self), first, "models")
         if "trust_remote_code" in text:
             return DataError(f"{self} comes with code of its own: read it, then pass trust_remote_code=True to run it")
         if type(error).__name__ in ("SafetensorError", "UnpicklingError", "EOFError") or "PytorchStreamReader" in text:
             return DataError(f"{self}: the weights in {folder} are damaged ({first}); delete them and fetch them again")
         if "ignore_mismatched_sizes" in text:
-            mend = "copy it from the model, with as many labels as the model has outputs"
-            return DataError(f"{self}: the weights in {folder} do not fit the sizes of its config.json; {mend}")
+            hint = "copy it from the model, with as many labels as the model has outputs"
+            return DataError(f"{self}: the weights in {folder} do not fit the sizes of its config.json; {hint}")
         if "does not recognize this architecture" in text or "Unrecognized model" in text:
             return DataError(f"{self} is of a kind that this transformers does not know; update transformers ({first})")
         return DataError(f"{self} cannot be loaded from {folder}: {first}")
@@ -125,8 +125,8 @@ class Weights:
         if os.path.isdir(path):
             return os.path.abspath(path)
         if path.startswith((".", os.sep)) or path.count("/") > 1 or not path.strip():
-            mend = "give the id of a model at the Hugging Face hub, or a folder that every host has"
-            raise DataError(f"{self}: no such folder on this host; {mend}")
+            hint = "give the id of a model at the Hugging Face hub, or a folder that every host has"
+            raise DataError(f"{self}: no such folder on this host; {hint}")
         return None
 
     def _cached(self) -> str | None:
@@ -154,12 +154,12 @@ class Weights:
             raise _refused(self, error, errors) from error
         except (errors.HTTPError, OSError) as error:
             found = self._cached()
-            if found is None or _lack(Path(found), part):
+            if found is None or _missing_part(Path(found), part):
                 raise ResourceError(self._unreachable(error, errors)) from error
             there = found
-        lack = _lack(Path(there), part)
-        if lack:
-            raise DataError(f"{self} lacks {lack} at the hub; take another model, or another revision of it")
+        missing = _missing_part(Path(there), part)
+        if missing:
+            raise DataError(f"{self} is missing {missing} at the hub; use another model, or another revision of it")
         return there
 
     def _asked(self, part: Part) -> str:
@@ -180,14 +180,14 @@ class Weights:
         return there
 
     def _unreachable(self, error: Exception, errors: Any) -> str:
-        mend = _OUT_OF_REACH.format(self.identifier)
+        hint = _OUT_OF_REACH.format(self.identifier)
         if isinstance(error, errors.OfflineModeIsEnabled):
-            return f"{self} is not on this host, and HF_HUB_OFFLINE forbids to fetch it; unset that, or {mend}"
+            return f"{self} is not on this host, and HF_HUB_OFFLINE forbids to fetch it; unset that, or {hint}"
         if isinstance(error, errors.HfHubHTTPError):
             status = error.response.status_code
-            return f"{self} is not on this host, and the hub answered {status}; try again later, or {mend}"
+            return f"{self} is not on this host, and the hub answered {status}; try again later, or {hint}"
         reason = str(error).partition("\n")[0] or type(error).__name__
-        return f"{self} is not on this host, and the Hugging Face hub cannot be reached ({reason}); {mend}"
+        return f"{self} is not on this host, and the Hugging Face hub cannot be reached ({reason}); {hint}"
 
 
 def wanted(names: Sequence[str], part: Part = "model") -> list[str]:
@@ -212,7 +212,7 @@ def wanted(names: Sequence[str], part: Part = "model") -> list[str]:
     return [name for name in kept if not (name.endswith(pickles) and name.rpartition("/")[0] in safe)]
 
 
-def _lack(folder: Path, part: Part) -> str | None:
+def _missing_part(folder: Path, part: Part) -> str | None:
     """What a folder lacks, in words."""
     names = {path.name for path in folder.iterdir()}
     if part == "tokenizer":
@@ -237,8 +237,8 @@ def _refused(weights: Weights, error: Exception, errors: Any) -> DcurateError:
         ask = "accept its terms on its page at the hub, and pass hf_token= or set HF_TOKEN"
         return ResourceError(f"{weights} is gated: {ask}")
     if isinstance(error, errors.RevisionNotFoundError):
-        mend = "its page at the hub lists branches, tags and commits"
-        return DataError(f"the hub's model {weights.identifier!r} has no revision {weights.revision!r}; {mend}")
+        hint = "its page at the hub lists branches, tags and commits"
+        return DataError(f"the hub's model {weights.identifier!r} has no revision {weights.revision!r}; {hint}")
     return ResourceError(
         f"the hub has no {weights}, or does not show it to you; check the name, "
         "and pass hf_token= or set HF_TOKEN if it is private"

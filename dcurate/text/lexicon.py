@@ -76,7 +76,7 @@ def check_splitter(name: str) -> None:
         PipelineError: it is none of `SPLITTERS`, and no library with a language as in `dcurate.text.libraries`.
     """
     if name not in SPLITTERS and not libraries.is_known(name):
-        raise PipelineError(f"there is no way to split words called {name!r}{nearest(name, SPLITTERS)}")
+        raise PipelineError(f"unknown word splitter {name!r}{nearest(name, SPLITTERS)}")
 
 
 def _splitter(name: str) -> Splitter:

@@ -121,7 +121,7 @@ def _tex_files(data: bytes) -> list[str]:
         texts = _members(archive)
         file.seek(archive.offset)
         if file.read(_BLOCK).strip(b"\0"):
-            raise tarfile.ReadError(f"what follows byte {archive.offset} of its archive is damaged")
+            raise tarfile.ReadError(f"the data after byte {archive.offset} of its archive is damaged")
     return texts
 
 
@@ -166,11 +166,11 @@ def _unpacked(data: bytes, room: int) -> bytes:
         while not unpacker.eof:
             packed = view[at : at + size]
             if not packed:
-                raise EOFError("the packed file is cut short")
+                raise EOFError("the compressed file is cut short")
             pieces.append(unpacker.decompress(packed, room))
             room -= len(pieces[-1])
             if room <= 0:
-                raise _TooLargeError("unpacked it is larger than is read of a paper")
+                raise _TooLargeError("it is larger than the limit when decompressed")
             at, size = at + len(packed), 2 * size
         at -= len(unpacker.unused_data)
     return b"".join(pieces) if at else data
@@ -189,7 +189,7 @@ def _check_end(file: IO[bytes], offset: int) -> None:
     """Raise if the archive does not end where its last member does, which tarfile takes for its end."""
     file.seek(offset)
     if file.read(_BLOCK) != b"\0" * _BLOCK:
-        raise tarfile.ReadError(f"what follows byte {offset} is damaged or missing")
+        raise tarfile.ReadError(f"the data after byte {offset} is damaged or missing")
 
 
 class _UnsafeError(Exception):

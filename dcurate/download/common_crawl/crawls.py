@@ -48,8 +48,7 @@ class BaseCommonCrawlUrlGenerator(URLGenerator):
     def __post_init__(self) -> None:
         if self._parsed(self.start_snapshot_str) > self._parsed(self.end_snapshot_str):
             raise PipelineError(
-                f"start_snapshot={self.start_snapshot_str!r} is after end_snapshot={self.end_snapshot_str!r}; "
-                "exchange them"
+                f"start_snapshot={self.start_snapshot_str!r} is after end_snapshot={self.end_snapshot_str!r}; swap them"
             )
 
     @abstractmethod
@@ -83,7 +82,7 @@ class BaseCommonCrawlUrlGenerator(URLGenerator):
         except TransferError as error:
             raise DataError(f"{error}; without the list of its archives a crawl cannot be read") from error
         except (zlib.error, UnicodeDecodeError) as error:
-            raise DataError(f"{address} is no packed list of archives ({error}); check data_prefix") from error
+            raise DataError(f"{address} is not a compressed list of archives ({error}); check data_prefix") from error
         return [line.strip() for line in text.splitlines() if line.strip()]
 
     @abstractmethod
@@ -135,7 +134,7 @@ class MainCommonCrawlUrlGenerator(BaseCommonCrawlUrlGenerator):
                 *sorted(c for c in crawls if c > start)[:1],
             ]
             raise DataError(
-                f"no crawl between {self.start_snapshot_str!r} and {self.end_snapshot_str!r}; near are "
+                f"no crawl between {self.start_snapshot_str!r} and {self.end_snapshot_str!r}; the nearest are "
                 f"{listed(_named(crawl) for crawl in near)}"
             )
         prefix = self.data_prefix.rstrip("/")
@@ -147,7 +146,7 @@ class MainCommonCrawlUrlGenerator(BaseCommonCrawlUrlGenerator):
         try:
             names = [str(crawl["id"]) for crawl in orjson.loads(read(address, self.transfer))]
         except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{address} tells of no crawls ({error!r}); check index_prefix") from error
+            raise DataError(f"{address} lists no crawls ({error!r}); check index_prefix") from error
         return [(int(match[1]), int(match[2])) for match in map(_CRAWL.fullmatch, names) if match]
 
     def _parsed(self, snapshot: str) -> tuple[int, int]:

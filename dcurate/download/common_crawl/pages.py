@@ -165,11 +165,11 @@ def _algorithm(
 ) -> HTMLExtractorAlgorithm:
     if isinstance(given, HTMLExtractorAlgorithm):
         if settings:
-            raise PipelineError("html_extraction_kwargs go with a name; give them to the extractor itself")
+            raise PipelineError("html_extraction_kwargs need an extractor by name; pass them to the extractor itself")
         return given
     name = given or "justext"
     if name not in _ALGORITHMS:
-        raise PipelineError(f"html_extraction={given!r} is no extractor{nearest(str(given), _ALGORITHMS)}")
+        raise PipelineError(f"unknown html_extraction {given!r}{nearest(str(given), _ALGORITHMS)}")
     try:
         return _ALGORITHMS[name](**(settings or {}))
     except TypeError as error:

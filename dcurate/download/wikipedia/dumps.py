@@ -107,7 +107,7 @@ class WikipediaUrlGenerator(URLGenerator):
         except TransferError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"{address} does not tell of {_JOB}; name another dump_date") from error
+            raise DataError(f"{address} does not list {_JOB}; name another dump_date") from error
         if status != "done":
             raise DataError(
                 f"the articles of {self._address}/{date} are not complete ({status}); name an older dump_date"

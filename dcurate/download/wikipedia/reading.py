@@ -87,7 +87,7 @@ def _counting() -> Any:
         def _read(self, *place: Any, **how: Any) -> Any:  # its parameters are others in each version
             self._steps -= 1
             if self._steps < 0:
-                raise TangledError("its markup has too many openings that nothing closes")
+                raise TangledError("its markup has too many unclosed elements")
             return super()._read(*place, **how)
 
     return Counting

@@ -82,7 +82,7 @@ def encoder_config(weights: Weights, folder: str) -> Any:
     known = _BASES.get(base.lower())
     if known is None:
         raise DataError(
-            f"config.json of {weights} does not say what its encoder is like (base_model is {base!r}); "
+            f"config.json of {weights} does not describe its encoder (base_model is {base!r}); "
             "copy hidden_size, model_type and the like from that model's config.json"
         )
     return configs.for_model(**known)

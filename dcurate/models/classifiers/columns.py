@@ -13,7 +13,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.columns import only, rows_at, values, with_text, with_texts_each
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.tokens import Tokens, with_results, with_tokens
-from dcurate.text.filter_run import TOLD
+from dcurate.text.filter_run import SAMPLED
 
 
 def check_free(stage: str, added: Sequence[str], columns: Sequence[str], overwrite: bool) -> None:
@@ -28,7 +28,7 @@ def check_free(stage: str, added: Sequence[str], columns: Sequence[str], overwri
     taken = [column for column in added if column in columns]
     if taken and not overwrite:
         raise PipelineError(
-            f"stage {stage!r}: column {listed(taken)} is there already; give another name, "
+            f"stage {stage!r}: column {listed(taken)} already exists; give another name, "
             "or overwrite=True to replace it"
         )
 
@@ -59,8 +59,8 @@ def check_finite(stage: str, results: Mapping[str, Any]) -> None:
         wrong = np.flatnonzero(~np.isfinite(found).all(axis=tuple(range(1, found.ndim))))
         if len(wrong):
             raise DataError(
-                f"stage {stage!r}: the model gave no number for {len(wrong)} of {len(found)} texts, the first in row "
-                f"{wrong[0]}; pass autocast=False, or look whether its weights are whole"
+                f"stage {stage!r}: the model returned NaN for {len(wrong)} of {len(found)} texts, the first in row "
+                f"{wrong[0]}; pass autocast=False, or check its weights"
             )
 
 
@@ -99,13 +99,13 @@ def tell(batch: DocumentBatch, stage: str, columns: Sequence[str]) -> DocumentBa
         [('label', ['High', 'no label'])]
     """
     rows = batch.num_items
-    every = -(-rows // TOLD) or 1
+    every = -(-rows // SAMPLED) or 1
     sample = rows_at(only(batch.to_arrow(), columns), np.arange(0, rows, every))
-    found = {name: _told(values(sample, name)) for name in columns}
-    return replace(batch, scored=tuple(Scored(stage, name, told, every) for name, told in found.items() if told))
+    found = {name: _labels(values(sample, name)) for name in columns}
+    return replace(batch, scored=tuple(Scored(stage, name, labels, every) for name, labels in found.items() if labels))
 
 
-def _told(content: list[Any]) -> list[Any]:
+def _labels(content: list[Any]) -> list[Any]:
     """Labels or numbers, of lists of labels all of them; of other lists nothing."""
     if any(isinstance(each, list) for each in content):
         return [label for each in content for label in each or () if isinstance(label, str)]

@@ -68,7 +68,7 @@ class Scales:
             divisors = {target: float(config["divisor_map"][target]) for target in TARGETS[1:]}
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(
-                f"config.json of {what} lacks {error} of task_type_map, weights_map or divisor_map"
+                f"config.json of {what} has no {error} in task_type_map, weights_map or divisor_map"
             ) from error
         for target, given in weights.items():
             if len(given) != sizes[target] or not divisors[target]:

@@ -61,7 +61,7 @@ def config_in(folder: str) -> dict[str, Any]:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
         if not isinstance(found, dict):
-            raise ValueError("it holds no object")
+            raise ValueError("it is not a JSON object")
         return found
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(
@@ -131,7 +131,7 @@ def check_wanted(stage: str, wanted: Sequence[Label], labels: Sequence[Label] | 
                 if isinstance(label, str)
                 else f"; there are {listed(map(str, labels))}"
             )
-            raise PipelineError(f"stage {stage!r}: filter_by has {label!r}, which the model never says{hint}")
+            raise PipelineError(f"stage {stage!r}: filter_by has an unknown label {label!r}{hint}")
 
 
 @dataclass
@@ -166,7 +166,7 @@ class LabelFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def __post_init__(self) -> None:
         if not self.filter_by:
-            raise PipelineError(f"stage {self.name!r}: filter_by is empty, so no row would stay; name a label")
+            raise PipelineError(f"stage {self.name!r}: filter_by is empty, so no row would be kept; name a label")
 
     def inputs(self) -> Spec:
         return ["data"], [self.label_field]

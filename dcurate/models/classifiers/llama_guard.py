@@ -172,8 +172,8 @@ class InstructionDataGuardModelStage(LlamaGuardStage):
         width = adapted.get_base_model().config.hidden_size
         if head["input_layer"].in_features != width:
             raise DataError(
-                f"{self.weights} looks at states of {head['input_layer'].in_features} numbers, and "
-                f"{self.base_weights} has {width}; they do not belong together"
+                f"{self.weights} expects states of {head['input_layer'].in_features} numbers, and "
+                f"{self.base_weights} has {width}; they do not match"
             )
 
         class Guard(torch.nn.Module):  # type: ignore[misc, name-defined]  # Torch is there on workers only

@@ -163,7 +163,7 @@ def _pooling(settings: Mapping[str, Any]) -> tuple[tuple[str, ...], bool]:
     for mode in modes:
         if mode not in POOLINGS:
             raise DataError(
-                f"pooling {mode!r} is none{nearest(str(mode), POOLINGS)}; dcurate knows {listed(list(POOLINGS))}"
+                f"unknown pooling {mode!r}{nearest(str(mode), POOLINGS)}; dcurate supports {listed(list(POOLINGS))}"
             )
     return modes, bool(settings.get("include_prompt", True))
 
@@ -194,4 +194,4 @@ def _json(folder: Path, name: str) -> Any:
         raise DataError(f"{path} is not JSON: {error}; fetch the model again") from error
     if isinstance(found, list if name == "modules.json" else dict):
         return found
-    raise DataError(f"{path} does not hold what belongs there; fetch the model again")
+    raise DataError(f"{path} has unexpected contents; fetch the model again")

@@ -64,7 +64,7 @@ class EmbeddingModelStage(ModelStage):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.pooling not in _POOLINGS:
-            raise PipelineError(f"{self.name}: pooling={self.pooling!r} is none{nearest(str(self.pooling), _POOLINGS)}")
+            raise PipelineError(f"{self.name}: unknown pooling {self.pooling!r}{nearest(str(self.pooling), _POOLINGS)}")
         if self.embedding_output_dtype not in ("float32", "float16"):
             raise PipelineError(
                 f"{self.name}: embedding_output_dtype={self.embedding_output_dtype!r}; choose 'float32' or 'float16'"
@@ -104,7 +104,7 @@ class EmbeddingModelStage(ModelStage):
             self.weights,
             folder,
             device,
-            may_lack=_UNUSED,
+            optional=_UNUSED,
             settings=self.transformers_init_kwargs,
         )
 

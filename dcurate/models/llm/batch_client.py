@@ -82,7 +82,7 @@ class BatchClient:
                 if time.monotonic() >= end:
                     waited = f" after {seconds:g} s" if seconds else ""
                     raise ResourceError(
-                        f"the endpoint is not there{waited}: {error}; start it, or check base_url="
+                        f"the endpoint cannot be reached{waited}: {error}; start it, or check base_url="
                     ) from error
             time.sleep(min(_LOOK_EVERY_S, max(0.0, end - time.monotonic())))
 
@@ -136,7 +136,7 @@ class BatchClient:
         if self._failed_in_a_row >= GIVE_UP_AFTER:
             raise RunError(
                 f"{self._failed_in_a_row} requests in a row have failed, the last with: {failure}; "
-                "mend the endpoint or the settings, then resume the run"
+                "fix the endpoint or the settings, then resume the run"
             )
 
 

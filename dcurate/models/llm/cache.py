@@ -80,7 +80,7 @@ class Answers:
             self._file.executescript(_TABLES)
         except (OSError, sqlite3.Error) as error:
             raise DataError(
-                f"answers cannot be kept in {str(folder)!r}: {error}; name a folder on a local disk"
+                f"answers cannot be stored in {str(folder)!r}: {error}; name a folder on a local disk"
             ) from error
         self._folder = folder
         self._max_bytes = max_bytes
@@ -119,7 +119,7 @@ class Answers:
             return self._file.execute(statement, values).fetchone()
         except sqlite3.Error as error:
             raise DataError(
-                f"answers cannot be kept in {str(self._folder)!r}: {error}; make room there, or name another folder"
+                f"answers cannot be stored in {str(self._folder)!r}: {error}; free space there, or name another folder"
             ) from error
 
     def close(self) -> None:

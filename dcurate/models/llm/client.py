@@ -221,12 +221,12 @@ class AsyncLLMClient(Configured, ABC):
     async def _ask_once(self, request: Question) -> Answer:
         """Ask once, and tell what it took; by default nothing is known of that."""
         if isinstance(request, EmbeddingRequest):
-            raise PipelineError(f"{type(self).__name__} answers with text alone; embeddings need an AsyncOpenAIClient")
+            raise PipelineError(f"{type(self).__name__} returns only text; embeddings need an AsyncOpenAIClient")
         texts = await self._query_model_impl(
             messages=request.messages, model=request.model, generation_config=request.config
         )
         if not texts:
-            raise RequestError(f"model {request.model!r}: there is no text in the answer", "empty answer", again=True)
+            raise RequestError(f"model {request.model!r}: the answer has no text", "empty answer", again=True)
         return Answer(tuple(texts))
 
     async def _tried(self, request: Question) -> Answer | RequestError:

@@ -67,7 +67,9 @@ class GenerationConfig:
 
     def __post_init__(self) -> None:
         if self.stream:
-            raise PipelineError("GenerationConfig: stream=True is no use here, answers are taken whole; leave it out")
+            raise PipelineError(
+                "GenerationConfig: stream=True is not supported, answers are read as a whole; leave it out"
+            )
         if self.n is not None and self.n < 1:
             raise PipelineError(f"GenerationConfig: n={self.n} must be at least 1")
 

@@ -172,7 +172,7 @@ class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         """How many numbers the model's vectors have, where no text has one yet."""
         outcome = self._ask([EmbeddingRequest(("text",), self.model_name, self.dimensions)])[0]
         if not isinstance(outcome, Answer):
-            raise outcome or RequestError("no vector came", "empty answer")
+            raise outcome or RequestError("no vector was returned", "empty answer")
         return len(outcome.vectors[0]) // 4
 
     def _settled(self, task: DocumentBatch, table: Any, failures: dict[int, RequestError]) -> DocumentBatch:

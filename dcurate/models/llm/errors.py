@@ -52,23 +52,23 @@ def failed(status: int, headers: Mapping[str, str], content: bytes, where: str) 
         "model 'm': the API key is refused (401: bad key"
     """
     said = what_it_says(content)
-    told = f"{status}: {said}" if said else str(status)
+    detail = f"{status}: {said}" if said else str(status)
     if status in PASSING_STATUS:
         reason = "rate limit" if status == 429 else f"status {status}"
         if status == 429 and "insufficient_quota" in content.decode("utf-8", "replace"):
-            return ResourceError(f"{where}: the account has no quota left ({told}); add credit, then resume the run")
-        return RequestError(f"{where}: {told}", reason, again=True, after=wait_asked(headers))
+            return ResourceError(f"{where}: the account has no quota left ({detail}); add credit, then resume the run")
+        return RequestError(f"{where}: {detail}", reason, again=True, after=wait_asked(headers))
     if status in (401, 403):
         return ResourceError(
-            f"{where}: the API key is refused ({told}); set the environment variable that holds it where the workers "
+            f"{where}: the API key is refused ({detail}); set the environment variable that holds it where the workers "
             "run, or give api_key="
         )
     if status in (404, 405):
-        return ResourceError(f"{where}: there is no such model or path ({told}); check model_name= and base_url=")
+        return ResourceError(f"{where}: there is no such model or path ({detail}); check model_name= and base_url=")
     if _too_long(content):
-        sentence = f"{where}: the prompt is too long ({told}); split the texts first, or lower max_tokens"
+        sentence = f"{where}: the prompt is too long ({detail}); split the texts first, or lower max_tokens"
         return RequestError(sentence, "prompt too long")
-    return RequestError(f"{where}: the request is refused ({told})", f"status {status}")
+    return RequestError(f"{where}: the request is refused ({detail})", f"status {status}")
 
 
 def _too_long(content: bytes) -> bool:

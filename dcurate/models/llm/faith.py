@@ -123,8 +123,8 @@ class FaithEvalFilter(GenerateStage):
         languages = {name: language_name(code) or code for name, code in names.items()}
         config = self._config()
         for pair in row:
-            told = {**languages, "source": pair["src"], "translation": pair["tgt"]}
-            yield Request(self._messages(told), str(self.model_name), config)
+            values = {**languages, "source": pair["src"], "translation": pair["tgt"]}
+            yield Request(self._messages(values), str(self.model_name), config)
 
     def _judged(self, task: DocumentBatch, rows: list[list[_Scores | None]]) -> DocumentBatch:
         table: Any = task.to_arrow()

@@ -97,7 +97,9 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def __post_init__(self) -> None:
         self._check_client()
         if not self.prompt:
-            raise PipelineError(f"{self.name}: prompt= is empty; say what to ask, with {{column}} for what a row has")
+            raise PipelineError(
+                f"{self.name}: prompt= is empty; write a prompt, with {{column}} for the value of a column"
+            )
         for argument, allowed in (("on_error", ON_ERROR), ("samples", SAMPLES)):
             given = getattr(self, argument)
             if given not in allowed:
@@ -117,10 +119,10 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def _check_client(self) -> None:
         if not isinstance(self.client, AsyncLLMClient | LLMClient):
             raise PipelineError(
-                f"{self.name}: client={self.client!r} is no client; give an AsyncOpenAIClient(base_url=...)"
+                f"{self.name}: client={self.client!r} is not a client; pass an AsyncOpenAIClient(base_url=...)"
             )
         if not self.model_name:
-            raise PipelineError(f"{self.name}: model_name= must say which model is asked")
+            raise PipelineError(f"{self.name}: model_name= must name the model")
 
     # What it reads and adds
 
@@ -160,7 +162,7 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         limited = bool(self.client and self.client.asynchronous().limits)
         if limited and self.spec.num_workers_per_node is not None:
             raise PipelineError(
-                f"stage {self.name!r}: limits a minute need a known number of slots; give num_workers= instead of "
+                f"stage {self.name!r}: limits per minute need a known number of slots; give num_workers= instead of "
                 "num_workers_per_node="
             )
         asked = super().num_workers()
@@ -230,8 +232,8 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def _messages(self, row: Mapping[str, Any]) -> Messages:
         """What is said about a row."""
         system = self._prompts[0]
-        told = [{"role": "system", "content": system.filled(row)}] if system is not None else []
-        return (*told, {"role": "user", "content": self._process_llm_prompt(row)})
+        messages = [{"role": "system", "content": system.filled(row)}] if system is not None else []
+        return (*messages, {"role": "user", "content": self._process_llm_prompt(row)})
 
     def _process_llm_prompt(self, sample: Mapping[str, Any]) -> str:
         """The question about a row; override it for one that no template can say."""

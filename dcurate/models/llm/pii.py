@@ -66,8 +66,8 @@ class LLMPiiStage(GenerateStage):
     def __post_init__(self) -> None:
         if not self.labels or isinstance(self.labels, str):
             raise PipelineError(f"{self.name}: labels={self.labels!r} must be a list, such as ['name', 'email']")
-        told = FINDER.replace("{kinds}", ", ".join(self.labels))
-        self.system_prompt = told if self.system_prompt is None else self.system_prompt
+        instructions = FINDER.replace("{kinds}", ", ".join(self.labels))
+        self.system_prompt = instructions if self.system_prompt is None else self.system_prompt
         self.prompt = "{document}" if self.prompt is None else self.prompt
         self.input_field = self.text_field
         self.schema = {"entities": {"type": "array", "items": {"type": "object"}}}

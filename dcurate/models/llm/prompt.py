@@ -39,8 +39,8 @@ class Prompt:
         if not isinstance(self.template, str):
             raise PipelineError(f"a prompt is text, not {type(self.template).__name__}")
         if any(name == "" or name.isdigit() for _, name, *_ in self._pieces if name is not None):
-            told = "name a column, or write {{}} for braces"
-            raise PipelineError(f"the prompt {_short(self.template)!r} has {{}} without a name; {told}")
+            hint = "name a column, or write {{}} for braces"
+            raise PipelineError(f"the prompt {_short(self.template)!r} has {{}} without a name; {hint}")
 
     @cached_property
     def _pieces(self) -> list[tuple[str, str | None, str]]:

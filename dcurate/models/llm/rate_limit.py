@@ -74,9 +74,9 @@ class Bucket:
         if self.then is not None:
             self.level = min(self.burst, self.level + (now - self.then) * self.a_second)
         self.then = now
-        lacking = min(cost, self.burst) - self.level
-        if lacking > 1e-9:
-            return lacking / self.a_second
+        missing = min(cost, self.burst) - self.level
+        if missing > 1e-9:
+            return missing / self.a_second
         self.level -= cost
         return 0.0
 

@@ -118,8 +118,8 @@ class SegmentTranslationStage(GenerateStage):
         for row in rows:
             count = sum(len(piece.segments.places) for piece in row or ())
             results.append(list(itertools.islice(outcomes, count)))
-        told = iter(zip(rows, results, strict=True))
-        return [self._translated(task, list(itertools.islice(told, task.num_items))) for task in tasks]
+        remaining = iter(zip(rows, results, strict=True))
+        return [self._translated(task, list(itertools.islice(remaining, task.num_items))) for task in tasks]
 
     def _pieces(self, task: DocumentBatch) -> list[list[_Piece] | None]:
         """The texts of each row, cut; None for a row that has its translation already."""
@@ -157,9 +157,9 @@ class SegmentTranslationStage(GenerateStage):
     def _translated(self, task: DocumentBatch, rows: list[tuple[list[_Piece] | None, list[Outcome]]]) -> DocumentBatch:
         results: list[Result] = []
         for pieces, outcomes in rows:
-            told = [self._result(outcome, None) for outcome in outcomes]
-            failure = next((each for each in told if isinstance(each, RequestError)), None)
-            texts = [each[0] for each in told if isinstance(each, list)]
+            translated = [self._result(outcome, None) for outcome in outcomes]
+            failure = next((each for each in translated if isinstance(each, RequestError)), None)
+            texts = [each[0] for each in translated if isinstance(each, list)]
             results.append(failure or (None if pieces is None else [_row(pieces, texts)]))
         return self._placed(task, results)
 

@@ -90,8 +90,8 @@ class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
     def __post_init__(self) -> None:
         if self.backend_type != "llm":
             raise PipelineError(
-                f"{self.name}: backend_type={self.backend_type!r} is not known, only 'llm'; other services are reached "
-                "through an endpoint that speaks OpenAI's interface"
+                f"{self.name}: backend_type={self.backend_type!r} is not supported, only 'llm'; use other services "
+                "through an OpenAI-compatible endpoint"
             )
         if self.merge_scores and (self.output_mode == "replaced" or not self.enable_faith_eval):
             raise PipelineError(
