@@ -1,4 +1,4 @@
-"""Models and tokenizers of transformers, read from a folder, with errors that say what would do."""
+"""Load transformers models and tokenizers from a folder, with helpful errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pretrained(
     optional: Sequence[str] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> Any:
-    """A model of transformers with all of its weights, to be used and not trained.
+    """A transformers model with all of its weights, for inference.
 
     Args:
         kind: the class that reads it, such as ``"AutoModelForSequenceClassification"``.
@@ -36,7 +36,7 @@ def pretrained(
         settings: more arguments of ``from_pretrained``.
 
     Raises:
-        DataError: the folder cannot be read, or lacks weights: they would be random numbers.
+        DataError: the folder cannot be read, or weights are missing, which would be random numbers.
         ResourceError: a library that the model needs is not installed.
     """
     transformers = needed("transformers", str(weights), "models")
@@ -68,7 +68,7 @@ def pretrained(
 
 
 def tokenizer_of(weights: Weights, folder: str, settings: Mapping[str, Any] | None = None) -> Any:
-    """The tokenizer of a folder, a fast one where there is one.
+    """The tokenizer of a folder, a fast one if there is one.
 
     Args:
         settings: more arguments of ``from_pretrained``.
@@ -88,7 +88,7 @@ def tokenizer_of(weights: Weights, folder: str, settings: Mapping[str, Any] | No
 
 
 def read(weights: Weights, folder: str, load: Callable[[], T]) -> T:
-    """What ``load`` gives; what it raises because of the files says so in one sentence.
+    """The result of ``load``; errors caused by the files are raised as one sentence.
 
     Raises:
         DataError: the folder cannot be read.
@@ -105,7 +105,7 @@ def read(weights: Weights, folder: str, load: Callable[[], T]) -> T:
 
 @contextmanager
 def _silent(transformers: Any) -> Iterator[None]:
-    """Within it nothing is written into a worker's log; what matters of it is raised."""
+    """Context without log output of transformers; important messages are raised."""
     logging = transformers.utils.logging
     drew, said = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()

@@ -1,4 +1,4 @@
-"""Batches to a device, the next one while it works on this one; and results back, all of them awaited once.
+"""Copy batches to a device, one ahead of the computation; and copy results back, with one synchronization.
 
 Untested on a GPU. With tensors of a CPU the same code copies nothing and waits for nothing.
 """
@@ -19,7 +19,7 @@ from dcurate.text.optional import needed
 
 @dataclass(frozen=True)
 class OnDevice:
-    """A batch of padded rows on a device; slicing gives fewer rows of it, no wider than they must be.
+    """A batch of padded rows on a device; slicing gives fewer rows, with less padding if possible.
 
     Args:
         ids: int32, of shape (rows, widest).
@@ -45,7 +45,7 @@ class OnDevice:
         return OnDevice(ids, self.counts[rows], widths, self.side)
 
     def inputs(self, positions: bool = False) -> dict[str, Any]:
-        """What models of transformers take: ``input_ids`` and ``attention_mask``, int64.
+        """Inputs of transformers models: ``input_ids`` and ``attention_mask``, int64.
 
         Args:
             positions: whether ``position_ids`` are to be among them, counted from the first token of a row.
@@ -60,7 +60,7 @@ class OnDevice:
 
 
 class Sender:
-    """Sends batches of rows to a device, one ahead of the one that is worked on.
+    """Copy batches of rows to a device, one ahead of the one in use.
 
     On a GPU a batch is copied from pinned memory on a stream of its own, which the work waits for when it gets there. A
     slot keeps its sender, and with it the stream: Torch keeps memory that was freed for the stream that had it.
@@ -105,7 +105,7 @@ class Sender:
 
 
 class Returns:
-    """Results of batches on their way back from a device, put into the order of the rows at the end."""
+    """Results of batches, copied back from a device and put into row order at the end."""
 
     def __init__(self, stage: str, device: Any) -> None:
         self.torch = needed("torch", "a model", "models")
@@ -113,7 +113,7 @@ class Returns:
         self._parts: dict[str, list[Any]] = {}
 
     def add(self, results: Mapping[str, Any], rows: int) -> None:
-        """Take the results of so many rows; a GPU is not waited for.
+        """Add the results of a number of rows, without waiting for the GPU.
 
         Raises:
             PipelineError: a result is not one for each row, or its name is new after the first batch.
@@ -144,7 +144,7 @@ class Returns:
         return host.copy_(values, non_blocking=True)
 
     def ordered(self, batches: list[Ints], rows: int) -> dict[str, npt.NDArray[Any]]:
-        """All results, awaited: under each name an array with the result of row ``i`` at place ``i``."""
+        """Wait for all results: under each name an array with the result of row ``i`` at index ``i``."""
         if self.device.type == "cuda":
             # Not for what other slots of the process have asked for since, and without keeping a CPU busy.
             done = self.torch.cuda.Event(blocking=True)

@@ -1,4 +1,4 @@
-"""Weights and tokenizers: where their files lie, fetched once per host, and what is said when they are not there."""
+"""Weights and tokenizers: their files, downloaded once per host, and errors if they are missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Literal
 from dcurate.errors import DataError, DcurateError, ResourceError
 from dcurate.text.optional import missing_dependency, needed
 
-#: What is wanted of a model: all that it is run with, or what makes tokens alone, without its weights.
+#: The required part of a model: everything, or only the tokenizer, without weights.
 Part = Literal["model", "tokenizer"]
 
 #: Files of weights that Torch reads.
@@ -34,13 +34,13 @@ _OUT_OF_REACH = "fetch it where there is a network (hf download {0}), or give a 
 
 @dataclass(frozen=True)
 class Weights:
-    """A model by its id at the Hugging Face hub, or by the folder that it lies in.
+    """A model by its Hugging Face hub id, or by its folder.
 
     Args:
         identifier: an id such as ``"sentence-transformers/all-MiniLM-L6-v2"``, or a local folder.
         revision: a branch, a tag or, best, a commit of the hub; a commit that is on the host is not asked for again.
         cache_dir: where files of the hub are kept; by default where Hugging Face keeps them (``HF_HOME``).
-        hf_token: for models that ask for one; by default what ``hf auth login`` or ``HF_TOKEN`` left. Never shown.
+        hf_token: for gated models; by default from ``hf auth login`` or ``HF_TOKEN``. Never shown.
         trust_remote_code: whether code that comes with the model may be run.
 
     Examples:
@@ -60,7 +60,7 @@ class Weights:
         return f"model {self.identifier!r}" + (f" at revision {self.revision!r}" if self.revision else "")
 
     def fetch(self, part: Part = "model") -> str:
-        """The folder of the model, its files fetched if they are not there: what ``setup_on_node`` calls.
+        """The folder of the model, downloaded if necessary: called by ``setup_on_node``.
 
         Of several forms of the same weights only one that Torch reads is fetched, safetensors before pickles.
 
@@ -68,7 +68,7 @@ class Weights:
             part: ``"tokenizer"`` leaves the weights where they are.
 
         Raises:
-            DataError: the folder is not there, or lacks files.
+            DataError: the folder does not exist, or files are missing.
             ResourceError: the hub does not have it, does not give it, or cannot be reached.
         """
         if self._local() is not None:
@@ -80,10 +80,10 @@ class Weights:
         return self._download(part)
 
     def folder(self, part: Part = "model") -> str:
-        """The folder of the model as it is on this host; the network is never asked: what ``setup`` calls.
+        """The folder of the model on this host, without network access: called by ``setup``.
 
         Raises:
-            DataError: the folder is not there, or lacks files.
+            DataError: the folder does not exist, or files are missing.
             ResourceError: it was not fetched to this host.
         """
         local = self._local()
@@ -97,7 +97,7 @@ class Weights:
         return there
 
     def refusal(self, error: Exception, folder: str) -> DcurateError:
-        """What to raise in place of an error that a library raised when it read the folder."""
+        """The error to raise in place of a library's error about the folder."""
         text = str(error)
         first = text.strip().partition("\n")[0].rstrip(".") or type(error).__name__
         if isinstance(error, DcurateError):
@@ -130,7 +130,7 @@ class Weights:
         return None
 
     def _cached(self) -> str | None:
-        """The folder to which the files were fetched, whichever they were."""
+        """The folder of the downloaded files."""
         hub = needed("huggingface_hub", str(self), "models")
         try:
             # Asked for no file at all: some were left out on purpose, and must not count as missing.
@@ -163,7 +163,7 @@ class Weights:
         return there
 
     def _asked(self, part: Part) -> str:
-        """The folder, after the hub was asked what it has and its files were fetched."""
+        """The folder, after its files were listed at the hub and downloaded."""
         hub = needed("huggingface_hub", str(self), "models")
         endpoint = os.environ.get("HF_ENDPOINT")
         api = hub.HfApi(endpoint, token=self.hf_token)
@@ -191,7 +191,7 @@ class Weights:
 
 
 def wanted(names: Sequence[str], part: Part = "model") -> list[str]:
-    """Of the files of a model at the hub, those to fetch.
+    """Of the files of a model at the hub, those to download.
 
     Examples:
         >>> wanted(["config.json", "model.safetensors", "pytorch_model.bin", "onnx/model.onnx", "tf_model.h5"])
@@ -213,7 +213,7 @@ def wanted(names: Sequence[str], part: Part = "model") -> list[str]:
 
 
 def _missing_part(folder: Path, part: Part) -> str | None:
-    """What a folder lacks, in words."""
+    """The missing files of a folder, in words."""
     names = {path.name for path in folder.iterdir()}
     if part == "tokenizer":
         if "modules.json" in names:  # sentence-transformers had the encoder in a folder of its own once
@@ -232,7 +232,7 @@ def _missing_part(folder: Path, part: Part) -> str | None:
 
 
 def _refused(weights: Weights, error: Exception, errors: Any) -> DcurateError:
-    """What the hub's refusal means, and what would do."""
+    """The meaning of the hub's refusal, and what to do."""
     if isinstance(error, errors.GatedRepoError):
         ask = "accept its terms on its page at the hub, and pass hf_token= or set HF_TOKEN"
         return ResourceError(f"{weights} is gated: {ask}")
@@ -247,7 +247,7 @@ def _refused(weights: Weights, error: Exception, errors: Any) -> DcurateError:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Within it nothing draws a progress bar into a worker's log."""
+    """Context without progress bars in a worker's log."""
     bars = needed("huggingface_hub.utils", "fetching a model", "models")
     drew = not bars.are_progress_bars_disabled()
     bars.disable_progress_bars()

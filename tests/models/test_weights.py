@@ -213,7 +213,7 @@ def test_code_of_a_models_own_runs_only_where_it_is_trusted(copied: Path) -> Non
 
 def test_a_checkpoint_without_the_head_that_is_asked_for_is_refused(encoders: dict[str, Path]) -> None:
     folder = str(encoders["bert"])
-    with pytest.raises(DataError, match=r"is missing weights for 'classifier.bias' and 1 more, which BertForSequence"):
+    with pytest.raises(DataError, match=r"has no weights for 'classifier.bias' and 1 more, which BertForSequence"):
         pretrained("AutoModelForSequenceClassification", Weights(folder), folder, CPU)
 
 

@@ -17,7 +17,7 @@ from dcurate.text.filter_run import SAMPLED
 
 
 def check_free(stage: str, added: Sequence[str], columns: Sequence[str], overwrite: bool) -> None:
-    """Refuse to put a column where there is one already.
+    """Refuse to overwrite an existing column.
 
     Raises:
         PipelineError: there is one, and it is not to be replaced.
@@ -34,7 +34,7 @@ def check_free(stage: str, added: Sequence[str], columns: Sequence[str], overwri
 
 
 def distinct(stage: str, added: Sequence[str]) -> None:
-    """Refuse two columns of one name.
+    """Refuse two columns with the same name.
 
     Raises:
         PipelineError: there are two.
@@ -47,7 +47,7 @@ def distinct(stage: str, added: Sequence[str]) -> None:
 
 
 def check_finite(stage: str, results: Mapping[str, Any]) -> None:
-    """Refuse what a model says where it is not a number.
+    """Refuse NaN in a model's output.
 
     Raises:
         DataError: it is NaN or infinite.
@@ -65,7 +65,7 @@ def check_finite(stage: str, results: Mapping[str, Any]) -> None:
 
 
 def put(table: Any, added: Mapping[str, Any], dropped: Sequence[str] = ()) -> Any:
-    """The table with some columns more, or with another content of them, and without others.
+    """The table with columns added or replaced, and others removed.
 
     Args:
         added: by name an array; a matrix, which becomes lists of one length; `Tokens`; a list of texts; or, for lists
@@ -90,7 +90,7 @@ def put(table: Any, added: Mapping[str, Any], dropped: Sequence[str] = ()) -> An
 
 
 def tell(batch: DocumentBatch, stage: str, columns: Sequence[str]) -> DocumentBatch:
-    """The batch, with labels and numbers of these columns to be counted for the report: of many rows some.
+    """The batch with the labels and numbers of these columns recorded for the report, sampled if there are many.
 
     Examples:
         >>> from dcurate.frames.columns import table_of
@@ -106,7 +106,7 @@ def tell(batch: DocumentBatch, stage: str, columns: Sequence[str]) -> DocumentBa
 
 
 def _labels(content: list[Any]) -> list[Any]:
-    """Labels or numbers, of lists of labels all of them; of other lists nothing."""
+    """Labels or numbers; of lists of labels all of them, of other lists nothing."""
     if any(isinstance(each, list) for each in content):
         return [label for each in content for label in each or () if isinstance(label, str)]
     return ["no label" if each is None else each for each in content]

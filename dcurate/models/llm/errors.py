@@ -1,4 +1,4 @@
-"""What goes wrong between a stage and an endpoint: whose fault it is, and whether to try again."""
+"""Errors between a stage and an endpoint: their cause, and whether to retry."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dcurate.errors import DataError, DcurateError, ResourceError
 #: Answers of a server that may be another the next time.
 PASSING_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 
-#: Of what a server says of itself, no more is shown.
+#: Maximum length of a server's message in errors.
 _SAID = 300
 
 
 class RequestError(DataError):
-    """A request that has no usable answer, for one row.
+    """A request without a usable answer, for one row.
 
     Attributes:
         reason: short and stable, so that it can be counted.
@@ -36,10 +36,10 @@ class RequestError(DataError):
 
 
 def failed(status: int, headers: Mapping[str, str], content: bytes, where: str) -> DcurateError:
-    """The error for an answer of HTTP status 400 and above.
+    """The error for a response with HTTP status 400 and above.
 
     Args:
-        where: what was asked, in words.
+        where: description of the request.
 
     Returns:
         A `RequestError` where a row is to blame or the server may recover, a `ResourceError` where every row would

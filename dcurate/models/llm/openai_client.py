@@ -1,4 +1,4 @@
-"""Clients of whatever speaks OpenAI's interface over HTTP: OpenAI, NIM, vLLM, Ollama, TGI, llama.cpp, SGLang.
+"""Clients of OpenAI-compatible HTTP endpoints: OpenAI, NIM, vLLM, Ollama, TGI, llama.cpp, SGLang.
 
 They speak it themselves, on aiohttp: the ``openai`` package takes several times the CPU for the same request, see
 ``benchmarks/llm.py``.
@@ -40,7 +40,7 @@ _NO_KEY = "none"
 
 
 class AsyncOpenAIClient(AsyncLLMClient):
-    """Asks an endpoint that speaks OpenAI's interface, many questions at once.
+    """Call an OpenAI-compatible endpoint, with concurrent requests.
 
     Args:
         max_concurrent_requests: of each slot.
@@ -106,11 +106,11 @@ class AsyncOpenAIClient(AsyncLLMClient):
 
     @property
     def address(self) -> str:
-        """Where it asks."""
+        """The URL of the endpoint."""
         return (self.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).rstrip("/")
 
     def setup(self) -> None:
-        """Load what is needed, and find the key.
+        """Load libraries, and find the key.
 
         Raises:
             ResourceError: aiohttp is not installed, or OpenAI is to be asked without a key.
@@ -245,7 +245,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
             raise RequestError(f"{url} cannot be reached: {detail}", "connection", again=True) from error
 
     def _opened(self) -> Any:
-        """A session on the running loop, with connections that stay open between requests."""
+        """A session on the running loop, with persistent connections."""
         loop, session = vars(self).get("_session_loop"), vars(self).get("_session")
         if session is not None and not session.closed and loop is asyncio.get_running_loop():
             return session
@@ -268,7 +268,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
 
 
 class OpenAIClient(LLMClient):
-    """Asks an endpoint that speaks OpenAI's interface, one question after the other.
+    """Call an OpenAI-compatible endpoint, one request after the other.
 
     Its arguments are those of `AsyncOpenAIClient`.
 
@@ -311,7 +311,7 @@ class OpenAIClient(LLMClient):
 
     @property
     def timeout(self) -> float:
-        """Seconds that one request may take."""
+        """Timeout of one request in seconds."""
         return self.inner.timeout
 
     def setup(self) -> None:
@@ -350,7 +350,7 @@ class OpenAIClient(LLMClient):
 
 
 def _proxy_of(address: str) -> str | None:
-    """The proxy that the environment names for an address, if it does."""
+    """The proxy for a URL from the environment, if any."""
     parts = urllib.parse.urlsplit(address)
     if urllib.request.proxy_bypass(parts.hostname or ""):
         return None

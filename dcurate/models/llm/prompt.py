@@ -1,4 +1,4 @@
-"""Prompts with columns in them."""
+"""Prompt templates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dcurate.errors import PipelineError
 
 @dataclass(frozen=True)
 class Prompt:
-    """A text in which ``{column}`` stands for what a row has there; ``{{`` and ``}}`` for braces.
+    """A template in which ``{column}`` is replaced by the row's value; ``{{`` and ``}}`` are braces.
 
     Args:
         template: the text.

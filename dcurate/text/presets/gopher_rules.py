@@ -133,7 +133,7 @@ def datatrove_quality(
     stop_words: Sequence[str] = STOP_WORDS,
     words: str = "english",
 ) -> Filters:
-    """datatrove's ``GopherQualityFilter``, with the settings that FineWeb-2 changes."""
+    """The ``GopherQualityFilter`` of datatrove, with the settings that FineWeb-2 changes."""
     lines = Lines(Cut(LINES, trimmed=False, stripped=False, blank=True), ("•", "-"), ("...", "…"), loose=True)
     return (
         GopherWordCountFilter(words=words, worded=True),
@@ -150,7 +150,7 @@ def datatrove_quality(
 def datatrove_repetition(
     lines_only: float | None = None, top: Limits = TOP, duplicate: Limits = DUPLICATE, words: str = "english"
 ) -> Filters:
-    """datatrove's ``GopherRepetitionFilter``, with the settings that FineWeb-2 changes.
+    """The ``GopherRepetitionFilter`` of datatrove, with the settings that FineWeb-2 changes.
 
     Args:
         lines_only: the largest share of duplicate lines where paragraphs and characters are not looked at, or None.
