@@ -1,4 +1,4 @@
-"""XML as publishers send it, read without trust."""
+"""Parse untrusted XML from publishers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ XML_ERRORS = expat.ExpatError
 
 
 class RefusedError(Exception):
-    """The XML holds what a listing or a dump never does."""
+    """The XML contains a construct that a listing or dump never has."""
 
 
 def parser() -> Any:
-    """An expat parser that refuses document type declarations, and with them entities that grow without bound.
+    """An expat parser that refuses document type declarations, and with them entity expansion attacks.
 
     Examples:
         >>> parser().Parse(b"<!DOCTYPE a><a/>")

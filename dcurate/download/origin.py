@@ -1,4 +1,4 @@
-"""Where files come from: servers that speak HTTP, and every store that fsspec knows."""
+"""Download sources: HTTP servers, and all fsspec stores."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Answer:
     """A file from some byte on.
 
     Args:
-        start: the byte at which the chunks begin; zero where a server does not go on where one asks it to.
+        start: the byte at which the chunks begin; zero if a server does not support ranges.
         size: bytes of the whole file, None if that is not said.
         validator: changes when the content does; empty if nothing of that kind is said.
         chunks: the content.
@@ -52,11 +52,11 @@ class Answer:
 def asked(
     url: str, transfer: Transfer, start: int = 0, validator: str = "", stop: int | None = None
 ) -> Iterator[Answer]:
-    """Ask for a file from a byte on.
+    """Request a file from a byte on.
 
     Args:
         start: the first byte wanted.
-        validator: what an earlier answer gave: if the file has changed since, it comes from its beginning.
+        validator: the validator of an earlier response: if the file has changed since, it is sent from its beginning.
         stop: one past the last byte wanted; a server may give more.
 
     Raises:
@@ -96,7 +96,7 @@ def _http(url: str, transfer: Transfer, wanted: tuple[int, int | None], validato
 
 
 def _redirects(headers: Mapping[str, str]) -> urllib3.Retry:
-    """Follow where a server sends one on to; another host is not given what may be secret."""
+    """Follow redirects; another host does not receive secret headers."""
     kept = [name for name in headers if name.lower() not in HARMLESS]
     return _REDIRECTS.new(remove_headers_on_redirect=[*urllib3.Retry.DEFAULT_REMOVE_HEADERS_ON_REDIRECT, *kept])
 
@@ -124,13 +124,13 @@ def _answer(url: str, response: Any, start: int) -> Answer:
 
 
 def _body(response: Any) -> Iterator[bytes]:
-    """The content as it comes, so that what came before a break is kept."""
+    """The content as it arrives, so that bytes before an interruption are kept."""
     while data := response.read1(CHUNK, decode_content=False):
         yield data
 
 
 def _content_range(header: str) -> tuple[int | None, int | None]:
-    """The first byte and the size of the whole.
+    """The first byte and the total size.
 
     Examples:
         >>> _content_range("bytes 5-9/10"), _content_range("bytes */10"), _content_range("")
@@ -143,7 +143,7 @@ def _content_range(header: str) -> tuple[int | None, int | None]:
 
 
 def _retry_after(headers: Any) -> float | None:
-    """Seconds that a server asks one to wait, said as a number or as a date.
+    """The delay of a ``Retry-After`` header in seconds, given as a number or a date.
 
     Examples:
         >>> date = "Thu, 01 Jan 1970 00:00:00 GMT"

@@ -1,4 +1,4 @@
-"""The texts of a batch on a card, as kernels of CUDA take them. Untested on a GPU."""
+"""The texts of a batch on a GPU, in the layout of CUDA kernels. Untested on a GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dcurate.kernels.cuda import CudaColumn, on_card, on_host
 
 
 def texts_on_card(frame: Any, name: str) -> CudaColumn:
-    """The layout of a text column on a card: of a cuDF frame without a copy of the text, of others with one.
+    """The layout of a text column on a GPU: without a copy of the text for a cuDF frame, with one for others.
 
     A null text is an empty one. Offsets are on the host, too: eight bytes a row.
 
@@ -26,7 +26,7 @@ def texts_on_card(frame: Any, name: str) -> CudaColumn:
 
 
 def decode(parts: Sequence[tuple[str, Sequence[str], Sequence[int]]]) -> Any:
-    """Row groups of local Parquet files as one cuDF frame, decoded on the card.
+    """Row groups of local Parquet files as one cuDF frame, decoded on the GPU.
 
     Args:
         parts: of each file its path, the columns to read, in this order, and the numbers of the row groups.
@@ -43,7 +43,7 @@ def decode(parts: Sequence[tuple[str, Sequence[str], Sequence[int]]]) -> Any:
 
 
 def _of_cudf(frame: Any, name: str) -> CudaColumn:
-    """The same of a column of strings as libcudf keeps it: its bytes, and a child of offsets, int32 or int64."""
+    """The same for a libcudf string column: its bytes, and a child of offsets, int32 or int64."""
     names = [str(column) for column in frame.columns]
     if name not in names:
         raise DataError(f"no column {name!r}; the rows have {listed(names)}")

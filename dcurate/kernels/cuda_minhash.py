@@ -1,4 +1,4 @@
-"""Signatures, their bands and hashes of texts on a GPU: the functions of `minhash`, `permutations` and `xxh3`.
+"""MinHash signatures, bands and text hashes on a GPU: the functions of `minhash`, `permutations` and `xxh3`.
 
 The same bits as on the CPU, as far as numba's simulator of CUDA can tell; untested on a GPU.
 """
@@ -93,7 +93,7 @@ def _no_room(most: int) -> Arrays:
 
 
 def one_permutation(column: CudaColumn, rows: Rows, rule: Rule, num_hashes: int) -> Signatures:
-    """What `dcurate.kernels.minhash.one_permutation` gives."""
+    """CUDA build of `dcurate.kernels.minhash.one_permutation`."""
     out = np.empty((len(rows), num_hashes), np.uint32)
     plan = Plan(rule, kept_on_card(word_letters))
     launch(_one_permutation, column, rows, plan, room=partial(_sign_room, rule, num_hashes), out=out)
@@ -101,7 +101,7 @@ def one_permutation(column: CudaColumn, rows: Rows, rule: Rule, num_hashes: int)
 
 
 def permuted(column: CudaColumn, rows: Rows, rule: Rule, permutations: Permutations) -> Signatures:
-    """What `dcurate.kernels.permutations.permuted` gives."""
+    """CUDA build of `dcurate.kernels.permutations.permuted`."""
     fours = padded(permutations)
     out = np.empty((len(rows), len(permutations.factors)), np.uint32)
     plan = PermutedPlan(rule, Permutations(*map(copied, fours)), kept_on_card(word_letters))
@@ -110,7 +110,7 @@ def permuted(column: CudaColumn, rows: Rows, rule: Rule, permutations: Permutati
 
 
 def as_cudf(column: CudaColumn, rows: Rows, window: Window, permutations: Permutations) -> Signatures:
-    """What `dcurate.kernels.permutations.as_cudf` gives, and cuDF's own ``Series.str.minhash``."""
+    """CUDA build of `dcurate.kernels.permutations.as_cudf`, equal to cuDF's own ``Series.str.minhash``."""
     fours = padded(permutations)
     out = np.empty((len(rows), len(permutations.factors)), np.uint32)
     plan = CudfPlan(window, Permutations(*map(copied, fours)))
@@ -119,7 +119,7 @@ def as_cudf(column: CudaColumn, rows: Rows, window: Window, permutations: Permut
 
 
 def band_keys(signatures: Signatures, bands: int, rows: int) -> Words:
-    """What `dcurate.kernels.minhash.band_keys` gives."""
+    """CUDA build of `dcurate.kernels.minhash.band_keys`."""
     number, places = signatures.shape
     out = np.empty((number, bands), np.uint64)
     column = on_card(np.arange(number + 1) * places, signatures.reshape(-1))
@@ -128,14 +128,14 @@ def band_keys(signatures: Signatures, bands: int, rows: int) -> Words:
 
 
 def text_hashes(column: CudaColumn, rows: Rows) -> Words:
-    """What `dcurate.kernels.hashing.text_hashes` gives."""
+    """CUDA build of `dcurate.kernels.hashing.text_hashes`."""
     out = np.empty((len(rows), 1), np.uint64)
     launch(_hashes, column, rows, 0, room=_no_room, out=out)
     return out[:, 0]
 
 
 def text_digests(column: CudaColumn, rows: Rows) -> npt.NDArray[np.uint64]:
-    """What `dcurate.kernels.xxh3.text_digests` gives."""
+    """CUDA build of `dcurate.kernels.xxh3.text_digests`."""
     out = np.empty((len(rows), 2), np.uint64)
     launch(_digest, column, rows, 0, room=_no_room, out=out)
     return out

@@ -1,4 +1,4 @@
-"""Sets of shingles of texts on a GPU, and how similar pairs of them are: the functions of `sets`.
+"""Shingle sets of texts on a GPU, and the similarity of pairs: the functions of `sets`.
 
 The same bits as on the CPU, as far as numba's simulator of CUDA can tell; untested on a GPU.
 """
@@ -58,7 +58,7 @@ def _jaccard(values: Values, span: Span, task: Task, out: Floats) -> None:
 
 
 def shingle_sets(column: CudaColumn, rows: Rows, rule: Rule, most: int | None) -> Sets:
-    """What `dcurate.kernels.sets.shingle_sets` gives, on the host."""
+    """The output of `dcurate.kernels.sets.shingle_sets`, on the host."""
 
     def room(length: int) -> Arrays:
         made = new_set_room(rule.size, values_held(length, rule, most))
@@ -70,7 +70,7 @@ def shingle_sets(column: CudaColumn, rows: Rows, rule: Rule, most: int | None) -
 
 
 def jaccard_of_sets(sets: Sets, left: Ints, right: Ints) -> Floats:
-    """What `dcurate.kernels.sets.jaccard_of_sets` gives, a pair to a thread; the largest sets come first."""
+    """CUDA build of `dcurate.kernels.sets.jaccard_of_sets`, one pair per thread; the largest sets come first."""
     sizes = np.diff(sets.bounds)
     ends = np.concatenate([[0], np.cumsum(sizes[left] + sizes[right])])
     pairs = CudaColumn(ends, copied(np.arange(len(left) + 1)), copied(sets.values))

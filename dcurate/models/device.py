@@ -50,7 +50,7 @@ def check_device(stage: str, device: str) -> None:
         >>> check_device("embed", "gpu")
         Traceback (most recent call last):
         ...
-        dcurate.errors.PipelineError: stage 'embed': device='gpu' is none; give 'auto', 'cpu', 'cuda', 'cuda:1' or 'mps'
+        dcurate.errors.PipelineError: stage 'embed': unknown device 'gpu'; give 'auto', 'cpu', 'cuda', 'cuda:1' or 'mps'
     """
     kind, _, number = device.partition(":") if isinstance(device, str) else ("", "", "")
     if kind not in ("auto", "cpu", "cuda", "mps", "xpu") or (number and not number.isdigit()):
