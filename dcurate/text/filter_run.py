@@ -50,7 +50,7 @@ class FilterRun:
         self._batch = DocumentBatch.given(batch)
         self._needs = needs
         self._gpu = gpu and usable()
-        self._settled = False
+        self._materialized = False
         self._table = batch.to_arrow()
         self._rows = np.arange(self._table.num_rows, dtype=np.int64)
         self._added: dict[str, Column] = {}
@@ -91,7 +91,7 @@ class FilterRun:
         self._added[field] = column
         self._signals.pop(field, None)
 
-    def tell(self, stage: str, name: str, scores: Column) -> None:
+    def record_scores(self, stage: str, name: str, scores: Column) -> None:
         """Record scores of the remaining rows for the report, sampled at a regular interval if there are many."""
         every = -(-len(scores) // SAMPLED) or 1
         self._scored.append(Scored(stage, name, scores[::every], every))
@@ -112,7 +112,7 @@ class FilterRun:
         """Return the batch with the remaining rows; dropped rows are in its rejections."""
         if not self._added and len(self._rows) == self._table.num_rows:
             return replace(self._batch.with_data(self._batch.data), scored=tuple(self._scored))
-        left = self._left_on_card() if self._stays_on_card() else self._frame(np.ones(len(self._rows), np.bool_))
+        left = self._left_on_gpu() if self._stays_on_gpu() else self._frame(np.ones(len(self._rows), np.bool_))
         return replace(self._batch, data=left, rejections=tuple(self._rejections), scored=tuple(self._scored))
 
     def _frame(self, mask: npt.NDArray[np.bool_]) -> Any:
@@ -126,38 +126,38 @@ class FilterRun:
     def _at_rows(self, field: str) -> Any:
         """A table of the column in its current state, for the remaining rows."""
         if field in self._added:
-            self._settle()
+            self._materialize()
         whole = self._table.select([field]) if field in self._table.column_names else self._table
         return whole if len(self._rows) == whole.num_rows else rows_at(whole, self._rows)
 
     def _signals_of(self, field: str) -> Signals:
         if field in self._added:
-            self._settle()
+            self._materialize()
         if field not in self._signals:
             column = text_column(self._table, field)
-            card = self._on_card(column, field) if self._gpu else None
+            card = self._on_gpu(column, field) if self._gpu else None
             self._signals[field] = Signals(column, self._needs, self._rows, card)
         return self._signals[field]
 
-    def _stays_on_card(self) -> bool:
-        return convert.is_cudf(self._batch.data) and not self._settled
+    def _stays_on_gpu(self) -> bool:
+        return convert.is_cudf(self._batch.data) and not self._materialized
 
-    def _left_on_card(self) -> Any:
+    def _left_on_gpu(self) -> Any:
         """The remaining rows of a cuDF batch, without copying data that never left the GPU."""
         left = convert.rows_at(self._batch.data, self._rows)
         for name, column in self._added.items():
             left = convert.with_column(left, name, column)
         return left
 
-    def _on_card(self, column: TextColumn, field: str) -> CudaColumn:
+    def _on_gpu(self, column: TextColumn, field: str) -> CudaColumn:
         """The texts on the GPU; those of a cuDF batch are already there."""
-        return on_card(*column) if self._settled else texts_on_card(self._batch.data, field)
+        return on_card(*column) if self._materialized else texts_on_card(self._batch.data, field)
 
-    def _settle(self) -> None:
+    def _materialize(self) -> None:
         """Write the remaining rows and the added columns into the table, so that an added column can be read."""
         self._table = self._frame(np.ones(len(self._rows), np.bool_))
         self._rows = np.arange(self._table.num_rows, dtype=np.int64)
-        self._added, self._signals, self._settled = {}, {}, True
+        self._added, self._signals, self._materialized = {}, {}, True
 
 
 def _narrowed(column: Column, mask: npt.NDArray[np.bool_]) -> Column:

@@ -83,7 +83,7 @@ class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
         device: ``"auto"`` is a GPU where there is one; ``"cuda"`` insists, ``"cpu"`` never asks.
 
     Raises:
-        PipelineError: a label is asked for that the model never says, or a column is there already.
+        PipelineError: ``filter_by`` has a label that the model does not have, or an output column already exists.
     """
 
     model_identifier: str
