@@ -11,10 +11,10 @@ import numpy as np
 from dcurate.errors import DataError, listed
 from dcurate.frames.convert import cudf, is_cudf, stacked, to_arrow
 from dcurate.frames.text import text_column
-from dcurate.kernels.cuda import CudaColumn, on_card, on_host
+from dcurate.kernels.cuda import CudaColumn, on_gpu, on_host
 
 
-def texts_on_card(frame: Any, name: str) -> CudaColumn:
+def texts_on_gpu(frame: Any, name: str) -> CudaColumn:
     """The layout of a text column on a GPU: without a copy of the text for a cuDF frame, with one for others.
 
     A null text is an empty one. Offsets are on the host, too: eight bytes a row.
@@ -22,7 +22,7 @@ def texts_on_card(frame: Any, name: str) -> CudaColumn:
     Raises:
         DataError: there is no such column, or it does not hold text.
     """
-    return _of_cudf(frame, name) if is_cudf(frame) else on_card(*text_column(to_arrow(frame), name))
+    return _of_cudf(frame, name) if is_cudf(frame) else on_gpu(*text_column(to_arrow(frame), name))
 
 
 def decode(parts: Sequence[tuple[str, Sequence[str], Sequence[int]]]) -> Any:
@@ -54,9 +54,9 @@ def _of_cudf(frame: Any, name: str) -> CudaColumn:
     if column.null_count():
         column, _ = frame[name].fillna("").to_pylibcudf()
     if not column.size() or not column.num_children():
-        return on_card(np.zeros(column.size() + 1, np.int64), np.zeros(0, np.uint8))
+        return on_gpu(np.zeros(column.size() + 1, np.int64), np.zeros(0, np.uint8))
     child = column.child(0)
     offsets = on_host(child.data(), np.int64 if child.type().id() == types.INT64 else np.int32)
     first = child.offset() + column.offset()
     bounds = offsets[first : first + column.size() + 1].astype(np.int64)
-    return on_card(bounds, column.data() if bounds[-1] else np.zeros(0, np.uint8))
+    return on_gpu(bounds, column.data() if bounds[-1] else np.zeros(0, np.uint8))

@@ -99,7 +99,7 @@ def usable() -> bool:
     )
 
 
-def on_card(offsets: Offsets, data: Any) -> CudaColumn:
+def on_gpu(offsets: Offsets, data: Any) -> CudaColumn:
     """Copy texts to the GPU: the span of NumPy bytes that the offsets cover; device arrays are used in place.
 
     Args:
@@ -125,7 +125,7 @@ def on_host(view: Any, dtype: Any) -> npt.NDArray[Any]:
 
 
 @cache
-def kept_on_card(make: Callable[..., npt.NDArray[Any]], *options: Hashable) -> Any:
+def constant_on_gpu(make: Callable[..., npt.NDArray[Any]], *options: Hashable) -> Any:
     """A lookup table for kernels, copied to the GPU once per process."""
     return copied(make(*options))
 
@@ -135,7 +135,7 @@ def copied(array: npt.NDArray[Any]) -> Any:
     return _cuda().to_device(frozen(array, array.dtype))
 
 
-def new_on_card(size: int) -> Any:
+def empty_on_gpu(size: int) -> Any:
     """A byte buffer on the GPU, for kernels to write to."""
     return _cuda().device_array(max(size, 1), np.uint8)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from dcurate.kernels.cleaning import Cleaned, LineRules, clean_text, limits_of
-from dcurate.kernels.cuda import CudaColumn, carried, launch, new_on_card, no_room
+from dcurate.kernels.cuda import CudaColumn, carried, empty_on_gpu, launch, no_room
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Rows
 
 
@@ -32,7 +32,7 @@ def clean_lines(column: CudaColumn, rows: Rows, rules: LineRules) -> Cleaned:
         rows: numbers of texts, none twice.
         rules: which lines are removed.
     """
-    new = new_on_card(column.data.size)
+    new = empty_on_gpu(column.data.size)
     out = np.empty((len(rows), 4), np.int64)
     launch(_clean, column, rows, (carried(limits_of(rules)), new), room=no_room, out=out)
     data = memoryview(new.copy_to_host())

@@ -81,7 +81,7 @@ def unit_spans(column: CudaColumn, rule: Rule, limits: Limits) -> Spans:
     def room(most: int) -> Arrays:
         return tuple(new_units(most, rule.folding))
 
-    known = _on_card(rule), limits
+    known = _on_gpu(rule), limits
     return _spans(lists_of(TwoPasses(_units, _write_units, _TYPES, notes=2), column, _rows(column), known, room=room))
 
 
@@ -95,7 +95,7 @@ def anchored_spans(column: CudaColumn, gram: int, window: int) -> Spans:
     return _spans(lists_of(passes, column, _rows(column), (gram, window, column.data), room=room))
 
 
-def _on_card(rule: Rule) -> Rule:
+def _on_gpu(rule: Rule) -> Rule:
     """A rule with its tables on the GPU: a megabyte, shared by all texts."""
     folding: list[Any] = [copied(value) if isinstance(value, np.ndarray) else value for value in rule.folding]
     return Rule(rule.kind, Folding(*folding), copied(rule.marks))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels import comments, longest_lines, members, occurrences, phrases, scripts, segments, source, urls
-from dcurate.kernels.cuda import CudaColumn, Room, build_of, carried, copied, kept_on_card, launch, no_room
+from dcurate.kernels.cuda import CudaColumn, Room, build_of, carried, constant_on_gpu, copied, launch, no_room
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Rows
 from dcurate.kernels.unicode import alphabetic_bits
 
@@ -127,28 +127,28 @@ def so_many_longest(column: CudaColumn, rows: Rows, number: int) -> npt.NDArray[
 @build_of(members.alphabetic_signals)
 def alphabetic_signals(column: CudaColumn, rows: Rows) -> members.MemberSignals:
     """CUDA build of `dcurate.kernels.members.alphabetic_signals`."""
-    return members.MemberSignals(*_measured(_members, column, rows, 2, known=(kept_on_card(alphabetic_bits), False)))
+    return members.MemberSignals(*_measured(_members, column, rows, 2, known=(constant_on_gpu(alphabetic_bits), False)))
 
 
 @build_of(members.letter_signals)
 def letter_signals(column: CudaColumn, rows: Rows) -> members.MemberSignals:
     """CUDA build of `dcurate.kernels.members.letter_signals`."""
     return members.MemberSignals(
-        *_measured(_members, column, rows, 2, known=(kept_on_card(members.letter_bits), False))
+        *_measured(_members, column, rows, 2, known=(constant_on_gpu(members.letter_bits), False))
     )
 
 
 @build_of(members.alphabet_signals)
 def alphabet_signals(column: CudaColumn, rows: Rows, alphabet: str) -> members.MemberSignals:
     """CUDA build of `dcurate.kernels.members.alphabet_signals`."""
-    known = kept_on_card(members.bits_of, alphabet), True
+    known = constant_on_gpu(members.bits_of, alphabet), True
     return members.MemberSignals(*_measured(_members, column, rows, 2, known=known))
 
 
 @build_of(scripts.script_signals)
 def script_signals(column: CudaColumn, rows: Rows) -> scripts.ScriptSignals:
     """CUDA build of `dcurate.kernels.scripts.script_signals`."""
-    numbers = kept_on_card(scripts.script_numbers)
+    numbers = constant_on_gpu(scripts.script_numbers)
     return scripts.ScriptSignals(*_measured(_scripts, column, rows, 3, known=numbers, room=_script_room))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.cuda import CudaColumn, copied, kept_on_card, launch, on_card
+from dcurate.kernels.cuda import CudaColumn, constant_on_gpu, copied, launch, on_gpu
 from dcurate.kernels.hashing import hash_bytes
 from dcurate.kernels.layout import INLINE, Bytes, Rows, Words
 from dcurate.kernels.minhash import Plan, Room, Signatures, hash_bands, new_sign_room, sign_text
@@ -95,7 +95,7 @@ def _no_room(most: int) -> Arrays:
 def one_permutation(column: CudaColumn, rows: Rows, rule: Rule, num_hashes: int) -> Signatures:
     """CUDA build of `dcurate.kernels.minhash.one_permutation`."""
     out = np.empty((len(rows), num_hashes), np.uint32)
-    plan = Plan(rule, kept_on_card(word_letters))
+    plan = Plan(rule, constant_on_gpu(word_letters))
     launch(_one_permutation, column, rows, plan, room=partial(_sign_room, rule, num_hashes), out=out)
     return out
 
@@ -104,7 +104,7 @@ def permuted(column: CudaColumn, rows: Rows, rule: Rule, permutations: Permutati
     """CUDA build of `dcurate.kernels.permutations.permuted`."""
     fours = padded(permutations)
     out = np.empty((len(rows), len(permutations.factors)), np.uint32)
-    plan = PermutedPlan(rule, Permutations(*map(copied, fours)), kept_on_card(word_letters))
+    plan = PermutedPlan(rule, Permutations(*map(copied, fours)), constant_on_gpu(word_letters))
     launch(_permuted, column, rows, plan, room=partial(_permuted_room, rule, len(fours.factors)), out=out)
     return out
 
@@ -122,7 +122,7 @@ def band_keys(signatures: Signatures, bands: int, rows: int) -> Words:
     """CUDA build of `dcurate.kernels.minhash.band_keys`."""
     number, places = signatures.shape
     out = np.empty((number, bands), np.uint64)
-    column = on_card(np.arange(number + 1) * places, signatures.reshape(-1))
+    column = on_gpu(np.arange(number + 1) * places, signatures.reshape(-1))
     launch(_bands, column, np.arange(number), rows, room=_no_room, out=out)
     return out
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.cuda import CudaColumn, copied, kept_on_card, launch
+from dcurate.kernels.cuda import CudaColumn, constant_on_gpu, copied, launch
 from dcurate.kernels.cuda_dedup import TwoPasses, lists_of
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Rows, Scalar
 from dcurate.kernels.sets import (
@@ -64,7 +64,7 @@ def shingle_sets(column: CudaColumn, rows: Rows, rule: Rule, most: int | None) -
         made = new_set_room(rule.size, values_held(length, rule, most))
         return *made.reading, made.held, made.spare, made.counts
 
-    plan = SetPlan(rule, kept_on_card(word_letters), ALL if most is None else most)
+    plan = SetPlan(rule, constant_on_gpu(word_letters), ALL if most is None else most)
     found = lists_of(TwoPasses(_set, _write, (np.uint32,), notes=2), column, rows, plan, room=room)
     return Sets(found.bounds, found.arrays[0], found.notes[:, 1].astype(np.bool_))
 

@@ -14,7 +14,7 @@ from numba import njit
 
 from dcurate.kernels import characters, lines, ngrams, words
 from dcurate.kernels.characters import CharacterSignals, measure_characters
-from dcurate.kernels.cuda import CudaColumn, build_of, carried, kept_on_card, launch, no_room
+from dcurate.kernels.cuda import CudaColumn, build_of, carried, constant_on_gpu, launch, no_room
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Rows
 from dcurate.kernels.lines import (
     LineRoom,
@@ -82,7 +82,7 @@ def character_signals(column: CudaColumn, rows: Rows) -> CharacterSignals:
 def word_signals(column: CudaColumn, rows: Rows) -> WordSignals:
     """CUDA build of `dcurate.kernels.words.word_signals`."""
     out = np.empty((len(rows), 6), np.int64)
-    launch(_words, column, rows, kept_on_card(alphabetic_bits), room=_word_room, out=out)
+    launch(_words, column, rows, constant_on_gpu(alphabetic_bits), room=_word_room, out=out)
     return WordSignals(*out.T)
 
 

@@ -57,7 +57,7 @@ def _repeats(numbers: Places, span: Span, task: Task, out: Ints) -> None:
     repeats.measure_repeats(numbers, span, asked, room, out)
 
 
-def _on_card(found: Numbered, rows: Rows) -> tuple[CudaColumn, Rows]:
+def _on_gpu(found: Numbered, rows: Rows) -> tuple[CudaColumn, Rows]:
     """The word ids of texts as a column, and its rows for these texts: those between are empty."""
     bounds = np.stack([found.begins[rows], found.begins[rows] + found.counts[rows]], axis=1).ravel()
     bounds = frozen(np.append(bounds, bounds[-1:]), np.int64)
@@ -82,7 +82,7 @@ def trait_signals(found: Numbered, known: tuple[Places, npt.NDArray[np.uint8]], 
     """
     out = np.empty((len(rows), traits.TRAIT_NUMBERS), np.int64)
     tables = frozen(known[0], np.int32), frozen(known[1], np.uint8)
-    launch(_traits, *_on_card(found, rows), carried(tables), room=_trait_room, out=out)
+    launch(_traits, *_on_gpu(found, rows), carried(tables), room=_trait_room, out=out)
     return traits.as_traits(out.T)
 
 
@@ -90,7 +90,7 @@ def sought_signals(found: Numbered, places: Places, rows: Rows) -> traits.Sought
     """CUDA build of `dcurate.kernels.traits.sought_signals`."""
     out = np.empty((len(rows), 2), np.int64)
     room = partial(_seen, int(places.max(initial=0)))
-    launch(_sought, *_on_card(found, rows), copied(frozen(places, np.int32)), room=room, out=out)
+    launch(_sought, *_on_gpu(found, rows), copied(frozen(places, np.int32)), room=room, out=out)
     return traits.SoughtSignals(*out.T)
 
 
@@ -106,5 +106,5 @@ def repeat_signals(
     out = np.empty((len(rows), 3, len(sought[0])), np.int64)
     tables = frozen(known[0], np.int32), frozen(known[1], np.uint64), frozen(known[2], np.uint64)
     asked = carried(tables), carried(sought)
-    launch(_repeats, *_on_card(found, rows), asked, room=repeats.new_repeat_room, out=out)
+    launch(_repeats, *_on_gpu(found, rows), asked, room=repeats.new_repeat_room, out=out)
     return repeats.RepeatSignals(*np.moveaxis(out, 1, 0))

@@ -14,7 +14,7 @@ from dcurate.errors import DataError, PipelineError, nearest
 from dcurate.frames.columns import with_column, with_text
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import text_column
-from dcurate.models.classifiers.columns import check_free, distinct, tell
+from dcurate.models.classifiers.columns import check_free, distinct, record_labels
 from dcurate.models.classifiers.labels import LabelFilter, check_wanted, wanted_labels
 from dcurate.text.fasttext import FastTextModel, compile_kernels
 
@@ -90,7 +90,7 @@ class FastTextModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         if self.score_field is not None:
             scores = found.probability if of < 0 else found.wanted
             table = with_column(table, self.score_field, np.minimum(scores, 1.0))
-        return tell(task.with_data(table), self.name, self.outputs()[1])
+        return record_labels(task.with_data(table), self.name, self.outputs()[1])
 
 
 @dataclass(kw_only=True)

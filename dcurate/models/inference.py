@@ -25,7 +25,7 @@ from dcurate.models.loading import pretrained
 from dcurate.models.packing import Ints, Limits, Rows, Side, packed, padding
 from dcurate.models.shared import SHARED
 from dcurate.models.tokenizer import INPUT_ID_FIELD, named_after
-from dcurate.models.transfer import OnDevice, Returns, Sender
+from dcurate.models.transfer import DeviceBatch, HostToDevice, ResultBuffer
 from dcurate.models.weights import Weights
 from dcurate.text.optional import needed
 
@@ -171,7 +171,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         key = key if self.shares_model else (key, id(self))
         self._loaded = SHARED.hold(key, lambda: self._load(folder))
         self._key = key
-        self._sender = Sender(self.torch_device, self._loaded.filler, self.padding_side)
+        self._sender = HostToDevice(self.torch_device, self._loaded.filler, self.padding_side)
         where = f"{self.torch_device} {hash(key):x}"
         free = self._emptied if self._torch_device.type == "cuda" else None
         self._backoffs = [Backoff(f"{where} {power}", free) for power in range(32)]
@@ -262,7 +262,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         rows = rows.widened(devices.aligned(self.torch_device), loaded.longest)
         exact = devices.precision(self.autocast, self.torch_device, self.half)
         batches = packed(rows.widths, self._limits(loaded, exact), self.has_seq_order)
-        returns = Returns(self.name, self.torch_device)
+        returns = ResultBuffer(self.name, self.torch_device)
         with (
             devices.current(self.torch_device),
             devices.threads(self.resources.cpus),
@@ -281,7 +281,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             self.torch_device, self.model_inference_batch_size, self.max_batch_tokens, loaded.hidden, size
         )
 
-    def _run(self, batch: OnDevice, returns: Returns) -> None:
+    def _run(self, batch: DeviceBatch, returns: ResultBuffer) -> None:
         """The results of a batch, with as many rows at a time as memory allows for rows of about this length."""
         widest = int(batch.widths.max())
         backoff = self._backoffs[widest.bit_length()]
@@ -297,7 +297,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         for results, rows in parts:
             returns.add(results, rows)
 
-    def _forward(self, batch: OnDevice) -> tuple[dict[str, Any], int]:
+    def _forward(self, batch: DeviceBatch) -> tuple[dict[str, Any], int]:
         loaded = self._ready()
         inputs = batch.inputs(loaded.positions)
         outputs = self.run_model(loaded.run, inputs)

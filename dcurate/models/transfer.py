@@ -18,7 +18,7 @@ from dcurate.text.optional import needed
 
 
 @dataclass(frozen=True)
-class OnDevice:
+class DeviceBatch:
     """A batch of padded rows on a device; slicing gives fewer rows, with less padding if possible.
 
     Args:
@@ -38,11 +38,11 @@ class OnDevice:
     def __len__(self) -> int:
         return len(self.widths)
 
-    def __getitem__(self, rows: slice) -> OnDevice:
+    def __getitem__(self, rows: slice) -> DeviceBatch:
         widths = self.widths[rows]
         widest = int(widths.max())
         ids = self.ids[rows, :widest] if self.side == "right" else self.ids[rows, self.ids.shape[1] - widest :]
-        return OnDevice(ids, self.counts[rows], widths, self.side)
+        return DeviceBatch(ids, self.counts[rows], widths, self.side)
 
     def inputs(self, positions: bool = False) -> dict[str, Any]:
         """Inputs of transformers models: ``input_ids`` and ``attention_mask``, int64.
@@ -59,7 +59,7 @@ class OnDevice:
         return {**made, "position_ids": places.clamp(min=0).expand_as(self.ids)} if positions else made
 
 
-class Sender:
+class HostToDevice:
     """Copy batches of rows to a device, one ahead of the one in use.
 
     On a GPU a batch is copied from pinned memory on a stream of its own, which the work waits for when it gets there. A
@@ -74,9 +74,9 @@ class Sender:
         self.device, self.filler, self.side = device, filler, side
         self._stream = self.torch.cuda.Stream(device) if device.type == "cuda" else None
 
-    def each(self, rows: Rows, batches: Iterable[Ints]) -> Iterator[OnDevice]:
+    def each(self, rows: Rows, batches: Iterable[Ints]) -> Iterator[DeviceBatch]:
         """The batches in order, on the device."""
-        ahead: OnDevice | None = None
+        ahead: DeviceBatch | None = None
         for batch in batches:
             current, ahead = ahead, self._sent(rows, batch)
             if current is not None:
@@ -84,18 +84,18 @@ class Sender:
         if ahead is not None:
             yield self._arrived(ahead)
 
-    def _sent(self, rows: Rows, batch: Ints) -> OnDevice:
+    def _sent(self, rows: Rows, batch: Ints) -> DeviceBatch:
         lengths, widths = np.maximum(rows.lengths[batch], 1), rows.widths[batch]
         ids = self.torch.from_numpy(rows.padded(batch, self.filler, self.side))
         counts = self.torch.from_numpy(lengths.astype(np.int32))
         if self._stream is None:
-            return OnDevice(ids.to(self.device), counts.to(self.device), widths, self.side)
+            return DeviceBatch(ids.to(self.device), counts.to(self.device), widths, self.side)
         with self.torch.cuda.stream(self._stream):
             ids = ids.pin_memory().to(self.device, non_blocking=True)
             counts = counts.pin_memory().to(self.device, non_blocking=True)
-            return OnDevice(ids, counts, widths, self.side, self._stream.record_event())
+            return DeviceBatch(ids, counts, widths, self.side, self._stream.record_event())
 
-    def _arrived(self, batch: OnDevice) -> OnDevice:
+    def _arrived(self, batch: DeviceBatch) -> DeviceBatch:
         if batch.sent is not None:
             work = self.torch.cuda.current_stream(self.device)
             work.wait_event(batch.sent)
@@ -104,7 +104,7 @@ class Sender:
         return batch
 
 
-class Returns:
+class ResultBuffer:
     """Results of batches, copied back from a device and put into row order at the end."""
 
     def __init__(self, stage: str, device: Any) -> None:

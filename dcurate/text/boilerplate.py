@@ -55,5 +55,5 @@ def boilerplate_signals(offsets: Offsets, data: Bytes, rows: Rows) -> Boilerplat
 
 
 @build_of(boilerplate_signals)
-def _on_card(column: CudaColumn, rows: Rows) -> BoilerplateSignals:
+def _on_gpu(column: CudaColumn, rows: Rows) -> BoilerplateSignals:
     return BoilerplateSignals(*cuda_measures.paragraphs_with(column, rows, _sought()))

@@ -37,7 +37,7 @@ def c4_signals(offsets: Offsets, data: Bytes, rows: Rows, rules: LineRules) -> C
 
 
 @build_of(c4_signals)
-def _on_card(column: CudaColumn, rows: Rows, rules: LineRules) -> C4Signals:
+def _on_gpu(column: CudaColumn, rows: Rows, rules: LineRules) -> C4Signals:
     """Remove lines on the GPU, and count sentences on the host, where words are numbered."""
     return _of_cleaned(cuda_cleaning.clean_lines(column, rows, rules))
 

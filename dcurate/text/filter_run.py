@@ -12,9 +12,9 @@ from dcurate.core.batch import Rejection, Scored
 from dcurate.frames import convert
 from dcurate.frames.columns import as_series, column_of, numbers, rows_at, values, with_column
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.gpus import texts_on_card
+from dcurate.frames.gpus import texts_on_gpu
 from dcurate.frames.text import TextColumn, text_column
-from dcurate.kernels.cuda import CudaColumn, on_card, usable
+from dcurate.kernels.cuda import CudaColumn, on_gpu, usable
 from dcurate.text.column_filter import ColumnFilter
 from dcurate.text.filter import DocumentFilter, SignalFilter
 from dcurate.text.rules import Rule
@@ -151,7 +151,7 @@ class FilterRun:
 
     def _on_gpu(self, column: TextColumn, field: str) -> CudaColumn:
         """The texts on the GPU; those of a cuDF batch are already there."""
-        return on_card(*column) if self._materialized else texts_on_card(self._batch.data, field)
+        return on_gpu(*column) if self._materialized else texts_on_gpu(self._batch.data, field)
 
     def _materialize(self) -> None:
         """Write the remaining rows and the added columns into the table, so that an added column can be read."""

@@ -21,7 +21,7 @@ from dcurate.kernels.english import cut_english
 from dcurate.kernels.interning import Numbered, WordTable, expanded
 from dcurate.kernels.layout import Bytes, Ints, Offsets, Rows
 from dcurate.kernels.runs import POINTS
-from dcurate.kernels.wordfacts import Kinds, word_facts
+from dcurate.kernels.word_features import Kinds, word_facts
 from dcurate.text import libraries
 from dcurate.text.english import short_way, split_english
 from dcurate.text.splitters import SENTENCE_ENDS, SYMBOLS, split_fasttext, split_normalized, split_pairs, split_unicode

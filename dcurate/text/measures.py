@@ -102,7 +102,7 @@ def traits_of(offsets: Offsets, data: Bytes, rows: Rows, found: Words) -> TraitS
 
 
 @build_of(traits_of)
-def _traits_on_card(column: CudaColumn, rows: Rows, found: Words) -> TraitSignals:
+def _traits_on_gpu(column: CudaColumn, rows: Rows, found: Words) -> TraitSignals:
     return cuda_words.trait_signals(found.found, (found.known.characters, found.known.traits), rows)
 
 
@@ -114,9 +114,7 @@ def sought_of(
 
 
 @build_of(sought_of)
-def _sought_on_card(
-    column: CudaColumn, rows: Rows, found: Words, sought: tuple[tuple[str, ...], bool]
-) -> SoughtSignals:
+def _sought_on_gpu(column: CudaColumn, rows: Rows, found: Words, sought: tuple[tuple[str, ...], bool]) -> SoughtSignals:
     return cuda_words.sought_signals(found.found, found.numbered(*sought), rows)
 
 
@@ -127,7 +125,7 @@ def repeats_of(offsets: Offsets, data: Bytes, rows: Rows, found: Words, grams: G
 
 
 @build_of(repeats_of)
-def _repeats_on_card(column: CudaColumn, rows: Rows, found: Words, grams: Grams) -> RepeatSignals:
+def _repeats_on_gpu(column: CudaColumn, rows: Rows, found: Words, grams: Grams) -> RepeatSignals:
     known = found.known.characters, found.known.hashes, found.known.powers
     return cuda_words.repeat_signals(found.found, known, rows, (grams.tops, grams.duplicates), grams.how)
 
@@ -138,7 +136,7 @@ def lines_of(offsets: Offsets, data: Bytes, rows: Rows, how: Lines) -> SegmentSi
 
 
 @build_of(lines_of)
-def _lines_on_card(column: CudaColumn, rows: Rows, how: Lines) -> SegmentSignals:
+def _lines_on_gpu(column: CudaColumn, rows: Rows, how: Lines) -> SegmentSignals:
     return cuda_measures.segment_signals(column, rows, how.cut, _marks(how))
 
 

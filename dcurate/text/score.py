@@ -81,7 +81,7 @@ class Score(RuleStage[DocumentBatch]):
         for rule, text_field, score_field in zip(rules, self._text_fields, one_or_many(self.score_field), strict=True):
             scores = run.scores(rule, text_field)
             run.put(score_field, scores)
-            run.tell(self.name, score_field, scores)
+            run.record_scores(self.name, score_field, scores)
         return run.result()
 
 
@@ -130,7 +130,7 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
         inverts = one_each(self.invert, len(rules), "invert")
         for rule, field, invert in zip(rules, one_or_many(self.filter_field), inverts, strict=True):
             scores = run.numbers(field) if isinstance(rule, SignalFilter) else run.column(field)
-            run.tell(self.name, name_of(rule), scores)
+            run.record_scores(self.name, name_of(rule), scores)
             run.drop(Verdict(scores, run.kept(rule, scores) ^ invert, ""), self.name, name_of(rule))
         return run.result()
 
@@ -211,7 +211,7 @@ class ScoreFilter(RuleStage[DocumentBatch]):
             scores = run.scores(rule, text_field)
             if score_field is not None:
                 run.put(score_field, scores)
-            run.tell(self.name, rule.name, scores)
+            run.record_scores(self.name, rule.name, scores)
             run.drop(Verdict(scores, run.kept(rule, scores) ^ invert, text_field), self.name, rule.name)
 
     def merged_with(self, following: AnyStage) -> MergedScoreFilter | None:

@@ -20,7 +20,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.tokens import Tokens, tokens_of, with_tokens
 from dcurate.models.classifiers.aegis_prompt import AEGIS_LABELS, AFTER, format_aegis, parse_response
 from dcurate.models.classifiers.base import Classifier
-from dcurate.models.classifiers.columns import check_free, put, tell
+from dcurate.models.classifiers.columns import check_free, put, record_labels
 from dcurate.models.classifiers.labels import Label
 from dcurate.models.classifiers.llama_guard import (
     AEGIS_VARIANTS,
@@ -166,7 +166,7 @@ class PostProcessAegisResponsesStage(ProcessingStage[DocumentBatch, DocumentBatc
             added[self.raw_output_field] = texts
         else:
             dropped.append(self.raw_output_field)
-        return tell(task.with_data(put(table, added, dropped)), self.name, [self.label_field])
+        return record_labels(task.with_data(put(table, added, dropped)), self.name, [self.label_field])
 
 
 @dataclass(kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from dcurate.core.stage import CompositeStage, ProcessingStage, Spec, WorkerMetadata
 from dcurate.frames.document import DocumentBatch
-from dcurate.models.classifiers.columns import check_finite, check_free, distinct, put, tell
+from dcurate.models.classifiers.columns import check_finite, check_free, distinct, put, record_labels
 from dcurate.models.classifiers.labels import Label, LabelFilter, check_wanted, known_labels, wanted_labels
 from dcurate.models.inference import ModelStage
 from dcurate.models.tokenizer import INPUT_ID_FIELD, TokenizerStage, named_after
@@ -55,7 +55,7 @@ class LabellingStage(ModelStage):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         self.check_columns(task.get_columns())
-        return tell(super().process(task), self.name, self.outputs()[1])
+        return record_labels(super().process(task), self.name, self.outputs()[1])
 
     def create_output_dataframe(self, frame: Any, collected: Mapping[str, Any]) -> Any:
         check_finite(self.name, collected)

@@ -89,13 +89,13 @@ def put(table: Any, added: Mapping[str, Any], dropped: Sequence[str] = ()) -> An
     return table.select([name for name in table.column_names if name not in dropped])
 
 
-def tell(batch: DocumentBatch, stage: str, columns: Sequence[str]) -> DocumentBatch:
+def record_labels(batch: DocumentBatch, stage: str, columns: Sequence[str]) -> DocumentBatch:
     """The batch with the labels and numbers of these columns recorded for the report, sampled if there are many.
 
     Examples:
         >>> from dcurate.frames.columns import table_of
         >>> batch = DocumentBatch(data=table_of({"label": ["High", None], "p": [[0.9, 0.1], [0.5, 0.5]]}))
-        >>> [(one.name, one.values) for one in tell(batch, "quality", ["label", "p"]).scored]
+        >>> [(one.name, one.values) for one in record_labels(batch, "quality", ["label", "p"]).scored]
         [('label', ['High', 'no label'])]
     """
     rows = batch.num_items

@@ -219,7 +219,7 @@ class AsyncLLMClient(Configured, ABC):
         return self
 
     async def _ask_once(self, request: Question) -> Answer:
-        """Ask once, and tell what it took; by default nothing is known of that."""
+        """Send one request, and return its usage, if known."""
         if isinstance(request, EmbeddingRequest):
             raise PipelineError(f"{type(self).__name__} returns only text; embeddings need an AsyncOpenAIClient")
         texts = await self._query_model_impl(

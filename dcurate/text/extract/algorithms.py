@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from dcurate.core.part import Part
 from dcurate.errors import PipelineError, listed, nearest
-from dcurate.text.extract.neighbours import judge_by_neighbours
+from dcurate.text.extract.justext_context import judge_by_neighbours
 from dcurate.text.extract.nesting import nested_too_deeply
 from dcurate.text.optional import needed
 
