@@ -378,7 +378,7 @@ def test_rows_that_a_stage_makes_afresh_are_numbered_from_0_in_each_partition() 
     made = apply(lengths, cut(frame, [2]))
     assert made._meta.index.name is None
     assert [part.index.tolist() for part in partitions(made)] == [[0, 1], [0]]
-    with pytest.raises(DataError, match="the index 'key' cannot stay; make it a column with reset_index"):
+    with pytest.raises(DataError, match="the index 'key' cannot be kept; make it a column with reset_index"):
         apply(lengths, cut(frame, [2]), meta=made._meta).compute()
 
 

@@ -203,7 +203,7 @@ def test_a_setting_is_read_as_yaml(value):
 ERRORS = {
     # YAML and the shape of a recipe
     "stages: [": "r.yaml: not valid YAML: line 1, column 10: expected the node content, but found '<stream end>'",
-    "name: a\nname: b": "r.yaml: not valid YAML: line 2, column 1: 'name' is there twice",
+    "name: a\nname: b": "r.yaml: not valid YAML: line 2, column 1: 'name' is a duplicate key",
     "- a": "r.yaml: a recipe is a mapping with 'stages', not a list",
     "stage: []": "r.yaml: unknown key 'stage'; did you mean 'stages'?",
     "name: a": "r.yaml: 'stages' must be a list of stages, each a class and its arguments",
@@ -385,7 +385,7 @@ def test_a_rule_set_of_stages_stands_for_its_stages_and_one_of_filters_for_its_f
 @pytest.mark.parametrize(
     ("entry", "sentence"),
     [
-        ("- c4: {variant: tfds}", r"stage 1 \(c4\): there is no variant 'tfds' of C4"),
+        ("- c4: {variant: tfds}", r"stage 1 \(c4\): unknown variant 'tfds' of C4"),
         ("- fineweb:\n    with: {batch_size: 2}", "'with' is for one stage, and fineweb is 4; write them one by one"),
         ("- gopher:", "gopher is not a stage; put it inside one, as in ScoreFilter"),
         ("- gofer:", r"dcurate has no 'gofer'; did you mean 'gopher'\?"),

@@ -116,7 +116,7 @@ def compile_all(capability: tuple[int, int], folder: Path | None = None) -> list
     compiler = Compiler(numba_cuda, capability, folder)
     vars(cuda).update(_cuda=lambda: compiler, cuda=numba_cuda)
     offsets = np.cumsum([0, *(len(text) for text in TEXTS)])
-    column, rows = cuda.on_card(offsets, np.frombuffer("".join(TEXTS).encode(), np.uint8)), np.arange(1)
+    column, rows = cuda.on_gpu(offsets, np.frombuffer("".join(TEXTS).encode(), np.uint8)), np.arange(1)
     for call_all in CALLS:
         call_all(column, rows)
     return compiler.done

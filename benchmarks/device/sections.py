@@ -35,7 +35,7 @@ from dcurate.dedup.minhash import MinHash
 from dcurate.dedup.semantic.kmeans import moved, nearest, seeds, sums_of
 from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.frames.convert import cudf
-from dcurate.frames.gpus import texts_on_card
+from dcurate.frames.gpus import texts_on_gpu
 from dcurate.frames.text import TextColumn, column_of
 from dcurate.frames.vectors import array_library
 from dcurate.kernels import cuda, cuda_signals
@@ -102,15 +102,15 @@ def kernels(cpu: bool) -> dict[str, Any]:
     """What is measured, signatures and what else deduplication asks for, by CUDA beside one core."""
     column = column_of([text[:SIMULATED_CHARACTERS] for text in sample()[:SIMULATED_TEXTS]]) if cpu else texts(MB)
     size, rows = int(column.offsets[-1]), np.arange(len(column))
-    upload = seconds(lambda: cuda.on_card(*column), 1 if cpu else 3)
-    card = cuda.on_card(*column)
+    upload = seconds(lambda: cuda.on_gpu(*column), 1 if cpu else 3)
+    card = cuda.on_gpu(*column)
     calls = measured(column, card, rows) | signed(column, card)
     calls |= dedup_calls.calls(column, card, 20 if cpu else 200_000)
     found = []
-    for name, (on_cpu, on_card) in calls.items():
-        equal = same(on_cpu(), on_card())
+    for name, (on_cpu, on_gpu) in calls.items():
+        equal = same(on_cpu(), on_gpu())
         core = seconds(on_cpu, 1, time.process_time)
-        gpu = seconds(on_card, 1 if cpu else 3)
+        gpu = seconds(on_gpu, 1 if cpu else 3)
         gbs = [size / one / 1e9 if one else 0.0 for one in (core, gpu)]
         found.append({"kernel": name, "equal": equal, "core_gb_s": gbs[0], "card_gb_s": gbs[1], "ratio": core / gpu})
     if cpu:
@@ -134,7 +134,7 @@ def frames(cpu: bool) -> dict[str, Any]:
     whole = library.DataFrame({"text": library.Series(_strings(column))})
     drawn = Permutations.of_nemo(CUDF.num_hashes, CUDF.shingles.seed)
     seed = int(drawn.factors[0])
-    card = texts_on_card(whole, "text")
+    card = texts_on_gpu(whole, "text")
     own, theirs = CUDF.signatures(card), by_cudf(whole, drawn, seed, CUDF.shingles.size)
     right["cuDF's MinHash equals ours"] = same(own, theirs)
     right["layout of a cuDF column"] = same(
@@ -143,8 +143,8 @@ def frames(cpu: bool) -> dict[str, Any]:
     )
     with tempfile.TemporaryDirectory() as folder:
         Pipeline("to_parquet", stages=[reader(fields=["text"]), ParquetWriter(folder)]).run(InlineExecutor())
-        on_card, on_host = ParquetReader(folder, frames="cudf"), ParquetReader(folder)
-        pairs = [(on_card.process(split), on_host.process(split)) for split in on_host.splits()]
+        on_gpu, on_host = ParquetReader(folder, frames="cudf"), ParquetReader(folder)
+        pairs = [(on_gpu.process(split), on_host.process(split)) for split in on_host.splits()]
         right["Parquet decoded on the card"] = all(
             one is not None and other is not None and one.to_pandas().equals(other.to_pandas()) for one, other in pairs
         )

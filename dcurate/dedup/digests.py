@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.frames.convert import is_cudf, to_arrow
-from dcurate.frames.gpus import texts_on_card
+from dcurate.frames.gpus import texts_on_gpu
 from dcurate.frames.hashes import content_hashes
 from dcurate.kernels.cuda import usable
 from dcurate.kernels.cuda_minhash import text_digests
@@ -33,5 +33,5 @@ def digests_of(
         False
     """
     if gpu and not normalize and is_cudf(frame) and usable():
-        return text_digests(texts_on_card(frame, text_field), np.arange(len(frame)))
+        return text_digests(texts_on_gpu(frame, text_field), np.arange(len(frame)))
     return content_hashes(to_arrow(frame), text_field, normalize)

@@ -14,7 +14,7 @@ from dcurate.dedup.minhash import MinHash, estimated, jaccard
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.text import TextColumn, column_of
 from dcurate.kernels import cuda_minhash, cuda_sets
-from dcurate.kernels.cuda import CudaColumn, on_card, usable
+from dcurate.kernels.cuda import CudaColumn, on_gpu, usable
 from dcurate.kernels.hashing import text_hashes
 from dcurate.kernels.layout import Ints
 
@@ -28,7 +28,7 @@ _SLICE = 2**14
 
 def to_gpu_if(gpu: bool, column: TextColumn) -> TextColumn | CudaColumn:
     """Copy the texts to the GPU if `gpu` and there is one; else return them unchanged."""
-    return on_card(*column) if gpu and usable() else column
+    return on_gpu(*column) if gpu and usable() else column
 
 
 def hashes_of(column: TextColumn | CudaColumn) -> npt.NDArray[np.uint64]:

@@ -1,1 +1,1 @@
-"""Sources that are downloaded: listing, resumable transfers, records, text."""
+"""Downloaded sources: listing, resumable transfers, records, text."""

@@ -1,4 +1,4 @@
-"""Objects that are their settings, as stages are."""
+"""Objects defined by their settings, like stages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dcurate.core.secrets import shown
 
 
 class Configured:
-    """Equal to another of the same class with the same public settings; prints them.
+    """Equal to another of the same class with the same public settings; its ``repr`` shows them.
 
     Examples:
         >>> class Source(Configured):

@@ -1,4 +1,4 @@
-"""Downloading as a stage: from addresses to files on a disk."""
+"""The download stage: from URLs to files on disk."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from dcurate.fs.errors import storage_errors
 _FAILED = ".failed"
 #: How many files one slot fetches at a time where nothing else is said: a connection alone seldom fills a line.
 _AT_A_TIME = 8
-#: From so many cores on, one is given to downloading alone.
+#: With at least this many cores, one is reserved for downloading.
 _MANY_CORES = 8
 
-#: Bytes of a file's name; file systems take 255, and what is not yet whole has an ending of its own.
+#: Bytes of a file's name; file systems allow 255, and part files have a suffix.
 _LONGEST_NAME = 230
 _BEGIN, _END = 150, 50
 
@@ -41,10 +41,10 @@ _log = logging.getLogger("dcurate.download")
 
 
 class DocumentDownloader(Configured, ABC):
-    """Brings files to a directory; subclass it for a way of your own, or use `FileDownloader`.
+    """Download files to a directory; subclass it for your own protocol, or use `FileDownloader`.
 
     Args:
-        download_dir: where the files go. Every worker that reads them should see it; where one does not, the file is
+        download_dir: target folder. Every worker that reads the files should see it; where one does not, the file is
             fetched there again.
         verbose: whether each file is logged, to the logger ``dcurate.download``.
 
@@ -76,14 +76,14 @@ class DocumentDownloader(Configured, ABC):
 
     @abstractmethod
     def _get_output_filename(self, url: str) -> str:
-        """The name of the file of an address, without directory."""
+        """The name of the file of a URL, without directory."""
 
     @abstractmethod
     def _download_to_path(self, url: str, path: str) -> tuple[bool, str | None]:
-        """Fetch a file to a path; answers whether that went well, and else why not."""
+        """Download a file to a path; return whether it succeeded, and if not the reason."""
 
     def download(self, url: str) -> str | None:
-        """Fetch the file of an address, unless it is there; gives its path.
+        """Download the file of a URL, unless it exists; return its path.
 
         Raises:
             TransferError: it cannot be fetched. An override may also answer None.
@@ -103,7 +103,7 @@ class DocumentDownloader(Configured, ABC):
         return path
 
     def _tried(self, url: str, path: str) -> tuple[bool, str | None]:
-        """Fetch a file by a person's code; what it raises is the reason, unless the disk is full."""
+        """Download a file with user code; its exceptions are the reason, unless the disk is full."""
         try:
             return self._download_to_path(url, path)
         except DcurateError:
@@ -114,18 +114,18 @@ class DocumentDownloader(Configured, ABC):
             return False, f"{type(error).__name__}: {error}"
 
     def fetch(self, file: RemoteFile) -> str | None:
-        """The same for a file of which more is known than its address."""
+        """The same for a file with more known properties than its URL."""
         return self.download(file.url)
 
     def note_failure(self, url: str) -> None:
-        """Write down that a file could not be fetched, so that a run that is resumed asks for it again."""
+        """Record that a file could not be downloaded, so that a resumed run tries again."""
         with storage_errors("write", self._mark(url)):
             os.makedirs(os.path.dirname(self._mark(url)), exist_ok=True)
             with open(self._mark(url), "w", encoding="ascii") as mark:
                 mark.write(uuid.uuid4().hex[:8])
 
     def failure(self, url: str) -> str:
-        """A mark of the last time that a file could not be fetched, empty if it always could."""
+        """A marker of the last failed download of a file, empty if it never failed."""
         try:
             with open(self._mark(url), encoding="ascii") as mark:
                 return mark.read()
@@ -133,12 +133,12 @@ class DocumentDownloader(Configured, ABC):
             return ""
 
     def num_workers_per_node(self) -> int | None:
-        """How many slots download on each host, or None to leave it to the run."""
+        """How many slots download on each host, or None to let the run decide."""
         return None
 
     @property
     def at_a_time(self) -> int:
-        """How many files one slot fetches at a time, in threads; more than one only where `fetch` allows for that."""
+        """How many files one slot downloads concurrently, in threads; more than one only if `fetch` is thread-safe."""
         return 1
 
     def _mark(self, url: str) -> str:
@@ -146,10 +146,10 @@ class DocumentDownloader(Configured, ABC):
         return os.path.join(self._download_dir, _FAILED, name)
 
     def target(self, url: str) -> str:
-        """Where the file of an address goes.
+        """The target path of a URL.
 
         Raises:
-            TransferError: what it would be called cannot be the name of a file.
+            TransferError: its name is not a valid file name.
         """
         try:
             name = self._get_output_filename(url)
@@ -161,7 +161,7 @@ class DocumentDownloader(Configured, ABC):
 
 
 def _short(name: str) -> str:
-    """The name, or where it is too long for a file its begin and end, with a digest of all of it between them."""
+    """The name, or if it is too long for a file its beginning and end, with a digest of all of it between them."""
     encoded = name.encode(errors="surrogatepass")
     if len(encoded) <= _LONGEST_NAME:
         return name
@@ -171,7 +171,7 @@ def _short(name: str) -> str:
 
 
 class FileDownloader(DocumentDownloader):
-    """Fetches files over HTTP and from every store that fsspec knows.
+    """Download files over HTTP and from every fsspec store.
 
     A transfer that breaks off goes on from where it was, also in another run; it is tried again when servers are busy;
     sizes and checksums are checked where the publisher gives them; a file appears under its name when it is whole.
@@ -196,7 +196,7 @@ class FileDownloader(DocumentDownloader):
         return f"{hashlib.blake2b(parts.query.encode(), digest_size=4).hexdigest()}-{name}" if parts.query else name
 
     def num_workers_per_node(self) -> int | None:
-        """One slot on each host where connections are limited and cores are many: more would only wait for a turn.
+        """One slot on each host with limited connections and many cores: more would only wait.
 
         Such a slot has a process to itself. Where cores are few that would be a large share of them, and all processes
         download now and then instead.
@@ -225,10 +225,10 @@ class FileDownloader(DocumentDownloader):
 
 @dataclass
 class DownloadedFiles(FileGroup):
-    """Files that were downloaded, and where from.
+    """Downloaded files, with their sources.
 
-    Its size counts the bytes on the disk: the run bounds what waits between stages, and with it what is downloaded
-    ahead of what is read.
+    Its size counts the bytes on disk: the run bounds queued data, and so how far downloads run ahead of
+    reading.
 
     Attributes:
         origins: of each file, where it came from.
@@ -248,12 +248,12 @@ class DownloadedFiles(FileGroup):
 
 @dataclass
 class DocumentDownloadStage(ProcessingStage[FileGroup, DownloadedFiles]):
-    """Download files; see `FileDownloader` for how.
+    """Download files; see `FileDownloader` for the transfer.
 
     Args:
-        downloader: what downloads.
-        on_error: what becomes of a file that cannot be fetched: ``"quarantine"`` keeps its address and the reason in
-            quarantine and goes on (a run that is resumed tries it again), ``"raise"`` ends the run. A disk that is
+        downloader: downloads the files.
+        on_error: handling of failed downloads: ``"quarantine"`` records the URL and the reason in
+            quarantine and continues (a resumed run tries again), ``"raise"`` ends the run. A disk that is
             full ends it in any case.
 
     Raises:
@@ -276,16 +276,16 @@ class DocumentDownloadStage(ProcessingStage[FileGroup, DownloadedFiles]):
         self.spec = StageSpec(num_workers_per_node=self.downloader.num_workers_per_node())
 
     def settings(self) -> dict[str, Any]:
-        """What decides the rows: the kind of downloader; not where files go nor how they are fetched."""
+        """The settings that affect the rows: the kind of downloader; not target folders nor transfer settings."""
         return {"downloader": type(self.downloader)}
 
     def process_batch(self, tasks: list[FileGroup]) -> list[DownloadedFiles]:
-        """The files of several tasks, fetched at the same time: a slot waits for the network, not for one server."""
+        """Download the files of several tasks concurrently: a slot waits for the network, not for one server."""
         with ThreadPoolExecutor(max(1, len(tasks))) as threads:
             return list(threads.map(self.process, tasks))
 
     def process(self, task: FileGroup) -> DownloadedFiles:
-        """The files of the addresses.
+        """Download the files of the URLs.
 
         Raises:
             DataError: a file cannot be written, or with ``on_error="raise"`` not be fetched.

@@ -1,4 +1,4 @@
-"""From records to rows: what an extractor makes of each, and what becomes of those of which it makes none."""
+"""Extract rows from records, and count the records without one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dcurate.errors import DataError, PipelineError, ResourceError
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.records import fits_column, table_of
 
-#: What becomes of what cannot be fetched or read.
+#: Handling of failed downloads and unreadable records.
 OnError = Literal["quarantine", "raise"]
 #: Errors that are not a record's fault: something is missing, here or altogether.
 OURS = (PipelineError, ResourceError, MemoryError)
@@ -26,13 +26,13 @@ _COLUMNS = ("file", "record", "id", "error")
 
 @dataclass(frozen=True)
 class Skipped:
-    """A record that gives no row: an iterator yields it, or an extractor returns it, in place of one.
+    """A record without a row: yielded by an iterator, or returned by an extractor, in place of one.
 
     Args:
         reason: short and stable, so that it can be counted: ``"redirect"``.
-        fault: False for what a rule leaves out, True for what is damaged: that goes to quarantine.
+        fault: False if a rule left it out, True if it is damaged: it then goes to quarantine.
         id: which record, by its own name: an address, a title.
-        detail: what is wrong with this one.
+        detail: the error of this one.
         trace: where that was found, of an error.
 
     Examples:
@@ -48,7 +48,7 @@ class Skipped:
 
 
 class DocumentExtractor(Configured, ABC):
-    """Makes a row of a record.
+    """Make a row of a record.
 
     Examples:
         >>> class Upper(DocumentExtractor):
@@ -64,11 +64,11 @@ class DocumentExtractor(Configured, ABC):
 
     @abstractmethod
     def extract(self, record: dict[str, Any]) -> dict[str, Any] | Skipped | None:
-        """The row as a dictionary; None, or `Skipped` with the reason, if the record gives none."""
+        """Return the row as a dictionary; None, or `Skipped` with the reason, if the record has none."""
 
     @abstractmethod
     def input_columns(self) -> list[str]:
-        """The keys that a record must have."""
+        """The required keys of the records."""
 
     @abstractmethod
     def output_columns(self) -> list[str]:
@@ -78,7 +78,7 @@ class DocumentExtractor(Configured, ABC):
 def row_of(
     extractor: DocumentExtractor | None, record: dict[str, Any], kept: Sequence[str]
 ) -> dict[str, Any] | Skipped:
-    """The row that becomes of a record, or why there is none.
+    """The row of a record, or the reason why there is none.
 
     Args:
         extractor: None where the records are the rows.
@@ -102,7 +102,7 @@ def row_of(
 
 
 def failure(reason: str, error: Exception, which: str = "") -> Skipped:
-    """What was raised, as the reason why a record gives no row."""
+    """An exception as the reason why a record has no row."""
     return Skipped(reason, True, which, f"{type(error).__name__}: {error}", traceback.format_exc(limit=-20))
 
 
@@ -113,7 +113,7 @@ def check_on_error(on_error: str) -> None:
 
 
 def refuse_where_asked(skipped: Skipped, on_error: OnError, where: str) -> None:
-    """Raise for a record that cannot be read, where that is to end the run."""
+    """Raise for an unreadable record, if it should end the run."""
     if skipped.fault and on_error == "raise":
         raise DataError(
             f"{where}: {skipped.reason}: {skipped.detail}; "
@@ -122,7 +122,7 @@ def refuse_where_asked(skipped: Skipped, on_error: OnError, where: str) -> None:
 
 
 class Losses:
-    """Records that gave no row, gathered by reason.
+    """Records without a row, grouped by reason.
 
     Args:
         stage: name of the stage that left them out.
@@ -133,13 +133,13 @@ class Losses:
         self._records: dict[tuple[str, bool], list[dict[str, Any]]] = {}
 
     def add(self, skipped: Skipped, file: str, number: int) -> None:
-        """Count a record: which, in which file, and of what number in it."""
+        """Count a record, with its file and its number in it."""
         record = {"file": file, "record": number, "id": skipped.id, "error": skipped.detail, "traceback": skipped.trace}
         shown = {key: _encodable(value) for key, value in record.items() if value or key in _COLUMNS}
         self._records.setdefault((skipped.reason, skipped.fault), []).append(shown)
 
     def rejections(self) -> Iterator[Rejection]:
-        """One for each reason."""
+        """One rejection for each reason."""
         for (reason, fault), records in self._records.items():
             data = table_of(records, _COLUMNS)
             yield Rejection(self.stage, reason, len(records), data.nbytes, data, fault)
@@ -189,7 +189,7 @@ class DocumentExtractStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         self.name = f"extract_{type(self.extractor).__name__.lower()}"
 
     def settings(self) -> dict[str, Any]:
-        """What decides the rows."""
+        """The settings that affect the rows."""
         return {"extractor": self.extractor, "kept": list(self.kept)}
 
     def inputs(self) -> tuple[list[str], list[str]]:
@@ -199,7 +199,7 @@ class DocumentExtractStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return [], [*self.extractor.output_columns(), *self.kept]
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        """The rows; what was left out is told with them."""
+        """The rows, with the counts of skipped records."""
         losses, rows = Losses(self.name), list[Mapping[str, Any]]()
         for number, record in enumerate(task.to_arrow().to_pylist()):
             row = row_of(self.extractor, record, self.kept)

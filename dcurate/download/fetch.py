@@ -1,4 +1,4 @@
-"""One file from its server to the disk: whole, checked, and from where an earlier attempt stopped."""
+"""Download one file: complete, verified, and resumed from an earlier attempt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
 def fetch(file: RemoteFile, target: str, transfer: Transfer) -> None:
-    """Fetch a file; it appears under its name whole and checked, or not at all.
+    """Download a file atomically: it gets its name only when it is complete and verified.
 
     What came before a break stays beside the target as ``<target>.part``, and only the rest is asked for next time,
     by whichever process. If two want the same file, one waits for the other. A target that is there is left as it is,
@@ -48,7 +48,7 @@ def fetch(file: RemoteFile, target: str, transfer: Transfer) -> None:
 
 
 def is_whole(target: str, file: RemoteFile) -> bool:
-    """Whether a file that was fetched is there; files that are fetched have their name only when they are whole."""
+    """Whether a downloaded file exists; files get their name only when they are complete."""
     try:
         size = os.stat(target).st_size
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def is_whole(target: str, file: RemoteFile) -> bool:
 
 
 def read(url: str, transfer: Transfer) -> bytes:
-    """The content of a small file, such as a listing.
+    """The contents of a small file, such as a listing.
 
     Raises:
         TransferError: it cannot be fetched.
@@ -71,7 +71,7 @@ def read(url: str, transfer: Transfer) -> bytes:
 
 
 def read_range(url: str, transfer: Transfer, start: int, length: int) -> bytes:
-    """So many bytes of a file from a place on.
+    """A range of bytes of a file.
 
     Raises:
         TransferError: they cannot be fetched, or the file ends before them.
@@ -92,7 +92,7 @@ def read_range(url: str, transfer: Transfer, start: int, length: int) -> bytes:
 
 
 def _tried(url: str, transfer: Transfer, attempt: Callable[[], bytes]) -> bytes:
-    """What an attempt brings, the first that is not interrupted."""
+    """The result of the first attempt that is not interrupted."""
     failures = 0
     while True:
         try:
@@ -103,7 +103,7 @@ def _tried(url: str, transfer: Transfer, attempt: Callable[[], bytes]) -> bytes:
 
 
 def _fill(download: _Download) -> None:
-    """Run a download; of one that brought nothing at all nothing is left."""
+    """Run a download; remove its part file if nothing was received."""
     try:
         download.run()
     except BaseException:
@@ -119,7 +119,7 @@ class _Download:
         self.notes = f"{target}.part.json"
 
     def run(self) -> None:
-        """Attempt after attempt, until the file is whole."""
+        """Attempt after attempt, until the file is complete."""
         failures = 0
         while True:
             before = self._held()
@@ -136,18 +136,18 @@ class _Download:
             os.unlink(self.notes)
 
     def clear_if_empty(self) -> None:
-        """Remove a part file in which there is nothing."""
+        """Remove an empty part file."""
         if not self._held():
             for path in (f"{self.target}.part", self.notes):
                 with suppress(FileNotFoundError):
                     os.unlink(path)
 
     def _attempt(self) -> None:
-        """Ask for what is missing and write down what comes."""
+        """Request the missing bytes and write them."""
         held = self._held()
         validator = self._validator() if held else ""
         if held and not (validator or self.file.digest):
-            held = self._restart()  # nothing would tell whether the rest belongs to what is there
+            held = self._restart()  # nothing would show whether the rest belongs to these bytes
         with asked(self.file.url, self.transfer, held, validator) as answer:
             if answer.start != held:
                 held = self._restart()
@@ -165,10 +165,10 @@ class _Download:
             raise Interrupted(f"{held} of {answer.size} bytes came")
 
     def _check(self) -> None:
-        """Hold what came against what was announced.
+        """Compare the received file with the announced size and checksum.
 
         Raises:
-            Interrupted: it differs; what came is thrown away.
+            Interrupted: it differs; the part file is removed.
         """
         size, held = self.file.size, self._held()
         if size is not None and held != size:
@@ -186,8 +186,8 @@ class _Download:
         free = shutil.disk_usage(os.path.dirname(self.target) or ".").free
         if size is not None and size - held > max(0, free - min(_SPARE, free // 10)):
             raise DataError(
-                f"no space left for {self.target!r}: {size - held:,} bytes are to come and {free:,} are free; free "
-                "some, or give keep_files=False so that files are deleted when they have been read, and resume"
+                f"no space left for {self.target!r}: {size - held:,} more bytes are needed and {free:,} are free; free "
+                "some space, or set keep_files=False to delete files after reading, and resume"
             )
 
     def _held(self) -> int:
@@ -198,7 +198,7 @@ class _Download:
         return 0
 
     def _note(self, validator: str) -> None:
-        """Write down which version of the file the part is of, before any of it."""
+        """Record the version of the file before its first byte."""
         if validator != self._validator():
             with open(self.notes, "wb") as notes:
                 notes.write(orjson.dumps({"url": self.file.url, "validator": validator}))
@@ -214,7 +214,7 @@ class _Download:
 
 @contextmanager
 def _part_of(target: str) -> Iterator[BufferedRandom | None]:
-    """The part file, locked; None where another process had it and has finished the file."""
+    """The part file, locked; None if another process finished the file meanwhile."""
     part = f"{target}.part"
     with open(part, "a+b") as file:
         try:

@@ -1,4 +1,4 @@
-"""From downloaded files to rows: records, and the text of each."""
+"""Read downloaded files: records, and the text of each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BATCH_BYTES = 2**26
 
 
 class DocumentIterator(Configured, ABC):
-    """Takes the records out of a file.
+    """Read the records of a file.
 
     Examples:
         >>> class Lines(DocumentIterator):
@@ -56,7 +56,7 @@ class DocumentIterator(Configured, ABC):
 
     @abstractmethod
     def iterate(self, file_path: str) -> Iterator[dict[str, Any] | Skipped]:
-        """The records of a file as dictionaries, and `Skipped` for those that give no row."""
+        """Yield the records of a file as dictionaries, and `Skipped` for those without a row."""
 
     @abstractmethod
     def output_columns(self) -> list[str]:
@@ -64,7 +64,7 @@ class DocumentIterator(Configured, ABC):
 
 
 class RangeIterator(DocumentIterator):
-    r"""Takes the records out of a range of a file, so that a large file is read by several workers.
+    r"""Read the records of a range of a file, so that several workers can read a large file.
 
     Examples:
         >>> class Lines(RangeIterator):
@@ -86,7 +86,7 @@ class RangeIterator(DocumentIterator):
 
     @abstractmethod
     def iterate_range(self, file_path: str, start: int, stop: int | None) -> Iterator[dict[str, Any] | Skipped]:
-        """The records that begin from byte ``start`` up to ``stop``; ranges that meet give every record once."""
+        """Yield the records that begin from byte ``start`` up to ``stop``; adjacent ranges yield every record once."""
 
     def iterate(self, file_path: str) -> Iterator[dict[str, Any] | Skipped]:
         return self.iterate_range(file_path, 0, None)
@@ -94,10 +94,10 @@ class RangeIterator(DocumentIterator):
 
 @dataclass
 class FileCutStage(ProcessingStage[DownloadedFiles, DownloadedFiles]):
-    """Cut downloaded files into ranges that are read apart, each a batch of its own.
+    """Divide downloaded files into ranges that are read independently, each a batch.
 
     Args:
-        blocksize: about how many bytes of a file, packed as it is, a range has.
+        blocksize: approximate number of compressed bytes of a range.
     """
 
     blocksize: int | str
@@ -110,7 +110,7 @@ class FileCutStage(ProcessingStage[DownloadedFiles, DownloadedFiles]):
         return True
 
     def process(self, task: DownloadedFiles) -> list[DownloadedFiles]:
-        """A batch a range."""
+        """One batch per range."""
         cut = []
         for part, origin in zip(task.parts, task.origins, strict=True):
             count = max(1, -(-part.size // parse_bytes(self.blocksize)))
@@ -123,7 +123,7 @@ class FileCutStage(ProcessingStage[DownloadedFiles, DownloadedFiles]):
 
 @dataclass
 class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
-    """Take the records out of files and make a row of each.
+    """Read the records of files and make a row of each.
 
     A record that cannot be read, or on which the extractor raises, is lost alone: it goes to quarantine. So does the
     rest of a file whose iterator raises. What a rule leaves out is counted by its reason.
@@ -131,7 +131,7 @@ class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
     Args:
         iterator: takes the records out of a file.
         extractor: makes a row of a record; without it the records are the rows.
-        record_limit: at most so many rows of a file.
+        record_limit: maximum number of rows per file.
         add_filename_column: whether rows say which file they are of, in ``file_name`` or the column named.
         max_calls_per_worker: taken for pipelines that have it; processes whose memory grows are restarted anyway.
         on_error: ``"quarantine"``, or ``"raise"`` to end the run at the first record that cannot be read.
@@ -183,14 +183,14 @@ class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
         return [], [*columns, *([self.filename_col] if self.filename_col else [])]
 
     def settings(self) -> dict[str, Any]:
-        """What decides the rows: not where files are, nor whether they stay."""
+        """The settings that affect the rows: not file locations, nor whether files are kept."""
         settings = super().settings()
         for name in ("downloader", "keep_files", "max_calls_per_worker", "on_error"):
             settings.pop(name)
         return settings
 
     def process(self, task: FileGroup) -> list[DocumentBatch]:
-        """The rows of the files, in batches of about 64 MiB.
+        """Yield the rows of the files, in batches of about 64 MiB.
 
         Raises:
             DataError: a file is not there; or, with ``on_error="raise"``, a record cannot be read.
@@ -232,7 +232,7 @@ class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
                 made += self._take(found, number, name, rows)
         except (*OURS, DataError):
             raise
-        except Exception as error:  # the iterator is a person's code, and what it read is not lost
+        except Exception as error:  # the iterator is user code, and records already read are kept
             self._skip(failure("unreadable file", error), number, name, rows)
 
     def _records(self, path: str, part: FilePart) -> Iterator[dict[str, Any] | Skipped]:
@@ -241,7 +241,7 @@ class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
         return self.iterator.iterate(path) or iter(())
 
     def _take(self, found: dict[str, Any] | Skipped, number: int, name: str, rows: _Rows) -> int:
-        """Make a row of a record; how many there are of it: one or none."""
+        """Make a row of a record; returns the number of rows: one or none."""
         if isinstance(found, Skipped):
             self._skip(found, number, name, rows)
             return 0
@@ -260,7 +260,7 @@ class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
 
 
 class _Rows:
-    """The rows that a call makes, and the records that gave none."""
+    """The rows of a call, and the records without one."""
 
     def __init__(self, stage: DocumentIterateExtractStage) -> None:
         self.columns = stage.outputs()[1]
@@ -270,14 +270,14 @@ class _Rows:
         self._weight = 0
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Take a row."""
+        """Add a row."""
         self._rows.append(row)
         self._weight += sum(len(value) for value in row.values() if isinstance(value, str | bytes | list))
         if self._weight >= BATCH_BYTES:
             self._close()
 
     def finished(self) -> list[DocumentBatch]:
-        """The batches; the last one tells what was left out."""
+        """The batches; the last one has the counts of skipped records."""
         if self._rows or not self._batches:
             self._close()
         self._batches[-1].rejections = tuple(self.losses.rejections())

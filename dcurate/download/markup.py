@@ -1,4 +1,4 @@
-"""XML as publishers send it, read without trust."""
+"""Parse untrusted XML from publishers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ XML_ERRORS = expat.ExpatError
 
 
 class RefusedError(Exception):
-    """The XML holds what a listing or a dump never does."""
+    """The XML contains a construct that a listing or dump never has."""
 
 
 def parser() -> Any:
-    """An expat parser that refuses document type declarations, and with them entities that grow without bound.
+    """An expat parser that refuses document type declarations, and with them entity expansion attacks.
 
     Examples:
         >>> parser().Parse(b"<!DOCTYPE a><a/>")
@@ -57,7 +57,7 @@ def fields(data: bytes, element: str, name: str) -> list[dict[str, str]]:
     try:
         made.Parse(data, True)
     except (RefusedError, XML_ERRORS) as error:
-        raise DataError(f"{name} is no listing in XML: {error}; check the address") from error
+        raise DataError(f"{name} is not an XML listing: {error}; check the address") from error
     return found
 
 

@@ -1,4 +1,4 @@
-"""Where files come from: servers that speak HTTP, and every store that fsspec knows."""
+"""Download sources: HTTP servers, and all fsspec stores."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Answer:
     """A file from some byte on.
 
     Args:
-        start: the byte at which the chunks begin; zero where a server does not go on where one asks it to.
+        start: the byte at which the chunks begin; zero if a server does not support ranges.
         size: bytes of the whole file, None if that is not said.
         validator: changes when the content does; empty if nothing of that kind is said.
         chunks: the content.
@@ -54,11 +54,11 @@ class Answer:
 def asked(
     url: str, transfer: Transfer, start: int = 0, validator: str = "", stop: int | None = None
 ) -> Iterator[Answer]:
-    """Ask for a file from a byte on.
+    """Request a file from a byte on.
 
     Args:
         start: the first byte wanted.
-        validator: what an earlier answer gave: if the file has changed since, it comes from its beginning.
+        validator: the validator of an earlier response: if the file has changed since, it is sent from its beginning.
         stop: one past the last byte wanted; a server may give more.
 
     Raises:
@@ -94,11 +94,11 @@ def _http(url: str, transfer: Transfer, wanted: tuple[int, int | None], validato
             raise TransferError(f"cannot fetch {url}: {reason}; check the address") from error
         raise Interrupted(str(reason)) from error
     except urllib3.exceptions.HTTPError as error:
-        raise Interrupted(f"the connection broke off ({error})") from error
+        raise Interrupted(f"the connection was lost ({error})") from error
 
 
 def _redirects(headers: Mapping[str, str]) -> urllib3.Retry:
-    """Follow where a server sends one on to; another host is not given what may be secret."""
+    """Follow redirects; another host does not receive secret headers."""
     kept = [name for name in headers if name.lower() not in HARMLESS]
     return _REDIRECTS.new(remove_headers_on_redirect=[*urllib3.Retry.DEFAULT_REMOVE_HEADERS_ON_REDIRECT, *kept])
 
@@ -117,22 +117,22 @@ def _answer(url: str, response: Any, start: int) -> Answer:
         return Answer(start, size, validator, iter(()))
     if status in _AGAIN or status >= 500 or status in (206, 416):
         raise Interrupted(f"the server answered {status} {response.reason or ''}".rstrip(), _retry_after(headers))
-    mend = {
+    hint = {
         401: "; give credentials in Transfer(headers=...)",
         403: "; the server refuses",
         404: "; there is no such file",
     }
-    raise TransferError(f"cannot fetch {url}: {status} {response.reason or ''}{mend.get(status, '')}")
+    raise TransferError(f"cannot fetch {url}: {status} {response.reason or ''}{hint.get(status, '')}")
 
 
 def _body(response: Any) -> Iterator[bytes]:
-    """The content as it comes, so that what came before a break is kept."""
+    """The content as it arrives, so that bytes before an interruption are kept."""
     while data := response.read1(CHUNK, decode_content=False):
         yield data
 
 
 def _content_range(header: str) -> tuple[int | None, int | None]:
-    """The first byte and the size of the whole.
+    """The first byte and the total size.
 
     Examples:
         >>> _content_range("bytes 5-9/10"), _content_range("bytes */10"), _content_range("")
@@ -145,7 +145,7 @@ def _content_range(header: str) -> tuple[int | None, int | None]:
 
 
 def _retry_after(headers: Any) -> float | None:
-    """Seconds that a server asks one to wait, said as a number or as a date.
+    """The delay of a ``Retry-After`` header in seconds, given as a number or a date.
 
     Examples:
         >>> date = "Thu, 01 Jan 1970 00:00:00 GMT"
@@ -183,7 +183,7 @@ def _pool_of(process: int, proxy: str) -> urllib3.PoolManager:
 def _stored(url: str, transfer: Transfer, wanted: tuple[int, int | None], validator: str) -> Iterator[Answer]:
     start, stop = wanted
     store, path = open_store(url, transfer.storage_options)
-    with _told(url):
+    with _storage_errors(url):
         store.invalidate_cache()
         entry = file_entry(store, path)
     begin = start if start <= entry.size and validator in ("", entry.version) else 0
@@ -194,20 +194,20 @@ def _stored(url: str, transfer: Transfer, wanted: tuple[int, int | None], valida
 def _ranges(url: str, store: Any, entry: Entry, wanted: tuple[int, int]) -> Iterator[bytes]:
     start, stop = wanted
     while start < stop:
-        with _told(url):
+        with _storage_errors(url):
             data: bytes = store.cat_file(entry.path, start=start, end=min(start + _RANGE, stop))
         if not data:
-            raise Interrupted("it became shorter meanwhile")
+            raise Interrupted("it became shorter during the download")
         yield data
         start += len(data)
-    with _told(url):
+    with _storage_errors(url):
         store.invalidate_cache()
         if file_entry(store, entry.path).version != entry.version:
-            raise Interrupted("it changed meanwhile")
+            raise Interrupted("it changed during the download")
 
 
 @contextmanager
-def _told(url: str) -> Iterator[None]:
+def _storage_errors(url: str) -> Iterator[None]:
     try:
         with storage_errors("fetch", url):
             yield

@@ -1,4 +1,4 @@
-"""Not too much at once of any server: limits that all processes of a machine keep together."""
+"""Rate limits per server, shared by all processes of a machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_HOST = 200
 
 @contextmanager
 def turn(url: str, transfer: Transfer) -> Iterator[None]:
-    """Wait until the server of an address may be sent one more request, and count as one that it serves."""
+    """Wait for a free connection and request slot of a URL's server, and hold them."""
     host = re.sub(r"[^A-Za-z0-9.-]", "_", urlsplit(url).netloc.rpartition("@")[2])[:_LONGEST_HOST]
     with ExitStack() as stack:
         if transfer.connections_per_host:
@@ -33,7 +33,7 @@ def turn(url: str, transfer: Transfer) -> Iterator[None]:
 
 @contextmanager
 def _one_of(host: str, connections: int) -> Iterator[None]:
-    """One of so many connections; another process's are known by the locks that it holds."""
+    """One of a number of connections; those of other processes are known by their locks."""
     while True:
         for number in range(connections):
             with _opened(f"{host}.{number}") as file:

@@ -21,15 +21,15 @@ from dcurate.frames.document import DocumentBatch
 
 @dataclass
 class DocumentDownloadExtractStage(CompositeStage[Batch, DocumentBatch]):
-    """List files, download them, take out their records, and make a row of each.
+    """List files, download them, read their records, and make a row of each.
 
     Args:
         url_generator: lists the files.
         downloader: brings them to a disk.
         iterator: takes the records out of a file.
         extractor: makes a row of a record; without it the records are the rows.
-        url_limit: only the first so many files.
-        record_limit: at most so many rows of a file.
+        url_limit: maximum number of files.
+        record_limit: maximum number of rows per file.
         add_filename_column: whether rows say which file they are of, in ``file_name`` or the column named.
         extractor_max_calls_per_worker: taken for pipelines that have it; processes whose memory grows are restarted
             anyway.
@@ -72,7 +72,7 @@ class DocumentDownloadExtractStage(CompositeStage[Batch, DocumentBatch]):
         self.decompose()
 
     def decompose(self) -> list[ProcessingStage[Any, Any]]:
-        """The stages: listing, downloading, cutting where asked for, and reading with extraction."""
+        """The stages: listing, downloading, optional division into ranges, and reading with extraction."""
         cut: list[ProcessingStage[Any, Any]] = []
         if self.blocksize is not None and not self.record_limit and isinstance(self.iterator, RangeIterator):
             cut = [FileCutStage(self.blocksize).with_(resources=WAITING)]

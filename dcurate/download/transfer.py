@@ -1,4 +1,4 @@
-"""How files are asked for: what is known of a file before it is fetched, and how patient and how polite one is."""
+"""Transfer settings: known properties of a file, and retries, timeouts and rate limits."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dcurate.core.batch import FilePart
 from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import DataError, PipelineError
 
-#: No wait is longer, in seconds, whatever a server asks for.
+#: Upper bound of any wait, in seconds, whatever a server requests.
 LONGEST_WAIT_S = 3600.0
 _LONGEST_BACKOFF_S = 60.0
 
 
 class TransferError(DataError):
-    """A file cannot be fetched; the sentence names its address and the reason."""
+    """A failed download; the message names its URL and the reason."""
 
 
 class Interrupted(Exception):  # noqa: N818 - no error yet
-    """An attempt failed and another may not: the reason, and the seconds that the server asks one to wait."""
+    """A failed attempt that may be retried: the reason, and the delay requested by the server."""
 
     def __init__(self, reason: str, wait_s: float | None = None) -> None:
         super().__init__(reason)
@@ -30,7 +30,7 @@ class Interrupted(Exception):  # noqa: N818 - no error yet
 
 @dataclass(frozen=True)
 class RemoteFile(HidesSecrets):
-    """A file to fetch.
+    """A file to download.
 
     Args:
         url: its address.
@@ -54,14 +54,14 @@ class RemoteFile(HidesSecrets):
 
     @classmethod
     def of(cls, part: FilePart) -> RemoteFile:
-        """The opposite of `part`; what follows a semicolon in its version is not the publisher's."""
+        """The inverse of `part`; the text after a semicolon in its version is not the publisher's."""
         version = part.version.partition(";")[0]
         return cls(part.path, part.size or None, version if ":" in version else "")
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """How files are fetched.
+    """Settings for downloads: retries, timeouts and rate limits.
 
     Args:
         attempts: how often in a row an attempt may fail before the file counts as failed; an attempt that brings
@@ -104,6 +104,6 @@ class Transfer:
             raise PipelineError(f"backoff_s={self.backoff_s!r} must be zero or more")
 
     def wait_s(self, failures: int, asked: float | None = None) -> float:
-        """Seconds to wait after so many failures in a row; ``asked`` is what the server asks for."""
+        """Seconds to wait after a number of consecutive failures; ``asked`` is the server's requested delay."""
         backoff: float = min(_LONGEST_BACKOFF_S, self.backoff_s * 2 ** (failures - 1)) * random.uniform(0.5, 1.0)
         return min(LONGEST_WAIT_S, max(backoff, asked or 0.0))

@@ -1,4 +1,4 @@
-"""Which files there are to download: the source of such a pipeline."""
+"""List the files to download: the source of a download pipeline."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAITING = Resources(cpus=0.05)
 
 
 class URLGenerator(ABC):
-    """Lists the addresses of files; subclass it for a source of your own.
+    """List the URLs of files; subclass it for your own source.
 
     Examples:
         >>> class Years(URLGenerator):
@@ -33,18 +33,18 @@ class URLGenerator(ABC):
 
     @abstractmethod
     def generate_urls(self) -> list[str]:
-        """The addresses, always in the same order.
+        """Return the URLs, always in the same order.
 
         Raises:
             DataError: they cannot be listed.
         """
 
     def generate_files(self) -> list[RemoteFile]:
-        """The files; override it where the publisher gives their sizes and checksums too."""
+        """Return the files; override it if the publisher provides their sizes and checksums."""
         return [RemoteFile(url) for url in self.generate_urls()]
 
     def settings(self) -> dict[str, Any]:
-        """What decides which files are listed: its public attributes, but for their number and how they are fetched."""
+        """The settings that affect the list: its public attributes, except for limits and transfer settings."""
         return {
             name: value
             for name, value in vars(self).items()
@@ -52,7 +52,7 @@ class URLGenerator(ABC):
         }
 
     def edition(self) -> str:
-        """What is listed where the settings leave it open, such as the date of the latest dump.
+        """The edition selected by default, such as the date of the latest dump.
 
         A run that is resumed after that has changed is refused.
         """
@@ -60,24 +60,24 @@ class URLGenerator(ABC):
 
 
 class Targets(Protocol):
-    """Knows where files go, and which of them could not be fetched."""
+    """Interface for target paths, and for failed downloads."""
 
     def target(self, url: str) -> str:
-        """Where the file of an address goes."""
+        """The target path of a URL."""
 
     def failure(self, url: str) -> str:
-        """A mark of the last time that a file could not be fetched, empty if it always could."""
+        """A marker of the last failed download of a file, empty if it never failed."""
 
 
 @dataclass
 class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
-    """Begins a pipeline with files to download, each a split of its own.
+    """Start a pipeline with files to download, each a split.
 
     The name of a split is the path in its address, so that it stays the same from one mirror to another.
 
     Args:
         url_generator: lists the files; on the driver, when the run begins.
-        limit: only the first so many.
+        limit: maximum number of files.
         downloader: knows where files go, so that no two go to one place; and which files could not be fetched by an
             earlier run: if this one resumes it, they are asked for again.
 
@@ -103,7 +103,7 @@ class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
         self.name = f"url_generation_{type(self.url_generator).__name__.lower()}"
 
     def splits(self) -> Iterator[FileGroup]:
-        """One split a file; an address that is listed twice counts once.
+        """One split per file; a URL that is listed twice counts once.
 
         Raises:
             DataError: nothing is listed, or it cannot be; or two files would have one name.
@@ -114,7 +114,7 @@ class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
         files = files[: self.limit]
         for file in files:
             if not file.url.isascii() and file.url != file.url.encode(errors="replace").decode():
-                raise DataError(f"stage {self.name!r}: the address {file.url!r} is no valid text; correct it")
+                raise DataError(f"stage {self.name!r}: the address {file.url!r} is not valid text; correct it")
         self._check_targets(files)
         for name, file in zip(_names([without_secrets(file.url) for file in files]), files, strict=True):
             failed = self.downloader.failure(file.url) if self.downloader else ""
@@ -122,7 +122,7 @@ class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
             yield FileGroup(key=BatchKey(name), parts=(part,))
 
     def _check_targets(self, files: Sequence[RemoteFile]) -> None:
-        """Refuse files that would be saved under one name, of which the second would be taken for the first."""
+        """Refuse files with the same target name, of which the second would be taken for the first."""
         if self.downloader is None:
             return
         taken: dict[str, str] = {}
@@ -140,7 +140,7 @@ class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
         return []
 
     def settings(self) -> dict[str, Any]:
-        """What decides the rows: the generator, and which edition it finds; not how many files are taken."""
+        """The settings that affect the rows: the generator, and its edition; not the number of files."""
         generator = self.url_generator
         return {"kind": type(generator), "generator": generator.settings(), "edition": generator.edition()}
 
@@ -149,7 +149,7 @@ class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
 
 
 def _path(url: str) -> str:
-    """The path of an address with its query; nothing of what is no address, which downloading says."""
+    """The path of a URL with its query; empty for invalid URLs, which fail when they are downloaded."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -158,7 +158,7 @@ def _path(url: str) -> str:
 
 
 def _names(urls: Sequence[str]) -> list[str]:
-    """A name for each address: its path, with the query where it has one, or the whole address where paths are equal.
+    """A name for each URL: its path, with the query if it has one, or the whole URL where paths are equal.
 
     Examples:
         >>> _names(["https://host/a/b.gz", "https://host/get?id=7"])

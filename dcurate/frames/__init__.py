@@ -1,1 +1,1 @@
-"""All that is known of pandas, Arrow and cuDF: which library holds a frame, and how to get from one to another."""
+"""All code that knows pandas, Arrow and cuDF: frame types, and conversions between them."""

@@ -1,4 +1,4 @@
-"""Columns of a table as the text stages read and write them: Python values, numbers, new columns."""
+"""Read and write table columns for text stages: Python values, numbers, new columns."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def numbers(table: pa.Table, name: str) -> npt.NDArray[Any]:
 
 
 def as_series(texts: pa.Array | Sequence[str | None]) -> pd.Series[str]:
-    """Texts as pandas has them, Arrow underneath; a null text is an empty one.
+    """Texts as a pandas Series backed by Arrow; a null text is an empty one.
 
     Examples:
         >>> as_series(["a", None]).tolist()
@@ -58,7 +58,7 @@ def as_series(texts: pa.Array | Sequence[str | None]) -> pd.Series[str]:
 
 
 def with_column(table: pa.Table, name: str, column: npt.NDArray[Any] | Sequence[Any]) -> pa.Table:
-    """The table with one more column, or with another content of the column of that name, in its place.
+    """The table with a column added, or replaced in place.
 
     Raises:
         DataError: the values are of kinds that one column cannot hold together.
@@ -75,7 +75,7 @@ def with_column(table: pa.Table, name: str, column: npt.NDArray[Any] | Sequence[
 
 
 def with_text(table: pa.Table, name: str, texts: Sequence[str | None]) -> pa.Table:
-    """The table with a text column of that name, of the type that it had if it was a text column before.
+    """The table with a text column of that name, which keeps its type if it was a text column before.
 
     Raises:
         DataError: a value is not text.
@@ -90,12 +90,12 @@ def with_text(table: pa.Table, name: str, texts: Sequence[str | None]) -> pa.Tab
     try:
         content = pa.array(texts, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise DataError(f"column {name!r} is to hold text: {error.args[0]}") from error
+        raise DataError(f"column {name!r} must hold text: {error.args[0]}") from error
     return with_column(table, name, content)
 
 
 def rows_at(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
-    """The rows of these numbers, in this order.
+    """The rows with these numbers, in this order.
 
     Examples:
         >>> rows_at(pa.table({"text": ["a", "b", "c"]}), np.array([2, 0]))["text"].to_pylist()
@@ -115,7 +115,7 @@ def table_of(columns: Mapping[str, npt.NDArray[Any] | Sequence[Any]]) -> pa.Tabl
 
 
 def nulls(rows: int) -> pa.Table:
-    """A table of so many rows that hold nothing.
+    """A table with a number of rows and no columns.
 
     Examples:
         >>> nulls(3).num_rows
@@ -138,7 +138,7 @@ def only(table: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def with_values(table: pa.Table, name: str, other: pa.Table, source: str) -> pa.Table:
-    """The table with one more column: that of another table of as many rows.
+    """The table with a column added, taken from another table of the same length.
 
     Examples:
         >>> with_values(pa.table({"row": [0]}), "id", pa.table({"url": ["x"]}), "url").to_pylist()
@@ -148,7 +148,7 @@ def with_values(table: pa.Table, name: str, other: pa.Table, source: str) -> pa.
 
 
 def as_text(table: pa.Table, name: str) -> pa.Table:
-    """The table with a column of numbers, or of anything, as text.
+    """The table with a column of numbers, or of any type, converted to text.
 
     Examples:
         >>> as_text(pa.table({"id": [1, None]}), "id")["id"].to_pylist()
@@ -158,7 +158,7 @@ def as_text(table: pa.Table, name: str) -> pa.Table:
 
 
 def with_taken(table: pa.Table, name: str, source: str, rows: npt.NDArray[np.int64]) -> pa.Table:
-    """The table with one more column: the values of another one in the rows of these numbers.
+    """The table with a column added: the values of another one in the given rows.
 
     Examples:
         >>> with_taken(pa.table({"id": ["a", "b"]}), "kept_id", "id", np.array([0, 0]))["kept_id"].to_pylist()
@@ -168,7 +168,7 @@ def with_taken(table: pa.Table, name: str, source: str, rows: npt.NDArray[np.int
 
 
 def column_of(table: pa.Table, name: str, *, text: bool = False) -> pa.Array:
-    """A column in one piece.
+    """A column in one chunk.
 
     Args:
         text: whether it must hold text; a column of nothing but nulls then becomes one.
@@ -189,7 +189,7 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
 
 
 def with_texts_each(table: pa.Table, name: str, texts: Sequence[Sequence[str]]) -> pa.Table:
-    """The table with one more column that holds a list of texts in each row.
+    """The table with a column added: a list of texts in each row.
 
     Examples:
         >>> with_texts_each(pa.table({"id": [1]}), "failed", [[]]).schema.field("failed").type
@@ -199,7 +199,7 @@ def with_texts_each(table: pa.Table, name: str, texts: Sequence[Sequence[str]]) 
 
 
 def with_lists(table: pa.Table, name: str, bounds: npt.NDArray[np.int64], content: npt.NDArray[Any]) -> pa.Table:
-    """The table with one more column of lists of numbers: that of row ``i`` is ``content[bounds[i]:bounds[i + 1]]``.
+    """The table with a column of lists of numbers added: that of row ``i`` is ``content[bounds[i]:bounds[i + 1]]``.
 
     Examples:
         >>> with_lists(pa.table({"id": [1, 2]}), "set", np.array([0, 2, 2]), np.array([7, 9]))["set"].to_pylist()
@@ -209,7 +209,7 @@ def with_lists(table: pa.Table, name: str, bounds: npt.NDArray[np.int64], conten
 
 
 def lists_of(table: pa.Table, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """The bounds and the numbers of a column of lists; the opposite of `with_lists`.
+    """The bounds and the numbers of a column of lists; the inverse of `with_lists`.
 
     Raises:
         DataError: there is no such column.
@@ -219,7 +219,7 @@ def lists_of(table: pa.Table, name: str) -> tuple[npt.NDArray[np.int64], npt.NDA
 
 
 def with_constant(table: pa.Table, name: str, text: str) -> pa.Table:
-    """The table with one more column that holds the same text in each row, and once in memory.
+    """The table with a column added that holds the same text in each row, stored once in memory.
 
     Examples:
         >>> with_constant(pa.table({"id": [1, 2]}), "source", "web")["source"].to_pylist()

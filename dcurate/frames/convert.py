@@ -1,4 +1,4 @@
-"""From one frame library to another, and what a frame weighs."""
+"""Convert between frame libraries, and measure frames."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from dcurate.errors import DataError, ResourceError
 from dcurate.kernels.cuda import usable
 
-#: Whole numbers some of which are missing, in pandas.
+#: Nullable integers, in pandas.
 _WITH_GAPS = {
     pa.int8(): pd.Int8Dtype(),
     pa.int16(): pd.Int16Dtype(),
@@ -41,12 +41,12 @@ _FAMILIES = (
 #: What Arrow and pandas raise for values that Arrow has no one type for, or that do not fit a type.
 NO_TYPE = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
-#: Times of which Python has no objects: theirs end at microseconds.
+#: Timestamps without a Python type, which ends at microseconds.
 _WITHOUT_OBJECTS = {pa.time64("ns"): pd.ArrowDtype(pa.time64("ns"))}
 
 
 def is_cudf(frame: Any) -> bool:
-    """Whether cuDF holds the frame."""
+    """Whether it is a cuDF frame."""
     return type(frame).__module__.partition(".")[0] == "cudf"
 
 
@@ -55,8 +55,8 @@ def to_arrow(frame: Any, types: pa.Schema | None = None) -> pa.Table:
 
     Args:
         frame: of any library.
-        types: what columns of a pandas frame were before they were pandas: lists, maps, decimals, dates, bytes and
-            texts, of which pandas does not keep the exact type, become it again where their values fit.
+        types: the Arrow types of the columns of a pandas frame before conversion: lists, maps, decimals, dates, bytes
+            and texts, whose exact type pandas does not keep, are restored where their values fit.
 
     Raises:
         DataError: the frame is of none of these kinds, or a column holds values that Arrow has no one type for.
@@ -71,7 +71,7 @@ def to_arrow(frame: Any, types: pa.Schema | None = None) -> pa.Table:
 
 
 def arrow_column(column: pd.Series[Any], kind: pa.DataType | None = None) -> pa.ChunkedArray | None:
-    """A column of pandas as Arrow has it; None for values that Arrow has no one type for.
+    """A pandas column as Arrow; None for values without a common Arrow type.
 
     Args:
         column: of any dtype.
@@ -98,7 +98,7 @@ def _of_pandas(frame: pd.DataFrame, types: pa.Schema | None) -> pa.Table:
         column = arrow_column(frame.iloc[:, place], kind)
         if column is None:
             raise DataError(
-                f"column {name!r} ({frame.dtypes.iloc[place]}) holds values that Arrow has no one type for, "
+                f"column {name!r} ({frame.dtypes.iloc[place]}) holds values without a common Arrow type, "
                 "which a batch needs; convert or drop the column"
             )
         columns.append(column)
@@ -106,14 +106,14 @@ def _of_pandas(frame: pd.DataFrame, types: pa.Schema | None) -> pa.Table:
 
 
 def _alike(made: pa.DataType, before: pa.DataType) -> bool:
-    """Whether two types are of one family, of which pandas has but one dtype."""
+    """Whether two types are of one family, for which pandas has a single dtype."""
     if pa.types.is_null(made):
         return not pa.types.is_dictionary(before)
     return any(any(is_(made) for is_ in family) and any(is_(before) for is_ in family) for family in _FAMILIES)
 
 
 def to_pandas(frame: Any) -> pd.DataFrame:
-    """A pandas frame of the rows, with pandas' default dtypes (strings are Arrow underneath).
+    """A pandas frame of the rows, with pandas' default dtypes (strings are backed by Arrow).
 
     Whole numbers with gaps are pandas' ``Int64`` and its like: the default is floats, which cannot hold large ids.
 
@@ -157,12 +157,12 @@ def cudf() -> Any:
 
 
 def rows_at(frame: Any, rows: npt.NDArray[np.int64]) -> Any:
-    """The rows of a cuDF frame of these numbers, in this order, on the card."""
+    """The rows of a cuDF frame with these numbers, in this order, on the GPU."""
     return frame.take(rows).reset_index(drop=True)
 
 
 def with_column(frame: Any, name: str, column: Any) -> Any:
-    """A cuDF frame with one more column, or with another content of the column of that name."""
+    """A cuDF frame with a column added or replaced."""
     return frame.assign(**{name: column})
 
 
@@ -172,7 +172,7 @@ def from_rows(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def stacked(frames: list[Any]) -> Any:
-    """Frames of pandas, or of cuDF, one below the other, with a fresh index."""
+    """Concatenate pandas or cuDF frames, with a fresh index."""
     if len(frames) == 1:
         return frames[0]
     return (cudf() if is_cudf(frames[0]) else pd).concat(frames, ignore_index=True)
@@ -184,7 +184,7 @@ def columns(frame: Any) -> list[str]:
 
 
 def nbytes(frame: Any) -> int:
-    """Bytes that the frame's rows take in memory; of a slice, only the slice."""
+    """Bytes of the frame's rows in memory; of a slice, only the slice."""
     if isinstance(frame, pa.Table):
         return int(frame.nbytes)
     if isinstance(frame, pd.DataFrame) or is_cudf(frame):

@@ -1,4 +1,4 @@
-"""Rows of documents, held by whichever library made them."""
+"""Rows of documents, in a frame of any supported library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dcurate.frames import convert
 
 @dataclass
 class DocumentBatch(Batch):
-    """Rows of any kind, usually one a document, with its text in a column.
+    """Rows of any kind, usually one per document, with its text in a column.
 
     Args:
         data: an Arrow table, a pandas frame or a cuDF frame; it is kept as given and never changed in place
@@ -49,15 +49,15 @@ class DocumentBatch(Batch):
             raise DataError(f"dataset_name must be text, not {type(self.dataset_name).__name__}")
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table; no copy when they are held as one."""
+        """The rows as an Arrow table; no copy if they already are one."""
         return convert.to_arrow(self.data, self._types)
 
     def to_pyarrow(self) -> pa.Table:
-        """The same as `to_arrow`, under the name that NeMo Curator gives it."""
+        """The same as `to_arrow`, under NeMo Curator's name."""
         return self.to_arrow()
 
     def to_pandas(self) -> pd.DataFrame:
-        """The rows as ordinary pandas with default dtypes, whole numbers with gaps as ``Int64``; yours to change."""
+        """The rows as ordinary pandas with default dtypes, whole numbers with gaps as ``Int64``; safe to change."""
         return convert.to_pandas(self.data)
 
     def to_cudf(self) -> Any:
@@ -76,7 +76,7 @@ class DocumentBatch(Batch):
         return convert.columns(self.data)
 
     def rows(self, start: int, stop: int) -> Self:
-        """The rows from ``start`` up to ``stop`` under the same key; of an Arrow table without a copy.
+        """The rows from ``start`` to ``stop`` under the same key; without a copy for an Arrow table.
 
         Examples:
             >>> DocumentBatch(data=pa.table({"text": ["a", "b", "c"]})).rows(1, 3).to_arrow()["text"].to_pylist()
@@ -88,7 +88,7 @@ class DocumentBatch(Batch):
 
     @classmethod
     def given(cls, task: Any) -> Self:
-        """What a stage is given, if it is a batch.
+        """Check that the argument of a stage is a batch, and return it.
 
         Raises:
             DataError: it is not.
@@ -105,7 +105,7 @@ class DocumentBatch(Batch):
 
     @classmethod
     def joined(cls, batches: Sequence[Self]) -> Self | None:
-        """One batch of all rows in order, under the first one's key; a column has a type that can hold all its values.
+        """One batch of all rows in order, under the first one's key; column types are widened to hold all values.
 
         Rejections are left behind. None where there is no batch, or a column holds what no one type can.
 
@@ -127,7 +127,7 @@ class DocumentBatch(Batch):
         return batches[0].with_data(whole)
 
     def with_data(self, data: Any) -> Self:
-        """The same batch with other rows: key and name stay; rejections, scores, and what was found, do not.
+        """The same batch with other rows: key and name are kept; rejections, scores, and counts are not.
 
         A pandas frame made of Arrow data keeps the types that pandas does not have, such as decimals of a precision.
         """
@@ -135,7 +135,7 @@ class DocumentBatch(Batch):
         return replace(self, data=data, rejections=(), found={}, scored=(), _types=types)
 
     def keep(self, mask: npt.NDArray[np.bool_], stage: str, reason: str) -> Self:
-        """The rows where ``mask`` is true; the others leave as rejected by ``stage`` for ``reason``.
+        """Keep the rows where ``mask`` is true; record the others as rejected by ``stage`` for ``reason``.
 
         Examples:
             >>> batch = DocumentBatch(data=pa.table({"text": ["long enough", "no"]}))

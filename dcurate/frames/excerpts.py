@@ -1,4 +1,4 @@
-"""A few rows of a frame as a person is shown them."""
+"""Excerpts of a few rows for people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dcurate.frames.convert import columns, to_arrow
 
-#: Names of columns that tell one document from another, the first that is there counts.
+#: Names of id columns; the first that exists counts.
 ID_COLUMNS = ("id", "_curator_dedup_id", "doc_id", "document_id", "uuid", "url")
 #: Characters of a document that an excerpt shows.
 EXCERPT = 200
@@ -19,7 +19,7 @@ _TEXT = "text"
 
 
 def excerpt(text: str, most: int = EXCERPT) -> str:
-    r"""How a text begins, on one line.
+    r"""The beginning of a text, on one line.
 
     Examples:
         >>> excerpt("one\n two three", 9)
@@ -30,7 +30,7 @@ def excerpt(text: str, most: int = EXCERPT) -> str:
 
 
 def id_column(names: Sequence[str]) -> str | None:
-    """The column that holds ids, as its name says; None if none of `ID_COLUMNS` is there.
+    """The id column, by name; None if none of `ID_COLUMNS` exists.
 
     Examples:
         >>> id_column(["text", "url", "id"]), id_column(["text"])
@@ -40,11 +40,11 @@ def id_column(names: Sequence[str]) -> str | None:
 
 
 def excerpts(frame: Any, rows: int, column: str = "") -> list[dict[str, Any]]:
-    """The first rows of a frame: each with its id, where it has one, and how its text begins.
+    """The first rows of a frame: each with its id, if it has one, and the beginning of its text.
 
     Args:
         frame: of any library.
-        rows: so many.
+        rows: maximum number.
         column: the one with the text; ``text``, or the first that holds text, where it is not there.
 
     Examples:

@@ -1,4 +1,4 @@
-"""The texts of a batch on a card, as kernels of CUDA take them. Untested on a GPU."""
+"""The texts of a batch on a GPU, in the layout of CUDA kernels. Untested on a GPU."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy as np
 from dcurate.errors import DataError, listed
 from dcurate.frames.convert import cudf, is_cudf, stacked, to_arrow
 from dcurate.frames.text import text_column
-from dcurate.kernels.cuda import CudaColumn, on_card, on_host
+from dcurate.kernels.cuda import CudaColumn, on_gpu, on_host
 
 
-def texts_on_card(frame: Any, name: str) -> CudaColumn:
-    """The layout of a text column on a card: of a cuDF frame without a copy of the text, of others with one.
+def texts_on_gpu(frame: Any, name: str) -> CudaColumn:
+    """The layout of a text column on a GPU: without a copy of the text for a cuDF frame, with one for others.
 
     A null text is an empty one. Offsets are on the host, too: eight bytes a row.
 
     Raises:
         DataError: there is no such column, or it does not hold text.
     """
-    return _of_cudf(frame, name) if is_cudf(frame) else on_card(*text_column(to_arrow(frame), name))
+    return _of_cudf(frame, name) if is_cudf(frame) else on_gpu(*text_column(to_arrow(frame), name))
 
 
 def decode(parts: Sequence[tuple[str, Sequence[str], Sequence[int]]]) -> Any:
-    """Row groups of local Parquet files as one cuDF frame, decoded on the card.
+    """Row groups of local Parquet files as one cuDF frame, decoded on the GPU.
 
     Args:
         parts: of each file its path, the columns to read, in this order, and the numbers of the row groups.
@@ -43,7 +43,7 @@ def decode(parts: Sequence[tuple[str, Sequence[str], Sequence[int]]]) -> Any:
 
 
 def _of_cudf(frame: Any, name: str) -> CudaColumn:
-    """The same of a column of strings as libcudf keeps it: its bytes, and a child of offsets, int32 or int64."""
+    """The same for a libcudf string column: its bytes, and a child of offsets, int32 or int64."""
     names = [str(column) for column in frame.columns]
     if name not in names:
         raise DataError(f"no column {name!r}; the rows have {listed(names)}")
@@ -54,9 +54,9 @@ def _of_cudf(frame: Any, name: str) -> CudaColumn:
     if column.null_count():
         column, _ = frame[name].fillna("").to_pylibcudf()
     if not column.size() or not column.num_children():
-        return on_card(np.zeros(column.size() + 1, np.int64), np.zeros(0, np.uint8))
+        return on_gpu(np.zeros(column.size() + 1, np.int64), np.zeros(0, np.uint8))
     child = column.child(0)
     offsets = on_host(child.data(), np.int64 if child.type().id() == types.INT64 else np.int32)
     first = child.offset() + column.offset()
     bounds = offsets[first : first + column.size() + 1].astype(np.int64)
-    return on_card(bounds, column.data() if bounds[-1] else np.zeros(0, np.uint8))
+    return on_gpu(bounds, column.data() if bounds[-1] else np.zeros(0, np.uint8))

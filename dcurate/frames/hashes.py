@@ -1,4 +1,4 @@
-"""Hashes of what rows hold."""
+"""Hashes of rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def content_hashes(table: pa.Table, text_field: str, normalize: Sequence[str] = 
     Among a billion texts, two different ones share a hash with a chance of 10**-21.
 
     Args:
-        normalize: what does not matter, of `NORMAL_FORMS`.
+        normalize: differences to ignore, of `NORMAL_FORMS`.
 
     Raises:
         DataError: there is no such column, or it does not hold text.
@@ -42,7 +42,7 @@ def content_hashes(table: pa.Table, text_field: str, normalize: Sequence[str] = 
 
 
 def row_hashes(table: pa.Table, fields: Sequence[str]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """128-bit hashes of what rows hold in some columns, and the rows that hold anything there.
+    """128-bit hashes of rows by some columns, and the rows that are not empty there.
 
     Examples:
         >>> hashes, rows = row_hashes(pa.table({"url": ["x", None, "x"]}), ["url"])

@@ -1,4 +1,4 @@
-"""Ids of any type as numbers that can be sorted and looked up."""
+"""Ids of any type as sortable numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dcurate.errors import DataError
 from dcurate.frames.columns import column_of
 from dcurate.frames.hashes import content_hashes
 
-#: What ids are: those of one kind are never equal to those of another.
+#: Kinds of ids; ids of different kinds are never equal.
 TEXT, NUMBERS, NONE = "text", "whole numbers", "nothing"
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -21,11 +21,11 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 class IdKeys(NamedTuple):
-    """Ids as 128-bit numbers, as good as drawn at random: equal ids have equal ones, and others have others.
+    """Hash ids to 128-bit numbers: equal ids have equal numbers, and others (practically) never.
 
     Attributes:
         kind: `TEXT`, `NUMBERS`, or `NONE` where all are null.
-        rows: those that have an id, by number.
+        rows: numbers of the rows with an id.
         keys: of these, of shape (rows, 2).
     """
 
@@ -35,9 +35,9 @@ class IdKeys(NamedTuple):
 
 
 def id_keys(table: pa.Table, name: str) -> IdKeys:
-    """The ids in a column; a row without one is left out.
+    """The ids in a column; rows without one are left out.
 
-    Numbers are equal whatever their type is: 3 in int64, in uint8, and 3.0 where nulls made floats of a column.
+    Numbers are equal whatever their type: 3 in int64, in uint8, and 3.0 where nulls turned a column into floats.
 
     Raises:
         DataError: there is no such column, or it holds neither text nor whole numbers.
@@ -69,7 +69,7 @@ def id_keys(table: pa.Table, name: str) -> IdKeys:
 
 
 def _number_keys(column: pa.Array, name: str) -> npt.NDArray[np.uint64]:
-    """Whole numbers stirred up, so that they lie evenly: no two are the same afterwards."""
+    """Mix whole numbers, so that they are evenly distributed: a bijection."""
     signed = not pa.types.is_unsigned_integer(column.type)
     try:
         values = pc.cast(column, pa.int64() if signed else pa.uint64()).to_numpy()

@@ -1,4 +1,4 @@
-"""Partitions of a Dask DataFrame as batches, and back: columns that no stage changed leave as they came."""
+"""Convert partitions of a Dask DataFrame to batches and back; columns that no stage changed keep their exact values."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _UNKNOWN_CATEGORIES = "__UNKNOWN_CATEGORIES__"
 
 @dataclass
 class Partition(DocumentBatch):
-    """The rows of one partition, with the numbers of its rows in the column `ROW`.
+    """The rows of one partition, with row numbers in the column `ROW`.
 
     Args:
         origin: the partition as it came.
         needed: the columns that stages read; any other may be of a type that Arrow does not have.
         kept: the columns that have the dtype afterwards that they came with, unless a stage changes their values.
-        aside: those that an Arrow table of the rows leaves out, as Arrow cannot hold them.
+        aside: columns left out of the Arrow table, because Arrow cannot hold them.
     """
 
     origin: Any = None
@@ -67,7 +67,7 @@ class Partition(DocumentBatch):
 
 
 def check_frame(columns: Sequence[Any]) -> None:
-    """Refuse columns that a batch cannot tell apart.
+    """Refuse ambiguous column names.
 
     Raises:
         PipelineError: two have the same name as text, or one has the name of the column that numbers the rows.
@@ -89,9 +89,9 @@ def parted(frame: Any, key: BatchKey, needed: Collection[str], kept: Collection[
 
 
 def meta_of(part: Partition, made: Sequence[DocumentBatch]) -> pd.DataFrame:
-    """The frame without rows that stages make of a partition without rows.
+    """The empty frame that stages make of an empty partition.
 
-    A column keeps its dtype if what was made of it has the same type; the index stays if the rows can be traced.
+    A column keeps its dtype if the type of its output is the same; the index is kept if the rows can be traced.
     """
     rows, origin = _stacked(made), part.origin
     traced = ROW in convert.columns(rows)
@@ -110,7 +110,7 @@ def _before(origin: pd.DataFrame, name: str) -> list[str]:
 
 
 def _model(came: pd.Series[Any] | None, made: Any) -> pd.Series[Any]:
-    """A column without rows, of the dtype that it has afterwards: that of before if its type is the same."""
+    """An empty column with its output dtype: the original one if its type is the same."""
     if came is not None and (made is None or _is_of(made, came.dtype) or _type(made) == _type(came)):
         if _open(came.dtype):  # Dask gives no categories for what it reads from Parquet, and could not write that
             return came.iloc[:0].cat.set_categories([_UNKNOWN_CATEGORIES])
@@ -121,7 +121,7 @@ def _model(came: pd.Series[Any] | None, made: Any) -> pd.Series[Any]:
 
 
 def restored(part: Partition, made: Sequence[DocumentBatch], meta: pd.DataFrame) -> pd.DataFrame:
-    """The frame that stages made of a partition, with the columns, dtypes and index of a model.
+    """The frame made by stages, with the columns, dtypes and index of a model.
 
     Raises:
         DataError: there are other columns, a value does not fit its dtype, or rows cannot be traced whose index, or
@@ -154,16 +154,16 @@ def restored(part: Partition, made: Sequence[DocumentBatch], meta: pd.DataFrame)
 
 
 def with_index_of(meta: pd.DataFrame, origin: Any) -> pd.DataFrame:
-    """A model with the index of a frame, unless it has one of its own: other than whole numbers without a name."""
+    """A model with the index of a frame, unless the model has its own: other than unnamed whole numbers."""
     origin = origin.to_pandas() if convert.is_cudf(origin) else origin
     return meta.iloc[:0].set_axis(origin.index[:0]) if _plain(meta.index) else meta
 
 
 def _index(origin: pd.Index, numbers: npt.NDArray[np.int64] | None, model: pd.Index, where: str) -> pd.Index | None:
-    """The index of rows of these numbers, or None for a fresh one, which is of the kind of the model."""
+    """The index of the given rows, or a fresh one of the model's kind for None."""
     if numbers is None and not _plain(model):
         raise DataError(
-            f"{where}: the stages made rows afresh, so that the index {model.name or ''!r} cannot stay; "
+            f"{where}: the stages replaced the rows, so the index {model.name or ''!r} cannot be kept; "
             "make it a column with reset_index() first"
         )
     if numbers is None or (_plain(model) and not _plain(origin)):
@@ -172,7 +172,7 @@ def _index(origin: pd.Index, numbers: npt.NDArray[np.int64] | None, model: pd.In
 
 
 def _plain(index: pd.Index) -> bool:
-    """Whether an index is whole numbers without a name, as a fresh one is."""
+    """Whether an index is unnamed whole numbers, like a fresh one."""
     return not isinstance(index, pd.MultiIndex) and index.name is None and pd.api.types.is_integer_dtype(index.dtype)
 
 
@@ -181,7 +181,7 @@ def _is_all(numbers: npt.NDArray[np.int64], rows: int) -> bool:
 
 
 def _row_numbers(rows: Any, where: str) -> npt.NDArray[np.int64] | None:
-    """Of which row of the partition each row was made; None where stages do not say."""
+    """The source row in the partition of each row; None if stages do not record it."""
     column = _column(rows, ROW)
     if column is None:
         return None
@@ -192,7 +192,7 @@ def _row_numbers(rows: Any, where: str) -> npt.NDArray[np.int64] | None:
 
 
 def _stacked(made: Sequence[DocumentBatch]) -> Any:
-    """The rows of batches in one frame of pandas or Arrow; the dtypes of empty ones do not count beside others."""
+    """The rows of batches in one frame of pandas or Arrow; dtypes of empty ones are ignored if there are others."""
     full = [batch for batch in made if batch.num_items] or list(made[:1])
     if len(full) == 1:
         data = full[0].data
@@ -203,7 +203,7 @@ def _stacked(made: Sequence[DocumentBatch]) -> Any:
 
 
 def _nothing(part: Partition, meta: pd.DataFrame) -> pd.DataFrame:
-    """No rows, with the columns of the model; those that were kept are as they came."""
+    """An empty frame with the columns of the model; kept columns are unchanged."""
     columns = {
         label: _column(part.origin if str(label) in part.kept else meta, str(label)).iloc[:0] for label in meta.columns
     }
@@ -211,7 +211,7 @@ def _nothing(part: Partition, meta: pd.DataFrame) -> pd.DataFrame:
 
 
 def kept_of(meta: pd.DataFrame, origin: Any) -> tuple[str, ...]:
-    """The columns that have the same dtype in both frames."""
+    """The columns with the same dtype in both frames."""
     before = dict(zip(convert.columns(origin), origin.dtypes, strict=True))
     return tuple(
         str(label)
@@ -233,12 +233,12 @@ def _framed(columns: dict[Any, Any], model: pd.DataFrame, index: pd.Index | None
 
 
 def _left_out(part: Partition, names: Sequence[str]) -> list[str]:
-    """The columns that stages were not given, and did not make themselves."""
+    """The columns that stages did not receive, and did not make themselves."""
     return [name for name in map(str, part.origin.columns) if name in part.aside and name not in names]
 
 
 def _column(frame: Any, name: str) -> Any:
-    """The column of that name: a series of pandas, or an Arrow array in chunks; None if there is none."""
+    """The column of that name: a pandas Series, or a chunked Arrow array; None if it does not exist."""
     names = convert.columns(frame)
     if name not in names:
         return None
@@ -247,12 +247,12 @@ def _column(frame: Any, name: str) -> Any:
 
 
 def _is_of(column: Any, dtype: Any) -> bool:
-    """Whether a column is a series of pandas of a dtype."""
+    """Whether a column is a pandas Series of a dtype."""
     return isinstance(column, pd.Series) and bool(column.dtype == dtype)
 
 
 def _no_way_back(kind: pa.DataType) -> bool:
-    """Whether pandas cannot have the column back: categories that are intervals or periods."""
+    """Whether pandas cannot restore the column: categories that are intervals or periods."""
     return pa.types.is_dictionary(kind) and isinstance(kind.value_type, pa.BaseExtensionType)
 
 
@@ -262,7 +262,7 @@ def _type(column: Any) -> pa.DataType | None:
 
 
 def _same(made: Any, came: pd.Series[Any], numbers: npt.NDArray[np.int64]) -> bool:
-    """Whether a column holds what the rows of these numbers held before, nulls and NaN alike, in the same type."""
+    """Whether a column equals the given rows of the original, nulls and NaN included, in the same type."""
     before = convert.arrow_column(came)
     if before is None:
         return False
@@ -281,12 +281,12 @@ def _same(made: Any, came: pd.Series[Any], numbers: npt.NDArray[np.int64]) -> bo
 
 
 def _open(dtype: Any) -> bool:
-    """Whether a categorical dtype of a model leaves open which categories partitions have."""
+    """Whether a categorical dtype of a model leaves the categories open."""
     return isinstance(dtype, pd.CategoricalDtype) and list(dtype.categories) in ([], [_UNKNOWN_CATEGORIES])
 
 
 def _default(kind: pa.DataType) -> Any:
-    """The dtype for a column that stages add as Arrow: one that says what it holds, where pandas has only objects."""
+    """The dtype for an Arrow column added by stages: a specific one, where pandas has only object."""
     if pa.types.is_dictionary(kind):
         return _default(kind.value_type)
     dtype = pa.table({"column": pa.array([], kind)}).to_pandas().dtypes.iloc[0]
@@ -294,7 +294,7 @@ def _default(kind: pa.DataType) -> Any:
 
 
 def _cast(made: Any, dtype: Any, name: str, where: str) -> pd.Series[Any]:
-    """A column in another dtype.
+    """Cast a column to another dtype.
 
     Raises:
         DataError: that would change a value.
@@ -348,5 +348,5 @@ def _categories(content: pa.ChunkedArray, dtype: pd.CategoricalDtype) -> pd.Seri
         values = values.astype(values.dtype.categories.dtype)
     other = values[values.notna() & ~values.isin(dtype.categories)]
     if len(other):
-        raise ValueError(f"{other.iloc[0]!r} is no category")
+        raise ValueError(f"{other.iloc[0]!r} is not a category")
     return values.astype(dtype)

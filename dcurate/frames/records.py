@@ -1,4 +1,4 @@
-"""Tables of records: from dictionaries, as a person's code makes them, to columns."""
+"""Tables of records: from user-supplied dictionaries to columns."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _WRONG = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, Unico
 
 
 def table_of(records: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> pa.Table:
-    """A table with a row a record; a column that a record lacks is null there.
+    """A table with one row per record; missing values are null.
 
     Args:
-        columns: those that come first, and are there whatever the records hold; text, where all is null.
+        columns: columns that come first, and always exist; text, if all values are null.
 
     Raises:
         DataError: a column holds values that no one type can hold, or text that is not Unicode.
@@ -32,7 +32,7 @@ def table_of(records: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) 
 
 
 def with_bytes(table: pa.Table, name: str, content: Sequence[bytes | None]) -> pa.Table:
-    """The table with one more column, of bytes, or with these in place of the column of that name.
+    """The table with a column of bytes added, or replaced.
 
     Examples:
         >>> with_bytes(pa.table({"url": ["u"]}), "page", [b"<p>"])["page"].to_pylist()
@@ -45,7 +45,7 @@ def with_bytes(table: pa.Table, name: str, content: Sequence[bytes | None]) -> p
 
 
 def fits_column(value: Any) -> bool:
-    """Whether a value can stand in a table: text with a lone surrogate cannot, say.
+    """Whether a table can hold a value: not text with a lone surrogate, for example.
 
     Examples:
         >>> fits_column("text"), fits_column(chr(0xD800))

@@ -1,4 +1,4 @@
-"""Numbers that stand for rows, whatever files and batches they come in."""
+"""Hash rows to numbers that do not depend on files and batches."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
 def row_keys(table: pa.Table, fields: Sequence[str] | None, seed: int) -> Keys:
-    """128 bits for each row that follow from its values and the seed alone; they are as good as drawn at random.
+    """128 random bits for each row that depend only on its values and the seed.
 
     Equal rows have equal keys: columns count by name, in any order; null is the same as no such column, and 1 the
     same as 1.0.
 
     Args:
-        fields: the columns that make a row what it is; all of them if None.
+        fields: the columns that identify a row; all of them if None.
         seed: other seeds give other keys.
 
     Raises:
@@ -60,7 +60,7 @@ def _plain(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _lean(value: Any) -> Any:
-    """A value without what depends on the files it was read with: nulls in structs, and 1.0 for 1.
+    """Normalise a value that depends on how its file was read: nulls in structs, and 1.0 for 1.
 
     Examples:
         >>> _lean({"a": [1.0, None], "b": None, "c": {"d": 0.5}})

@@ -1,4 +1,4 @@
-"""Types of columns that come from many files: one type for all of them, or a clear refusal."""
+"""Column types across many files: one type for all of them, or an error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_STRING_BYTES = 2**31 - 1
 
 
 class TypeConflict(DcurateError):  # noqa: N818 - a fact that callers turn into a sentence of their own
-    """Two files hold the same column in types that have no common one."""
+    """Two files hold the same column in types without a common one."""
 
     def __init__(self, column: str, here: pa.DataType, before: pa.DataType, origin: str) -> None:
         super().__init__(f"column {column!r} is {here} here but {before} in {origin}")
@@ -33,7 +33,7 @@ class TypeConflict(DcurateError):  # noqa: N818 - a fact that callers turn into 
 
 @dataclass(frozen=True)
 class Shape:
-    """The type of every column as seen so far, and where each was seen first.
+    """The type of every column so far, and the file where it occurred first.
 
     Examples:
         >>> shape = Shape().joined(pa.schema({"id": pa.int64()}), "a.jsonl")
@@ -45,7 +45,7 @@ class Shape:
     origins: Mapping[str, str] = field(default_factory=dict)
 
     def joined(self, schema: Iterable[pa.Field], origin: str) -> Shape:
-        """The shape that holds these columns too.
+        """The schema extended by these columns.
 
         Raises:
             TypeConflict: a column has a type here that has none in common with the one seen before.
@@ -62,13 +62,13 @@ class Shape:
         return Shape(types, origins)
 
     def schema(self, names: Iterable[str] | None = None) -> pa.Schema:
-        """An Arrow schema of the columns, or of the named ones, in the order in which they are named."""
+        """An Arrow schema of the columns, or of the named ones, in that order."""
         wanted = self.types if names is None else names
         return pa.schema([pa.field(name, self.types.get(name, pa.null())) for name in wanted])
 
 
 def declared(types: Mapping[str, Any], what: str) -> dict[str, pa.DataType]:
-    """Arrow types of a person's own: names (``"string"``, ``"int64"``, ``"float64"``, ...) or Arrow types.
+    """User-supplied Arrow types: names (``"string"``, ``"int64"``, ``"float64"``, ...) or Arrow types.
 
     Examples:
         >>> declared({"id": "string"}, "schema")
@@ -86,12 +86,14 @@ def declared(types: Mapping[str, Any], what: str) -> dict[str, pa.DataType]:
             found[column] = wanted if is_type else _NAMES.get(wanted) or pa.type_for_alias(wanted)
         except (ValueError, TypeError) as error:
             options = [*_NAMES, "int64", "uint64", "float32", "float64", "timestamp[us]"]
-            raise PipelineError(f"{what}: {column!r} has no type {wanted!r}{nearest(str(wanted), options)}") from error
+            raise PipelineError(
+                f"{what}: unknown type {wanted!r} of column {column!r}{nearest(str(wanted), options)}"
+            ) from error
     return found
 
 
 def unified(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type that holds values of both without loss of kind, or None if there is none.
+    """The common type of both without loss of kind, or None if there is none.
 
     Examples:
         >>> unified(pa.int64(), pa.float64()), unified(pa.null(), pa.string()), unified(pa.int64(), pa.string())
@@ -149,7 +151,7 @@ def _is_list(type_: pa.DataType) -> bool:
 
 
 def without(type_: pa.DataType, kind: str) -> pa.DataType:
-    """The type with what a reader made up inside it undone: ``"temporal"`` to text, ``"encoding"`` to plain values."""
+    """Undo a reader's inferred types inside a type: ``"temporal"`` to text, ``"encoding"`` to plain values."""
     is_ = pa.types
     if kind == "temporal" and is_.is_temporal(type_):
         return pa.string()
@@ -166,7 +168,7 @@ def without(type_: pa.DataType, kind: str) -> pa.DataType:
 
 
 def without_null(schema: pa.Schema) -> pa.Schema:
-    """The columns whose type is known through and through; a null type anywhere inside means that it is not."""
+    """The columns whose type is completely known; a null type anywhere inside means that it is not."""
     return pa.schema([column for column in schema if not _holds_null(column.type)])
 
 
@@ -187,7 +189,7 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     columns = []
     there = dict(zip(table.column_names, table.columns, strict=True))
     if len(there) < table.num_columns:
-        raise pa.ArrowInvalid(f"two of the columns {table.column_names} have one name")
+        raise pa.ArrowInvalid(f"duplicate column names in {table.column_names}")
     for column in schema:
         values = there.get(column.name)
         if values is None:
@@ -201,7 +203,7 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def one_chunk(tables: list[pa.Table]) -> pa.Table:
-    """Tables of one schema as one, each column in one chunk; texts of 2 GiB and more become large ones."""
+    """Concatenate tables of one schema, each column in one chunk; texts of 2 GiB and more become large strings."""
     table = pa.concat_tables(tables)
     for place, column in enumerate(table.schema):
         narrow = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(column.type)

@@ -1,4 +1,4 @@
-"""Texts cut into segments, a row each, and put together again."""
+"""Split texts into segments, one per row, and join them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def segmented(table: pa.Table, text_field: str, separator: str, segment_field: s
 
 
 def _repeated(column: pa.Array, counts: npt.NDArray[np.int64], parents: npt.NDArray[np.int64]) -> pa.Array:
-    """The value of a row for each of its segments; text of 2 GiB and more becomes large text."""
+    """Repeat the value of a row for each of its segments; text of 2 GiB and more becomes large text."""
     wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(column.type)
     if wide is not None and int(pc.fill_null(pc.binary_length(column), 0).to_numpy() @ counts) >= 2**31:
         column = column.cast(wide)
@@ -48,7 +48,7 @@ def _repeated(column: pa.Array, counts: npt.NDArray[np.int64], parents: npt.NDAr
 
 
 def segment_order(table: pa.Table, document_field: str, segment_field: str) -> tuple[pa.Table, npt.NDArray[np.int64]]:
-    """The rows with those of one document together, by segment number; and where each document begins.
+    """The rows grouped by document, by segment number; and the start of each document.
 
     Documents come in the order of their first rows. A row without a document id is a document of its own.
 
@@ -65,7 +65,7 @@ def segment_order(table: pa.Table, document_field: str, segment_field: str) -> t
     first[known] = first[known][at][which]
     numbers = column_of(table, segment_field)
     if numbers.null_count or not (pa.types.is_integer(numbers.type) or pa.types.is_floating(numbers.type)):
-        raise DataError(f"column {segment_field!r} must hold a number in every row; DocumentSplitter makes such a one")
+        raise DataError(f"column {segment_field!r} must hold a number in every row; DocumentSplitter adds one")
     order = np.lexsort((numbers.to_numpy(), first))
     ordered, segments = first[order], numbers.to_numpy()[order]
     begins = np.ones(len(order), np.bool_)
@@ -75,7 +75,7 @@ def segment_order(table: pa.Table, document_field: str, segment_field: str) -> t
         row = int(order[twice[0]])
         raise DataError(
             f"document {ids[row].as_py()!r} has two segments {numbers[row].as_py()!r}; "
-            "give documents ids of their own before they are split, as AddId does"
+            "give each document its own id before it is split, as AddId does"
         )
     return rows_at(table, order), np.flatnonzero(begins)
 

@@ -1,4 +1,4 @@
-"""Tables as Dask exchanges them between partitions."""
+"""Tables for Dask's shuffle between partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WORD = 4
 
 
 def to_exchange(table: pa.Table) -> pd.DataFrame:
-    """A pandas frame with Arrow's dtypes; lists of uint32 become bytes, as Dask's P2P shuffle takes no lists.
+    """A pandas frame with Arrow's dtypes; lists of uint32 become bytes, because Dask's P2P shuffle supports no lists.
 
     Examples:
         >>> lists = pa.array([[1, 2], []], pa.large_list(pa.uint32()))
@@ -34,7 +34,7 @@ def to_exchange(table: pa.Table) -> pd.DataFrame:
 
 
 def from_exchange(frame: Any) -> pa.Table:
-    """The opposite of `to_exchange`, without the index.
+    """The inverse of `to_exchange`, without the index.
 
     Examples:
         >>> lists = pa.array([[1, 2], []], pa.large_list(pa.uint32()))

@@ -1,4 +1,4 @@
-"""Small tables for a person to look at, as pandas frames."""
+"""Small pandas tables for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 
 
 def frame_of(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
-    """A frame with a row a record, of just these columns; what a record lacks is missing there.
+    """A frame with one row per record, with exactly these columns; missing values are NaN.
 
     Examples:
         >>> frame_of([{"stage": "read", "rows": 3}], ["stage", "rows"]).to_dict("list")

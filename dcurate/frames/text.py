@@ -17,7 +17,7 @@ _MAX_BYTES = 2**31 - 1
 
 
 class TextColumn(NamedTuple):
-    """Texts as kernels see them: text ``i`` is ``data[offsets[i]:offsets[i + 1]]``, UTF-8.
+    """Texts for kernels: text ``i`` is ``data[offsets[i]:offsets[i + 1]]``, UTF-8.
 
     ``offsets`` is int64 of length rows + 1 and need not begin at 0; ``data`` is uint8. A null text is an empty one.
     """
@@ -30,7 +30,7 @@ class TextColumn(NamedTuple):
 
 
 def text_array(column: pa.Array, name: str) -> pa.Array:
-    """A column of text in one of the two layouts that are known here, whatever Arrow's name for it.
+    """A text column in one of the two supported layouts, whatever Arrow's name for it.
 
     Raises:
         DataError: it does not hold text.
@@ -76,7 +76,7 @@ def text_column(table: pa.Table, name: str) -> TextColumn:
 
 
 def column_of(texts: Iterable[bytes]) -> TextColumn:
-    """The layout of texts that are given as UTF-8.
+    """The layout of texts given as UTF-8.
 
     Examples:
         >>> column_of([b"one", b"", b"two"]).offsets
@@ -89,7 +89,7 @@ def column_of(texts: Iterable[bytes]) -> TextColumn:
 
 
 def encodable(text: str) -> str:
-    r"""The text with each lone surrogate replaced by a question mark: without them it can be UTF-8.
+    r"""The text with each lone surrogate replaced by a question mark, so that it can be encoded as UTF-8.
 
     Examples:
         >>> encodable("a\ud800b")
@@ -103,12 +103,12 @@ def encodable(text: str) -> str:
 
 
 def from_text(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> pa.Array:
-    """An Arrow text array of a layout that a kernel made; ``offsets`` begin at 0."""
+    """An Arrow text array of a kernel's layout; ``offsets`` begin at 0."""
     return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))
 
 
 def with_layout(table: pa.Table, name: str, column: TextColumn, source: str) -> pa.Table:
-    """The table with a text column made of a layout, which may replace the one of that name.
+    """The table with a text column made of a layout, added or replaced.
 
     It is null where the column ``source`` is, and has the type of the column that it replaces, if that was text.
 
@@ -131,7 +131,7 @@ def with_layout(table: pa.Table, name: str, column: TextColumn, source: str) -> 
 
 
 def character_places(text: bytes) -> npt.NDArray[np.int64]:
-    """Where in the UTF-8 of a text each of its characters begins, and where the text ends.
+    """The byte offset of each character in the UTF-8 of a text, and of its end.
 
     Examples:
         >>> character_places("aé!".encode()).tolist()

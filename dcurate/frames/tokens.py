@@ -1,4 +1,4 @@
-"""Columns of token ids: lists of int32 of different lengths, as one array and where each row's part of it begins."""
+"""Columns of token ids: lists of int32, as one flat array with row offsets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Tokens(NamedTuple):
 
 
 def with_tokens(table: pa.Table, name: str, tokens: Tokens) -> pa.Table:
-    """The table with one more column, or another content of it, that holds a list of int32 in each row.
+    """The table with a column of int32 lists added or replaced.
 
     Examples:
         >>> tokens = Tokens(np.array([0, 2, 2]), np.array([5, 7], np.int32))
@@ -71,18 +71,18 @@ def tokens_of(table: pa.Table, name: str) -> Tokens:
     if not lists or not (pa.types.is_integer(kind.value_type) or pa.types.is_null(kind.value_type)):
         raise DataError(f"column {name!r} holds {kind}, not lists of token ids; name the column that a tokenizer made")
     lengths = np.asarray(column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int64)
-    flat = column.flatten()  # leaves out what stands under nulls
+    flat = column.flatten()  # skips values under nulls
     if flat.null_count:
-        raise DataError(f"column {name!r} has a null among the token ids of a row; make the tokens anew")
+        raise DataError(f"column {name!r} has a null among the token ids of a row; tokenize the texts again")
     try:
         ids = flat.cast(pa.int32()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid as error:
-        raise DataError(f"column {name!r} holds a number that is no token id: {error.args[0]}") from error
+        raise DataError(f"column {name!r} holds a number that is not a token id: {error.args[0]}") from error
     return Tokens(np.concatenate(([0], np.cumsum(lengths))), ids)
 
 
 def with_results(table: pa.Table, name: str, values: npt.NDArray[Any]) -> pa.Table:
-    """The table with one more column, or another content of it: a number of a row, or a vector if there are two axes.
+    """The table with a column added or replaced: a number per row, or a vector if there are two axes.
 
     Raises:
         DataError: not one value for each row.

@@ -23,7 +23,7 @@ _BLOCK = 4096
 
 
 class Embeddings(NamedTuple):
-    """The embeddings of a table that have a direction.
+    """The non-zero embeddings of a table.
 
     Args:
         vectors: of length one, an array of shape (embeddings, dimensions).
@@ -35,7 +35,7 @@ class Embeddings(NamedTuple):
 
 
 def embeddings(table: pa.Table, name: str) -> Embeddings:
-    """The embeddings in a column of lists of numbers, scaled to length one.
+    """The embeddings in a column of lists of numbers, normalized to length one.
 
     Rows without a direction are left out: null, empty, all zeros, or with a null, NaN or infinite number.
 
@@ -84,7 +84,7 @@ def _lists(column: pa.Array, name: str) -> pa.Array:
 
 
 def _scaled(plain: npt.NDArray[Any]) -> tuple[Matrix, npt.NDArray[np.bool_]]:
-    """Rows scaled to length one, and which of them have a direction; each row for itself, whatever comes with it."""
+    """Normalize rows to length one, each independently, and flag the non-zero ones."""
     exact = plain.astype(np.float64)
     largest = np.abs(exact).max(axis=1, keepdims=True, initial=0.0)
     usable = np.isfinite(largest[:, 0]) & (largest[:, 0] > 0)
@@ -95,7 +95,7 @@ def _scaled(plain: npt.NDArray[Any]) -> tuple[Matrix, npt.NDArray[np.bool_]]:
 
 
 def with_vectors(table: pa.Table, name: str, vectors: npt.NDArray[Any]) -> pa.Table:
-    """The table with one more column, of lists of one length, that holds the rows of a matrix without a copy.
+    """The table with a column of lists of equal length added: the rows of a matrix, without a copy.
 
     A column of that name gives way to it.
 
@@ -120,7 +120,7 @@ def _column_of(vectors: npt.NDArray[Any]) -> pa.Array:
 
 
 def vectors_in(table: pa.Table, name: str) -> npt.NDArray[Any]:
-    """The matrix that `with_vectors` put into a column, without a copy."""
+    """The matrix of a column made by `with_vectors`, without a copy."""
     column = column_of(table, name)
     return np.asarray(column.flatten().to_numpy()).reshape(len(column), column.type.list_size)
 
@@ -146,13 +146,13 @@ def array_library(gpu: bool) -> Any:
 
 
 def on_host(array: Any) -> npt.NDArray[Any]:
-    """An array of NumPy or CuPy as one of NumPy."""
+    """A NumPy or CuPy array as NumPy."""
     return array if isinstance(array, np.ndarray) else np.asarray(array.get())
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Products of matrices take one core for as long as a ``with`` statement lasts: a slot has no more.
+    """Context in which matrix products use one core, because a slot has no more.
 
     So they also come out the same wherever they run: how sums are cut may depend on the number of threads.
     """

@@ -1,1 +1,1 @@
-"""The hot loops, over the Arrow layout (offsets and UTF-8 bytes), compiled by numba without the GIL."""
+"""Hot loops over the Arrow layout (offsets and UTF-8 bytes), compiled by numba without the GIL."""

@@ -1,4 +1,4 @@
-"""Whether characters are an address of the web or of mail, as spaCy's tokenizer has it."""
+"""Detect URLs and e-mail addresses as in spaCy's tokenizer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST_LABEL, _LONGEST_END = 64, 63
 
 @njit(**INLINE)
 def _ends(run: Run, at: int, stop: int) -> Scalar:
-    """Whether nothing, or a path, follows what names a host; a port may stand before it."""
+    """Whether the host name is followed by nothing or a path; a port may precede it."""
     if at < stop and run.points[at] == _COLON:
         end = at + 1
         while end < stop and run.kinds[end] & DECIMAL:
@@ -27,7 +27,7 @@ def _ends(run: Run, at: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def _numeric(run: Run, at: int, stop: int) -> Scalar:
-    """Whether four groups of at most three digits stand there, or the beginning of the fourth."""
+    """Whether there are four groups of at most three digits, or the beginning of the fourth."""
     for _ in range(3):
         end = at
         while end < stop and end < at + 3 and run.kinds[end] & DECIMAL:
@@ -40,7 +40,7 @@ def _numeric(run: Run, at: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def _named(run: Run, at: int, stop: int) -> Scalar:
-    """Whether the name of a host stands there: labels with full stops, the last of two letters or more."""
+    """Whether there is a host name: labels with full stops, the last of two letters or more."""
     labels = 0
     while at < stop:
         end = at
@@ -68,7 +68,7 @@ def _host(run: Run, at: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def _behind_scheme(run: Run, start: int, stop: int) -> Scalar:
-    """Where what follows ``scheme://`` begins, or -1."""
+    """The offset after ``scheme://``, or -1."""
     at = start
     while at < stop and (run.kinds[at] & ALNUM or run.points[at] in (_SCORE, _PLUS, _DASH, _DOT)):
         at += 1
@@ -87,7 +87,7 @@ def _has_dot(run: Run, start: int, stop: int) -> Scalar:
 
 @njit(**OPTIONS)
 def address(run: Run, start: int, stop: int) -> Scalar:
-    """Whether characters are an address: `NO`, `YES`, or `UNKNOWN` where digits name the host."""
+    """Whether a string is a URL or e-mail address: `NO`, `YES`, or `UNKNOWN` if the host is digits."""
     if not _has_dot(run, start, stop):
         return np.int64(NO)
     found = _host(run, start, stop)

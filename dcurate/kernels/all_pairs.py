@@ -25,7 +25,7 @@ Ranks = npt.NDArray[np.uint32]
 
 
 class Lists(NamedTuple):
-    """The sets that have an element in front, in order: ``sets[begins[e]:ends[e]]``, of element ``e + singles``."""
+    """The inverted lists of set prefixes: ``sets[begins[e]:ends[e]]``, of element ``e + singles``."""
 
     begins: Ints
     ends: Ints
@@ -35,19 +35,19 @@ class Lists(NamedTuple):
 
 @njit(**INLINE)
 def _at_least(share: float, size: int) -> Scalar:
-    """The smallest whole number that is no less than a share of a size."""
+    """The smallest whole number that is at least a share of a size."""
     return np.int64(math.ceil(share * size - _SLACK))
 
 
 @njit(**INLINE)
 def _listed(size: int, least: float) -> Scalar:
-    """How many of its rarest elements a set is listed under, to be found by sets that are no smaller."""
+    """The prefix length: how many of its rarest elements a set is indexed under, to be found by larger sets."""
     return min(size, size - _at_least(2 * least / (1 + least), size) + 1)
 
 
 @njit(**OPTIONS)
 def _empty_lists(bounds: Ints, ranks: Ranks, singles: int, different: int, least: float) -> Lists:
-    """Lists with as much room as they need."""
+    """Empty lists with the required capacity."""
     room = np.zeros(different - singles + 1, np.int64)
     for number in range(bounds.size - 1):
         for at in range(_listed(bounds[number + 1] - bounds[number], least)):
@@ -60,7 +60,7 @@ def _empty_lists(bounds: Ints, ranks: Ranks, singles: int, different: int, least
 
 @njit(**INLINE)
 def _shared(one: Ranks, other: Ranks, wanted: int) -> Scalar:
-    """How many elements two ordered sets share; -1 as soon as there cannot be so many as are wanted."""
+    """The overlap of two ordered sets; -1 as soon as it cannot reach the required one."""
     left, right, count = 0, 0, 0
     while left < one.size and right < other.size:
         if count + min(one.size - left, other.size - right) < wanted:
@@ -74,7 +74,7 @@ def _shared(one: Ranks, other: Ranks, wanted: int) -> Scalar:
 
 @njit(**INLINE)
 def _find(bounds: Ints, lists: Lists, own: Ranks, least: float, scratch: tuple[Places, Places]) -> Scalar:
-    """The sets listed so far that may be similar enough; how many. ``scratch``: marks of all sets, and those found."""
+    """Collect the indexed sets that may be similar enough; returns how many. ``scratch``: marks of all sets, hits."""
     marks, found = scratch
     smallest = _at_least(least, own.size)
     count = 0
@@ -100,12 +100,12 @@ def _find(bounds: Ints, lists: Lists, own: Ranks, least: float, scratch: tuple[P
 
 @njit(**OPTIONS)
 def similar_sets(bounds: Ints, ranks: Ranks, singles: int, different: int, least: float) -> Ints:
-    """The pairs of sets that are at least so similar, in rows: the two sets, the larger second, and what they share.
+    """Pairs with similarity >= threshold, as rows (small, large, overlap).
 
     Args:
         bounds: set ``i`` is ``ranks[bounds[i]:bounds[i + 1]]``; no set is larger than the next one.
         ranks: the elements of each set, in order, numbered from the rarest to the most frequent.
-        singles: how many elements are in one set only: those of the smallest ranks.
+        singles: number of elements that are in one set only: those of the smallest ranks.
         different: how many elements there are.
         least: the similarity, above 0.
     """
@@ -137,7 +137,7 @@ def similar_sets(bounds: Ints, ranks: Ranks, singles: int, different: int, least
 
 @njit(**OPTIONS)
 def hashes_of_sets(bounds: Ints, values: Ranks) -> Words:
-    """A 64-bit hash of each set, whatever the order of its elements: the sum of theirs."""
+    """A 64-bit hash of each set, independent of the order: the sum of the element hashes."""
     out = np.zeros(bounds.size - 1, np.uint64)
     for number in range(out.size):
         for value in values[bounds[number] : bounds[number + 1]]:
@@ -147,7 +147,7 @@ def hashes_of_sets(bounds: Ints, values: Ranks) -> Words:
 
 @njit(**OPTIONS)
 def arranged(bounds: Ints, ranks: Ranks, order: Ints) -> tuple[Ints, Ranks]:
-    """The sets of these numbers, in this order, each with its elements in order."""
+    """The sets with these numbers, in this order, each with sorted elements."""
     starts = np.zeros(order.size + 1, np.int64)
     for place in range(order.size):
         starts[place + 1] = starts[place] + bounds[order[place] + 1] - bounds[order[place]]

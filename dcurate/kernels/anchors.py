@@ -1,4 +1,4 @@
-"""Stretches of texts between anchors: places that equal texts have in common, whatever stands around them.
+"""Content-defined chunking: spans between anchors, positions that equal texts share whatever surrounds them.
 
 Anchors are chosen by winnowing (Schleimer, Wilkerson and Aiken, SIGMOD 2003): of every ``window`` successive k-grams of
 bytes, the one of the smallest hash. What two texts have in common, they have the same anchors in.
@@ -24,7 +24,7 @@ _BY_WINDOW, _BY_LINE = range(2)
 
 @njit(**INLINE)
 def _smallest(ring: Words, first: int, last: int) -> Scalar:
-    """The place of the smallest hash from ``first`` to ``last``; of equal ones, the last."""
+    """The position of the smallest hash from ``first`` to ``last``; of equal ones, the last."""
     mask = ring.size - 1
     best = first
     for place in range(first + 1, last + 1):
@@ -34,7 +34,7 @@ def _smallest(ring: Words, first: int, last: int) -> Scalar:
 
 
 class Chosen(NamedTuple):
-    """Anchors of one text: the first ``counts[0]`` were chosen by winnowing, ``counts[1]`` by lines.
+    """Anchors of one text: ``counts[0]`` chosen by winnowing, then ``counts[1]`` by lines.
 
     ``places`` and ``grams``, the hashes of the k-grams there, have a row for each of the two ways.
     """
@@ -54,7 +54,7 @@ def _choose(chosen: Chosen, way: int, place: int, value: Word) -> None:
 
 @njit(**INLINE)
 def choose_anchors(data: Bytes, span: tuple[int, int], sizes: tuple[int, int], rings: Words, chosen: Chosen) -> None:
-    """Choose the anchors of a text: its first and its last k-gram, those of winnowing, those at the ends of lines.
+    """Choose the anchors of a text: its first and last k-gram, those of winnowing, those at the ends of lines.
 
     What winnowing chose stays chosen while a window holds it and nothing smaller: so texts that repeat themselves have
     few anchors too, where every k-gram is as small as the next.
@@ -104,7 +104,7 @@ def choose_anchors(data: Bytes, span: tuple[int, int], sizes: tuple[int, int], r
 
 @njit(**OPTIONS)
 def merge_anchors(chosen: Chosen, places: Ints, grams: Words) -> Scalar:
-    """Write all anchors of a text in order, each once; returns how many there are."""
+    """Write all anchors of a text in order, without duplicates; returns their number."""
     count = one = two = 0
     while one < chosen.counts[0] or two < chosen.counts[1]:
         way, at = 0, one
@@ -121,7 +121,7 @@ def merge_anchors(chosen: Chosen, places: Ints, grams: Words) -> Scalar:
 
 @njit(**INLINE)
 def write_stretches(data: Bytes, gram: int, anchors: tuple[Ints, Words], out: Found, places: tuple[int, int]) -> None:
-    """Write the stretches between the anchors of a text, from one place up to another."""
+    """Write the spans between the anchors of a text, between two positions."""
     at, grams = anchors
     for found in range(places[0], places[1]):
         anchor = found - places[0]
@@ -132,7 +132,7 @@ def write_stretches(data: Bytes, gram: int, anchors: tuple[Ints, Words], out: Fo
 
 
 class Room(NamedTuple):
-    """Scratch arrays: rings of hashes of k-grams as they are and mixed, anchors of either way, and all of them."""
+    """Scratch arrays: rings of raw and mixed k-gram hashes, anchors of both methods, and all of them."""
 
     rings: Words
     counts: Ints
@@ -144,7 +144,7 @@ class Room(NamedTuple):
 
 @njit(**INLINE)
 def new_room(most: int, window: int) -> Room:
-    """Room for a text of so many bytes."""
+    """Scratch arrays for a text of a number of bytes."""
     bits = 0
     while (1 << bits) < window:
         bits += 1
@@ -161,7 +161,7 @@ def new_room(most: int, window: int) -> Room:
 
 @njit(**INLINE)
 def find_anchors(data: Bytes, span: tuple[int, int], gram: int, window: int, room: Room) -> Scalar:
-    """Put the anchors of a text into ``merged`` and ``grams_merged``; returns how many there are."""
+    """Merge the anchors of a text into ``merged`` and ``grams_merged``; returns their number."""
     if span[1] - span[0] <= gram:
         return 0
     chosen = Chosen(room.counts, room.places, room.grams)
@@ -171,7 +171,7 @@ def find_anchors(data: Bytes, span: tuple[int, int], gram: int, window: int, roo
 
 @njit(**OPTIONS)
 def _segments(layout: tuple[Offsets, Bytes], first: int, gram: int, window: int, out: Spans) -> Scalar:
-    """Write the stretches of texts from ``first`` on, as far as there is room; returns the text that comes next."""
+    """Write the spans of texts from ``first`` on, up to the capacity; returns the next text."""
     offsets, data = layout
     room = new_room(longest(offsets, np.arange(first, offsets.size - 1)), window)
     arrays = Found(out.starts, out.stops, out.keys, out.checks)
@@ -188,7 +188,7 @@ def _segments(layout: tuple[Offsets, Bytes], first: int, gram: int, window: int,
 
 
 def anchored_spans(offsets: Offsets, data: Bytes, gram: int, window: int) -> Spans:
-    """The stretches of all texts from each anchor to the end of the next.
+    """The spans of all texts from each anchor to the end of the next.
 
     Anchors are the first and last k-gram of a text, those at both ends of lines of at least ``gram`` bytes, and those
     that winnowing chooses. So a stretch has more than ``gram`` bytes and at most ``gram + window``, and two neighbours
@@ -201,7 +201,7 @@ def anchored_spans(offsets: Offsets, data: Bytes, gram: int, window: int) -> Spa
         offsets: where each text begins in ``data``.
         data: UTF-8.
         gram: bytes of a k-gram.
-        window: k-grams of which one is an anchor.
+        window: number of k-grams per anchor.
 
     Examples:
         >>> texts = [b"0123456789 shared by both of them", b"abc shared by both of them."]

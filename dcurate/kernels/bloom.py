@@ -1,4 +1,4 @@
-"""A blocked Bloom filter: each key has all of its bits within one block of 64 bytes, one line of the cache.
+"""A blocked Bloom filter: all bits of a key are in one block of 64 bytes, a cache line.
 
 F. Putze, P. Sanders and J. Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", WEA 2007.
 """
@@ -25,7 +25,7 @@ _TO_NINE = np.uint64(55)
 
 @njit(**INLINE)
 def _first_word(key: Word, blocks: Word) -> Word:
-    """Where the block of a key begins: the key scaled down from 2**64 to fewer than 2**32 blocks."""
+    """The block offset of a key: the key scaled from 2**64 to fewer than 2**32 blocks."""
     low = (key & _LOW) * blocks >> _HALF
     return ((key >> _HALF) * blocks + low >> _HALF) * np.uint64(BLOCK_WORDS)
 
@@ -72,7 +72,7 @@ def _fill(words: Words, counts: Ints) -> None:
 
 
 def query(words: Words, keys: Words, probes: int) -> npt.NDArray[np.bool_]:
-    """Which keys a filter holds, or seems to hold.
+    """A mask of the keys that a filter (probably) contains.
 
     Args:
         words: the filter, `BLOCK_WORDS` for each block.
@@ -91,12 +91,12 @@ def query(words: Words, keys: Words, probes: int) -> npt.NDArray[np.bool_]:
 
 
 def insert(words: Words, keys: Words, probes: int) -> None:
-    """Put keys into a filter; it is the same after it if they were in it."""
+    """Add keys to a filter; idempotent."""
     _insert(words, np.ascontiguousarray(keys), probes)
 
 
 def fill(words: Words) -> Ints:
-    """How many blocks have so many bits set: ``fill(words)[n]`` have n."""
+    """A histogram of set bits per block: ``fill(words)[n]`` blocks have n."""
     counts = np.zeros(BLOCK_BITS + 1, np.int64)
     _fill(words, counts)
     return counts

@@ -16,7 +16,7 @@ _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456
 
 
 def _packed_classes() -> npt.NDArray[np.uint64]:
-    """For each byte the classes it belongs to, one counter of twelve bits for each class."""
+    """For each byte its classes, as one twelve-bit counter per class."""
     table = np.zeros(256, np.uint64)
     for byte in range(256):
         classes = (
@@ -34,7 +34,7 @@ _CLASSES = _packed_classes()
 
 
 class CharacterSignals(NamedTuple):
-    r"""How many characters of each class each text has.
+    r"""Number of characters of each class in each text.
 
     ``plain`` are ``[a-zA-Z0-9\n?!,.]``, ``digits`` ``[0-9]``, ``blanks`` tab, newline, return, backspace and space,
     ``brackets`` ``{}[]()⟨⟩``.
@@ -62,7 +62,7 @@ def _angle_brackets(data: Bytes, start: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def _packed_counts(block: Bytes) -> Word:
-    """The counters of a block of at most `_BLOCK` bytes, in four chains that need not wait for one another."""
+    """The counters of a block of at most `_BLOCK` bytes, in four independent chains."""
     first = second = third = fourth = np.uint64(0)
     even = block.size // 4 * 4
     for at in range(0, even, 4):

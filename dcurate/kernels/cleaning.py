@@ -1,4 +1,4 @@
-"""Lines that C4's rules take out of a text, and what is left (Raffel et al., 2020)."""
+"""Lines that C4's rules remove from a text, and the remaining text (Raffel et al., 2020)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dcurate.kernels.segments import LINES, first_character, has_zero, last_char
 from dcurate.kernels.unicode import space_width
 from dcurate.kernels.words import ascii_spaces
 
-#: Why a text goes as a whole.
+#: Reasons to drop a text as a whole.
 STAYS, FILLER, CURLY = range(3)
 #: What becomes of a line that is taken out.
 _OUT = -1
@@ -35,7 +35,7 @@ _SOUGHT = (
 )
 _TEXT = np.frombuffer("".join(_SOUGHT).encode(), np.uint8).copy()
 _STOPS = np.cumsum([len(phrase) for phrase in _SOUGHT])
-#: Where in each phrase the letter stands at which it is recognised: rare ones, of j, k, m and v.
+#: The position in each phrase of the rare letter used to find it: one of j, k, m and v.
 _RARE = np.array([phrase.index(letter) for phrase, letter in zip(_SOUGHT, "mjmvkkkk", strict=True)])
 _IS_RARE = np.zeros(256, np.bool_)
 #: The first byte of the Kelvin sign too, whose lower case is k.
@@ -58,7 +58,7 @@ _ZEROS = np.array(
 
 
 class LineRules(NamedTuple):
-    """Which lines are taken out, and which texts go.
+    """Which lines are removed, and which texts are dropped.
 
     Args:
         min_words: words that a line needs.
@@ -66,10 +66,10 @@ class LineRules(NamedTuple):
         end_marks: a line ends with one of these and not with ``...``; empty for lines that end anyhow.
         words_before: words are counted before citations are removed.
         citations: ``[1]``, ``[edit]`` and ``[citation needed]`` are removed.
-        filler: a text with "lorem ipsum" goes.
-        script: a line with "javascript" goes.
-        curly: a text with ``{`` goes.
-        policy: a line about cookies, privacy or terms of use goes.
+        filler: drop a text with "lorem ipsum".
+        script: remove a line with "javascript".
+        curly: drop a text with ``{``.
+        policy: remove a line about cookies, privacy or terms of use.
     """
 
     min_words: int = 5
@@ -84,7 +84,7 @@ class LineRules(NamedTuple):
 
 
 class _Limits(NamedTuple):
-    """The rules as the kernel takes them; end marks by byte, phrases as bits."""
+    """The rules in the kernel's form; end marks by byte, phrases as bits."""
 
     min_words: int
     max_word_length: int
@@ -97,7 +97,7 @@ class _Limits(NamedTuple):
 
 
 class Cleaned(NamedTuple):
-    """Texts without the lines that were taken out, in the Arrow layout; a text that goes is empty.
+    """Texts without the removed lines, in the Arrow layout; a dropped text is empty.
 
     ``outcome`` says for each text whether it stays, ``lines`` how many lines are left, ``ragged`` whether whitespace
     at its ends is yet to be removed.
@@ -112,7 +112,7 @@ class Cleaned(NamedTuple):
 
 @njit(**INLINE)
 def _words(data: Bytes, start: int, stop: int) -> tuple[Scalar, Scalar]:
-    """How many words a line has, and whether it may have a bracket."""
+    """The number of words of a line, and whether it may have a bracket."""
     words, before, bracket = _ZERO, _ONE, _ZERO
     at = start
     while at < stop:
@@ -195,7 +195,7 @@ def _citation(data: Bytes, at: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def _copied(data: Bytes, start: int, stop: int, out: Bytes, used: int) -> Scalar:
-    """Write a stretch of bytes from ``used`` on; returns where it ends."""
+    """Write a span of bytes at ``used``; returns its end."""
     first, free = np.uint64(start), np.uint64(used)
     for step in range(np.uint64(stop - start)):
         out[free + np.uint64(step)] = data[first + np.uint64(step)]
@@ -204,7 +204,7 @@ def _copied(data: Bytes, start: int, stop: int, out: Bytes, used: int) -> Scalar
 
 @njit(**INLINE)
 def _uncited(data: Bytes, start: int, stop: int, out: Bytes, used: int) -> Scalar:
-    """Write a line without its citations from ``used`` on; returns where it ends."""
+    """Write a line without its citations at ``used``; returns its end."""
     after = _copied(data, start, stop, out, used)
     at = free = used
     while at < after:
@@ -225,7 +225,7 @@ def _ends_well(data: Bytes, start: int, stop: int, marks: npt.NDArray[np.bool_])
 
 @njit(**INLINE)
 def _says(data: Bytes, at: int, stop: int, phrase: int) -> Scalar:
-    """Whether a phrase stands at ``at`` in any case of letters; the Kelvin sign is a k."""
+    """Whether a phrase occurs at ``at``, ignoring case; the Kelvin sign is a k."""
     for step in range(0 if phrase == 0 else _STOPS[phrase - 1], _STOPS[phrase]):
         if at >= stop:
             return False
@@ -273,7 +273,7 @@ def _phrases(data: Bytes, start: int, stop: int) -> tuple[Scalar, Scalar]:
 
 @njit(**INLINE)
 def _judged(data: Bytes, start: int, stop: int, limits: _Limits, words: int) -> Scalar:
-    """What becomes of a line of so many words: `STAYS`, `_OUT`, or the outcome for the whole text."""
+    """The outcome for a line with a number of words: `STAYS`, `_OUT`, or the outcome for the whole text."""
     if words < limits.min_words or not (limits.any_end or _ends_well(data, start, stop, limits.end_marks)):
         return _OUT
     found, curly = _phrases(data, start, stop)
@@ -289,7 +289,7 @@ def _judged(data: Bytes, start: int, stop: int, limits: _Limits, words: int) -> 
 
 @njit(**INLINE)
 def _line(data: Bytes, span: tuple[int, int], limits: _Limits, out: Bytes, used: int) -> tuple[Scalar, Scalar]:
-    """What becomes of a line, and where it ends when it is written from ``used`` on."""
+    """The outcome for a line, and its end when it is written at ``used``."""
     first = first_character(data, span[0], span[1])
     last = last_character(data, first, span[1])
     words, bracket = _words(data, first, last)
@@ -311,7 +311,7 @@ def _line(data: Bytes, span: tuple[int, int], limits: _Limits, out: Bytes, used:
 
 @njit(**INLINE)
 def clean_text(data: Bytes, span: tuple[int, int], limits: _Limits, new: Bytes, begin: int) -> tuple[Scalar, ...]:
-    """Write one text without the lines that are taken out, from ``begin`` on; it takes no more bytes than it had.
+    """Write one text without the removed lines at ``begin``; it never grows.
 
     Returns:
         Where it ends; its outcome, its lines, and whether it is ragged.
@@ -348,7 +348,7 @@ def _clean(layout: tuple[Offsets, Bytes], rows: Rows, limits: _Limits, new: Clea
 
 
 def limits_of(rules: LineRules) -> _Limits:
-    """The rules as the kernel takes them."""
+    """The rules in the kernel's form."""
     marks = np.zeros(256, np.bool_)
     marks[list(rules.end_marks.encode("ascii"))] = True
     wanted = _FILLER * rules.filler | _SCRIPT * rules.script | _POLICY * rules.policy
@@ -365,13 +365,13 @@ def limits_of(rules: LineRules) -> _Limits:
 
 
 def clean_lines(offsets: Offsets, data: Bytes, rows: Rows, rules: LineRules) -> Cleaned:
-    r"""Take lines out of the texts numbered ``rows``.
+    r"""Remove lines from the texts numbered ``rows``.
 
     Args:
         offsets: where each text begins in ``data``.
         data: UTF-8.
         rows: numbers of texts.
-        rules: which lines go.
+        rules: which lines are removed.
 
     Examples:
         >>> text = b"Menu\nA line that ends as it should.[1]\n"

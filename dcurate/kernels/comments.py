@@ -1,7 +1,7 @@
-"""Comments in source code: how many there are and how long, by the lexical rules of a family of languages.
+"""Count and measure comments in source code, by the lexical rules of a family of languages.
 
-The rules are those of the package comment_parser 1.2.4, slips included (an escaped quotation mark ends a string of C):
-its counts are what thresholds in use were tuned on.
+The rules are those of the package comment_parser 1.2.4, bugs included (an escaped quotation mark ends a string of C):
+thresholds in use were tuned on its counts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numba import njit
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
 from dcurate.kernels.unicode import count_characters
 
-#: Families of languages whose comments are told apart.
+#: Families of languages with the same comment syntax.
 C, JAVASCRIPT, GO, SHELL, RUBY, MARKUP = range(6)
 
 _NEWLINE, _DOUBLE, _HASH, _SINGLE, _STAR, _DASH, _SLASH = 0x0A, 0x22, 0x23, 0x27, 0x2A, 0x2D, 0x2F
@@ -23,9 +23,9 @@ _LESS, _GREATER, _BACKSLASH, _BACKTICK, _BANG = 0x3C, 0x3E, 0x5C, 0x60, 0x21
 
 
 class CommentSignals(NamedTuple):
-    """The comments of each text: how many, their characters without what marks them, and whether one never ends.
+    """The comments of each text: their number, their characters without markers, and whether one is not closed.
 
-    Of a text with a comment that never ends, only what stands before it is counted.
+    In a text with an unclosed comment, only the part before it is counted.
     """
 
     total: npt.NDArray[np.int64]
@@ -47,7 +47,7 @@ def _is_at(data: Bytes, at: int, stop: int, first: int, second: int) -> Scalar:
 
 @njit(**INLINE)
 def _star_slash(data: Bytes, at: int, stop: int) -> Scalar:
-    """Where the next ``*/`` begins, or -1."""
+    """The position of the next ``*/``, or -1."""
     while at + 1 < stop:
         if data[at] == _STAR and data[at + 1] == _SLASH:
             return at
@@ -57,7 +57,7 @@ def _star_slash(data: Bytes, at: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def _arrow(data: Bytes, at: int, stop: int) -> Scalar:
-    """Where the next ``-->`` begins, or -1."""
+    """The position of the next ``-->``, or -1."""
     while at + 2 < stop:
         if data[at] == _DASH and data[at + 1] == _DASH and data[at + 2] == _GREATER:
             return at
@@ -67,7 +67,7 @@ def _arrow(data: Bytes, at: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def _past_line_string(data: Bytes, at: int, stop: int) -> Scalar:
-    """Past the string that begins here if it ends on its line, else past its quotation mark."""
+    """Skip the string at this position if it ends on its line, otherwise its quotation mark."""
     end = at + 1
     while end < stop and data[end] != _NEWLINE:
         if data[end] == _DOUBLE:
@@ -78,7 +78,7 @@ def _past_line_string(data: Bytes, at: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def _past_string(data: Bytes, at: int, stop: int) -> Scalar:
-    """Past the string that begins here, on as many lines as it takes; a backslash escapes."""
+    """Skip the string at this position, on any number of lines; a backslash escapes."""
     quote = data[at]
     at += 1
     while at < stop and data[at] != quote:
@@ -88,7 +88,7 @@ def _past_string(data: Bytes, at: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def _past_ruby_string(data: Bytes, at: int, stop: int) -> Scalar:
-    """Past the string that begins here if it ends on its line.
+    """Skip the string at this position if it ends on its line.
 
     It ends at the first quotation mark that no backslash precedes; without one, at the last of its line.
     """

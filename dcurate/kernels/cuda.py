@@ -1,4 +1,4 @@
-"""Kernels on a GPU: what the kernels of the CPU do with one text, compiled by numba for CUDA, a text to a thread.
+"""Kernels on a GPU: the CPU kernels' functions of one text, compiled by numba for CUDA, one text per thread.
 
 There is one source. A kernel of the CPU is a loop over texts around a function of one text, and numba-cuda compiles
 that function for the card when a kernel of CUDA calls it. Both do the same with whole numbers, so both give the same
@@ -25,26 +25,26 @@ from dcurate.kernels.layout import Offsets, Rows, frozen
 
 #: Threads of a block: a warp, so that few texts spread over as many multiprocessors as can be; threads share nothing.
 _THREADS = 32
-#: Memory of the card that scratch arrays may take at a time, in bytes; texts beyond it wait for the next launch.
+#: GPU memory for scratch arrays per launch, in bytes; the remaining texts wait for the next launch.
 SCRATCH = 2**30
 
 Tuple = TypeVar("Tuple", bound=tuple[Any, ...])
 Build = TypeVar("Build", bound=Callable[..., Any])
-#: Scratch arrays for a text of at most so many bytes.
+#: Scratch arrays for a text of at most a number of bytes.
 Room: TypeAlias = Callable[[int], tuple[npt.NDArray[Any], ...]]
 
-#: What measures texts on a card, by what measures them on the CPU.
+#: CUDA builds, by their CPU kernels.
 BUILDS: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def build_of(kernel: Callable[..., Any]) -> Callable[[Build], Build]:
-    """Say of a function that it finds on a card what ``kernel`` finds on the CPU.
+    """Register a function as the CUDA build of ``kernel``.
 
     Args:
         kernel: a function of (offsets, data, rows, *options).
 
     Returns:
-        What takes a function of (`CudaColumn`, rows, *options) and answers it as it is.
+        A decorator for a function of (`CudaColumn`, rows, *options), which it returns unchanged.
     """
 
     def registered(build: Build) -> Build:
@@ -55,12 +55,12 @@ def build_of(kernel: Callable[..., Any]) -> Callable[[Build], Build]:
 
 
 class CudaColumn(NamedTuple):
-    """Texts on a card: as `TextColumn`, with the offsets on both sides.
+    """Texts on a GPU: like `TextColumn`, with the offsets on both sides.
 
     Args:
         offsets: on the host, int64; they need not begin at 0.
-        starts: the same on the card.
-        data: UTF-8 on the card.
+        starts: the same on the GPU.
+        data: UTF-8 on the GPU.
     """
 
     offsets: Offsets
@@ -76,7 +76,7 @@ cuda: Any = None
 def _cuda() -> Any:
     found = importlib.import_module("numba.cuda")
     if cuda is None:
-        # Few texts leave most of a card idle; that is no mistake of those who run a pipeline.
+        # Few texts leave most of a GPU idle; that is not an error of the user.
         vars(config)["CUDA_LOW_OCCUPANCY_WARNINGS"] = 0
         globals()["cuda"] = found
     return found
@@ -94,17 +94,17 @@ def usable() -> bool:
     if cards in ("", "-1", "NoDevFiles"):
         return False
     raise ResourceError(
-        f"CUDA_VISIBLE_DEVICES={cards} gives this process a GPU, but numba cannot use it; "
-        "install dcurate[cuda13], and see what `python -m numba -s` says of CUDA"
+        f"CUDA_VISIBLE_DEVICES={cards} assigns this process a GPU, but numba cannot use it; "
+        "install dcurate[cuda13], and check the CUDA section of `python -m numba -s`"
     )
 
 
-def on_card(offsets: Offsets, data: Any) -> CudaColumn:
-    """Texts on the card: NumPy bytes are copied there, the part that the offsets span; others are on it and stay.
+def on_gpu(offsets: Offsets, data: Any) -> CudaColumn:
+    """Copy texts to the GPU: the span of NumPy bytes that the offsets cover; device arrays are used in place.
 
     Args:
         offsets: on the host.
-        data: a NumPy array, or what has a ``__cuda_array_interface__``.
+        data: a NumPy array, or an object with ``__cuda_array_interface__``.
     """
     if isinstance(data, np.ndarray):
         begin, end = int(offsets[0]), int(offsets[-1])
@@ -116,44 +116,44 @@ def on_card(offsets: Offsets, data: Any) -> CudaColumn:
 
 
 def on_host(view: Any, dtype: Any) -> npt.NDArray[Any]:
-    """Bytes of the card as an array of that type on the host.
+    """Device bytes as a host array of that type.
 
     Args:
-        view: what has a ``__cuda_array_interface__``.
+        view: an object with ``__cuda_array_interface__``.
     """
     return np.asarray(_cuda().as_cuda_array(view).view(dtype).copy_to_host())
 
 
 @cache
-def kept_on_card(make: Callable[..., npt.NDArray[Any]], *options: Hashable) -> Any:
-    """A table that kernels look things up in, copied to the card once in a process."""
+def constant_on_gpu(make: Callable[..., npt.NDArray[Any]], *options: Hashable) -> Any:
+    """A lookup table for kernels, copied to the GPU once per process."""
     return copied(make(*options))
 
 
 def copied(array: npt.NDArray[Any]) -> Any:
-    """An array on the card."""
+    """An array on the GPU."""
     return _cuda().to_device(frozen(array, array.dtype))
 
 
-def new_on_card(size: int) -> Any:
-    """So many bytes on the card, for kernels to write to."""
+def empty_on_gpu(size: int) -> Any:
+    """A byte buffer on the GPU, for kernels to write to."""
     return _cuda().device_array(max(size, 1), np.uint8)
 
 
 def carried(known: Tuple) -> Tuple:
-    """A tuple of arrays and numbers, named or not, with the arrays on the card."""
+    """A (named) tuple of arrays and numbers, with the arrays on the GPU."""
     made = (copied(value) if isinstance(value, np.ndarray) else value for value in known)
     return type(known)(made) if type(known) is tuple else type(known)(*made)
 
 
 def no_room(most: int) -> tuple[npt.NDArray[Any], ...]:
-    """The scratch arrays of what needs none."""
+    """Empty scratch arrays, for functions without any."""
     return (np.empty(1, np.uint8),)
 
 
 @cache
 def compiled(body: Callable[..., None]) -> Any:
-    """The kernel that calls a function for each text, in a thread of its own.
+    """The kernel that calls a function for each text, one thread per text.
 
     Args:
         body: a kernel's function of ``(data, span, (known, rooms, place), out)``: ``rooms[...][place]`` are the
@@ -179,15 +179,15 @@ def launch(
     room: Room,
     out: npt.NDArray[Any],
 ) -> None:
-    """Write into ``out`` what ``body`` finds in each of the texts numbered ``rows``.
+    """Write into ``out`` the results of ``body`` for each of the texts numbered ``rows``.
 
     Texts go by length, the longest first, so that threads that run together have as much to do; as many at a time as
     their scratch arrays fit into `SCRATCH` bytes.
 
     Args:
         body: see `compiled`.
-        known: what all texts are held against, with its arrays on the card.
-        room: scratch arrays for a text of at most so many bytes; only their sizes and types are looked at.
+        known: data shared by all texts, with its arrays on the GPU.
+        room: scratch arrays for a text of at most a number of bytes; only their sizes and types are used.
         out: on the host, of shape (rows, ...); begins as zeros on the card.
     """
     kernel = compiled(body)

@@ -1,4 +1,4 @@
-"""Lines that C4's rules take out of texts, taken out on a GPU by the function of `cleaning`: a text to a thread.
+"""Remove C4's lines on a GPU, with the functions of `cleaning`: one text per thread.
 
 Untested on a GPU, as all of `dcurate.kernels.cuda`.
 """
@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from dcurate.kernels.cleaning import Cleaned, LineRules, clean_text, limits_of
-from dcurate.kernels.cuda import CudaColumn, carried, launch, new_on_card, no_room
+from dcurate.kernels.cuda import CudaColumn, carried, empty_on_gpu, launch, no_room
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Rows
 
 
@@ -23,16 +23,16 @@ def _clean(data: Bytes, span: tuple[int, int], task: tuple[Any, Any, int], out: 
 
 
 def clean_lines(column: CudaColumn, rows: Rows, rules: LineRules) -> Cleaned:
-    """What `dcurate.kernels.cleaning.clean_lines` gives, on the host.
+    """The output of `dcurate.kernels.cleaning.clean_lines`, on the host.
 
-    What is left of a text is written where the text stands in a copy of its column, as it takes no more room.
+    The remaining text is written in place in a copy of its column, because it never grows.
 
     Args:
         column: texts.
         rows: numbers of texts, none twice.
-        rules: which lines go.
+        rules: which lines are removed.
     """
-    new = new_on_card(column.data.size)
+    new = empty_on_gpu(column.data.size)
     out = np.empty((len(rows), 4), np.int64)
     launch(_clean, column, rows, (carried(limits_of(rules)), new), room=no_room, out=out)
     data = memoryview(new.copy_to_host())

@@ -1,4 +1,4 @@
-"""Answers of as many numbers as a text happens to give, from a GPU: found in scratch arrays, then written one by one.
+"""Variable-length outputs from a GPU: found in scratch arrays, then written in a second pass.
 
 How much there is of each text is known only when it is found, and threads cannot make room for it. So a first kernel
 finds what there is in scratch arrays, and a second one writes it where the host says, which has added up the counts.
@@ -21,7 +21,7 @@ Arrays = tuple[npt.NDArray[Any], ...]
 
 
 class TwoPasses(NamedTuple):
-    """What is found in texts, and how it is written down.
+    """A function that finds results in texts, and one that writes them.
 
     Args:
         find: as `dcurate.kernels.cuda.compiled` takes it; the first number of ``out`` is how many answers there are.
@@ -37,7 +37,7 @@ class TwoPasses(NamedTuple):
 
 
 class Lists(NamedTuple):
-    """Answers for each text: those of text ``i`` are from ``bounds[i]`` to ``bounds[i + 1]`` in each of the arrays."""
+    """Results for each text: those of text ``i`` are from ``bounds[i]`` to ``bounds[i + 1]`` in each of the arrays."""
 
     bounds: Ints
     arrays: Arrays
@@ -45,13 +45,13 @@ class Lists(NamedTuple):
 
 
 def lists_of(passes: TwoPasses, column: CudaColumn, rows: Rows, known: Any, *, room: Callable[[int], Arrays]) -> Lists:
-    """What the two passes find in the texts numbered ``rows``, on the host.
+    """The results of the two passes for the texts numbered ``rows``, on the host.
 
     Texts go as `dcurate.kernels.cuda.launch` has them go: by length, as many at a time as have room.
 
     Args:
-        known: what all texts are held against, with its arrays on the card.
-        room: scratch arrays for a text of at most so many bytes; only their shapes and types are looked at.
+        known: data shared by all texts, with its arrays on the GPU.
+        room: scratch arrays for a text of at most a number of bytes; only their shapes and types are used.
     """
     rows_of_rooms = [array.shape[0] if array.ndim > 1 else 0 for array in room(0)]
     lengths = column.offsets[rows + 1] - column.offsets[rows]
@@ -77,7 +77,7 @@ def lists_of(passes: TwoPasses, column: CudaColumn, rows: Rows, known: Any, *, r
 def _both_passes(
     passes: TwoPasses, column: CudaColumn, rows: Rows, known: Any, shapes: Sequence[tuple[tuple[int, ...], Any]]
 ) -> tuple[Ints, Arrays]:
-    """The notes on some texts, and their answers; nothing of either stays on the card."""
+    """The notes and results of some texts; their GPU memory is freed."""
     rooms = tuple(cuda._cuda().device_array(shape, kind) for shape, kind in shapes)
     noted = copied(np.zeros((len(rows), passes.notes), np.int64))
     _run(passes.find, (column.starts, column.data), rows, (known, rooms, noted))

@@ -1,4 +1,4 @@
-"""Spans of texts on a GPU, with hashes of what they say: the functions of `units` and `anchors`.
+"""Spans of texts on a GPU, with their hashes: the functions of `units` and `anchors`.
 
 The same bits as on the CPU, as far as numba's simulator of CUDA can tell; untested on a GPU. Places of spans are those
 in the bytes that are on the card.
@@ -76,17 +76,17 @@ def _write_stretches(arrays: Places, span: Span, task: Task, out: Ints) -> None:
 
 
 def unit_spans(column: CudaColumn, rule: Rule, limits: Limits) -> Spans:
-    """What `dcurate.kernels.units.unit_spans` gives, on the host."""
+    """The output of `dcurate.kernels.units.unit_spans`, on the host."""
 
     def room(most: int) -> Arrays:
         return tuple(new_units(most, rule.folding))
 
-    known = _on_card(rule), limits
+    known = _on_gpu(rule), limits
     return _spans(lists_of(TwoPasses(_units, _write_units, _TYPES, notes=2), column, _rows(column), known, room=room))
 
 
 def anchored_spans(column: CudaColumn, gram: int, window: int) -> Spans:
-    """What `dcurate.kernels.anchors.anchored_spans` gives, on the host."""
+    """The output of `dcurate.kernels.anchors.anchored_spans`, on the host."""
 
     def room(most: int) -> Arrays:
         return tuple(new_room(most, window))
@@ -95,8 +95,8 @@ def anchored_spans(column: CudaColumn, gram: int, window: int) -> Spans:
     return _spans(lists_of(passes, column, _rows(column), (gram, window, column.data), room=room))
 
 
-def _on_card(rule: Rule) -> Rule:
-    """A rule with its tables on the card: a megabyte, where texts of many are."""
+def _on_gpu(rule: Rule) -> Rule:
+    """A rule with its tables on the GPU: a megabyte, shared by all texts."""
     folding: list[Any] = [copied(value) if isinstance(value, np.ndarray) else value for value in rule.folding]
     return Rule(rule.kind, Folding(*folding), copied(rule.marks))
 

@@ -1,4 +1,4 @@
-"""What the rules of web text and source code look at, on a GPU: a text to a thread.
+"""Signals for web text and source code on a GPU: one text per thread.
 
 The functions of `urls`, `phrases`, `longest_lines`, `members`, `scripts`, `source`, `comments`, `segments` and
 `occurrences`, as they are on the CPU. Untested on a GPU, as all of `dcurate.kernels.cuda`.
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels import comments, longest_lines, members, occurrences, phrases, scripts, segments, source, urls
-from dcurate.kernels.cuda import CudaColumn, Room, build_of, carried, copied, kept_on_card, launch, no_room
+from dcurate.kernels.cuda import CudaColumn, Room, build_of, carried, constant_on_gpu, copied, launch, no_room
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Rows
 from dcurate.kernels.unicode import alphabetic_bits
 
@@ -87,7 +87,7 @@ def _occurrences(data: Bytes, span: Span, task: Task, out: Ints) -> None:
 def _measured(
     body: Any, column: CudaColumn, rows: Rows, count: int, *, known: Any = 0, room: Room = no_room
 ) -> npt.NDArray[np.int64]:
-    """What ``body`` finds, so many numbers a text; of shape (count, rows)."""
+    """The results of ``body``, a fixed number per text; of shape (count, rows)."""
     out = np.empty((len(rows), count), np.int64)
     launch(body, column, rows, known, room=room, out=out)
     return out.T
@@ -107,72 +107,72 @@ def _script_room(most: int) -> tuple[npt.NDArray[Any], ...]:
 
 @build_of(urls.url_signals)
 def url_signals(column: CudaColumn, rows: Rows) -> urls.UrlSignals:
-    """What `dcurate.kernels.urls.url_signals` gives."""
+    """CUDA build of `dcurate.kernels.urls.url_signals`."""
     return urls.UrlSignals(*_measured(_urls, column, rows, 3))
 
 
 @build_of(phrases.paragraphs_with)
 def paragraphs_with(column: CudaColumn, rows: Rows, sought: phrases.Phrases) -> npt.NDArray[np.int64]:
-    """What `dcurate.kernels.phrases.paragraphs_with` gives."""
+    """CUDA build of `dcurate.kernels.phrases.paragraphs_with`."""
     room = partial(_one_array, phrases.new_spare)
     return _measured(_paragraphs_with, column, rows, 1 + phrases.group_count(sought), known=carried(sought), room=room)
 
 
 @build_of(longest_lines.longest_lines)
 def so_many_longest(column: CudaColumn, rows: Rows, number: int) -> npt.NDArray[np.int64]:
-    """What `dcurate.kernels.longest_lines.longest_lines` gives."""
+    """CUDA build of `dcurate.kernels.longest_lines.longest_lines`."""
     return _measured(_longest_lines, column, rows, 1, room=partial(_ranks, number)).ravel()
 
 
 @build_of(members.alphabetic_signals)
 def alphabetic_signals(column: CudaColumn, rows: Rows) -> members.MemberSignals:
-    """What `dcurate.kernels.members.alphabetic_signals` gives."""
-    return members.MemberSignals(*_measured(_members, column, rows, 2, known=(kept_on_card(alphabetic_bits), False)))
+    """CUDA build of `dcurate.kernels.members.alphabetic_signals`."""
+    return members.MemberSignals(*_measured(_members, column, rows, 2, known=(constant_on_gpu(alphabetic_bits), False)))
 
 
 @build_of(members.letter_signals)
 def letter_signals(column: CudaColumn, rows: Rows) -> members.MemberSignals:
-    """What `dcurate.kernels.members.letter_signals` gives."""
+    """CUDA build of `dcurate.kernels.members.letter_signals`."""
     return members.MemberSignals(
-        *_measured(_members, column, rows, 2, known=(kept_on_card(members.letter_bits), False))
+        *_measured(_members, column, rows, 2, known=(constant_on_gpu(members.letter_bits), False))
     )
 
 
 @build_of(members.alphabet_signals)
 def alphabet_signals(column: CudaColumn, rows: Rows, alphabet: str) -> members.MemberSignals:
-    """What `dcurate.kernels.members.alphabet_signals` gives."""
-    known = kept_on_card(members.bits_of, alphabet), True
+    """CUDA build of `dcurate.kernels.members.alphabet_signals`."""
+    known = constant_on_gpu(members.bits_of, alphabet), True
     return members.MemberSignals(*_measured(_members, column, rows, 2, known=known))
 
 
 @build_of(scripts.script_signals)
 def script_signals(column: CudaColumn, rows: Rows) -> scripts.ScriptSignals:
-    """What `dcurate.kernels.scripts.script_signals` gives."""
-    numbers = kept_on_card(scripts.script_numbers)
+    """CUDA build of `dcurate.kernels.scripts.script_signals`."""
+    numbers = constant_on_gpu(scripts.script_numbers)
     return scripts.ScriptSignals(*_measured(_scripts, column, rows, 3, known=numbers, room=_script_room))
 
 
 @build_of(source.line_counts)
 def line_counts(column: CudaColumn, rows: Rows) -> npt.NDArray[np.int64]:
-    """What `dcurate.kernels.source.line_counts` gives."""
+    """CUDA build of `dcurate.kernels.source.line_counts`."""
     return _measured(_line_counts, column, rows, 1).ravel()
 
 
 @build_of(source.source_signals)
 def source_signals(column: CudaColumn, rows: Rows) -> source.SourceSignals:
-    """What `dcurate.kernels.source.source_signals` gives."""
+    """CUDA build of `dcurate.kernels.source.source_signals`."""
     return source.SourceSignals(*_measured(_source, column, rows, 3))
 
 
 @build_of(source.opens_with)
 def opens_with(column: CudaColumn, rows: Rows, phrase: str, characters: int) -> npt.NDArray[np.int64]:
-    """What `dcurate.kernels.source.opens_with` gives."""
+    """CUDA build of `dcurate.kernels.source.opens_with`."""
     return _measured(_opens_with, column, rows, 1, known=carried(source.opening(phrase, characters))).ravel()
 
 
 @build_of(comments.comment_signals)
 def comment_signals(column: CudaColumn, rows: Rows, family: int) -> comments.CommentSignals:
-    """What `dcurate.kernels.comments.comment_signals` gives."""
+    """CUDA build of `dcurate.kernels.comments.comment_signals`."""
     return comments.CommentSignals(*_measured(_comments, column, rows, 3, known=family))
 
 
@@ -180,12 +180,12 @@ def comment_signals(column: CudaColumn, rows: Rows, family: int) -> comments.Com
 def segment_signals(
     column: CudaColumn, rows: Rows, cut: segments.Cut, sought: segments.Marks
 ) -> segments.SegmentSignals:
-    """What `dcurate.kernels.segments.segment_signals` gives."""
+    """CUDA build of `dcurate.kernels.segments.segment_signals`."""
     known = cut, carried(sought)
     return segments.SegmentSignals(*_measured(_segments, column, rows, 9, known=known, room=segments.new_segment_room))
 
 
 @build_of(occurrences.occurrences)
 def count_in_texts(column: CudaColumn, rows: Rows, mark: str) -> npt.NDArray[np.int64]:
-    """What `dcurate.kernels.occurrences.occurrences` gives."""
+    """CUDA build of `dcurate.kernels.occurrences.occurrences`."""
     return _measured(_occurrences, column, rows, 1, known=copied(occurrences.as_bytes(mark))).ravel()

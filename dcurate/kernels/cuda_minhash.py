@@ -1,4 +1,4 @@
-"""Signatures, their bands and hashes of texts on a GPU: the functions of `minhash`, `permutations` and `xxh3`.
+"""MinHash signatures, bands and text hashes on a GPU: the functions of `minhash`, `permutations` and `xxh3`.
 
 The same bits as on the CPU, as far as numba's simulator of CUDA can tell; untested on a GPU.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.cuda import CudaColumn, copied, kept_on_card, launch, on_card
+from dcurate.kernels.cuda import CudaColumn, constant_on_gpu, copied, launch, on_gpu
 from dcurate.kernels.hashing import hash_bytes
 from dcurate.kernels.layout import INLINE, Bytes, Rows, Words
 from dcurate.kernels.minhash import Plan, Room, Signatures, hash_bands, new_sign_room, sign_text
@@ -93,24 +93,24 @@ def _no_room(most: int) -> Arrays:
 
 
 def one_permutation(column: CudaColumn, rows: Rows, rule: Rule, num_hashes: int) -> Signatures:
-    """What `dcurate.kernels.minhash.one_permutation` gives."""
+    """CUDA build of `dcurate.kernels.minhash.one_permutation`."""
     out = np.empty((len(rows), num_hashes), np.uint32)
-    plan = Plan(rule, kept_on_card(word_letters))
+    plan = Plan(rule, constant_on_gpu(word_letters))
     launch(_one_permutation, column, rows, plan, room=partial(_sign_room, rule, num_hashes), out=out)
     return out
 
 
 def permuted(column: CudaColumn, rows: Rows, rule: Rule, permutations: Permutations) -> Signatures:
-    """What `dcurate.kernels.permutations.permuted` gives."""
+    """CUDA build of `dcurate.kernels.permutations.permuted`."""
     fours = padded(permutations)
     out = np.empty((len(rows), len(permutations.factors)), np.uint32)
-    plan = PermutedPlan(rule, Permutations(*map(copied, fours)), kept_on_card(word_letters))
+    plan = PermutedPlan(rule, Permutations(*map(copied, fours)), constant_on_gpu(word_letters))
     launch(_permuted, column, rows, plan, room=partial(_permuted_room, rule, len(fours.factors)), out=out)
     return out
 
 
 def as_cudf(column: CudaColumn, rows: Rows, window: Window, permutations: Permutations) -> Signatures:
-    """What `dcurate.kernels.permutations.as_cudf` gives, and cuDF's own ``Series.str.minhash``."""
+    """CUDA build of `dcurate.kernels.permutations.as_cudf`, equal to cuDF's own ``Series.str.minhash``."""
     fours = padded(permutations)
     out = np.empty((len(rows), len(permutations.factors)), np.uint32)
     plan = CudfPlan(window, Permutations(*map(copied, fours)))
@@ -119,23 +119,23 @@ def as_cudf(column: CudaColumn, rows: Rows, window: Window, permutations: Permut
 
 
 def band_keys(signatures: Signatures, bands: int, rows: int) -> Words:
-    """What `dcurate.kernels.minhash.band_keys` gives."""
+    """CUDA build of `dcurate.kernels.minhash.band_keys`."""
     number, places = signatures.shape
     out = np.empty((number, bands), np.uint64)
-    column = on_card(np.arange(number + 1) * places, signatures.reshape(-1))
+    column = on_gpu(np.arange(number + 1) * places, signatures.reshape(-1))
     launch(_bands, column, np.arange(number), rows, room=_no_room, out=out)
     return out
 
 
 def text_hashes(column: CudaColumn, rows: Rows) -> Words:
-    """What `dcurate.kernels.hashing.text_hashes` gives."""
+    """CUDA build of `dcurate.kernels.hashing.text_hashes`."""
     out = np.empty((len(rows), 1), np.uint64)
     launch(_hashes, column, rows, 0, room=_no_room, out=out)
     return out[:, 0]
 
 
 def text_digests(column: CudaColumn, rows: Rows) -> npt.NDArray[np.uint64]:
-    """What `dcurate.kernels.xxh3.text_digests` gives."""
+    """CUDA build of `dcurate.kernels.xxh3.text_digests`."""
     out = np.empty((len(rows), 2), np.uint64)
     launch(_digest, column, rows, 0, room=_no_room, out=out)
     return out

@@ -1,4 +1,4 @@
-"""How much personal data there is in texts, counted on a GPU by the functions of `pii`: a text to a thread.
+"""Count personal data in texts on a GPU, with the functions of `pii`: one text per thread.
 
 Untested on a GPU, as all of `dcurate.kernels.cuda`.
 """
@@ -27,7 +27,7 @@ def _counts(data: Bytes, span: tuple[int, int], task: tuple[Any, Any, int], out:
 
 @build_of(scan.pii_counts)
 def pii_counts(column: CudaColumn, rows: Rows, kinds: int, public: bool) -> npt.NDArray[np.int64]:
-    """What `dcurate.kernels.pii.scan.pii_counts` gives."""
+    """CUDA build of `dcurate.kernels.pii.scan.pii_counts`."""
     out = np.empty((len(rows), 1), np.int64)
     launch(_counts, column, rows, (int(kinds), bool(public)), room=group_room, out=out)
     return out[:, 0]

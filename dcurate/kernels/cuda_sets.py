@@ -1,4 +1,4 @@
-"""Sets of shingles of texts on a GPU, and how similar pairs of them are: the functions of `sets`.
+"""Shingle sets of texts on a GPU, and the similarity of pairs: the functions of `sets`.
 
 The same bits as on the CPU, as far as numba's simulator of CUDA can tell; untested on a GPU.
 """
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.cuda import CudaColumn, copied, kept_on_card, launch
+from dcurate.kernels.cuda import CudaColumn, constant_on_gpu, copied, launch
 from dcurate.kernels.cuda_dedup import TwoPasses, lists_of
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Rows, Scalar
 from dcurate.kernels.sets import (
@@ -58,19 +58,19 @@ def _jaccard(values: Values, span: Span, task: Task, out: Floats) -> None:
 
 
 def shingle_sets(column: CudaColumn, rows: Rows, rule: Rule, most: int | None) -> Sets:
-    """What `dcurate.kernels.sets.shingle_sets` gives, on the host."""
+    """The output of `dcurate.kernels.sets.shingle_sets`, on the host."""
 
     def room(length: int) -> Arrays:
         made = new_set_room(rule.size, values_held(length, rule, most))
         return *made.reading, made.held, made.spare, made.counts
 
-    plan = SetPlan(rule, kept_on_card(word_letters), ALL if most is None else most)
+    plan = SetPlan(rule, constant_on_gpu(word_letters), ALL if most is None else most)
     found = lists_of(TwoPasses(_set, _write, (np.uint32,), notes=2), column, rows, plan, room=room)
     return Sets(found.bounds, found.arrays[0], found.notes[:, 1].astype(np.bool_))
 
 
 def jaccard_of_sets(sets: Sets, left: Ints, right: Ints) -> Floats:
-    """What `dcurate.kernels.sets.jaccard_of_sets` gives, a pair to a thread; the largest sets come first."""
+    """CUDA build of `dcurate.kernels.sets.jaccard_of_sets`, one pair per thread; the largest sets come first."""
     sizes = np.diff(sets.bounds)
     ends = np.concatenate([[0], np.cumsum(sizes[left] + sizes[right])])
     pairs = CudaColumn(ends, copied(np.arange(len(left) + 1)), copied(sets.values))

@@ -1,4 +1,4 @@
-"""Signals of texts on a GPU: the functions of `characters`, `words`, `lines` and `ngrams`, a text to a thread.
+"""Signals of texts on a GPU: the functions of `characters`, `words`, `lines` and `ngrams`, one text per thread.
 
 The same bits as on the CPU, as far as numba's simulator of CUDA can tell; untested on a GPU.
 """
@@ -14,7 +14,7 @@ from numba import njit
 
 from dcurate.kernels import characters, lines, ngrams, words
 from dcurate.kernels.characters import CharacterSignals, measure_characters
-from dcurate.kernels.cuda import CudaColumn, build_of, carried, kept_on_card, launch, no_room
+from dcurate.kernels.cuda import CudaColumn, build_of, carried, constant_on_gpu, launch, no_room
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Rows
 from dcurate.kernels.lines import (
     LineRoom,
@@ -72,7 +72,7 @@ def _word_room(most: int) -> tuple[npt.NDArray[Any], ...]:
 
 @build_of(characters.character_signals)
 def character_signals(column: CudaColumn, rows: Rows) -> CharacterSignals:
-    """What `dcurate.kernels.characters.character_signals` gives."""
+    """CUDA build of `dcurate.kernels.characters.character_signals`."""
     out = np.empty((len(rows), 5), np.int64)
     launch(_characters, column, rows, 0, room=no_room, out=out)
     return CharacterSignals(*out.T)
@@ -80,15 +80,15 @@ def character_signals(column: CudaColumn, rows: Rows) -> CharacterSignals:
 
 @build_of(words.word_signals)
 def word_signals(column: CudaColumn, rows: Rows) -> WordSignals:
-    """What `dcurate.kernels.words.word_signals` gives."""
+    """CUDA build of `dcurate.kernels.words.word_signals`."""
     out = np.empty((len(rows), 6), np.int64)
-    launch(_words, column, rows, kept_on_card(alphabetic_bits), room=_word_room, out=out)
+    launch(_words, column, rows, constant_on_gpu(alphabetic_bits), room=_word_room, out=out)
     return WordSignals(*out.T)
 
 
 @build_of(lines.line_signals)
 def line_signals(column: CudaColumn, rows: Rows) -> LineSignals:
-    """What `dcurate.kernels.lines.line_signals` gives."""
+    """CUDA build of `dcurate.kernels.lines.line_signals`."""
     out = np.empty((len(rows), 7), np.int64)
     launch(_lines, column, rows, 0, room=new_line_room, out=out)
     return LineSignals(*out.T)
@@ -96,7 +96,7 @@ def line_signals(column: CudaColumn, rows: Rows) -> LineSignals:
 
 @build_of(lines.paragraph_signals)
 def paragraph_signals(column: CudaColumn, rows: Rows) -> ParagraphSignals:
-    """What `dcurate.kernels.lines.paragraph_signals` gives."""
+    """CUDA build of `dcurate.kernels.lines.paragraph_signals`."""
     out = np.empty((len(rows), 5), np.int64)
     launch(_paragraphs, column, rows, 0, room=new_line_room, out=out)
     return ParagraphSignals(*out.T)
@@ -106,7 +106,7 @@ def paragraph_signals(column: CudaColumn, rows: Rows) -> ParagraphSignals:
 def ngram_signals(
     column: CudaColumn, rows: Rows, removed: Iterable[int] = (), repeated: Iterable[int] = ()
 ) -> NgramSignals:
-    """What `dcurate.kernels.ngrams.ngram_signals` gives."""
+    """CUDA build of `dcurate.kernels.ngrams.ngram_signals`."""
     sought = Sought.of(removed, repeated)
     out = np.empty((len(rows), 2, len(sought.sizes)), np.int64)
     launch(_ngrams, column, rows, carried(sought), room=new_gram_room, out=out)

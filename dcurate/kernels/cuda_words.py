@@ -1,4 +1,4 @@
-"""What texts are like as numbered words, by the functions of `traits` and `repeats` on a GPU: a text to a thread.
+"""Word-id signals on a GPU, with the functions of `traits` and `repeats`: one text per thread.
 
 The words are numbered on the CPU, in a table of the process; the numbers go to the card, four bytes a word. Untested on
 a GPU, as all of `dcurate.kernels.cuda`.
@@ -57,8 +57,8 @@ def _repeats(numbers: Places, span: Span, task: Task, out: Ints) -> None:
     repeats.measure_repeats(numbers, span, asked, room, out)
 
 
-def _on_card(found: Numbered, rows: Rows) -> tuple[CudaColumn, Rows]:
-    """The numbers of the words of texts as a column, and its rows that are these texts: those between are nothing."""
+def _on_gpu(found: Numbered, rows: Rows) -> tuple[CudaColumn, Rows]:
+    """The word ids of texts as a column, and its rows for these texts: those between are empty."""
     bounds = np.stack([found.begins[rows], found.begins[rows] + found.counts[rows]], axis=1).ravel()
     bounds = frozen(np.append(bounds, bounds[-1:]), np.int64)
     return CudaColumn(bounds, copied(bounds), copied(frozen(found.numbers, np.int32))), 2 * np.arange(len(rows))
@@ -73,7 +73,7 @@ def _seen(different: int, most: int) -> tuple[npt.NDArray[Any], ...]:
 
 
 def trait_signals(found: Numbered, known: tuple[Places, npt.NDArray[np.uint8]], rows: Rows) -> traits.TraitSignals:
-    """What `dcurate.kernels.traits.trait_signals` gives.
+    """CUDA build of `dcurate.kernels.traits.trait_signals`.
 
     Args:
         found: the words by number, ``begins`` and ``counts`` by text.
@@ -82,15 +82,15 @@ def trait_signals(found: Numbered, known: tuple[Places, npt.NDArray[np.uint8]], 
     """
     out = np.empty((len(rows), traits.TRAIT_NUMBERS), np.int64)
     tables = frozen(known[0], np.int32), frozen(known[1], np.uint8)
-    launch(_traits, *_on_card(found, rows), carried(tables), room=_trait_room, out=out)
+    launch(_traits, *_on_gpu(found, rows), carried(tables), room=_trait_room, out=out)
     return traits.as_traits(out.T)
 
 
 def sought_signals(found: Numbered, places: Places, rows: Rows) -> traits.SoughtSignals:
-    """What `dcurate.kernels.traits.sought_signals` gives."""
+    """CUDA build of `dcurate.kernels.traits.sought_signals`."""
     out = np.empty((len(rows), 2), np.int64)
     room = partial(_seen, int(places.max(initial=0)))
-    launch(_sought, *_on_card(found, rows), copied(frozen(places, np.int32)), room=room, out=out)
+    launch(_sought, *_on_gpu(found, rows), copied(frozen(places, np.int32)), room=room, out=out)
     return traits.SoughtSignals(*out.T)
 
 
@@ -101,10 +101,10 @@ def repeat_signals(
     sizes: tuple[tuple[int, ...], tuple[int, ...]],
     how: repeats.Counting,
 ) -> repeats.RepeatSignals:
-    """What `dcurate.kernels.repeats.repeat_signals` gives."""
+    """CUDA build of `dcurate.kernels.repeats.repeat_signals`."""
     sought = repeats.sought_grams(sizes, how)
     out = np.empty((len(rows), 3, len(sought[0])), np.int64)
     tables = frozen(known[0], np.int32), frozen(known[1], np.uint64), frozen(known[2], np.uint64)
     asked = carried(tables), carried(sought)
-    launch(_repeats, *_on_card(found, rows), asked, room=repeats.new_repeat_room, out=out)
+    launch(_repeats, *_on_gpu(found, rows), asked, room=repeats.new_repeat_room, out=out)
     return repeats.RepeatSignals(*np.moveaxis(out, 1, 0))

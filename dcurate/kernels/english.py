@@ -1,4 +1,4 @@
-"""Runs of characters cut into English words by the rules of `dcurate.text.english`, which has them in Python.
+"""Tokenize English strings by the rules of `dcurate.text.english`, which has them in Python.
 
 What no table here knows is left to it: characters beyond `dcurate.kernels.runs.POINTS`, addresses of digits, and runs
 in which exceptions that the rules take apart may have to be put together again.
@@ -41,7 +41,7 @@ _WINDOW, _PARTS = 8, 3
 
 
 class Exceptions(NamedTuple):
-    """What the kernel looks up: characters, and hash tables of words.
+    """The kernel's lookup tables: character classes, and hash tables of words.
 
     ``kinds`` is what each character is, ``words`` those that are not cut by rule, ``parts`` the bytes of each word that
     they are cut into instead, by slot of the table, ``pairs`` words of which the second may belong to the first,
@@ -58,7 +58,7 @@ class Exceptions(NamedTuple):
 
 @njit(**INLINE)
 def _slot(table: Words, wanted: Word) -> Scalar:
-    """Where a hash stands in a table, or the empty slot where it would."""
+    """The slot of a hash in a table, or the empty slot where it belongs."""
     mask = table.size - 1
     slot = np.int64(wanted * _SPREAD >> np.uint64(40)) & mask
     while table[slot] and table[slot] != wanted:
@@ -99,13 +99,13 @@ def _table(hashes: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.
 def exceptions(
     kinds: Kinds, words: Mapping[str, tuple[str, ...]], pairs: Iterable[tuple[str, str]], units: Iterable[str]
 ) -> Exceptions:
-    """The exceptions as the kernel takes them.
+    """The exceptions in the kernel's form.
 
     Args:
-        kinds: what each character is.
-        words: what each of the words is cut into, at most three.
+        kinds: the class of each character.
+        words: the parts of each of the words, at most three.
         pairs: words that may have to be put together again when the second follows the first.
-        units: what comes off behind a digit.
+        units: suffixes split after a digit.
     """
     both = list(dict.fromkeys(pairs))
     first, second = _hashed([pair[0] for pair in both]), _hashed([pair[1] for pair in both])
@@ -126,7 +126,7 @@ def exceptions(
 
 @njit(**OPTIONS)
 def _special(data: Bytes, start: int, stop: int, known: Exceptions) -> Scalar:
-    """The slot of the exception that the bytes are, or -1."""
+    """The slot of the exception equal to the bytes, or -1."""
     if not 0 < stop - start <= known.longest:
         return -1
     slot = _slot(known.words, hash_bytes(data, start, stop))
@@ -135,7 +135,7 @@ def _special(data: Bytes, start: int, stop: int, known: Exceptions) -> Scalar:
 
 @njit(**INLINE)
 def _dots(run: Run, at: int, stop: int) -> Scalar:
-    """How many full stops stand there in a row."""
+    """The number of consecutive full stops."""
     end = at
     while end < stop and run.points[end] == _DOT:
         end += 1
@@ -144,7 +144,7 @@ def _dots(run: Run, at: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def _front(run: Run, start: int, stop: int) -> Scalar:
-    """Characters of the mark at the front, or 0."""
+    """Length of the prefix mark, or 0."""
     point, kind = run.points[start], run.kinds[start]
     if kind & ALNUM:
         if point == 0x55 and stop - start > 2 and run.points[start + 1] == 0x53 and run.points[start + 2] == _DOLLAR:
@@ -160,7 +160,7 @@ def _front(run: Run, start: int, stop: int) -> Scalar:
 
 @njit(**OPTIONS)
 def _unit(run: Run, start: int, stop: int, data: Bytes, known: Exceptions) -> Scalar:
-    """Characters of the unit of measure or currency behind the last digit, or 0."""
+    """Length of the unit of measure or currency after the last digit, or 0."""
     at = stop
     first = max(start, stop - _WINDOW)
     while at > first and not run.kinds[at - 1] & DIGIT:
@@ -173,7 +173,7 @@ def _unit(run: Run, start: int, stop: int, data: Bytes, known: Exceptions) -> Sc
 
 @njit(**INLINE)
 def _stop_comes_off(run: Run, start: int, stop: int) -> Scalar:
-    """Whether the full stop at the back does by itself."""
+    """Whether the full stop at the end is split."""
     if stop - start < 2:
         return False
     if run.kinds[stop - 2] & BEFORE_STOP:
@@ -187,7 +187,7 @@ def _stop_comes_off(run: Run, start: int, stop: int) -> Scalar:
 
 @njit(**OPTIONS)
 def _back(run: Run, start: int, stop: int, data: Bytes, known: Exceptions) -> Scalar:
-    """Characters of the mark at the back, or 0."""
+    """Length of the suffix mark, or 0."""
     if start >= stop:
         return 0
     last, kind = run.points[stop - 1], run.kinds[stop - 1]
@@ -215,7 +215,7 @@ def _back(run: Run, start: int, stop: int, data: Bytes, known: Exceptions) -> Sc
 
 @njit(**INLINE)
 def _joint(run: Run, at: int, start: int, stop: int) -> Scalar:
-    """Characters of the mark at ``at`` if it joins two words, or 0."""
+    """Length of the mark at ``at`` if it joins two words, or 0."""
     point, kind = run.points[at], run.kinds[at]
     if kind & ICON or point == _ELLIPSIS:
         return 1
@@ -244,7 +244,7 @@ def _joint(run: Run, at: int, start: int, stop: int) -> Scalar:
 
 @njit(**OPTIONS)
 def _cut(run: Run, start: int, stop: int, ends: Ints, words: int) -> Scalar:
-    """Write where the words end that marks within a core join; returns how many words there are then."""
+    """Write the ends of words joined by infix marks; returns the number of words so far."""
     begin = at = start
     while at < stop:
         width = _joint(run, at, start, stop)
@@ -266,7 +266,7 @@ def _cut(run: Run, start: int, stop: int, ends: Ints, words: int) -> Scalar:
 def _ends(
     data: Bytes, run: Run, size: int, known: Exceptions, scratch: tuple[Ints, Ints]
 ) -> tuple[Scalar, Scalar, Scalar]:
-    """Take a run apart.
+    """Tokenize a string.
 
     Returns how many words there are, 0 for the long way; and of an exception among them the number and the slot, or -1.
     """
@@ -358,7 +358,7 @@ def _cut_all(offsets: Offsets, data: Bytes, known: Exceptions, counts: Ints, out
 
 
 def cut_english(offsets: Offsets, data: Bytes, known: Exceptions) -> tuple[Ints, Bytes]:
-    r"""How many words each run of characters has, 0 where the long way is needed; and the words, a line each.
+    r"""The number of words of each string, 0 if Python must split it; and the words, one per line.
 
     Examples:
         >>> from dcurate.kernels.runs import POINTS

@@ -1,4 +1,4 @@
-"""What fastText classifiers (Joulin et al., 2016) say of texts: its inference, number for number."""
+"""Inference of fastText classifiers (Joulin et al., 2016), with identical numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Network(NamedTuple):
     Attributes:
         names, letters: where each entry of the dictionary (words, then labels) ends, begins, and its UTF-8.
         table: a hash table of the entries by their 32-bit FNV hashes: numbers plus one, 0 where free.
-        pruned: for each bucket of n-grams its place among those that were kept, or -1; empty if all were.
+        pruned: for each n-gram bucket its position among the kept ones, or -1; empty if all were kept.
         rows, weights: the vectors of words and then of n-grams; those of labels, or of inner nodes of the tree.
         left, right: children of each node of the tree of labels, empty unless the loss is hierarchical.
         sizes: words, labels, buckets, shortest and longest n-gram of characters, longest of words, the loss.
@@ -51,14 +51,14 @@ class Network(NamedTuple):
 
 
 class _Lists(NamedTuple):
-    """Scratch for one text: what vectors it has, and the hashes of its words."""
+    """Scratch for one text: its vectors, and the hashes of its words."""
 
     rows: npt.NDArray[np.int32]
     hashes: npt.NDArray[np.int32]
 
 
 class Classified(NamedTuple):
-    """The likeliest label of each text (its number, -1 for a text of which nothing is known), and probabilities.
+    """The most likely label of each text (its number, -1 for a text without known tokens), and probabilities.
 
     ``wanted`` is the probability of the label asked about. As in fastText, each is 0.00001 more than it should be.
     """
@@ -85,7 +85,7 @@ def _hashed(data: Bytes, start: int, stop: int) -> Word:
 
 @njit(**INLINE)
 def _is(data: Bytes, start: int, stop: int, word: Bytes) -> Scalar:
-    """Whether a stretch begins with a word."""
+    """Whether a string begins with a word."""
     if stop - start < word.size:
         return False
     for step in range(word.size):  # noqa: SIM110 - a loop compiles to less than a generator
@@ -96,7 +96,7 @@ def _is(data: Bytes, start: int, stop: int, word: Bytes) -> Scalar:
 
 @njit(**INLINE)
 def _entry(network: Network, value: Word, data: Bytes, start: int, stop: int) -> Scalar:
-    """The number of the entry that a stretch is, or -1."""
+    """The number of the entry equal to a string, or -1."""
     mask = network.table.size - 1
     slot = np.int64(value) & mask
     while network.table[slot] > 0:
@@ -136,7 +136,7 @@ def find_entries(data: Bytes, at: int, bounds: Ints) -> Scalar:
 
 @njit(**INLINE)
 def _byte(data: Bytes, start: int, stop: int, at: int) -> Word:
-    """The byte at ``at`` of a word between its marks, which stand before ``start`` and at ``stop``."""
+    """The byte at ``at`` of a word with its boundary marks, before ``start`` and at ``stop``."""
     if at < start:
         return _BEGIN
     return _END if at >= stop else np.uint32(data[at])
@@ -144,7 +144,7 @@ def _byte(data: Bytes, start: int, stop: int, at: int) -> Word:
 
 @njit(**INLINE)
 def _list_ngrams(data: Bytes, span: tuple[int, int], sizes: Ints, found: Places, count: int) -> Scalar:
-    """List the buckets of a word's n-grams of characters; returns how many are listed by then."""
+    """List the buckets of a word's character n-grams; returns the number listed so far."""
     start, stop = span
     buckets = np.uint32(sizes[2])
     least, most = sizes[3], sizes[4]
@@ -169,7 +169,7 @@ def _list_ngrams(data: Bytes, span: tuple[int, int], sizes: Ints, found: Places,
 
 @njit(**INLINE)
 def _list_word(network: Network, data: Bytes, span: tuple[int, int], lists: _Lists, counts: tuple[int, int]) -> Any:
-    """List a word, as its number below 0, its n-grams and its hash; returns how many rows and hashes there are then."""
+    """List a word, as its negative number, its n-grams and its hash; returns the numbers of rows and hashes so far."""
     start, stop = span
     rows, words = counts
     value = _hashed(data, start, stop)
@@ -186,7 +186,7 @@ def _list_word(network: Network, data: Bytes, span: tuple[int, int], lists: _Lis
 
 @njit(**INLINE)
 def _list_word_ngrams(sizes: Ints, lists: _Lists, rows: int, words: int) -> Scalar:
-    """List the buckets of n-grams of words; returns how many are listed by then."""
+    """List the buckets of word n-grams; returns the number listed so far."""
     for first in range(words):
         value = np.uint64(np.int64(lists.hashes[first]))
         for last in range(first + 1, min(words, first + sizes[5])):
@@ -198,7 +198,7 @@ def _list_word_ngrams(sizes: Ints, lists: _Lists, rows: int, words: int) -> Scal
 
 @njit(**OPTIONS)
 def _list_text(network: Network, data: Bytes, start: int, stop: int, lists: _Lists) -> Scalar:
-    """List the words and n-grams of a text; returns how many there are."""
+    """List the words and n-grams of a text; returns their number."""
     rows = words = 0
     at = start
     over = False
@@ -262,7 +262,7 @@ def _logarithm(value: Scalar) -> Scalar:
 
 @njit(**OPTIONS)
 def _score_tree(network: Network, hidden: Floats, scores: Floats) -> None:
-    """The logarithms of the probabilities of all nodes of the tree, the labels first."""
+    """The log probabilities of all nodes of the tree, the labels first."""
     labels = network.sizes[1]
     scores[2 * labels - 2] = np.float32(0)
     for node in range(2 * labels - 2, labels - 1, -1):
@@ -283,7 +283,7 @@ def _sigmoid(value: Scalar) -> Scalar:
 
 @njit(**OPTIONS)
 def _score_labels(network: Network, hidden: Floats, scores: Floats) -> None:
-    """The logarithms of the probabilities of all labels."""
+    """The log probabilities of all labels."""
     labels = network.sizes[1]
     for label in range(labels):
         scores[label] = _dot(network.weights, label, hidden)
@@ -304,7 +304,7 @@ def _score_labels(network: Network, hidden: Floats, scores: Floats) -> None:
 
 @njit(**INLINE)
 def _scratch(most: int, sizes: Ints) -> _Lists:
-    """Scratch for texts of at most that many bytes; memory is taken only as it is written."""
+    """Scratch for texts of at most that many bytes; memory is allocated lazily."""
     words = most // 2 + 2
     ngrams = (most + 2 * words) * max(sizes[4] - sizes[3] + 1, 0) if sizes[4] > 0 else 0
     return _Lists(np.empty(ngrams + words * max(sizes[5], 1), np.int32), np.empty(words, np.int32))
@@ -336,7 +336,7 @@ def _classify(network: Network, layout: tuple[Offsets, Bytes], rows: Rows, wante
 
 
 def classify(offsets: Offsets, data: Bytes, rows: Rows, network: Network, wanted: int = -1) -> Classified:
-    """Find the likeliest label of each of the texts numbered ``rows``; newlines in them are like spaces.
+    """Find the most likely label of each of the texts numbered ``rows``; newlines in them are like spaces.
 
     Args:
         wanted: number of the label whose probability is asked for, or -1.

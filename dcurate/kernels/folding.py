@@ -1,4 +1,4 @@
-"""Text as it is compared where case, spacing, digits, punctuation or the Unicode form do not matter."""
+"""Fold texts for comparison: case, spacing, digits, punctuation or Unicode normalization."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Scalar, Word, frozen
 
 #: More code points than there are letters of.
 POINTS = 0x30000
-#: Characters that are nothing but themselves, whatever is done.
+#: Characters that never change.
 _PLAIN = ((0x3400, 0x4DC0), (0x4E00, 0xA000), (0xE000, 0xF900), (0x20000, 0x2F800))
 _DROPPED, _SPACE = 0, -1
 _BLANK = 32
@@ -29,7 +29,7 @@ _FROM_A, _PAST_Z, _FROM_CAPITAL_A, _PAST_CAPITAL_Z, _FROM_0, _PAST_9 = (
 
 
 class Folding(NamedTuple):
-    """How characters are compared.
+    """A folding table.
 
     ``ascii`` has for each byte below 0x80 the one that stands for it, 0 if it is left out, as the byte 0 always is.
     ``others`` has for each code point the one that stands for it as a positive number, 0 if it is left out, -1 for a
@@ -54,7 +54,7 @@ class Folding(NamedTuple):
 
 @lru_cache(32)
 def folding(steps: frozenset[str]) -> Folding:
-    """How characters are compared when ``steps`` are taken, of case, whitespace, digits, punctuation and unicode.
+    """The folding for ``steps``: case, whitespace, digits, punctuation and unicode.
 
     Examples:
         >>> table = folding(frozenset({"case", "digits"}))
@@ -109,7 +109,7 @@ def _points() -> Iterator[int]:
 
 
 def _folded(character: str, steps: frozenset[str]) -> int:
-    """The code point that stands for a character, or `_DROPPED` or `_SPACE`."""
+    """The code point that replaces a character, or `_DROPPED` or `_SPACE`."""
     if "whitespace" in steps and character.isspace():
         return _SPACE
     category = unicodedata.category(character)
@@ -124,7 +124,7 @@ def _folded(character: str, steps: frozenset[str]) -> int:
 
 @njit(**INLINE)
 def point_at(data: Bytes, at: int, stop: int) -> tuple[Scalar, Scalar]:
-    """The code point at ``at``, and where the next character begins."""
+    """The code point at ``at``, and the position of the next character."""
     lead = np.int64(data[at])
     if lead < 0x80:
         return lead, at + 1
@@ -139,7 +139,7 @@ def point_at(data: Bytes, at: int, stop: int) -> tuple[Scalar, Scalar]:
 
 @njit(**INLINE)
 def _encode(point: Scalar, out: Bytes, at: int) -> Scalar:
-    """Write a character in UTF-8; returns where the next goes."""
+    """Write a character in UTF-8; returns the next position."""
     if point < 0x80:
         out[at] = point
         return at + 1
@@ -153,7 +153,7 @@ def _encode(point: Scalar, out: Bytes, at: int) -> Scalar:
 
 @njit(**INLINE)
 def _put(points: npt.NDArray[np.int32], count: int, floor: int, point: int, fold: Folding) -> tuple[Scalar, Scalar]:
-    """Write a character among those before it, in canonical order; returns how many there are, and the next floor.
+    """Insert a character among the previous ones, in canonical order; returns their number, and the next floor.
 
     Marks do not move before the floor: the character that carries them, though it may have been left out.
     """
@@ -175,7 +175,7 @@ def _put(points: npt.NDArray[np.int32], count: int, floor: int, point: int, fold
 
 @njit(**OPTIONS)
 def fold_any(data: Bytes, span: tuple[int, int], fold: Folding, points: npt.NDArray[np.int32], out: Bytes) -> Scalar:
-    """Write a stretch of any characters as they are compared; returns how many bytes it takes."""
+    """Write a folded span of any characters; returns its bytes."""
     at, stop = span
     count = floor = 0
     while at < stop:
@@ -207,13 +207,13 @@ def _spaces(block: Word) -> Word:
 
 @njit(**INLINE)
 def _within(block: Word, least: Word, beyond: Word) -> Word:
-    """The high bit of each of eight packed ASCII bytes from one character up to below another; see `_FROM`."""
+    """The high bit of each of eight packed ASCII bytes within a range of characters; see `_FROM`."""
     return (block + least) & ~(block + beyond) & _HIGH
 
 
 @njit(**INLINE)
 def _is_simple(block: Word, fold: Folding, after_blank: bool) -> Scalar:
-    """Whether eight packed bytes are ASCII of which none changes but by its case."""
+    """Whether eight packed bytes are ASCII and change at most in case."""
     if block & _HIGH or (block - _BLANKS) & ~block & _HIGH:
         return False
     blanks = _spaces(block)
@@ -229,7 +229,7 @@ def _is_simple(block: Word, fold: Folding, after_blank: bool) -> Scalar:
 
 @njit(**INLINE)
 def _stand_in(data: Bytes, at: int, stop: int, fold: Folding) -> tuple[Scalar, Scalar]:
-    """The one character that stands for the one at ``at``, -1 if that cannot be said, and where the next begins."""
+    """The single character that replaces the one at ``at``, -1 if it is not single, and the position of the next."""
     if data[at] < 0x80:
         return np.int64(fold.ascii[data[at]]), at + 1
     point, at = point_at(data, at, stop)
@@ -243,7 +243,7 @@ def _stand_in(data: Bytes, at: int, stop: int, fold: Folding) -> tuple[Scalar, S
 
 @njit(**OPTIONS)
 def fold_most(data: Bytes, start: int, stop: int, fold: Folding, out: Bytes) -> Scalar:
-    """Write a stretch as it is compared; -1 if there are marks to order in it, or characters that become several."""
+    """Write a folded span; -1 if there are marks to reorder, or characters that expand to several."""
     size = 0
     blank = True
     at = start

@@ -19,7 +19,7 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 @njit(**INLINE)
 def load_eight(data: Bytes, at: int) -> Word:
-    """Eight bytes from ``at`` on as one number, the first in the lowest place."""
+    """Eight bytes at ``at`` as one little-endian number."""
     first = np.uint64(at)
     word = np.uint64(0)
     for step in range(8):
@@ -29,7 +29,7 @@ def load_eight(data: Bytes, at: int) -> Word:
 
 @njit(**INLINE)
 def load_up_to_eight(data: Bytes, start: int, stop: int) -> Word:
-    """The bytes from ``start`` to ``stop``, one to eight, as one number, the first in the lowest place."""
+    """The bytes from ``start`` to ``stop``, one to eight, as one little-endian number."""
     if start + 8 <= data.size:
         return load_eight(data, start) & (_ALL >> np.uint64(64 - 8 * (stop - start)))
     word = np.uint64(0)
@@ -40,14 +40,14 @@ def load_up_to_eight(data: Bytes, start: int, stop: int) -> Word:
 
 @njit(**INLINE)
 def stirred(value: Word) -> Word:
-    """A number with all its bits spread over all its places; different for different numbers."""
+    """Mix all bits of a number: a bijection."""
     value = (value ^ (value >> _HALF)) * _STIR
     return value ^ (value >> _HALF)
 
 
 @njit(**INLINE)
 def hash_bytes(data: Bytes, start: int, stop: int) -> Word:
-    """The hash of a stretch of bytes."""
+    """The hash of a span of bytes."""
     value = np.uint64(stop - start) * _MIX
     if start == stop:
         return value
@@ -90,7 +90,7 @@ def table_bits(count: int) -> Scalar:
 
 @njit(**INLINE)
 def find_leader(table: Places, bits: int, hashes: Words, at: int) -> Scalar:
-    """The first entry with the hash of entry ``at``, which is put in the table if there is none before it.
+    """The first entry with the hash of entry ``at``, which is inserted if there is none.
 
     ``table`` holds numbers of entries plus one in ``2**bits`` slots, 0 where empty.
     """

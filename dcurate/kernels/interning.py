@@ -1,4 +1,4 @@
-"""Numbers for the different words of a column, so that whatever is known of a word need be found out only once."""
+"""Assign an integer id to each distinct word, so that per-word features are computed once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SLOTS, _ENTRIES, _ROOM = 1 << 15, 1 << 13, 1 << 17
 
 
 class _Table(NamedTuple):
-    """A hash table of words; at most half of its slots are taken.
+    """A hash table of words; at most half of its slots are used.
 
     ``cells`` holds two entries for each slot, side by side as they are read together: the hash of its word, or 0, and
     the word's number; ``ends`` where each word ends in ``data``, the first entry being 0.
@@ -46,7 +46,7 @@ class _Table(NamedTuple):
 
 
 class Numbered(NamedTuple):
-    """The words of some texts by their numbers.
+    """The words of some texts by their ids.
 
     ``numbers`` holds those of all the texts, int32; the words of text ``i`` begin at ``begins[i]`` and are
     ``counts[i]``.
@@ -59,7 +59,7 @@ class Numbered(NamedTuple):
 
 @njit(**INLINE)
 def _cell(cells: Words, wanted: Word) -> Scalar:
-    """Where the hash of a word stands, or the empty place where it belongs."""
+    """The slot of a word's hash, or the empty slot where it belongs."""
     mask = cells.size - 1
     place = np.int64(wanted * _MIX >> np.uint64(20)) * 2 & mask
     while cells[place] and cells[place] != wanted:
@@ -71,7 +71,7 @@ def _cell(cells: Words, wanted: Word) -> Scalar:
 def _number(
     layout: tuple[Offsets, Bytes], rows: Rows, state: tuple[int, int, int], table: _Table, out: Numbered
 ) -> tuple[Scalar, Scalar, Scalar]:
-    """Number the words of texts as far as the table has room.
+    """Assign ids to the words of texts as far as the table has capacity.
 
     The state is how many texts are done, how many words the table knows and how many numbers are written; it is
     returned as it is then.
@@ -131,7 +131,7 @@ def _expanded(found: Numbered, rows: Rows, firsts: Ints, parts: Places, out: Num
 
 
 def expanded(found: Numbered, firsts: Ints, parts: Places) -> Numbered:
-    """Each word replaced by its parts: those of word ``w`` are ``parts[firsts[w]:firsts[w + 1]]``.
+    """Replace each word by its parts: those of word ``w`` are ``parts[firsts[w]:firsts[w + 1]]``.
 
     Examples:
         >>> words = Numbered(np.array([0, 1], np.int32), np.array([0]), np.array([2]))
@@ -145,9 +145,9 @@ def expanded(found: Numbered, firsts: Ints, parts: Places) -> Numbered:
 
 
 class WordTable:
-    """Numbers for words, in the order in which they are met; words are what ``str.split`` gives.
+    """Assign ids to words, in order of first occurrence; words are split as by ``str.split``.
 
-    Words are told apart by 63-bit hashes. Not to be used by two threads at once.
+    Words are distinguished by 63-bit hashes. Not thread-safe.
 
     Examples:
         >>> text = b"to be or not to be"
@@ -171,11 +171,11 @@ class WordTable:
 
     @property
     def nbytes(self) -> int:
-        """Memory that the table takes."""
+        """Memory of the table in bytes."""
         return sum(array.nbytes for array in self._table)
 
     def layout(self, start: int, stop: int) -> tuple[Offsets, Bytes]:
-        """The words with the numbers from ``start`` up to ``stop``, in the Arrow layout, with offsets from 0 on."""
+        """The words with ids from ``start`` up to ``stop``, in the Arrow layout, with offsets from 0."""
         ends = self._table.ends[start : stop + 1]
         return ends - ends[0], self._table.data[ends[0] : ends[-1]].copy()
 
@@ -186,7 +186,7 @@ class WordTable:
         return [text[begin:end] for begin, end in pairwise(offsets.tolist())]
 
     def number(self, offsets: Offsets, data: Bytes, rows: Rows) -> Numbered:
-        """The numbers of the words of the texts numbered ``rows``; new words get new numbers."""
+        """The word ids of the texts numbered ``rows``; new words get new ids."""
         layout = frozen(offsets, np.int64), frozen(data, np.uint8)
         rows = frozen(rows, np.int64)
         sizes = layout[0][rows + 1] - layout[0][rows]
@@ -203,7 +203,7 @@ class WordTable:
             self._grow(int(sizes[done]))
 
     def _grow(self, size: int) -> None:
-        """Make room for all the words that a text of so many bytes can hold."""
+        """Grow the table for all the words that a text of a number of bytes can have."""
         cells, ends, data = self._table
         most = self._known + size // 2 + 2
         if 4 * most > cells.size:
@@ -214,7 +214,7 @@ class WordTable:
 
 
 def _longer(array: npt.NDArray[Any], least: int) -> npt.NDArray[Any]:
-    """The array with room for at least so many entries, twice as long if it is too short."""
+    """The array with capacity for a number of entries, doubled if it is too short."""
     if least <= array.size:
         return array
     longer = np.zeros(max(least, 2 * array.size), array.dtype)

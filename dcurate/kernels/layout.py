@@ -1,4 +1,4 @@
-"""How kernels are compiled, and the form in which they take their arrays."""
+"""Compilation options of kernels, and the form of their arrays."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 #: Numbers of rows or words of one text, plus one where 0 is none.
 Places = npt.NDArray[np.int32]
-#: What kernels pass among themselves has numba's types (int64, bool, uint64), of which type checkers know nothing.
+#: Values passed between kernels have numba's types (int64, bool, uint64), unknown to type checkers.
 Scalar = Any
 Word = Any
 
 
 def frozen(array: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
-    """The array as a kernel takes it: contiguous, of one type and read-only, so that each kernel compiles once.
+    """The array in the kernels' form: contiguous, of one type and read-only, so that each kernel compiles once.
 
     Examples:
         >>> frozen(np.array([0, 3], np.int32), np.int64).flags.writeable
@@ -50,7 +50,7 @@ def frozen(array: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
 
 @njit(**INLINE)
 def longest(offsets: Offsets, rows: Rows) -> Scalar:
-    """Bytes of the longest of the texts numbered ``rows``: what scratch arrays are sized by."""
+    """Bytes of the longest of the texts numbered ``rows``: the size of scratch arrays."""
     most = np.int64(0)
     for row in rows:
         most = max(most, offsets[row + 1] - offsets[row])

@@ -1,4 +1,4 @@
-"""Signals of the lines and paragraphs of a text, and how much of them is said twice."""
+"""Signals of the lines and paragraphs of a text, and their repetition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _READ_MORE = np.frombuffer(b"read more", np.uint8).copy()
 
 
 class LineSignals(NamedTuple):
-    """What the lines of each text are like; a line is what stands between newlines and is not blank.
+    """Line statistics of each text; lines are separated by newlines and not blank.
 
     ``characters`` is their length together, ``unique`` how many different ones there are, ``unique_characters``
     the length of these, ``bulleted`` counts lines that begin with a bullet, ``trailing`` those that end with an
@@ -41,7 +41,7 @@ class LineSignals(NamedTuple):
 
 
 class ParagraphSignals(NamedTuple):
-    """The paragraphs of each text, which is what stands between two newlines in a row, blank or not.
+    """The paragraphs of each text, separated by two consecutive newlines, blank or not.
 
     ``characters`` is their length together, ``unique`` how many different ones there are, ``unique_characters``
     the length of these; ``blank`` is 1 for a text of whitespace only, else 0.
@@ -67,7 +67,7 @@ def _is_bullet(data: Bytes, start: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def _is_dots(data: Bytes, start: int, stop: int) -> Scalar:
-    """Whether the stretch ends with three dots or the one character that stands for them."""
+    """Whether the span ends with three dots or the ellipsis character."""
     if stop - start < 3:
         return False
     if data[stop - 1] == 0x2E:
@@ -107,7 +107,7 @@ def _is_trailing(data: Bytes, start: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def _unique(hashes: Words, lengths: Ints, count: int, table: Places) -> tuple[Scalar, Scalar]:
-    """How many different hashes there are, and the lengths of these together."""
+    """The number of distinct hashes, and the sum of their lengths."""
     bits = table_bits(count)
     table[: 1 << bits] = 0
     unique = characters = 0
@@ -120,7 +120,7 @@ def _unique(hashes: Words, lengths: Ints, count: int, table: Places) -> tuple[Sc
 
 @njit(**INLINE)
 def _after_spaces(data: Bytes, start: int, stop: int) -> Scalar:
-    """Where the first character stands that is not whitespace; ``stop`` if there is none."""
+    """The first position that is not whitespace; ``stop`` if there is none."""
     while start < stop:
         width = space_width(data, start, stop)
         if width == 0:
@@ -131,7 +131,7 @@ def _after_spaces(data: Bytes, start: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def _before_spaces(data: Bytes, start: int, stop: int) -> Scalar:
-    """Where the last character ends that is not whitespace; there must be one from ``start`` on."""
+    """The end of the last character that is not whitespace; there must be one after ``start``."""
     width = space_width_before(data, start, stop)
     while width > 0:
         stop -= width
@@ -141,7 +141,7 @@ def _before_spaces(data: Bytes, start: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def _line_end(data: Bytes, start: int, stop: int) -> Scalar:
-    """Where the next newline is, or ``stop``; eight bytes are looked at together."""
+    """The position of the next newline, or ``stop``; eight bytes at a time."""
     while start + 8 <= stop:
         others = load_eight(data, start) ^ _NEWLINES
         if (others - _ONES) & ~others & _HIGH:
@@ -161,7 +161,7 @@ def _paragraph_end(data: Bytes, start: int, stop: int) -> Scalar:
 
 
 class LineRoom(NamedTuple):
-    """Arrays for one text at a time: the hash and the length of each line or paragraph, and a hash table of them."""
+    """Arrays for one text: the hash and the length of each line or paragraph, and a hash table of them."""
 
     hashes: npt.NDArray[np.uint64]
     lengths: npt.NDArray[np.int64]
@@ -170,7 +170,7 @@ class LineRoom(NamedTuple):
 
 @njit(**INLINE)
 def new_line_room(most: int) -> LineRoom:
-    """Room for texts of at most that many bytes; memory is taken only as it is written."""
+    """Scratch for texts of at most that many bytes; memory is allocated lazily."""
     room = most // 2 + 1
     return LineRoom(np.empty(room, np.uint64), np.empty(room, np.int64), np.empty(1 << int(table_bits(room)), np.int32))
 

@@ -1,4 +1,4 @@
-"""How long the longest lines of a text are."""
+"""The length of the longest lines of a text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLACES = np.uint64(0x0001020304050607)
 
 @njit(**INLINE)
 def _newline(data: Bytes, at: int, stop: int) -> Scalar:
-    """Where the next newline stands, or ``stop``."""
+    """The position of the next newline, or ``stop``."""
     while at + 8 <= data.size and at < stop:
         found = has_zero(load_eight(data, at) ^ _NEWLINES)
         if found:
@@ -34,7 +34,7 @@ def _newline(data: Bytes, at: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def measure_longest(data: Bytes, span: tuple[int, int], most: Ints, out: Ints) -> None:
-    """Measure the longest lines of one text: as many as ``most`` has room for, of which the last counts."""
+    """Measure the longest lines of one text, up to the size of ``most``; the last of them counts."""
     at, stop = span
     number = most.size
     most[:] = -1
@@ -61,7 +61,7 @@ def _longest_lines(offsets: Offsets, data: Bytes, rows: Rows, number: int, out: 
 
 
 def longest_lines(offsets: Offsets, data: Bytes, rows: Rows, number: int) -> npt.NDArray[np.int64]:
-    r"""Characters of the so-many-th longest line of the texts numbered ``rows``; 0 of a text of fewer lines.
+    r"""Characters of the n-th longest line of the texts numbered ``rows``; 0 for a text with fewer lines.
 
     Examples:
         >>> text = "é\nfour\nand five".encode()

@@ -1,4 +1,4 @@
-"""How many characters of a text belong to a set: letters, the alphabet of a language."""
+"""Count the characters of a text that belong to a set: letters, the alphabet of a language."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _packed(points: npt.NDArray[np.bool_]) -> Bytes:
 
 @cache
 def letter_bits() -> Bytes:
-    """What ``str.isalpha`` says of every code point, eight to a byte, the lowest bit first."""
+    """``str.isalpha`` of every code point, eight per byte, the lowest bit first."""
     points = np.zeros(_POINTS, np.bool_)
     points[:0x110000] = [chr(point).isalpha() for point in range(0x110000)]
     return _packed(points)
@@ -38,7 +38,7 @@ def letter_bits() -> Bytes:
 
 @cache
 def bits_of(characters: str) -> Bytes:
-    """Which code points are among some characters, in the same way."""
+    """A bit set of code points, in the same layout."""
     points = np.zeros(_POINTS, np.bool_)
     points[[ord(character) for character in characters]] = True
     return _packed(points)
@@ -64,7 +64,7 @@ def _count(data: Bytes, start: int, stop: int, bits: Bytes) -> Scalar:
 
 @njit(**INLINE)
 def _trimmed(data: Bytes, start: int, stop: int) -> tuple[Scalar, Scalar]:
-    """The bounds without whitespace at the ends, as ``str.strip`` has it."""
+    """The bounds without whitespace at the ends, as by ``str.strip``."""
     while start < stop and space_width(data, start, stop) > 0:
         start += space_width(data, start, stop)
     while start < stop and space_width_before(data, start, stop) > 0:

@@ -1,4 +1,4 @@
-"""MinHash signatures: two of them are equal in as many places, on average, as the texts share of their shingles."""
+"""MinHash signatures: the expected share of equal entries is the Jaccard similarity of the shingle sets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dcurate.kernels.hashing import find_leader, stirred, table_bits
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Places, Rows, Scalar, Words, frozen, longest
 from dcurate.kernels.shingles import Reading, Rule, is_open, new_reading, next_shingles, open_text, word_letters
 
-#: What stands in every place of the signature of a text without a shingle, and in no other.
+#: Every entry of the signature of a text without shingles, and no other entry.
 EMPTY = np.uint32(0xFFFFFFFF)
 
 _LARGEST = np.uint32(0xFFFFFFFE)
@@ -33,7 +33,7 @@ class Plan(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Arrays for one text at a time: its shingles, a hash table of them, and the round that filled each bin."""
+    """Arrays for one text: its shingles, a hash table of them, and the round that filled each bin."""
 
     reading: Reading
     kept: npt.NDArray[np.uint64]
@@ -61,7 +61,7 @@ def _count_empty(signature: Signatures) -> Scalar:
 
 @njit(**OPTIONS)
 def _fill(signature: Signatures, shingles: Words, rounds: Places, empty: int) -> None:
-    """Give the empty bins of a signature a value: hash the shingles to bins again and again until none is empty.
+    """Densify a signature: hash the shingles to empty bins again until none is empty.
 
     A bin takes the least value of the first round that reaches it, so that each bin still agrees for two texts with a
     chance that is their similarity, and no two bins depend on one another more than they must.
@@ -91,7 +91,7 @@ def _fill(signature: Signatures, shingles: Words, rounds: Places, empty: int) ->
 
 @njit(**OPTIONS)
 def _distinct(shingles: Words, table: Places) -> Scalar:
-    """Move the shingles, each once, to the front; returns how many there are."""
+    """Move the distinct shingles to the front; returns their number."""
     bits = table_bits(shingles.size)
     table[: 1 << bits] = 0
     count = 0
@@ -103,7 +103,7 @@ def _distinct(shingles: Words, table: Places) -> Scalar:
 
 @njit(**OPTIONS)
 def sign_text(data: Bytes, span: tuple[int, int], plan: Plan, room: Room, signature: Signatures) -> None:
-    """Write the signature of a text of one permutation. There is nothing here that a GPU could not do as well."""
+    """Write the one-permutation signature of a text."""
     rule, table = plan
     reading, kept = room.reading, room.kept
     bins, limit = np.uint64(signature.size), KEPT * signature.size
@@ -129,7 +129,7 @@ def sign_text(data: Bytes, span: tuple[int, int], plan: Plan, room: Room, signat
 
 @njit(**INLINE)
 def new_sign_room(size: int, bins: int, most: int) -> Room:
-    """Room for texts of at most that many bytes, for shingles of that size and signatures of so many places."""
+    """Scratch for texts of at most that many bytes, for a shingle size and signature length."""
     reading = new_reading(size)
     kept = np.empty(min(KEPT * bins, most) + reading.hashes.size, np.uint64)
     return Room(reading, kept, np.empty(1 << int(table_bits(kept.size)), np.int32), np.empty(bins, np.int32))
@@ -144,7 +144,7 @@ def _one_permutation(layout: tuple[Offsets, Bytes], rows: Rows, plan: Plan, out:
 
 
 def one_permutation(offsets: Offsets, data: Bytes, rows: Rows, rule: Rule, num_hashes: int) -> Signatures:
-    """Signatures of one permutation of the texts numbered ``rows``."""
+    """One-permutation signatures of the texts numbered ``rows``."""
     out = np.empty((len(rows), num_hashes), np.uint32)
     layout = frozen(offsets, np.int64), frozen(data, np.uint8)
     _one_permutation(layout, frozen(rows, np.int64), Plan(rule, word_letters()), out)
@@ -162,7 +162,7 @@ def _equal_shares(signatures: Signatures, left: Rows, right: Rows, out: npt.NDAr
 
 
 def equal_shares(signatures: Signatures, left: Rows, right: Rows) -> npt.NDArray[np.float64]:
-    """The share of equal places of pairs of signatures."""
+    """The share of equal entries of pairs of signatures."""
     out = np.empty(len(left), np.float64)
     _equal_shares(frozen(signatures, np.uint32), frozen(left, np.int64), frozen(right, np.int64), out)
     return out
@@ -186,7 +186,7 @@ def _band_keys(signatures: Signatures, rows: int, out: Words) -> None:
 
 
 def band_keys(signatures: Signatures, bands: int, rows: int) -> Words:
-    """A hash of each band of signatures, that of its number too; never 0."""
+    """A hash of each band of signatures, including its index; never 0."""
     out = np.empty((len(signatures), bands), np.uint64)
     _band_keys(frozen(signatures, np.uint32), rows, out)
     return out

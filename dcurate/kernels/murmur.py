@@ -1,4 +1,4 @@
-"""MurmurHash3 of stretches of bytes, as libcudf computes it (Appleby, public domain)."""
+"""MurmurHash3 of byte spans, as in libcudf (Appleby, public domain)."""
 
 from __future__ import annotations
 

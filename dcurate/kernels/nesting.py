@@ -1,4 +1,4 @@
-"""How deep the values of JSON Lines are nested, and whether lines hold an object each as far as their ends show."""
+"""Nesting depth of JSON Lines, and a check that each line is an object by its first and last characters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _is_white(byte: Scalar) -> Scalar:
 
 @njit(**INLINE)
 def _joins(data: Bytes, at: int) -> Scalar:
-    """Whether the line end is between two objects, blank lines aside, or at an end of the data."""
+    """Whether the line end is between two objects, ignoring blank lines, or at an end of the data."""
     before, after = at - 1, at + 1
     if before >= 0 and _is_white(data[before]):
         while before >= 0 and data[before] != _NEWLINE and _is_white(data[before]):
@@ -39,7 +39,7 @@ def _joins(data: Bytes, at: int) -> Scalar:
 
 @njit(**INLINE)
 def _end_of_text(data: Bytes, at: int) -> Scalar:
-    """The quote that ends the text that begins here, or the byte before the line's end."""
+    """The closing quote of the string at this position, or the byte before the line's end."""
     while True:
         while at + 8 <= data.size:
             eight = load_eight(data, at)
@@ -59,7 +59,7 @@ def _end_of_text(data: Bytes, at: int) -> Scalar:
 
 @njit(**INLINE)
 def _end_if_flat(data: Bytes, at: int, limit: int) -> Scalar:
-    """Where the line ends that begins here; -1 if it is nested deeper than the limit."""
+    """The end of the line at this position; -1 if it is nested deeper than the limit."""
     depth = 0
     while at < data.size and data[at] != _NEWLINE:
         byte = data[at] | _BIT
@@ -77,7 +77,7 @@ def _end_if_flat(data: Bytes, at: int, limit: int) -> Scalar:
 
 @njit(**OPTIONS)
 def _line_ends(data: Bytes, limit: int) -> Scalar:
-    """Count, which takes little, and read only lines that have more opening brackets than the limit."""
+    """Count brackets first, which is cheap, and parse only lines with more opening brackets than the limit."""
     size, total = data.size, np.int64(0)
     opened = np.int64(0)  # brackets since the last line end, at most
     flat = 0  # up to where lines were read
@@ -109,7 +109,7 @@ def _line_ends(data: Bytes, limit: int) -> Scalar:
 
 
 def line_ends(data: bytes, limit: int) -> int:
-    r"""How many line ends there are; -1 where a line may be no JSON object, or is nested deeper than the limit.
+    r"""The number of line ends; -1 if a line may not be a JSON object, or is nested deeper than the limit.
 
     Of data for which it is not -1, no parser that stops at the first error sees values nested deeper than the limit,
     also one that takes line ends for any other whitespace.

@@ -1,4 +1,4 @@
-"""How much of a text its n-grams of words repeat."""
+"""Repetition of word n-grams in a text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BLANK = 32
 
 
 class NgramSignals(NamedTuple):
-    """What repeated n-grams each text has, by n.
+    """The repeated n-grams of each text, by n.
 
     ``removed[n]`` is how many characters go when every occurrence of the most frequent n-gram, its words joined by
     one space, is removed from the text; of n-grams equally frequent it is the one that occurs first.
@@ -32,21 +32,21 @@ class NgramSignals(NamedTuple):
 
 
 class Sought(NamedTuple):
-    """Sizes of n-grams, ascending, and for each whether the top one (row 0), and what repeats (row 1), is wanted."""
+    """Sizes of n-grams, ascending, and for each whether the top one (row 0), and all repeats (row 1), are needed."""
 
     sizes: npt.NDArray[np.int64]
     wanted: npt.NDArray[np.bool_]
 
     @classmethod
     def of(cls, removed: Iterable[int], repeated: Iterable[int]) -> Sought:
-        """What the two kinds of signals take."""
+        """Arguments of the two kinds of signals."""
         tops, repeats = set(removed), set(repeated)
         sizes = sorted(tops | repeats)
         wanted = np.array([[size in tops for size in sizes], [size in repeats for size in sizes]], np.bool_)
         return cls(frozen(np.array(sizes), np.int64), frozen(wanted, np.bool_))
 
     def signals(self, found: npt.NDArray[np.int64]) -> NgramSignals:
-        """What was found, an array of shape (2, sizes, texts), by size."""
+        """Results, an array of shape (2, sizes, texts), by size."""
         return NgramSignals(
             *(
                 {int(self.sizes[place]): found[kind, place] for place in np.flatnonzero(self.wanted[kind])}
@@ -56,7 +56,7 @@ class Sought(NamedTuple):
 
 
 class GramRoom(NamedTuple):
-    """Arrays for one text at a time.
+    """Arrays for one text.
 
     Of each word: where it begins and ends (``bounds``, two entries), its hash, the hash of the n-gram that begins
     with it, the word at which that n-gram occurs first (its leader), and how often the n-gram of a leader occurs.
@@ -74,7 +74,7 @@ class GramRoom(NamedTuple):
 
 @njit(**INLINE)
 def new_gram_room(most: int) -> GramRoom:
-    """Room for texts of at most that many bytes; memory is taken only as it is written."""
+    """Scratch for texts of at most that many bytes; memory is allocated lazily."""
     room = most // 2 + 1
     return GramRoom(
         np.empty(most + 9, np.int64),
@@ -97,7 +97,7 @@ def _same(data: Bytes, left: int, right: int, length: int) -> Scalar:
 
 @njit(**INLINE)
 def _word_occurrences(data: Bytes, span: tuple[int, int], start: int, stop: int) -> Scalar:
-    """How often the word from ``start`` to ``stop`` occurs in a text, inside words too, no two overlapping."""
+    """Non-overlapping occurrences of the word from ``start`` to ``stop`` in a text, also inside words."""
     at, end = span
     length = stop - start
     count = 0
@@ -112,7 +112,7 @@ def _word_occurrences(data: Bytes, span: tuple[int, int], start: int, stop: int)
 
 @njit(**INLINE)
 def _occurrences(data: Bytes, scratch: GramRoom, words: int, best: int, n: int) -> Scalar:
-    """How often the n-gram at word ``best``, joined by single spaces, occurs in the text, no two overlapping.
+    """Non-overlapping occurrences of the n-gram at word ``best``, joined by single spaces, in the text.
 
     An occurrence has its spaces between words, so it ends one word, begins another, and holds whole words between.
     """
@@ -151,7 +151,7 @@ def _characters(data: Bytes, bounds: Ints, first: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def _removed(data: Bytes, span: tuple[int, int], scratch: GramRoom, words: int, gram: tuple[int, int]) -> Scalar:
-    """Characters that go when an n-gram, its words joined by one space, is removed from the text."""
+    """Characters removed with an n-gram, its words joined by one space, from the text."""
     best, n = gram
     bounds = scratch.bounds
     if n == 1:
@@ -163,7 +163,7 @@ def _removed(data: Bytes, span: tuple[int, int], scratch: GramRoom, words: int, 
 
 @njit(**INLINE)
 def _choose_all(scratch: GramRoom, words: int, n: int) -> Scalar:
-    """Choose every word that begins an n-gram; returns how many there are."""
+    """Select every word that begins an n-gram; returns their number."""
     hashes, grams, chosen = scratch.hashes, scratch.grams, scratch.chosen
     number = words - n + 1
     for at in range(number):
@@ -177,7 +177,7 @@ def _choose_all(scratch: GramRoom, words: int, n: int) -> Scalar:
 
 @njit(**INLINE)
 def _choose_repeated(scratch: GramRoom, words: int, number: int, before: int, n: int) -> Scalar:
-    """Of the words chosen, keep those whose shorter n-gram occurs twice: the others' cannot; returns how many."""
+    """Of the selected words, keep those whose shorter n-gram is repeated; returns their number."""
     hashes, grams, chosen = scratch.hashes, scratch.grams, scratch.chosen
     leaders, counts = scratch.leaders, scratch.counts
     kept = 0
@@ -196,7 +196,7 @@ def _choose_repeated(scratch: GramRoom, words: int, number: int, before: int, n:
 
 @njit(**INLINE)
 def _count(data: Bytes, scratch: GramRoom, number: int, n: int, wants_repeated: bool) -> tuple[Scalar, Scalar]:
-    """Count the n-grams at the chosen words; returns the most frequent one's word, and the repeated characters."""
+    """Count the n-grams at the selected words; returns the most frequent one's word, and the repeated characters."""
     grams, leaders, counts, table = scratch.grams, scratch.leaders, scratch.counts, scratch.table
     bits = table_bits(number)
     table[: 1 << bits] = 0

@@ -1,4 +1,4 @@
-"""How often a string stands in a text."""
+"""Count occurrences of a string in texts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _stands(data: Bytes, at: int, mark: Bytes) -> Scalar:
 
 @njit(**INLINE)
 def count_occurrences(data: Bytes, span: tuple[int, int], mark: Bytes, out: Ints) -> None:
-    """Count a string in one text; eight bytes without its first are passed over together."""
+    """Count a string in one text; eight bytes without its first byte are skipped together."""
     at, stop = span
     count = 0 if mark.size else stop - at + 1
     if mark.size == 1:
@@ -51,7 +51,7 @@ def _occurrences(offsets: Offsets, data: Bytes, rows: Rows, mark: Bytes, out: In
 
 
 def occurrences(offsets: Offsets, data: Bytes, rows: Rows, mark: str) -> npt.NDArray[np.int64]:
-    """How often a string stands in the texts numbered ``rows``, no two overlapping, as ``bytes.count`` has it.
+    """Non-overlapping occurrences of a string in the texts numbered ``rows``, as by ``bytes.count``.
 
     Examples:
         >>> text = b"a ... b ....... c"
@@ -65,5 +65,5 @@ def occurrences(offsets: Offsets, data: Bytes, rows: Rows, mark: str) -> npt.NDA
 
 
 def as_bytes(mark: str) -> Bytes:
-    """A string as kernels take it."""
+    """A string in the kernel's form."""
     return frozen(np.frombuffer(mark.encode(), np.uint8), np.uint8)

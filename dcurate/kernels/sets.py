@@ -1,4 +1,4 @@
-"""Sets of shingles by their least hashes, and how similar two of them are."""
+"""Shingle sets by their smallest hashes (bottom-k sketches), and their similarity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dcurate.kernels.shingles import Reading, Rule, is_open, new_reading, next_s
 
 _LOW = np.uint64(0xFFFFFFFF)
 _LAST = np.uint32(0xFFFFFFFF)
-#: From so many values on, sorting by bytes is faster than by comparing.
+#: Number of values from which radix sort is faster than comparison sort.
 _MANY = 64
 #: More values than a text can have.
 ALL = 2**62
@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 class Sets(NamedTuple):
     """Sets of 32-bit hashes of shingles: set ``i`` is ``values[bounds[i]:bounds[i + 1]]``, ascending, each once.
 
-    ``whole[i]`` tells whether it has all hashes of its text; else it has the least of them.
+    ``whole[i]`` is whether it has all hashes of its text; otherwise it has the smallest ones.
     """
 
     bounds: npt.NDArray[np.int64]
@@ -98,7 +98,7 @@ def _sort(values: Values, spare: Values, counts: Ints) -> None:
 
 @njit(**OPTIONS)
 def _distinct(values: Values, spare: Values, counts: Ints) -> Scalar:
-    """Sort the values, each once, to the front; returns how many there are."""
+    """Sort the distinct values to the front; returns their number."""
     _sort(values, spare, counts)
     count = 0
     for value in values:
@@ -158,19 +158,19 @@ def _sets(
 
 
 def most_values(lengths: Ints, rule: Rule, most: int | None) -> Ints:
-    """How many values the sets of texts of so many bytes can have."""
+    """Maximum number of values in the sets of texts of a number of bytes."""
     largest = lengths // 2 + 1 if rule.words else lengths
     return largest if most is None else np.minimum(largest, most)
 
 
 def values_held(length: int, rule: Rule, most: int | None) -> int:
-    """How many values are held while the set of a text of at most so many bytes is made."""
+    """Maximum number of values held while the set of a text of a number of bytes is made."""
     largest = int(most_values(np.array([length]), rule, None)[0])
     return largest if most is None else min(2 * most, largest)
 
 
 def shingle_sets(offsets: Offsets, data: Bytes, rows: Rows, rule: Rule, most: int | None) -> Sets:
-    """The sets of the texts numbered ``rows``: all hashes, or the least ``most`` of each text."""
+    """The sets of the texts numbered ``rows``: all hashes, or the smallest ``most`` of each text."""
     layout = frozen(offsets, np.int64), frozen(data, np.uint8)
     rows = frozen(rows, np.int64)
     lengths = offsets[rows + 1] - offsets[rows]
@@ -184,7 +184,7 @@ def shingle_sets(offsets: Offsets, data: Bytes, rows: Rows, rule: Rule, most: in
 
 @njit(**INLINE)
 def similarity(sets: tuple[Ints, Values, npt.NDArray[np.bool_]], one: int, other: int) -> Scalar:
-    """The Jaccard similarity of two sets: of the hashes up to the least number that a set was cut to, if one was."""
+    """The Jaccard similarity of two sets: of the hashes up to the smallest maximum of a truncated set, if any."""
     bounds, values, whole = sets
     at, stop = np.uint64(bounds[one]), np.uint64(bounds[one + 1])
     to, end = np.uint64(bounds[other]), np.uint64(bounds[other + 1])

@@ -1,4 +1,4 @@
-"""Which spans of texts are copies too many, and what is cut out of the texts with them."""
+"""Excess copies of spans, and the parts of texts to remove."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Copies(NamedTuple):
-    """Spans of which there are too many, each once: its hash, and from which text on how many more of it may stay."""
+    """Spans with excess copies, without duplicates: its hash, and from which text on how many more copies may stay."""
 
     keys: Words
     checks: npt.NDArray[np.uint32]
@@ -34,7 +34,7 @@ class Copies(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """Parts of texts, in order and apart: text ``i`` has those from ``bounds[i]`` to ``bounds[i + 1]``."""
+    """Disjoint parts of texts, in order: text ``i`` has those from ``bounds[i]`` to ``bounds[i + 1]``."""
 
     bounds: Ints
     starts: Ints
@@ -43,7 +43,7 @@ class Stretches(NamedTuple):
 
 @njit(**INLINE)
 def _slot(table: npt.NDArray[np.int32], bits: int, keys: Words, key: int) -> Scalar:
-    """Where a key stands in the table, or the empty place where it belongs."""
+    """The slot of a key in the table, or the empty slot where it belongs."""
     slot = np.int64((np.uint64(key) * _MIX) >> np.uint64(64 - bits))
     while table[slot] and keys[table[slot] - 1] != key:
         slot = (slot + 1) & ((1 << bits) - 1)
@@ -65,7 +65,7 @@ def _surplus(spans: Spans, copies: Copies, bits: int, gone: Mask) -> None:
 
 
 def surplus(spans: Spans, copies: Copies) -> Mask:
-    """Which spans are copies too many.
+    """A mask of the spans that are excess copies.
 
     Examples:
         >>> keys, none = np.array([7, 8, 7, 7], np.uint64), np.zeros(4, np.int64)
@@ -114,7 +114,7 @@ def _fit_lines(data: Bytes, text: tuple[int, int], start: int, stop: int) -> tup
 
 @njit(**INLINE)
 def _fit_characters(data: Bytes, text: tuple[int, int], start: int, stop: int) -> tuple[Scalar, Scalar]:
-    """The whole characters in a stretch."""
+    """The whole characters in a span."""
     while start < stop and (data[start] & 0xC0) == 0x80:
         start += 1
     while start < stop < text[1] and (data[stop] & 0xC0) == 0x80:
@@ -124,7 +124,7 @@ def _fit_characters(data: Bytes, text: tuple[int, int], start: int, stop: int) -
 
 @njit(**INLINE)
 def _fit_words(data: Bytes, text: tuple[int, int], start: int, stop: int) -> tuple[Scalar, Scalar]:
-    """The whole words in a stretch with the whitespace on one side of them, where there are words near its ends."""
+    """The whole words in a span with the whitespace on one side, if there are words near its ends."""
     begin, end = start, stop
     if begin > text[0] and space_width_before(data, text[0], begin) == 0:
         while begin < stop and begin - start < _WORD and space_width(data, begin, stop) == 0:
@@ -174,13 +174,13 @@ def _stretches(layout: tuple[Offsets, Bytes], spans: Spans, gone: Mask, fit: int
 
 
 def stretches_of(offsets: Offsets, data: Bytes, spans: Spans, gone: Mask, fit: int) -> Stretches:
-    r"""What is cut out of texts with some of their spans; spans that touch or overlap go as one stretch.
+    r"""The parts to remove from texts, given some of their spans; adjacent or overlapping spans are merged.
 
     Args:
         offsets: where each text begins in ``data``.
         data: UTF-8.
         spans: of these texts.
-        gone: which of them go.
+        gone: a mask of the spans to remove.
         fit: `LINES`, for spans of lines, paragraphs or sentences: a stretch that begins within a line leaves the end
             of its last line, and takes the whitespace before it where the line or text ends then. `CHARACTERS` and
             `WORDS`, for any spans: a stretch gives way to whole ones.
@@ -211,7 +211,7 @@ def _blank(layout: tuple[Offsets, Bytes], rows: Rows, out: Mask) -> None:
 
 
 def blank(offsets: Offsets, data: Bytes, rows: Rows) -> Mask:
-    """Which of the texts numbered ``rows`` are nothing but whitespace.
+    """A mask of the texts numbered ``rows`` that are only whitespace.
 
     Examples:
         >>> blank(np.array([0, 2, 4]), np.frombuffer(b" a  ", np.uint8), np.array([0, 1])).tolist()

@@ -1,4 +1,4 @@
-"""Counts of words by what is known of each different word."""
+"""Counts of words by the features of each distinct word."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dcurate.kernels.interning import Numbered
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Places, Rows, Scalar, frozen
 
 _BITS = 8
-#: Lengths that are told apart when the median is sought; longer words count as this long.
+#: Number of distinguished lengths for the median; longer words count as this long.
 _LONG = 255
 #: How many numbers `measure_traits` writes for a text.
 TRAIT_NUMBERS = 3 + 2 * _BITS
@@ -34,7 +34,7 @@ class TraitSignals(NamedTuple):
 
 
 class TraitRoom(NamedTuple):
-    """Counts for one text at a time: of words of each length, and of those with each mixture of traits and letters."""
+    """Counters for one text: of words of each length, and of those with each combination of features."""
 
     sizes: Ints
     having: Ints
@@ -43,7 +43,7 @@ class TraitRoom(NamedTuple):
 
 @njit(**INLINE)
 def new_trait_room() -> TraitRoom:
-    """Room for any text."""
+    """Counters for any text."""
     return TraitRoom(np.empty(_LONG + 1, np.int64), np.empty(256, np.int64), np.empty(256, np.int64))
 
 
@@ -51,10 +51,10 @@ def new_trait_room() -> TraitRoom:
 def measure_traits(
     numbers: Places, span: tuple[int, int], known: tuple[Places, Bytes], room: TraitRoom, out: Ints
 ) -> None:
-    """Count the words of one text: all, their characters, twice the median of their lengths, and those by trait.
+    """Count the words of one text: all, their characters, twice the median of their lengths, and those by feature.
 
     Args:
-        numbers: of words, and ``span`` where those of the text are.
+        numbers: word ids, and ``span`` the range of those of the text.
         known: the length and the traits of each different word.
     """
     lengths, traits = known
@@ -96,10 +96,10 @@ def _traits(found: Numbered, known: tuple[Places, Bytes], rows: Rows, out: Ints)
 def measure_sought(
     numbers: Places, span: tuple[int, int], places: Places, stamps: tuple[Places, int], out: Ints
 ) -> None:
-    """Count the words of one text that are sought, and how many different ones there are.
+    """Count the words of one text that are in a list, and the distinct ones among them.
 
     Args:
-        numbers: of words, and ``span`` where those of the text are.
+        numbers: word ids, and ``span`` the range of those of the text.
         places: for each different word a number from 1 on if it is sought, else 0.
         stamps: for each of these numbers one not above the second value where the text has not been seen to have it.
     """
@@ -123,7 +123,7 @@ def _sought(found: Numbered, places: Places, rows: Rows, seen: Places, out: Ints
 
 
 def trait_signals(found: Numbered, lengths: Places, traits: Bytes, rows: Rows) -> TraitSignals:
-    """Count the words of the texts numbered ``rows`` by their traits.
+    """Count the words of the texts numbered ``rows`` by their features.
 
     Args:
         found: the words by number, ``begins`` and ``counts`` by text.
@@ -143,19 +143,19 @@ def trait_signals(found: Numbered, lengths: Places, traits: Bytes, rows: Rows) -
 
 
 def as_traits(out: npt.NDArray[np.int64]) -> TraitSignals:
-    """What was counted, an array of shape (numbers, texts)."""
+    """Counts, an array of shape (numbers, texts)."""
     return TraitSignals(out[0], out[1], out[2] / 2, out[3 : 3 + _BITS].T, out[3 + _BITS :].T)
 
 
 class SoughtSignals(NamedTuple):
-    """How many of the words of each text are among those sought: ``total`` of them, and ``different`` ones."""
+    """How many of the words of each text are in a list: ``total``, and ``different`` ones."""
 
     total: npt.NDArray[np.int64]
     different: npt.NDArray[np.int64]
 
 
 def sought_signals(found: Numbered, places: Places, rows: Rows) -> SoughtSignals:
-    """Count the words of the texts numbered ``rows`` that are sought.
+    """Count the words of the texts numbered ``rows`` that are in a list.
 
     Args:
         found: the words by number, ``begins`` and ``counts`` by text.

@@ -1,4 +1,4 @@
-"""What the kernels know of characters: code points, whitespace, letters, over UTF-8 bytes."""
+"""Character tables of the kernels: code points, whitespace, letters, over UTF-8 bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SPACES = np.array([byte < 128 and chr(byte).isspace() for byte in range(256)])
 _ENDS_SPACE = np.array([byte in (*range(0x80, 0x8B), 0xA8, 0xA9, 0xAF) for byte in range(256)])
 
 #: Where the Alphabetic property begins and ends, in turn: differences as 7-bit varints, deflated, base 85.
-#: It is the property that ``[[:alpha:]]`` means to the ``regex`` package (Unicode 17); ``unicodedata`` lacks it.
+#: The property of ``[[:alpha:]]`` in the ``regex`` package (Unicode 17); ``unicodedata`` does not have it.
 _ALPHABETIC_RUNS = (
     "c-m!DONd-W6y@A|>(%@Bd)+hrx@Y<`pUya+o|%k2naL!QbS6JTge*d0BB&^sfQm-UE*p`cNQ?^?Stv#j5flOu0x`R|5J3q+Br7*j;!4R%T)6U9cO"
     "s~-Uj3_1o%`K0=8Y{QguoPN<2#l(H5R~eG|M0ozynwpMsO4t;C}|pfV?@P=~P!q3wz@t&B$zrO;5oWUpQn!wl#U7HW?^{sZpg;w~?vATKMx}%+`A"

@@ -1,1 +1,1 @@
-"""Stages that run models: tokenise, then classify, embed or score. Torch is imported when a stage is set up."""
+"""Stages that run models: tokenize, then classify, embed or score. Torch is imported when a stage is set up."""

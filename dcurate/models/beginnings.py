@@ -1,4 +1,4 @@
-"""How much of the beginning of a text decides its first tokens: where a long text can be cut and keep them."""
+"""Cut long texts at a position that does not change their first tokens."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 #: Characters that may be where a text is cut, before one of them, if the tokenizer lets it.
 _SEPARATORS = " \n\t,;。，、"
-#: Letters and digits that stand alone in every normalisation: no part of a cluster with what follows, no mark.
+#: Letters and digits that stand alone in every normalisation: they do not combine with adjacent characters.
 _PLAIN = "0-9A-Za-zÀ-ÖØ-öø-ɏΑ-ΡΣ-ωА-яא-תك-ي가-힣ぁ-ゖァ-ヺ一-鿿"
 #: Words before and behind a separator with which a tokenizer is tried.
 _TRIED = ("aaa", "Zz", "777", "été", "中文", "слово", "カナ", "한글")
-#: Characters that a token has at most on average, more than in prose of any language: what is read first.
+#: Maximum average characters per token, above that of prose in any language: how much to read first.
 _PER_TOKEN = 8
 _MORE = 4
 
 
 @dataclass(frozen=True)
 class Beginnings:
-    """Cuts long texts where the tokens before the cut do not depend on what comes behind.
+    """Cut long texts where the tokens before the cut do not depend on the text after it.
 
     That is before a separator between two letters or digits, of those separators at which this tokenizer always begins
     another token. A text is cut behind so many characters as its first tokens usually have, and further behind if they
@@ -32,15 +32,15 @@ class Beginnings:
     separators: str = ""
 
     def first(self, tokens: int) -> int:
-        """Characters that so many tokens usually need at most."""
+        """Maximum number of characters that this many tokens usually need."""
         return tokens * _PER_TOKEN
 
     def more(self, characters: int) -> int:
-        """Characters to try where so many were too few."""
+        """The next number of characters to try when there were too few tokens."""
         return characters * _MORE
 
     def cut(self, text: str, characters: int) -> str:
-        """The text up to the first place behind so many characters where it can be cut; else all of it.
+        """The text up to the first safe cut position after a number of characters; otherwise all of it.
 
         Examples:
             >>> Beginnings(" ").cut("one two - three four", 5)
@@ -59,7 +59,7 @@ def _places(separators: str) -> re.Pattern[str]:
 
 
 def separators(backend: Any) -> str:
-    """The separators at which a tokenizer (of ``tokenizers``) begins another token whatever stands on either side.
+    """Separators at which a tokenizer (of ``tokenizers``) always begins another token, whatever is on either side.
 
     It does if it splits texts there before it looks for tokens; or if none of its tokens holds the separator behind
     another character, so that no token can reach across.
@@ -69,7 +69,7 @@ def separators(backend: Any) -> str:
 
 
 def _in_tokens(separator: str, added: list[str]) -> bool:
-    """Whether an added token, which is looked for before all else, could hold the separator between two letters."""
+    """Whether an added token, which is matched first, could contain the separator between two letters."""
     return any(separator in token and (len(token) == 1 or token.strip()) for token in added)
 
 
@@ -89,7 +89,7 @@ def _begins(backend: Any, separator: str) -> bool:
 
 
 def _pieces(backend: Any, text: str) -> list[str]:
-    """The parts in which tokens are looked for, one by one."""
+    """The parts in which tokens are searched for, one by one."""
     normal = backend.normalizer.normalize_str(text) if backend.normalizer is not None else text
     if backend.pre_tokenizer is None:
         return [normal]
@@ -97,7 +97,7 @@ def _pieces(backend: Any, text: str) -> list[str]:
 
 
 def _never_inside(backend: Any, mark: str) -> bool:
-    """Whether no token holds the mark behind another character, and the mark is known."""
+    """Whether no token contains the mark after another character, and the mark is known."""
     vocabulary = backend.get_vocab(with_added_tokens=False)
     if type(backend.model).__name__ not in ("BPE", "Unigram") or mark not in vocabulary:
         return False

@@ -1,6 +1,6 @@
-"""The device of a slot: which it is, how exactly it computes, how much it is given at once, and with how many threads.
+"""The device of a slot: which one, precision, batch size, and number of threads.
 
-Untested on a GPU: what concerns CUDA has been written after its documentation.
+Untested on a GPU: the CUDA parts follow its documentation.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ def check_device(stage: str, device: str) -> None:
         >>> check_device("embed", "gpu")
         Traceback (most recent call last):
         ...
-        dcurate.errors.PipelineError: stage 'embed': device='gpu' is none; give 'auto', 'cpu', 'cuda', 'cuda:1' or 'mps'
+        dcurate.errors.PipelineError: stage 'embed': unknown device 'gpu'; give 'auto', 'cpu', 'cuda', 'cuda:1' or 'mps'
     """
     kind, _, number = device.partition(":") if isinstance(device, str) else ("", "", "")
     if kind not in ("auto", "cpu", "cuda", "mps", "xpu") or (number and not number.isdigit()):
         offer = "give 'auto', 'cpu', 'cuda', 'cuda:1' or 'mps'"
-        raise PipelineError(f"stage {stage!r}: device={device!r} is none; {offer}")
+        raise PipelineError(f"stage {stage!r}: unknown device {device!r}; {offer}")
 
 
 def check_autocast(stage: str, autocast: bool | str) -> None:
-    """Refuse what is no precision.
+    """Refuse an unknown precision.
 
     Raises:
         PipelineError: it is none.
@@ -69,13 +69,13 @@ def check_autocast(stage: str, autocast: bool | str) -> None:
 
 
 def device_of(stage: str, device: str, slot: WorkerMetadata | None = None) -> Any:
-    """The ``torch.device`` that a slot computes on.
+    """The ``torch.device`` of a slot.
 
     Args:
         stage: its name, for the error.
         device: ``"auto"`` takes the GPU that the slot was given, else the first one that Torch sees, else the CPU;
-            ``"cuda"`` insists on a GPU; anything else is taken as it is.
-        slot: what ``setup`` was given.
+            ``"cuda"`` requires a GPU; any other value is used as it is.
+        slot: the argument of ``setup``.
 
     Raises:
         ResourceError: a GPU is asked for, or was given, and Torch cannot use it.
@@ -89,8 +89,8 @@ def device_of(stage: str, device: str, slot: WorkerMetadata | None = None) -> An
     wanted = torch.device(given if device in ("auto", "cuda") else device)
     if wanted.type == "cuda" and (wanted.index or 0) >= seen:
         built = "was built without CUDA" if torch.version.cuda is None else f"sees {seen or 'no'} GPUs here"
-        mend = "install a Torch for this machine's driver, or pass device='cpu'"
-        raise ResourceError(f"stage {stage!r} is to run on {wanted}, but torch {torch.__version__} {built}; {mend}")
+        hint = "install a Torch for this machine's driver, or pass device='cpu'"
+        raise ResourceError(f"stage {stage!r} should run on {wanted}, but torch {torch.__version__} {built}; {hint}")
     return wanted
 
 
@@ -112,7 +112,7 @@ def precision(autocast: bool | str, device: Any, half: str = "bf16") -> Any:
 
 
 def casting(dtype: Any, device: Any) -> AbstractContextManager[Any]:
-    """Within it Torch computes in this dtype where that does no harm; None changes nothing."""
+    """Context in which Torch computes in this dtype where that is harmless; None changes nothing."""
     if dtype is None:
         return nullcontext()
     torch = needed("torch", "a model", "models")
@@ -121,7 +121,7 @@ def casting(dtype: Any, device: Any) -> AbstractContextManager[Any]:
 
 
 def without_gradients(dtype: Any) -> AbstractContextManager[Any]:
-    """Within it Torch keeps nothing for gradients.
+    """Context in which Torch computes no gradients.
 
     Args:
         dtype: what is cast to, or None. Where there is one it is not inference mode, quicker as that is: in it autocast
@@ -133,7 +133,7 @@ def without_gradients(dtype: Any) -> AbstractContextManager[Any]:
 
 
 def limits(device: Any, rows: int, tokens: int | None = None, hidden: int = 0, size: int = 4) -> Limits:
-    """How large batches on a device may be, if memory allows.
+    """The preferred batch size on a device, if memory allows.
 
     Args:
         rows: at most.
@@ -148,18 +148,18 @@ def limits(device: Any, rows: int, tokens: int | None = None, hidden: int = 0, s
 
 
 def aligned(device: Any) -> int:
-    """What the columns of a batch on a device are best a multiple of."""
+    """The preferred multiple for the number of columns of a batch on a device."""
     return _ALIGNED if device.type == "cuda" else 1
 
 
 def current(device: Any) -> AbstractContextManager[Any]:
-    """Within it a GPU is the current one of the thread, so that no other is used for what names none."""
+    """Context in which a GPU is the current one of the thread, so that no other is used by default."""
     return needed("torch", "a model", "models").cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 @contextmanager
 def threads(cpus: float) -> Iterator[None]:
-    """Within it, operations of Torch in this thread use so many CPUs and not all of the machine.
+    """Context in which Torch operations in this thread use this many CPUs.
 
     Torch keeps the number for each thread of Python, so that slots of one process do not disturb each other.
     """
@@ -175,7 +175,7 @@ def threads(cpus: float) -> Iterator[None]:
 
 
 def emptied(device: Any) -> None:
-    """Have a GPU get back what nobody holds any more; the memory of a CPU comes back by itself."""
+    """Free unused GPU memory; CPU memory is freed automatically."""
     if device.type == "cuda":
         gc.collect()  # a compiled model holds itself in circles
         needed("torch", "a model", "models").cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""Labels and scores of a fastText model: for the CPU, thousands of documents a second and core."""
+"""Labels and scores of a fastText model: on CPUs, thousands of documents per second and core."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from dcurate.errors import DataError, PipelineError, nearest
 from dcurate.frames.columns import with_column, with_text
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import text_column
-from dcurate.models.classifiers.columns import check_free, distinct, tell
+from dcurate.models.classifiers.columns import check_free, distinct, record_labels
 from dcurate.models.classifiers.labels import LabelFilter, check_wanted, wanted_labels
 from dcurate.text.fasttext import FastTextModel, compile_kernels
 
 _PREFIX = "__label__"
-#: What `setup` makes, and does not travel.
+#: Attributes made by `setup`, which are not pickled.
 _OF_SLOT = ("_model", "_labels")
 
 
 @dataclass(kw_only=True)
 class FastTextModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Adds the label that a fastText model gives to a text, and its probability; `FastTextClassifier` is made of it."""
+    """Add a fastText model's label for a text, and its probability; part of `FastTextClassifier`."""
 
     model_path: str | os.PathLike[str]
     label_field: str = "label"
@@ -75,7 +75,7 @@ class FastTextModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         check_wanted(self.name, self.wanted, self._labels)
         if self.score_of is not None and self.score_of not in self._labels:
             raise PipelineError(
-                f"stage {self.name!r}: score_of={self.score_of!r} is no label of the model"
+                f"stage {self.name!r}: score_of={self.score_of!r} is not a label of the model"
                 f"{nearest(self.score_of, self._labels)}"
             )
 
@@ -85,20 +85,20 @@ class FastTextModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         column = text_column(table, self.text_field)
         of = self._labels.index(self.score_of) if self.score_of is not None else -1
         found = self._model.classify(*column, np.arange(len(column)), of)
-        names = [*self._labels, None]  # of what nothing is known, the last
+        names = [*self._labels, None]  # the last one for texts without known tokens
         table = with_text(table, self.label_field, [names[label] for label in found.label])
         if self.score_field is not None:
             scores = found.probability if of < 0 else found.wanted
             table = with_column(table, self.score_field, np.minimum(scores, 1.0))
-        return tell(task.with_data(table), self.name, self.outputs()[1])
+        return record_labels(task.with_data(table), self.name, self.outputs()[1])
 
 
 @dataclass(kw_only=True)
 class FastTextClassifier(CompositeStage[DocumentBatch, DocumentBatch]):
-    """Adds the label that a fastText model of your own gives to each text, and its probability; runs on CPUs alone.
+    """Add the label of your own fastText model for each text, and its probability; runs on CPUs only.
 
-    The model is read by dcurate itself and runs in compiled kernels, whose numbers are fastText's. Labels stand
-    without ``__label__``. A text of which the model knows nothing has a null label and the score 0; a null text counts
+    dcurate reads the model itself and runs it in compiled kernels, whose numbers equal fastText's. Labels have no
+    ``__label__`` prefix. A text without known tokens has a null label and the score 0; a null text counts
     as empty. Newlines are like spaces. To keep texts by a draw, as GPT-3's rule does, use `FastTextQualityFilter`.
 
     Args:
@@ -109,7 +109,7 @@ class FastTextClassifier(CompositeStage[DocumentBatch, DocumentBatch]):
         text_field: the column that is classified.
         filter_by: labels to keep; rows with others, or none, are dropped and counted label by label. All by default.
         overwrite: replace columns of these names instead of refusing.
-        name: of the stage, and the beginning of the names of the two that it stands for.
+        name: of the stage, and the prefix of the names of its two inner stages.
 
     Raises:
         PipelineError: no ``model_path``, a column that is there already, or a label that the model does not have.

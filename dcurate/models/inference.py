@@ -25,23 +25,23 @@ from dcurate.models.loading import pretrained
 from dcurate.models.packing import Ints, Limits, Rows, Side, packed, padding
 from dcurate.models.shared import SHARED
 from dcurate.models.tokenizer import INPUT_ID_FIELD, named_after
-from dcurate.models.transfer import OnDevice, Returns, Sender
+from dcurate.models.transfer import DeviceBatch, HostToDevice, ResultBuffer
 from dcurate.models.weights import Weights
 from dcurate.text.optional import needed
 
 #: Fields that do not decide the rows: where things come from and lie, how much is done at once.
 _NO_ROWS = {"cache_dir", "hf_token", "device", "resources", "model_inference_batch_size", "max_batch_tokens"}
 _NO_ROWS |= {"has_seq_order", "compile"}
-#: What models call their embeddings of tokens, and those of positions.
+#: Names of token embeddings and position embeddings in models.
 _WORDS = ("word_embeddings", "embed_tokens", "tok_embeddings", "embed_in", "shared", "wte")
 _POSITIONS = ("position_embeddings", "wpe")
-#: What `setup` makes, and does not travel.
+#: Attributes made by `setup`, which are not pickled.
 _OF_SLOT = ("_loaded", "_key", "_torch_device", "_backoffs", "_sender")
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model as a process holds it, and what its inputs must keep to.
+    """A loaded model, and the constraints on its inputs.
 
     Args:
         model: the ``torch.nn.Module``.
@@ -50,7 +50,7 @@ class Loaded:
         vocabulary: how many tokens it knows; None if it does not say.
         longest: how many tokens a row may have; None if it has no positions of its own.
         hidden: numbers that it has of each token; 0 if it does not say.
-        positions: whether it must be told where a row begins that is padded on the left.
+        positions: whether position ids must be passed for rows padded on the left.
     """
 
     model: Any
@@ -64,7 +64,7 @@ class Loaded:
 
 @dataclass
 class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Runs a Torch model on tokens and adds columns of what it says; the base of classifiers and embedders.
+    """Run a Torch model on tokens and add columns of its output; the base of classifiers and embedders.
 
     Rows are packed into batches by length, so that there is little padding, and come out in the order in which they
     came. A row's results do not depend on the rows beside it, but for rounding. Tokens are read from the column
@@ -143,7 +143,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     @property
     def weights(self) -> Weights:
-        """Where the model comes from."""
+        """The weights of the model."""
         return Weights(self.model_identifier, self.revision, self.cache_dir, self.hf_token, self.trust_remote_code)
 
     def inputs(self) -> Spec:
@@ -154,11 +154,11 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return {name: value for name, value in said.items() if name not in _NO_ROWS and not name.startswith("_")}
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
-        """Fetch the model to this host."""
+        """Download the model to this host."""
         self.weights.fetch()
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
-        """Load the model, unless another slot of this process has; the network is not asked."""
+        """Load the model, unless another slot of this process has; the network is not used."""
         folder = self.weights.folder()
         self._torch_device = devices.device_of(self.name, self.device, worker_metadata)
         key: Hashable = (
@@ -171,20 +171,20 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         key = key if self.shares_model else (key, id(self))
         self._loaded = SHARED.hold(key, lambda: self._load(folder))
         self._key = key
-        self._sender = Sender(self.torch_device, self._loaded.filler, self.padding_side)
+        self._sender = HostToDevice(self.torch_device, self._loaded.filler, self.padding_side)
         where = f"{self.torch_device} {hash(key):x}"
         free = self._emptied if self._torch_device.type == "cuda" else None
         self._backoffs = [Backoff(f"{where} {power}", free) for power in range(32)]
 
     def teardown(self) -> None:
-        """Let go of the model; the last slot of the process frees its memory."""
+        """Release the model; the last slot of the process frees its memory."""
         key, self._key, self._loaded = self._key, None, None
         if key is not None and SHARED.release(key):
             devices.emptied(self.torch_device)
 
     @property
     def torch_device(self) -> Any:
-        """The ``torch.device`` that the slot computes on, once the stage is set up."""
+        """The ``torch.device`` of the slot, once the stage is set up."""
         return self._torch_device
 
     @property
@@ -197,14 +197,14 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return self._ready().model
 
     def load_model(self, folder: str, device: Any) -> Any:
-        """The ``torch.nn.Module`` that `setup` loads: by default what ``AutoModel`` makes of the folder.
+        """Load the ``torch.nn.Module`` for `setup`: by default with ``AutoModel`` from the folder.
 
         It is called once for all slots of a process that share it, then put on the device and into ``eval()``.
         """
-        return pretrained("AutoModel", self.weights, folder, device, may_lack=("pooler.",))
+        return pretrained("AutoModel", self.weights, folder, device, optional=("pooler.",))
 
     def run_model(self, model: Any, inputs: Mapping[str, Any]) -> Any:
-        """What the model says of a batch: without gradients, under autocast, on the device.
+        """Run the model on a batch: without gradients, under autocast, on the device.
 
         Args:
             inputs: ``input_ids`` and ``attention_mask``, int64 tensors of shape (rows, longest).
@@ -212,13 +212,11 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return model(**inputs) if self.unpack_inference_batch else model(inputs)
 
     def process_model_output(self, outputs: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Results by name: tensors, best left on the device, or arrays; their first axis is the rows of the batch."""
-        raise PipelineError(
-            f"stage {self.name!r}: write process_model_output(outputs, inputs), which gives the results"
-        )
+        """Return results by name: tensors, preferably on the device, or arrays; the first axis is the batch's rows."""
+        raise PipelineError(f"stage {self.name!r}: define process_model_output(outputs, inputs) to return the results")
 
     def create_output_dataframe(self, frame: Any, collected: Mapping[str, npt.NDArray[Any]]) -> Any:
-        """The rows with their results: by default a column for each name, of lists where a result is a vector.
+        """Add the results to the rows: by default a column for each name, of lists where a result is a vector.
 
         Args:
             frame: an Arrow table.
@@ -254,7 +252,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return self._loaded
 
     def _results(self, tokens: Tokens) -> dict[str, npt.NDArray[Any]]:
-        """Results for each row, in the order of the rows."""
+        """Results for each row, in row order."""
         loaded = self._ready()
         begin = time.perf_counter()
         rows = Rows.cut(tokens, self.max_seq_length, self.padding_side)
@@ -264,7 +262,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         rows = rows.widened(devices.aligned(self.torch_device), loaded.longest)
         exact = devices.precision(self.autocast, self.torch_device, self.half)
         batches = packed(rows.widths, self._limits(loaded, exact), self.has_seq_order)
-        returns = Returns(self.name, self.torch_device)
+        returns = ResultBuffer(self.name, self.torch_device)
         with (
             devices.current(self.torch_device),
             devices.threads(self.resources.cpus),
@@ -283,8 +281,8 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             self.torch_device, self.model_inference_batch_size, self.max_batch_tokens, loaded.hidden, size
         )
 
-    def _run(self, batch: OnDevice, returns: Returns) -> None:
-        """The results of a batch, of as many rows at a time as memory allows for rows of about this length."""
+    def _run(self, batch: DeviceBatch, returns: ResultBuffer) -> None:
+        """The results of a batch, with as many rows at a time as memory allows for rows of about this length."""
         widest = int(batch.widths.max())
         backoff = self._backoffs[widest.bit_length()]
         try:
@@ -299,7 +297,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         for results, rows in parts:
             returns.add(results, rows)
 
-    def _forward(self, batch: OnDevice) -> tuple[dict[str, Any], int]:
+    def _forward(self, batch: DeviceBatch) -> tuple[dict[str, Any], int]:
         loaded = self._ready()
         inputs = batch.inputs(loaded.positions)
         outputs = self.run_model(loaded.run, inputs)
@@ -320,20 +318,20 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 def _inner(model: Any) -> Any:
-    """The model of transformers in a module; None where there is none."""
+    """The transformers model in a module; None if there is none."""
     known = needed("transformers", "a model", "models").PreTrainedModel
     return next((module for module in model.modules() if isinstance(module, known)), None)
 
 
 def _halved(inner: Any, torch: Any) -> None:
-    """Hold the weights of a model in bfloat16, but not what it computes of positions, where that is too coarse."""
+    """Cast parameters to bfloat16; keep position buffers in float32, where bfloat16 is too coarse."""
     for weight in inner.parameters():
         if weight.dtype == torch.float32:
             weight.data = weight.data.to(torch.bfloat16)
 
 
 def _filler(inner: Any) -> int:
-    """The token that padding is made of: which one changes nothing, but some models refuse to go without."""
+    """The padding token: its value does not matter, but some models require one."""
     if inner is None:
         return 0
     config = inner.config.get_text_config()
@@ -346,7 +344,7 @@ def _filler(inner: Any) -> int:
 
 
 def _traits(model: Any, torch: Any, side: Side) -> dict[str, Any]:
-    """What a model's inputs must keep to, as far as the names of its parts say so."""
+    """Constraints on a model's inputs, as far as the names of its modules reveal them."""
     traits: dict[str, Any] = {}
     own = False
     for name, module in model.named_modules():
@@ -365,7 +363,7 @@ def _traits(model: Any, torch: Any, side: Side) -> dict[str, Any]:
 
 
 def _check(stage: str, rows: Rows, loaded: Loaded) -> None:
-    """Refuse rows that the model has no numbers for.
+    """Refuse rows with tokens or positions that the model does not have.
 
     Raises:
         DataError: there is one.
@@ -376,8 +374,8 @@ def _check(stage: str, rows: Rows, loaded: Loaded) -> None:
     if lowest < 0 or (loaded.vocabulary is not None and highest >= loaded.vocabulary):
         wrong = lowest if lowest < 0 else highest
         raise DataError(
-            f"stage {stage!r}: token {wrong} is none of the model's {loaded.vocabulary}: the rows were tokenised for "
-            "another model; give TokenizerStage the model_identifier of this one"
+            f"stage {stage!r}: token {wrong} is not in the model's vocabulary of {loaded.vocabulary}: the rows were "
+            "tokenized for another model; give TokenizerStage the model_identifier of this one"
         )
     longest = int(rows.lengths.max(initial=0))
     if loaded.longest is not None and longest > loaded.longest:

@@ -1,4 +1,4 @@
-"""Models and tokenizers of transformers, read from a folder, with errors that say what would do."""
+"""Load transformers models and tokenizers from a folder, with helpful errors."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def pretrained(
     folder: str,
     device: Any,
     *,
-    may_lack: Sequence[str] = (),
+    optional: Sequence[str] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> Any:
-    """A model of transformers with all of its weights, to be used and not trained.
+    """A transformers model with all of its weights, for inference.
 
     Args:
         kind: the class that reads it, such as ``"AutoModelForSequenceClassification"``.
         device: on a CPU the weights are held in float32, elsewhere as they were saved.
-        may_lack: beginnings of names of weights that need not be there, as they are not used; they are NaN then.
+        optional: prefixes of weights that may be missing because they are not used; they are NaN then.
         settings: more arguments of ``from_pretrained``.
 
     Raises:
-        DataError: the folder cannot be read, or lacks weights: they would be random numbers.
+        DataError: the folder cannot be read, or weights are missing, which would be random numbers.
         ResourceError: a library that the model needs is not installed.
     """
     transformers = needed("transformers", str(weights), "models")
@@ -54,13 +54,13 @@ def pretrained(
 
     with _one_at_a_time, _silent(transformers):
         model, found = read(weights, folder, load)
-    missing = sorted(name for name in found["missing_keys"] if not name.startswith(tuple(may_lack)))
+    missing = sorted(name for name in found["missing_keys"] if not name.startswith(tuple(optional)))
     if missing:
         raise DataError(
             f"{weights} has no weights for {missing[0]!r}"
             + (f" and {len(missing) - 1} more" if missing[1:] else "")
             + ", "
-            f"which {type(model).__name__} needs; it was made for something else: take another model or class of stage"
+            f"which {type(model).__name__} needs; use another model or stage class"
         )
     for name in found["missing_keys"]:
         model.get_parameter(name).data.fill_(float("nan"))  # rather than a random number in somebody's results
@@ -68,7 +68,7 @@ def pretrained(
 
 
 def tokenizer_of(weights: Weights, folder: str, settings: Mapping[str, Any] | None = None) -> Any:
-    """The tokenizer of a folder, a fast one where there is one.
+    """The tokenizer of a folder, a fast one if there is one.
 
     Args:
         settings: more arguments of ``from_pretrained``.
@@ -88,7 +88,7 @@ def tokenizer_of(weights: Weights, folder: str, settings: Mapping[str, Any] | No
 
 
 def read(weights: Weights, folder: str, load: Callable[[], T]) -> T:
-    """What ``load`` gives; what it raises because of the files says so in one sentence.
+    """The result of ``load``; errors caused by the files are raised as one sentence.
 
     Raises:
         DataError: the folder cannot be read.
@@ -105,7 +105,7 @@ def read(weights: Weights, folder: str, load: Callable[[], T]) -> T:
 
 @contextmanager
 def _silent(transformers: Any) -> Iterator[None]:
-    """Within it nothing is written into a worker's log; what matters of it is raised."""
+    """Context without log output of transformers; important messages are raised."""
     logging = transformers.utils.logging
     drew, said = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()

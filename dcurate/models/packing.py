@@ -1,4 +1,4 @@
-"""Rows of different lengths put into batches with little padding."""
+"""Pack rows of different lengths into batches with little padding."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Side = Literal["left", "right"]
 
 @dataclass(frozen=True)
 class Limits:
-    """How large a batch may be.
+    """The size limits of a batch.
 
     Args:
         tokens: rows times the widest of them; a row that is wider has a batch to itself.
         rows: of a batch.
-        spare: what one batch more costs, in tokens of padding that cost as much.
+        spare: fixed cost of a batch, in tokens of padding.
 
     Raises:
         ValueError: a limit below one.
@@ -41,7 +41,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Rows:
-    """Token ids of rows, cut to a length.
+    """Token ids of rows, truncated to a length.
 
     Args:
         ids: of all rows, int32.
@@ -57,7 +57,7 @@ class Rows:
 
     @classmethod
     def cut(cls, tokens: Tokens, longest: int | None = None, side: Side = "right") -> Rows:
-        """Rows of at most so many tokens: their first ones if padding goes to the right, else their last ones.
+        """Truncate rows to a number of tokens: the first ones if padding is on the right, otherwise the last ones.
 
         Examples:
             >>> tokens = Tokens(np.array([0, 3, 4]), np.array([7, 8, 9, 5], np.int32))
@@ -70,7 +70,7 @@ class Rows:
         return cls(tokens.ids, starts, kept, np.maximum(kept, 1))
 
     def widened(self, multiple: int, most: int | None = None) -> Rows:
-        """The same rows, whose widths are multiples of a number, as far as they are no wider than ``most``.
+        """The same rows, with widths rounded up to a multiple, but no wider than ``most``.
 
         Examples:
             >>> rows = Rows.cut(Tokens(np.array([0, 3, 12]), np.zeros(12, np.int32)))
@@ -84,7 +84,7 @@ class Rows:
         return len(self.lengths)
 
     def padded(self, rows: Ints, filler: int, side: Side = "right") -> npt.NDArray[np.int32]:
-        """These rows as an array of shape (rows, widest), filled up at that side.
+        """These rows as an array of shape (rows, widest), padded on that side.
 
         Examples:
             >>> tokens = Tokens(np.array([0, 3, 4]), np.array([7, 8, 9, 5], np.int32))
@@ -101,7 +101,7 @@ class Rows:
 
 
 def present(lengths: Ints, longest: int, side: Side = "right") -> npt.NDArray[np.bool_]:
-    """Where padded rows hold tokens of their own: an array of shape (rows, longest).
+    """The mask of real tokens in padded rows: an array of shape (rows, longest).
 
     Examples:
         >>> present(np.array([1, 2]), 2, "left").tolist()
@@ -122,7 +122,7 @@ def packed(widths: Ints, limits: Limits, by_length: bool = True) -> list[Ints]:
 
     Args:
         widths: columns that each row takes, at least one.
-        by_length: whether rows may change places; else batches are stretches of them, whatever the padding.
+        by_length: whether rows may be reordered; otherwise batches are consecutive rows, whatever the padding.
 
     Examples:
         >>> [batch.tolist() for batch in packed(np.array([1, 100, 1, 99]), Limits(tokens=200, rows=8))]
@@ -151,7 +151,7 @@ def padding(lengths: Ints, batches: list[Ints], widths: Ints | None = None) -> i
 
 
 def _cheapest(widths: Ints, limits: Limits) -> list[tuple[int, int]]:
-    """Where batches begin and end among widths that do not grow, so that they cost least of all ways.
+    """Optimal batch boundaries among non-increasing widths.
 
     What the first rows cost at least follows from what fewer of them cost: they end with a batch that begins somewhere.
     """
@@ -178,7 +178,7 @@ def _cheapest(widths: Ints, limits: Limits) -> list[tuple[int, int]]:
 
 
 def _stretches(widths: Ints, limits: Limits) -> Iterator[tuple[int, int]]:
-    """Where batches begin and end among widths in any order."""
+    """Batch boundaries among widths in any order."""
     start = 0
     while start < len(widths):
         widest = np.maximum.accumulate(widths[start : start + limits.rows])

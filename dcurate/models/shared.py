@@ -1,4 +1,4 @@
-"""One copy of what slots of a process have in common, such as weights: loaded once, counted, freed with the last."""
+"""A cache of objects shared by the slots of a process, such as weights: loaded once, reference-counted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Copy:
 
 
 class Shared:
-    """What is held in common, by key; can be used from several threads.
+    """Shared objects, by key; thread-safe.
 
     Examples:
         >>> shared = Shared()
@@ -33,10 +33,10 @@ class Shared:
         self._lock = threading.Lock()
 
     def hold(self, key: Hashable, load: Callable[[], Any]) -> Any:
-        """The thing of this key, loaded by the first who asks while the others wait; give it back with `release`.
+        """The object for a key, loaded by the first caller while the others wait; return it with `release`.
 
         Raises:
-            Exception: what ``load`` raises; it is then not held, and the next who asks tries again.
+            Exception: any error of ``load``; nothing is cached, and the next caller tries again.
         """
         with self._lock:
             copy = self._copies.setdefault(key, _Copy())
@@ -51,7 +51,7 @@ class Shared:
             raise
 
     def release(self, key: Hashable) -> bool:
-        """Give it back; whether that was the last one, with which it is gone."""
+        """Release it; returns whether that was the last reference, with which it is freed."""
         with self._lock:
             copy = self._copies[key]
             copy.holders -= 1
@@ -61,7 +61,7 @@ class Shared:
         return last
 
     def holders(self, key: Hashable) -> int:
-        """How many hold the thing of this key."""
+        """Number of references to the object of this key."""
         with self._lock:
             return self._copies[key].holders if key in self._copies else 0
 

@@ -1,4 +1,4 @@
-"""Tokens of texts, as models read them."""
+"""Tokenize texts for models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dcurate.models.weights import Weights
 
 Ids = npt.NDArray[np.int32]
 
-#: The column of token ids that `TokenizerStage` makes and every stage with a model reads.
+#: The column of token ids that `TokenizerStage` adds and every model stage reads.
 INPUT_ID_FIELD = "input_ids"
 
 #: A tokenizer without a longest text says some such number.
@@ -40,7 +40,7 @@ _OWN_ARGUMENTS = ("cache_dir", "padding_side", "revision", "token", "trust_remot
 
 
 def named_after(identifier: str, suffix: str) -> str:
-    """A stage's name after its model's, as NeMo Curator gives it.
+    """The name of a stage after its model, as in NeMo Curator.
 
     Examples:
         >>> named_after("org/Some-Model", "_tokenizer")
@@ -51,7 +51,7 @@ def named_after(identifier: str, suffix: str) -> str:
 
 @dataclass(frozen=True)
 class Encoder:
-    """A tokenizer as a process holds it.
+    """A loaded tokenizer.
 
     Args:
         tokenizer: of transformers.
@@ -65,7 +65,7 @@ class Encoder:
 
     @classmethod
     def of(cls, tokenizer: Any, longest: int | None) -> Encoder:
-        """A tokenizer, told to cut to a length and never to pad."""
+        """A tokenizer, configured to truncate to a length and never to pad."""
         if not tokenizer.is_fast:
             return cls(tokenizer, longest, Beginnings())
         backend = tokenizer.backend_tokenizer
@@ -77,7 +77,7 @@ class Encoder:
         return cls(tokenizer, longest, Beginnings(separators(backend) if tokenizer.truncation_side == "right" else ""))
 
     def encode(self, texts: Sequence[str]) -> tuple[list[Ids], int]:
-        """The token ids of each text, and how many texts have more tokens than they may."""
+        """The token ids of each text, and the number of truncated texts."""
         if not self.tokenizer.is_fast:
             return self._slowly(texts)
         found = [_NONE] * len(texts)
@@ -97,7 +97,7 @@ class Encoder:
         return found, truncated
 
     def _each(self, texts: Sequence[str]) -> Iterator[tuple[Ids, bool]]:
-        """The ids of each text, and whether there were more, a few texts in a call."""
+        """The ids of each text, and whether there were more, a few texts per call."""
         backend = self.tokenizer.backend_tokenizer
         for start, stop in _calls(texts):
             for encoding in backend.encode_batch_fast(texts[start:stop]):
@@ -118,7 +118,7 @@ class Encoder:
 
 @dataclass
 class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Adds the column ``input_ids``: the tokens of each text, special ones included, as a list of int32.
+    """Add the column ``input_ids``: the tokens of each text, special ones included, as a list of int32.
 
     Lists have the lengths of the texts: padding is added when a model is run, and there is no column for it. The text
     column stays as it is. A null text counts as empty; an empty text has the special tokens alone, or none where the
@@ -143,7 +143,7 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         revision: of the model at the hub; pin a commit to get the same tokens for ever.
         trust_remote_code: whether code that comes with the tokenizer may be run.
         name: of the stage; after the model if not given.
-        overwrite: make tokens in the place of those that are there already instead of refusing.
+        overwrite: replace existing tokens instead of refusing.
 
     Raises:
         PipelineError: a setting that cannot be; or there is a column ``input_ids`` already.
@@ -180,14 +180,14 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
                 own = "hf_token" if argument == "token" else argument
                 raise PipelineError(f"stage {self.name!r}: give {own}= to the stage, not in transformers_init_kwargs")
         if "local_files_only" in (self.transformers_init_kwargs or {}):
-            raise PipelineError(f"stage {self.name!r}: leave out local_files_only; setup never asks the network")
+            raise PipelineError(f"stage {self.name!r}: leave out local_files_only; setup never uses the network")
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in _OF_SLOT}
 
     @property
     def weights(self) -> Weights:
-        """Where the tokenizer comes from."""
+        """The weights of the tokenizer."""
         return Weights(self.model_identifier, self.revision, self.cache_dir, self.hf_token, self.trust_remote_code)
 
     def inputs(self) -> Spec:
@@ -201,11 +201,11 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return {name: value for name, value in said.items() if name not in _NO_ROWS and not name.startswith("_")}
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
-        """Fetch the tokenizer to this host, without the model's weights."""
+        """Download the tokenizer to this host, without the model's weights."""
         self.weights.fetch("tokenizer")
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
-        """Load the tokenizer, unless another slot of this process has; the network is not asked."""
+        """Load the tokenizer, unless another slot of this process has; the network is not used."""
         # Slots are the parallelism; threads of the library's own for each of them would fight over the CPUs.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         folder = self.weights.folder("tokenizer")
@@ -214,17 +214,17 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         self._key = key
 
     def teardown(self) -> None:
-        """Let go of the tokenizer; the last slot of the process frees its memory."""
+        """Release the tokenizer; the last slot of the process frees its memory."""
         key, self._key, self._loaded = self._key, None, None
         if key is not None:
             SHARED.release(key)
 
     def load_tokenizer(self, folder: str) -> Any:
-        """The tokenizer of transformers that `setup` loads: by default what ``AutoTokenizer`` makes of the folder."""
+        """Load the transformers tokenizer for `setup`: by default with ``AutoTokenizer`` from the folder."""
         return tokenizer_of(self.weights, folder, self.transformers_init_kwargs)
 
     def texts(self, table: Any) -> list[str]:
-        """The texts to tokenise, one for each row of an Arrow table; ``max_chars`` is applied to them afterwards.
+        """The texts to tokenize, one for each row of an Arrow table; ``max_chars`` is applied afterwards.
 
         Raises:
             DataError: there is no such column, or it does not hold text.
@@ -237,8 +237,8 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             raise PipelineError(f"stage {self.name!r} is not set up; run it in a pipeline, or call setup() first")
         if INPUT_ID_FIELD in task.get_columns() and not self.overwrite:
             raise PipelineError(
-                f"stage {self.name!r}: column {INPUT_ID_FIELD!r} is there already; to take these tokens leave this "
-                "stage out (of a classifier: use_existing_tokens=True), to lose them pass overwrite=True"
+                f"stage {self.name!r}: column {INPUT_ID_FIELD!r} already exists; to use these tokens leave this "
+                "stage out (of a classifier: use_existing_tokens=True), to replace them pass overwrite=True"
             )
         begin = time.perf_counter()
         table = task.to_arrow()
@@ -268,7 +268,7 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 def _calls(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Where the texts of each call begin and end."""
+    """Boundaries of the texts of each call."""
     start, characters = 0, 0
     for number, text in enumerate(texts):
         if number > start and (characters + len(text) > _CALL_CHARACTERS or number - start == _CALL_TEXTS):
@@ -280,7 +280,7 @@ def _calls(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _positions(folder: Path) -> int | None:
-    """How many tokens the model has positions for, as its configuration says; None if it does not."""
+    """The number of the model's positions, from its configuration; None if unknown."""
     path = folder / "config.json"
     config = json.loads(path.read_text("utf-8")) if path.is_file() else {}
     most = config.get("max_position_embeddings", config.get("n_positions"))

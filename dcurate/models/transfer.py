@@ -1,4 +1,4 @@
-"""Batches to a device, the next one while it works on this one; and results back, all of them awaited once.
+"""Copy batches to a device, one ahead of the computation; and copy results back, with one synchronization.
 
 Untested on a GPU. With tensors of a CPU the same code copies nothing and waits for nothing.
 """
@@ -18,8 +18,8 @@ from dcurate.text.optional import needed
 
 
 @dataclass(frozen=True)
-class OnDevice:
-    """A batch of padded rows on a device; slicing gives fewer rows of it, no wider than they must be.
+class DeviceBatch:
+    """A batch of padded rows on a device; slicing gives fewer rows, with less padding if possible.
 
     Args:
         ids: int32, of shape (rows, widest).
@@ -38,14 +38,14 @@ class OnDevice:
     def __len__(self) -> int:
         return len(self.widths)
 
-    def __getitem__(self, rows: slice) -> OnDevice:
+    def __getitem__(self, rows: slice) -> DeviceBatch:
         widths = self.widths[rows]
         widest = int(widths.max())
         ids = self.ids[rows, :widest] if self.side == "right" else self.ids[rows, self.ids.shape[1] - widest :]
-        return OnDevice(ids, self.counts[rows], widths, self.side)
+        return DeviceBatch(ids, self.counts[rows], widths, self.side)
 
     def inputs(self, positions: bool = False) -> dict[str, Any]:
-        """What models of transformers take: ``input_ids`` and ``attention_mask``, int64.
+        """Inputs of transformers models: ``input_ids`` and ``attention_mask``, int64.
 
         Args:
             positions: whether ``position_ids`` are to be among them, counted from the first token of a row.
@@ -59,8 +59,8 @@ class OnDevice:
         return {**made, "position_ids": places.clamp(min=0).expand_as(self.ids)} if positions else made
 
 
-class Sender:
-    """Sends batches of rows to a device, one ahead of the one that is worked on.
+class HostToDevice:
+    """Copy batches of rows to a device, one ahead of the one in use.
 
     On a GPU a batch is copied from pinned memory on a stream of its own, which the work waits for when it gets there. A
     slot keeps its sender, and with it the stream: Torch keeps memory that was freed for the stream that had it.
@@ -74,9 +74,9 @@ class Sender:
         self.device, self.filler, self.side = device, filler, side
         self._stream = self.torch.cuda.Stream(device) if device.type == "cuda" else None
 
-    def each(self, rows: Rows, batches: Iterable[Ints]) -> Iterator[OnDevice]:
+    def each(self, rows: Rows, batches: Iterable[Ints]) -> Iterator[DeviceBatch]:
         """The batches in order, on the device."""
-        ahead: OnDevice | None = None
+        ahead: DeviceBatch | None = None
         for batch in batches:
             current, ahead = ahead, self._sent(rows, batch)
             if current is not None:
@@ -84,18 +84,18 @@ class Sender:
         if ahead is not None:
             yield self._arrived(ahead)
 
-    def _sent(self, rows: Rows, batch: Ints) -> OnDevice:
+    def _sent(self, rows: Rows, batch: Ints) -> DeviceBatch:
         lengths, widths = np.maximum(rows.lengths[batch], 1), rows.widths[batch]
         ids = self.torch.from_numpy(rows.padded(batch, self.filler, self.side))
         counts = self.torch.from_numpy(lengths.astype(np.int32))
         if self._stream is None:
-            return OnDevice(ids.to(self.device), counts.to(self.device), widths, self.side)
+            return DeviceBatch(ids.to(self.device), counts.to(self.device), widths, self.side)
         with self.torch.cuda.stream(self._stream):
             ids = ids.pin_memory().to(self.device, non_blocking=True)
             counts = counts.pin_memory().to(self.device, non_blocking=True)
-            return OnDevice(ids, counts, widths, self.side, self._stream.record_event())
+            return DeviceBatch(ids, counts, widths, self.side, self._stream.record_event())
 
-    def _arrived(self, batch: OnDevice) -> OnDevice:
+    def _arrived(self, batch: DeviceBatch) -> DeviceBatch:
         if batch.sent is not None:
             work = self.torch.cuda.current_stream(self.device)
             work.wait_event(batch.sent)
@@ -104,8 +104,8 @@ class Sender:
         return batch
 
 
-class Returns:
-    """Results of batches on their way back from a device, put into the order of the rows at the end."""
+class ResultBuffer:
+    """Results of batches, copied back from a device and put into row order at the end."""
 
     def __init__(self, stage: str, device: Any) -> None:
         self.torch = needed("torch", "a model", "models")
@@ -113,7 +113,7 @@ class Returns:
         self._parts: dict[str, list[Any]] = {}
 
     def add(self, results: Mapping[str, Any], rows: int) -> None:
-        """Take the results of so many rows; a GPU is not waited for.
+        """Add the results of a number of rows, without waiting for the GPU.
 
         Raises:
             PipelineError: a result is not one for each row, or its name is new after the first batch.
@@ -144,7 +144,7 @@ class Returns:
         return host.copy_(values, non_blocking=True)
 
     def ordered(self, batches: list[Ints], rows: int) -> dict[str, npt.NDArray[Any]]:
-        """All results, awaited: under each name an array with the result of row ``i`` at place ``i``."""
+        """Wait for all results: under each name an array with the result of row ``i`` at index ``i``."""
         if self.device.type == "cuda":
             # Not for what other slots of the process have asked for since, and without keeping a CPU busy.
             done = self.torch.cuda.Event(blocking=True)

@@ -1,4 +1,4 @@
-"""Weights and tokenizers: where their files lie, fetched once per host, and what is said when they are not there."""
+"""Weights and tokenizers: their files, downloaded once per host, and errors if they are missing."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dcurate.errors import DataError, DcurateError, ResourceError
-from dcurate.text.optional import lacking, needed
+from dcurate.text.optional import missing_dependency, needed
 
-#: What is wanted of a model: all that it is run with, or what makes tokens alone, without its weights.
+#: The required part of a model: everything, or only the tokenizer, without weights.
 Part = Literal["model", "tokenizer"]
 
 #: Files of weights that Torch reads.
@@ -34,13 +34,13 @@ _OUT_OF_REACH = "fetch it where there is a network (hf download {0}), or give a 
 
 @dataclass(frozen=True)
 class Weights:
-    """A model by its id at the Hugging Face hub, or by the folder that it lies in.
+    """A model by its Hugging Face hub id, or by its folder.
 
     Args:
         identifier: an id such as ``"sentence-transformers/all-MiniLM-L6-v2"``, or a local folder.
         revision: a branch, a tag or, best, a commit of the hub; a commit that is on the host is not asked for again.
         cache_dir: where files of the hub are kept; by default where Hugging Face keeps them (``HF_HOME``).
-        hf_token: for models that ask for one; by default what ``hf auth login`` or ``HF_TOKEN`` left. Never shown.
+        hf_token: for gated models; by default from ``hf auth login`` or ``HF_TOKEN``. Never shown.
         trust_remote_code: whether code that comes with the model may be run.
 
     Examples:
@@ -60,7 +60,7 @@ class Weights:
         return f"model {self.identifier!r}" + (f" at revision {self.revision!r}" if self.revision else "")
 
     def fetch(self, part: Part = "model") -> str:
-        """The folder of the model, its files fetched if they are not there: what ``setup_on_node`` calls.
+        """The folder of the model, downloaded if necessary: called by ``setup_on_node``.
 
         Of several forms of the same weights only one that Torch reads is fetched, safetensors before pickles.
 
@@ -68,49 +68,49 @@ class Weights:
             part: ``"tokenizer"`` leaves the weights where they are.
 
         Raises:
-            DataError: the folder is not there, or lacks files.
+            DataError: the folder does not exist, or files are missing.
             ResourceError: the hub does not have it, does not give it, or cannot be reached.
         """
         if self._local() is not None:
             return self.folder(part)
         if self.revision and _COMMIT.fullmatch(self.revision):
             there = self._cached()
-            if there is not None and not _lack(Path(there), part):
+            if there is not None and not _missing_part(Path(there), part):
                 return there
         return self._download(part)
 
     def folder(self, part: Part = "model") -> str:
-        """The folder of the model as it is on this host; the network is never asked: what ``setup`` calls.
+        """The folder of the model on this host, without network access: called by ``setup``.
 
         Raises:
-            DataError: the folder is not there, or lacks files.
+            DataError: the folder does not exist, or files are missing.
             ResourceError: it was not fetched to this host.
         """
         local = self._local()
         there = local or self._cached()
-        lack = _lack(Path(there), part) if there else None
-        if lack and local:
-            raise DataError(f"{self} lacks {lack} in {there}; give a folder that save_pretrained wrote")
-        if there is None or lack:
-            what = f"{self} is on this host without {lack}" if lack else f"{self} is not on this host"
+        missing = _missing_part(Path(there), part) if there else None
+        if missing and local:
+            raise DataError(f"{self} is missing {missing} in {there}; give a folder that save_pretrained wrote")
+        if there is None or missing:
+            what = f"{self} is on this host without {missing}" if missing else f"{self} is not on this host"
             raise ResourceError(f"{what}; {_OUT_OF_REACH.format(self.identifier)}")
         return there
 
     def refusal(self, error: Exception, folder: str) -> DcurateError:
-        """What to raise in place of an error that a library raised when it read the folder."""
+        """The error to raise in place of a library's error about the folder."""
         text = str(error)
         first = text.strip().partition("\n")[0].rstrip(".") or type(error).__name__
         if isinstance(error, DcurateError):
             return error
         if isinstance(error, ImportError):
-            return lacking(str(self), first, "models")
+            return missing_dependency(str(self), first, "models")
         if "trust_remote_code" in text:
             return DataError(f"{self} comes with code of its own: read it, then pass trust_remote_code=True to run it")
         if type(error).__name__ in ("SafetensorError", "UnpicklingError", "EOFError") or "PytorchStreamReader" in text:
             return DataError(f"{self}: the weights in {folder} are damaged ({first}); delete them and fetch them again")
         if "ignore_mismatched_sizes" in text:
-            mend = "copy it from the model, with as many labels as the model has outputs"
-            return DataError(f"{self}: the weights in {folder} do not fit the sizes of its config.json; {mend}")
+            hint = "copy it from the model, with as many labels as the model has outputs"
+            return DataError(f"{self}: the weights in {folder} do not fit the sizes of its config.json; {hint}")
         if "does not recognize this architecture" in text or "Unrecognized model" in text:
             return DataError(f"{self} is of a kind that this transformers does not know; update transformers ({first})")
         return DataError(f"{self} cannot be loaded from {folder}: {first}")
@@ -125,12 +125,12 @@ class Weights:
         if os.path.isdir(path):
             return os.path.abspath(path)
         if path.startswith((".", os.sep)) or path.count("/") > 1 or not path.strip():
-            mend = "give the id of a model at the Hugging Face hub, or a folder that every host has"
-            raise DataError(f"{self}: no such folder on this host; {mend}")
+            hint = "give the id of a model at the Hugging Face hub, or a folder that every host has"
+            raise DataError(f"{self}: no such folder on this host; {hint}")
         return None
 
     def _cached(self) -> str | None:
-        """The folder to which the files were fetched, whichever they were."""
+        """The folder of the downloaded files."""
         hub = needed("huggingface_hub", str(self), "models")
         try:
             # Asked for no file at all: some were left out on purpose, and must not count as missing.
@@ -154,16 +154,16 @@ class Weights:
             raise _refused(self, error, errors) from error
         except (errors.HTTPError, OSError) as error:
             found = self._cached()
-            if found is None or _lack(Path(found), part):
+            if found is None or _missing_part(Path(found), part):
                 raise ResourceError(self._unreachable(error, errors)) from error
             there = found
-        lack = _lack(Path(there), part)
-        if lack:
-            raise DataError(f"{self} lacks {lack} at the hub; take another model, or another revision of it")
+        missing = _missing_part(Path(there), part)
+        if missing:
+            raise DataError(f"{self} is missing {missing} at the hub; use another model, or another revision of it")
         return there
 
     def _asked(self, part: Part) -> str:
-        """The folder, after the hub was asked what it has and its files were fetched."""
+        """The folder, after its files were listed at the hub and downloaded."""
         hub = needed("huggingface_hub", str(self), "models")
         endpoint = os.environ.get("HF_ENDPOINT")
         api = hub.HfApi(endpoint, token=self.hf_token)
@@ -180,18 +180,18 @@ class Weights:
         return there
 
     def _unreachable(self, error: Exception, errors: Any) -> str:
-        mend = _OUT_OF_REACH.format(self.identifier)
+        hint = _OUT_OF_REACH.format(self.identifier)
         if isinstance(error, errors.OfflineModeIsEnabled):
-            return f"{self} is not on this host, and HF_HUB_OFFLINE forbids to fetch it; unset that, or {mend}"
+            return f"{self} is not on this host, and HF_HUB_OFFLINE forbids to fetch it; unset that, or {hint}"
         if isinstance(error, errors.HfHubHTTPError):
             status = error.response.status_code
-            return f"{self} is not on this host, and the hub answered {status}; try again later, or {mend}"
+            return f"{self} is not on this host, and the hub answered {status}; try again later, or {hint}"
         reason = str(error).partition("\n")[0] or type(error).__name__
-        return f"{self} is not on this host, and the Hugging Face hub cannot be reached ({reason}); {mend}"
+        return f"{self} is not on this host, and the Hugging Face hub cannot be reached ({reason}); {hint}"
 
 
 def wanted(names: Sequence[str], part: Part = "model") -> list[str]:
-    """Of the files of a model at the hub, those to fetch.
+    """Of the files of a model at the hub, those to download.
 
     Examples:
         >>> wanted(["config.json", "model.safetensors", "pytorch_model.bin", "onnx/model.onnx", "tf_model.h5"])
@@ -212,8 +212,8 @@ def wanted(names: Sequence[str], part: Part = "model") -> list[str]:
     return [name for name in kept if not (name.endswith(pickles) and name.rpartition("/")[0] in safe)]
 
 
-def _lack(folder: Path, part: Part) -> str | None:
-    """What a folder lacks, in words."""
+def _missing_part(folder: Path, part: Part) -> str | None:
+    """The missing files of a folder, in words."""
     names = {path.name for path in folder.iterdir()}
     if part == "tokenizer":
         if "modules.json" in names:  # sentence-transformers had the encoder in a folder of its own once
@@ -232,13 +232,13 @@ def _lack(folder: Path, part: Part) -> str | None:
 
 
 def _refused(weights: Weights, error: Exception, errors: Any) -> DcurateError:
-    """What the hub's refusal means, and what would do."""
+    """The meaning of the hub's refusal, and what to do."""
     if isinstance(error, errors.GatedRepoError):
         ask = "accept its terms on its page at the hub, and pass hf_token= or set HF_TOKEN"
         return ResourceError(f"{weights} is gated: {ask}")
     if isinstance(error, errors.RevisionNotFoundError):
-        mend = "its page at the hub lists branches, tags and commits"
-        return DataError(f"the hub's model {weights.identifier!r} has no revision {weights.revision!r}; {mend}")
+        hint = "its page at the hub lists branches, tags and commits"
+        return DataError(f"the hub's model {weights.identifier!r} has no revision {weights.revision!r}; {hint}")
     return ResourceError(
         f"the hub has no {weights}, or does not show it to you; check the name, "
         "and pass hf_token= or set HF_TOKEN if it is private"
@@ -247,7 +247,7 @@ def _refused(weights: Weights, error: Exception, errors: Any) -> DcurateError:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Within it nothing draws a progress bar into a worker's log."""
+    """Context without progress bars in a worker's log."""
     bars = needed("huggingface_hub.utils", "fetching a model", "models")
     drew = not bars.are_progress_bars_disabled()
     bars.disable_progress_bars()

@@ -1,4 +1,4 @@
-"""Annotate once, filter many times: what rules say of documents, kept beside them, and filters over what is kept."""
+"""Annotate once, filter many times: store the verdicts of rules, and filter by them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from dcurate.text.score import Filter
 
 @dataclass
 class Annotate(RuleStage[DocumentBatch]):
-    """Keeps what every rule says of every document, and drops none.
+    """Store the verdict of every rule on every document, and drop none.
 
-    Each rule's score goes into a column of the rule's name. A list of the rules that a document fails, in order, goes
+    Each rule's score goes into a column named after the rule. A list of the rules that a document fails, in order, goes
     into another: it is empty where the document would stay, and its first is the one for which `ScoreFilter` would drop
     it. The rules themselves, with their thresholds, are written down in a third.
 
@@ -114,14 +114,14 @@ def _arguments(rule: Any) -> dict[str, Any]:
 
 
 def refilter(rules: Sequence[DocumentFilter], prefix: str = "", name: str = "refilter") -> Filter:
-    """A stage that drops documents by the scores that `Annotate` has kept, for the reasons `ScoreFilter` would give.
+    """Make a stage that drops documents by the scores stored by `Annotate`, for the same reasons as `ScoreFilter`.
 
     It reads no text: read the columns that it needs alone (``ParquetReader(..., fields=["id", "word_count"])``).
     Thresholds may be others than when the documents were annotated; how a rule measures may not.
 
     Args:
         rules: the filters to apply, in order; fewer than were annotated will do.
-        prefix: what comes before the names of the columns.
+        prefix: prefix of the column names.
         name: of the stage.
 
     Examples:

@@ -1,4 +1,4 @@
-"""What pages say of themselves and not of their subject, after C4 (Raffel et al., 2020)."""
+"""Boilerplate paragraphs of web pages, after C4 (Raffel et al., 2020)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FILLER = ("lorem ipsum",)
 
 
 class BoilerplateSignals(NamedTuple):
-    """The paragraphs of each text: all, those that speak of policies, and those of filler text."""
+    """Paragraphs of each text: all, those about policies, and those of filler text."""
 
     paragraphs: npt.NDArray[np.int64]
     policy: npt.NDArray[np.int64]
@@ -50,10 +50,10 @@ def _sought() -> Phrases:
 
 
 def boilerplate_signals(offsets: Offsets, data: Bytes, rows: Rows) -> BoilerplateSignals:
-    """Look for boilerplate in the texts numbered ``rows``."""
+    """Find boilerplate in the texts numbered ``rows``."""
     return BoilerplateSignals(*paragraphs_with(offsets, data, rows, _sought()))
 
 
 @build_of(boilerplate_signals)
-def _on_card(column: CudaColumn, rows: Rows) -> BoilerplateSignals:
+def _on_gpu(column: CudaColumn, rows: Rows) -> BoilerplateSignals:
     return BoilerplateSignals(*cuda_measures.paragraphs_with(column, rows, _sought()))

@@ -1,4 +1,4 @@
-"""C4's rules: lines that are taken out, and what is then asked of the text (Raffel et al., 2020)."""
+"""C4's rules: lines that are removed, and checks on the remaining text (Raffel et al., 2020)."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from dcurate.text.signals import text_as_column
 
 
 class C4Signals(NamedTuple):
-    """For each text why it goes (`dcurate.kernels.cleaning.STAYS` if it stays), and the sentences left in it."""
+    """For each text why it is dropped (`dcurate.kernels.cleaning.STAYS` if it is kept), and its remaining sentences."""
 
     outcome: npt.NDArray[np.int64]
     sentences: npt.NDArray[np.int64]
 
 
 def c4_signals(offsets: Offsets, data: Bytes, rows: Rows, rules: LineRules) -> C4Signals:
-    """What is left of the texts numbered ``rows`` when lines are taken out.
+    """The texts numbered ``rows`` after lines are removed.
 
-    Sentences are what spaCy's sentencizer finds in each line; the original's, NLTK's Punkt, needs a model.
+    Sentences are those of spaCy's sentencizer in each line; the original's, NLTK's Punkt, needs a model.
     """
     return _of_cleaned(clean_lines(offsets, data, rows, rules))
 
 
 @build_of(c4_signals)
-def _on_card(column: CudaColumn, rows: Rows, rules: LineRules) -> C4Signals:
-    """The lines are taken out on the card, and sentences are counted on the host: words are numbered there."""
+def _on_gpu(column: CudaColumn, rows: Rows, rules: LineRules) -> C4Signals:
+    """Remove lines on the GPU, and count sentences on the host, where words are numbered."""
     return _of_cleaned(cuda_cleaning.clean_lines(column, rows, rules))
 
 
@@ -52,13 +52,13 @@ def _of_cleaned(left: Cleaned) -> C4Signals:
 
 @dataclass
 class C4Lines(ProcessingStage[DocumentBatch, DocumentBatch]):
-    r"""Takes out the lines that C4 takes out: of few words, without an end mark, about cookies or scripts.
+    r"""Remove the lines that C4 removes: with few words, without an end mark, about cookies or scripts.
 
     Lines are stripped of whitespace, and of citations such as ``[1]``. Drop first the documents that C4 drops whole
     (`dcurate.text.presets.c4`): their text is left empty. A null stays null.
 
     Args:
-        rules: which lines go.
+        rules: which lines are removed.
         text_field: the column that is changed.
 
     Examples:
@@ -89,7 +89,7 @@ class C4Lines(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 def _stripped(left: Cleaned) -> tuple[Offsets, Bytes]:
-    """The texts without whitespace at their ends, which few have."""
+    """Strip whitespace at the ends of the texts, which few have."""
     if not left.ragged.any():
         return left.offsets, left.data
     texts = [left.data[begin:end].tobytes() for begin, end in zip(left.offsets, left.offsets[1:], strict=False)]

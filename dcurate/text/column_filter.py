@@ -1,4 +1,4 @@
-"""A rule of one's own over a whole column of texts at once."""
+"""A custom rule over a whole column of texts at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dcurate.text.filter import DocumentFilter, Mask, Scores
 
 
 class ColumnFilter(DocumentFilter):
-    """A rule that scores a column of texts with pandas or NumPy; subclass it for rules that these can say.
+    """A rule that scores a column of texts with pandas or NumPy; subclass it for vectorised rules.
 
     Examples:
         >>> class FewDigits(ColumnFilter):
@@ -27,7 +27,7 @@ class ColumnFilter(DocumentFilter):
 
     @abstractmethod
     def score_column(self, texts: Any) -> Any:
-        """The scores of all texts, in order.
+        """Return the scores of all texts, in order.
 
         Args:
             texts: a pandas Series of strings, Arrow underneath, index 0 to n - 1. A null text is an empty one.
@@ -38,17 +38,17 @@ class ColumnFilter(DocumentFilter):
 
     @abstractmethod
     def keep_column(self, scores: Any) -> Any:
-        """Where documents with these scores stay.
+        """Return a mask of the scores to keep.
 
         Args:
-            scores: a NumPy array of what `score_column` answered.
+            scores: the NumPy array returned by `score_column`.
 
         Returns:
             One truth value for each score.
         """
 
     def scores(self, texts: Any) -> Scores:
-        """What `score_column` says, as an array.
+        """The result of `score_column`, as an array.
 
         Raises:
             PipelineError: it does not answer one score for each text.
@@ -56,7 +56,7 @@ class ColumnFilter(DocumentFilter):
         return self._checked(self.score_column(texts), len(texts), "score_column")
 
     def kept(self, scores: Any) -> Mask:
-        """What `keep_column` says, as an array of truth values.
+        """The result of `keep_column`, as a boolean array.
 
         Raises:
             PipelineError: it does not answer one value for each score.
@@ -67,8 +67,8 @@ class ColumnFilter(DocumentFilter):
         found = np.asarray(answer)
         if found.shape != (rows,):
             raise PipelineError(
-                f"{type(self).__name__}.{method} answered values of shape {found.shape} for {rows} texts; "
-                "answer one value for each, in order"
+                f"{type(self).__name__}.{method} returned values of shape {found.shape} for {rows} texts; "
+                "return one value for each, in order"
             )
         return found
 

@@ -1,4 +1,4 @@
-"""Which language a text is in, by how the Universal Declaration of Human Rights is spelt in each."""
+"""Identify languages by n-gram profiles of the Universal Declaration of Human Rights."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ PROFILES = Path(__file__).parents[1] / "bundled" / "languages.npz"
 
 #: The longest sequence of characters that is looked up.
 LONGEST = 4
-#: Natural logarithm of how often a sequence that is in no profile is taken to come among those of its length.
+#: Log probability of a sequence that is in no profile, by its length.
 FLOOR = -11.5
 
 #: What separates words: ASCII but for letters, apostrophes of all kinds, signs, general and CJK punctuation.
 _BETWEEN = re.compile("[\x00-@\\[-`{-\xa9\xab-\xb4\xb6-\xb9\xbb-\xbf\u02b9-\u02c8\u2000-\u206f\u3000-\u303f]+")
-#: An odd number of 64 bits; sequences differ in what they make of it.
+#: An odd 64-bit multiplier for hashing sequences.
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Closest(NamedTuple):
-    """The language of the profile that a text is closest to.
+    """The language of the profile that is closest to a text.
 
     Attributes:
         language: its code.
@@ -42,7 +42,7 @@ class Closest(NamedTuple):
 
 
 class Declaration:
-    """Naive Bayes over sequences of one to four characters, learned from translations of the declaration.
+    """Naive Bayes over character n-grams (n = 1 to 4), trained on translations of the declaration.
 
     Cavnar and Trenkle (1994) showed that so little text tells languages apart; this takes logarithms of frequencies
     where they took ranks. The profiles are made by `benchmarks.make_languages`.
@@ -73,11 +73,11 @@ class Declaration:
 
     @property
     def languages(self) -> frozenset[str]:
-        """Codes of the languages that there are profiles of."""
+        """Codes of the languages that have a profile."""
         return frozenset(self._codes)
 
     def closest(self, text: str) -> Closest | None:
-        """The profile that a text is closest to; None if it has no letters, or is like none."""
+        """The closest profile to a text; None if it has no letters, or is like none."""
         scores = self.scores(text)
         best = int(scores.argmax())
         if scores[best] <= 0 or spelt(text).isspace():
@@ -87,7 +87,7 @@ class Declaration:
         return Closest(self._codes[best], float(likeness), float(1 - behind / scores[best]))
 
     def scores(self, text: str) -> npt.NDArray[np.float64]:
-        """For each profile the mean over all sequences of a text of how much likelier they are there than nowhere."""
+        """For each profile the mean log likelihood ratio of the text's sequences against an unknown language."""
         keys = keys_of(spelt(text))
         sums = np.zeros(len(self._codes), np.int64)
         add_up(frozen(keys, np.uint64), self._table, sums)
@@ -95,12 +95,12 @@ class Declaration:
 
 
 def spelt(text: str) -> str:
-    """A text as it is looked up: small letters, and one space around and between words."""
+    """Normalise a text for lookup: lower case, and one space around and between words."""
     return f" {_BETWEEN.sub(' ', unicodedata.normalize('NFC', text.lower())).strip()} "
 
 
 def keys_of(text: str) -> npt.NDArray[np.uint64]:
-    """The key of every sequence of one to four characters in a text that is not empty."""
+    """Key of every sequence of one to four characters in a non-empty text."""
     points = np.frombuffer(text.encode("utf-32-le", "replace"), np.uint32)
     padded = np.concatenate([points, np.zeros(LONGEST, np.uint32)])
     windows = np.lib.stride_tricks.sliding_window_view(padded, LONGEST)
@@ -113,7 +113,7 @@ def keys_of(text: str) -> npt.NDArray[np.uint64]:
 
 
 def sequence_keys(sequences: Sequence[str]) -> npt.NDArray[np.uint64]:
-    """The key of each sequence of one to four characters."""
+    """Key of each sequence of one to four characters."""
     points: npt.NDArray[Any] = np.array(sequences, f"<U{LONGEST}").view(np.uint32).reshape(-1, LONGEST)
     return _mixed(points.astype(np.uint64))
 

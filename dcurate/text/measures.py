@@ -1,4 +1,4 @@
-"""What the rules of Gopher and those after it look at, each computed once for all filters of a pass."""
+"""Signals for the rules of Gopher and its successors, each computed once for all filters of a pass."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dcurate.text.signals import Needs, Signals
 
 
 class MeasureFilter(SignalFilter):
-    """A rule whose measures are taken when it is asked for its scores, and kept for the other rules of the pass."""
+    """A rule whose signals are computed when its scores are requested, and kept for the other rules of the pass."""
 
     @property
     def needs(self) -> Needs:
@@ -28,14 +28,14 @@ class MeasureFilter(SignalFilter):
 
 
 class Lines(NamedTuple):
-    """How a text is cut into lines or paragraphs, and what is looked for in them.
+    """How a text is split into lines or paragraphs, and what to match in them.
 
     Args:
         cut: where they end and which count.
-        begins: strings of which a line begins with one.
-        ends: strings of which a line ends with one.
-        loose: whether whitespace before and after a line is overlooked when these are sought.
-        short: lines of at most so many characters are short.
+        begins: prefixes to match.
+        ends: suffixes to match.
+        loose: whether to ignore surrounding whitespace when matching.
+        short: maximum number of characters of a short line.
     """
 
     cut: Cut
@@ -49,10 +49,10 @@ class Grams(NamedTuple):
     """How n-grams are counted.
 
     Args:
-        words: how texts are split into words.
-        how: what counts.
-        tops: sizes of n-grams of which the most frequent is sought.
-        duplicates: sizes of n-grams of which all that repeat are sought.
+        words: the splitter of the words.
+        how: which copies count.
+        tops: n-gram sizes for the most frequent n-gram.
+        duplicates: n-gram sizes for all repeated n-grams.
     """
 
     words: str
@@ -67,22 +67,22 @@ def words(signals: Signals, splitter: str) -> Words:
 
 
 def word_traits(signals: Signals, splitter: str) -> TraitSignals:
-    """What the words are like."""
+    """Word statistics."""
     return signals.of(traits_of, words(signals, splitter))
 
 
 def words_sought(signals: Signals, splitter: str, sought: tuple[str, ...], ignore_case: bool) -> SoughtSignals:
-    """How many of the words are among those sought."""
+    """Counts of the words that are in a list."""
     return signals.of(sought_of, words(signals, splitter), (sought, ignore_case))
 
 
 def repeats(signals: Signals, grams: Grams) -> RepeatSignals:
-    """What n-grams of words repeat."""
+    """Repeated word n-grams."""
     return signals.of(repeats_of, words(signals, grams.words), grams)
 
 
 def lines(signals: Signals, how: Lines) -> SegmentSignals:
-    """What the lines or paragraphs are like."""
+    """Statistics of lines or paragraphs."""
     return signals.of(lines_of, how)
 
 
@@ -92,53 +92,51 @@ def characters(signals: Signals) -> npt.NDArray[np.int64]:
 
 
 def occurrences(signals: Signals, mark: str) -> npt.NDArray[np.int64]:
-    """How often a string occurs, no two overlapping."""
+    """Number of non-overlapping occurrences of a string."""
     return signals.of(count_in_texts, mark)
 
 
 def traits_of(offsets: Offsets, data: Bytes, rows: Rows, found: Words) -> TraitSignals:
-    """What the numbered words of the texts numbered ``rows`` are like."""
+    """Statistics of the word ids of the texts numbered ``rows``."""
     return trait_signals(found.found, found.known.characters, found.known.traits, rows)
 
 
 @build_of(traits_of)
-def _traits_on_card(column: CudaColumn, rows: Rows, found: Words) -> TraitSignals:
+def _traits_on_gpu(column: CudaColumn, rows: Rows, found: Words) -> TraitSignals:
     return cuda_words.trait_signals(found.found, (found.known.characters, found.known.traits), rows)
 
 
 def sought_of(
     offsets: Offsets, data: Bytes, rows: Rows, found: Words, sought: tuple[tuple[str, ...], bool]
 ) -> SoughtSignals:
-    """How many of the numbered words of the texts numbered ``rows`` are among those sought."""
+    """Counts of the word ids of the texts numbered ``rows`` that are in a list."""
     return sought_signals(found.found, found.numbered(*sought), rows)
 
 
 @build_of(sought_of)
-def _sought_on_card(
-    column: CudaColumn, rows: Rows, found: Words, sought: tuple[tuple[str, ...], bool]
-) -> SoughtSignals:
+def _sought_on_gpu(column: CudaColumn, rows: Rows, found: Words, sought: tuple[tuple[str, ...], bool]) -> SoughtSignals:
     return cuda_words.sought_signals(found.found, found.numbered(*sought), rows)
 
 
 def repeats_of(offsets: Offsets, data: Bytes, rows: Rows, found: Words, grams: Grams) -> RepeatSignals:
-    """What n-grams of numbered words repeat in the texts numbered ``rows``."""
+    """Repeated n-grams of word ids in the texts numbered ``rows``."""
     known = found.known.characters, found.known.hashes, found.known.powers
     return repeat_signals(found.found, known, rows, (grams.tops, grams.duplicates), grams.how)
 
 
 @build_of(repeats_of)
-def _repeats_on_card(column: CudaColumn, rows: Rows, found: Words, grams: Grams) -> RepeatSignals:
+def _repeats_on_gpu(column: CudaColumn, rows: Rows, found: Words, grams: Grams) -> RepeatSignals:
     known = found.known.characters, found.known.hashes, found.known.powers
     return cuda_words.repeat_signals(found.found, known, rows, (grams.tops, grams.duplicates), grams.how)
 
 
 def lines_of(offsets: Offsets, data: Bytes, rows: Rows, how: Lines) -> SegmentSignals:
-    """What the lines or paragraphs of the texts numbered ``rows`` are like."""
+    """Statistics of the lines or paragraphs of the texts numbered ``rows``."""
     return segment_signals(offsets, data, rows, how.cut, _marks(how))
 
 
 @build_of(lines_of)
-def _lines_on_card(column: CudaColumn, rows: Rows, how: Lines) -> SegmentSignals:
+def _lines_on_gpu(column: CudaColumn, rows: Rows, how: Lines) -> SegmentSignals:
     return cuda_measures.segment_signals(column, rows, how.cut, _marks(how))
 
 

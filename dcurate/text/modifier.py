@@ -1,4 +1,4 @@
-"""What a modifier is: a new text for a document."""
+"""Base classes of modifiers: a new text for a document."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dcurate.frames.text import TextColumn
 
 
 class DocumentModifier(Part, ABC):
-    """A function from what a document holds to a new value; subclass it for modifiers of your own.
+    """A function from the value of a document to a new one; subclass it for your own modifiers.
 
     The name is the class name in snake case unless you set ``self._name``. A null text stays null.
 
@@ -30,27 +30,27 @@ class DocumentModifier(Part, ABC):
 
     @property
     def name(self) -> str:
-        """What its stage is called."""
+        """The name of its stage."""
         return (
             self._name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
         )
 
     @abstractmethod
     def modify_document(self, *args: Any, **kwargs: Any) -> Any:
-        """The new value; with several input fields their values come by name."""
+        """Return the new value; several input fields are passed by name."""
 
     def load_model(self) -> None:
-        """Called once per slot before it modifies documents; load what is large here, not in the constructor."""
+        """Called once per slot before it modifies documents; load large objects here, not in the constructor."""
         return
 
     @property
     def loads_model(self) -> bool:
-        """Whether `load_model` does anything: a slot then costs something to hold."""
+        """Whether `load_model` is overridden: a slot is then expensive to hold."""
         return type(self).load_model is not DocumentModifier.load_model
 
 
 class TextModifier(DocumentModifier):
-    """A modifier of text and nothing else: `Modify` refuses a column that holds something else.
+    """A modifier of text only: `Modify` refuses a column of another type.
 
     Examples:
         >>> class Shout(TextModifier):
@@ -62,7 +62,7 @@ class TextModifier(DocumentModifier):
 
 
 class ColumnModifier(DocumentModifier):
-    """A modifier that makes all the texts of a column anew at once, by a kernel say.
+    """A modifier that rewrites all texts of a column at once, for example with a kernel.
 
     `modify_document` does the same to one text, so both ways give the same.
 
@@ -76,14 +76,14 @@ class ColumnModifier(DocumentModifier):
 
     @abstractmethod
     def modify_column(self, column: TextColumn) -> TextColumn:
-        """The new texts of a column, in order, as a layout whose offsets begin at 0."""
+        """Return the new texts of a column, in order, as a layout whose offsets begin at 0."""
 
     def modify_and_count(self, column: TextColumn) -> tuple[TextColumn, dict[str, int]]:
-        """The new texts, and what is to be counted in the report, by kind: nothing, unless a modifier says so."""
+        """Return the new texts, and counts for the report, by kind: none by default."""
         return self.modify_column(column), {}
 
     def prepare(self) -> None:
-        """Called once per host before any text is modified there: compiles kernels, or loads them from disk."""
+        """Called once per host before any text is modified there: compile kernels, or load them from disk."""
         self.modify_document("")
 
     @final

@@ -21,7 +21,7 @@ _MARKED_LINE = re.compile(r"^[^\n*_\[]*+[*_\[].*", re.MULTILINE)
 
 @dataclass(frozen=True)
 class NewlineNormalizer(TextModifier):
-    r"""Leaves two of three or more newlines in a row, of either kind.
+    r"""Replace three or more consecutive newlines, of either kind, with two.
 
     Examples:
         >>> NewlineNormalizer().modify_document("a\n\n\n\nb")
@@ -35,7 +35,7 @@ class NewlineNormalizer(TextModifier):
 
 @dataclass(frozen=True)
 class UrlRemover(TextModifier):
-    """Removes what begins with ``http://``, ``https://`` or ``www.``, up to the next whitespace.
+    """Remove everything from ``http://``, ``https://`` or ``www.`` to the next whitespace.
 
     Examples:
         >>> UrlRemover().modify_document("see https://example.org/a now")
@@ -48,7 +48,7 @@ class UrlRemover(TextModifier):
 
 @dataclass(frozen=True)
 class MarkdownRemover(TextModifier):
-    """Removes the marks of bold, italic and underlined text, and leaves the address of a link.
+    """Remove the markup of bold, italic and underlined text, and replace links with their URLs.
 
     Examples:
         >>> MarkdownRemover().modify_document("**a** *b* _c_ [d](https://e.org)")
@@ -61,7 +61,7 @@ class MarkdownRemover(TextModifier):
 
 @dataclass(frozen=True)
 class QuotationRemover(TextModifier):
-    r"""Removes the quotation marks around a whole document.
+    r"""Remove the quotation marks around a whole document.
 
     They stay if there are several lines and the first of them ends with a quotation mark: then it is the first line
     that is quoted.
@@ -82,15 +82,15 @@ class QuotationRemover(TextModifier):
 
 @dataclass(frozen=True)
 class Slicer(TextModifier):
-    """Leaves a stretch of each document.
+    """Keep a slice of each document.
 
     Args:
-        left: where it begins: a number of characters, or a string, of which the first occurrence counts.
-        right: where it ends: a number of characters, a string, of which the last occurrence counts, or None for
+        left: start: a number of characters, or a string, of which the first occurrence counts.
+        right: end: a number of characters, a string, of which the last occurrence counts, or None for
             the end of the text.
         include_left: whether the string ``left`` belongs to it.
         include_right: whether the string ``right`` belongs to it.
-        strip: whether whitespace around it goes.
+        strip: whether to strip whitespace around it.
 
     A document without one of the strings becomes empty.
 
@@ -122,7 +122,7 @@ class Slicer(TextModifier):
 
 @dataclass(frozen=True)
 class LineRemover(TextModifier):
-    r"""Removes the lines that equal one of the patterns.
+    r"""Remove the lines that equal one of the patterns.
 
     Examples:
         >>> LineRemover(["Advertisement"]).modify_document("a\nAdvertisement\nb")
@@ -138,13 +138,13 @@ class LineRemover(TextModifier):
 
 @dataclass(frozen=True)
 class BoilerPlateStringModifier(TextModifier):
-    r"""Removes paragraphs about cookies, privacy or terms of use from the top or the bottom of a document (C4).
+    r"""Remove paragraphs about cookies, privacy or terms of use from the top or the bottom of a document (C4).
 
-    They go if they stand together and begin or end the document, but are not all of it; otherwise the document stays as
-    it is. A document with "lorem ipsum" becomes empty. A paragraph is what stands between two newlines in a row.
+    Consecutive paragraphs at the beginning or end are removed, unless they are the whole document, which then stays as
+    it is. A document with "lorem ipsum" becomes empty. Paragraphs are separated by two consecutive newlines.
 
     Args:
-        remove_if_at_top_or_bottom: False makes every document empty that has such a paragraph, wherever it stands.
+        remove_if_at_top_or_bottom: False empties every document with such a paragraph, at any position.
 
     Examples:
         >>> BoilerPlateStringModifier().modify_document("A tale.\n\nWe use cookies.")
@@ -172,7 +172,7 @@ class BoilerPlateStringModifier(TextModifier):
 
 @dataclass(frozen=True)
 class FastTextLabelModifier(TextModifier):
-    r"""Makes a line of fastText's training format of each document: a label, a space, the text on one line.
+    r"""Make a line of fastText's training format from each document: a label, a space, the text on one line.
 
     Examples:
         >>> FastTextLabelModifier("__label__hq").modify_document("a\nb")
@@ -191,9 +191,9 @@ def _unmarked(line: re.Match[str]) -> str:
 
 
 def _without_underlines(line: str) -> str:
-    r"""The line without the underscores around underlined text, in time that grows with its length.
+    r"""The line without the underscores around underlined text, in linear time.
 
-    It is what replacing ``(?<!\w)(__?)(?=\S)(.+?)(?<=\S)\1(?!\w)`` by its second group gives, but looks for each end
+    Equivalent to replacing ``(?<!\w)(__?)(?=\S)(.+?)(?<=\S)\1(?!\w)`` by its second group, but searches for each end
     once, not from every beginning on.
 
     Examples:
@@ -221,7 +221,7 @@ def _without_underlines(line: str) -> str:
 
 
 def _without_links(line: str) -> str:
-    """The line with the address of each link in its place, in time that grows with its length.
+    """The line with the URL of each link in its place, in linear time.
 
     Examples:
         >>> _without_links("[a](b) [c](d [e]")

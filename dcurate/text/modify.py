@@ -22,7 +22,7 @@ Modification: TypeAlias = Callable[..., Any] | DocumentModifier
 
 @dataclass
 class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Replaces columns by what a modifier makes of them, or adds what it makes as new ones.
+    """Replace columns with the output of a modifier, or add the output as new columns.
 
     Args:
         modifier_fn: a modifier, a function, or a list of these, applied in turn.
@@ -31,7 +31,7 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
         output_fields: the column that is written, one for all or a list; by default the one that was read.
         name: of the stage; by default that of the modifier.
 
-    A null stays null under a modifier of one column; functions are given what the column holds.
+    A null stays null under a modifier of one column; functions receive the value of the column.
 
     Raises:
         PipelineError: lists of different lengths, or several columns read and none named to write.
@@ -61,7 +61,7 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
         return checked(self.modifier_fn, "modifier or function", _is_modification)
 
     def _columns(self) -> list[tuple[list[str], str]]:
-        """For each modifier the columns that it reads and the one that it writes."""
+        """The columns that each modifier reads, and the one that it writes."""
         count = len(self._modifiers)
         reads = [one_or_many(fields) for fields in _one_each(one_or_many(self.input_fields), count, "input_fields")]
         writes = _one_each(one_or_many(self.output_fields), count, "output_fields")

@@ -26,9 +26,9 @@ def needed(module: str, what: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise lacking(what, str(error), extra) from error
+        raise missing_dependency(what, str(error), extra) from error
 
 
-def lacking(what: str, reason: str, extra: str) -> ResourceError:
+def missing_dependency(what: str, reason: str, extra: str) -> ResourceError:
     """The error for a library that is not installed."""
     return ResourceError(f"{what}: {reason}; this needs the {extra!r} extra: pip install 'dcurate[{extra}]'")

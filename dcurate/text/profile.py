@@ -1,4 +1,4 @@
-"""What the documents of a corpus are like, and what filters would drop: counted batch by batch, and added up."""
+"""Statistics of the documents of a corpus, and the effect of filters: counted by batch, and summed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 @dataclass(order=True)
 class Sample:
-    """A document that a filter drops; those of the smallest places by hash are shown."""
+    """A document that a filter drops; those with the smallest order hashes are shown."""
 
     order: int
     id: str
@@ -48,7 +48,7 @@ class Sample:
 
 @dataclass
 class FilterCounts:
-    """What a filter did to documents."""
+    """Effect of a filter on documents."""
 
     drops: int = 0
     first: int = 0
@@ -59,7 +59,7 @@ class FilterCounts:
     samples: list[Sample] = field(default_factory=list)
 
     def merge(self, other: FilterCounts, samples: int) -> None:
-        """Add another's figures."""
+        """Add another's counts."""
         self.drops += other.drops
         self.first += other.first
         self.only += other.only
@@ -71,7 +71,7 @@ class FilterCounts:
 
 @dataclass
 class DocumentCounts:
-    """All that is counted of documents. Adding up in any order gives the same."""
+    """All counts of documents. Summing in any order gives the same."""
 
     documents: int = 0
     empty: int = 0
@@ -82,7 +82,7 @@ class DocumentCounts:
     columns: dict[str, Counter[str] | None] = field(default_factory=dict)
 
     def merge(self, other: DocumentCounts, samples: int) -> None:
-        """Add another's figures."""
+        """Add another's counts."""
         self.documents += other.documents
         self.empty += other.empty
         self.kept += other.kept
@@ -106,7 +106,7 @@ def _added(one: Counter[str] | None, other: Counter[str] | None) -> Counter[str]
 
 @dataclass(kw_only=True)
 class CountsBatch(Batch):
-    """What was counted of a batch of documents."""
+    """Counts of a batch of documents."""
 
     counts: DocumentCounts = field(default_factory=DocumentCounts)
 
@@ -125,15 +125,15 @@ class CountsBatch(Batch):
 
 @dataclass
 class ProfileDocuments(RuleStage[CountsBatch]):
-    """Counts what the documents of each batch are like; every filter scores every document.
+    """Count the properties of the documents of each batch; every filter scores every document.
 
     Args:
         text_field: the column with the text; a null text counts as empty.
-        id_field: the column with ids, for examples; split and row are told if None.
+        id_field: the column with ids, for examples; split and row are shown if None.
         filters: in the order in which they would drop.
-        columns: those whose values are counted; those of `USUAL_COLUMNS` that are there if None.
+        columns: columns whose values are counted; if None, those of `USUAL_COLUMNS` that exist.
         tokens: gives the number of tokens of a text: a filter such as `TokenCountFilter`, or a function.
-        samples: so many examples of documents that a filter drops.
+        samples: maximum number of example documents that a filter drops.
     """
 
     text_field: str = "text"
@@ -191,7 +191,7 @@ class ProfileDocuments(RuleStage[CountsBatch]):
         assert self.tokens is not None
         scores = np.asarray(self._scores(self.tokens, signals, run))
         if len(scores) and not np.issubdtype(scores.dtype, np.integer):
-            raise DataError(f"tokens= answered {scores[0]!r} for a text; it must answer the number of its tokens")
+            raise DataError(f"tokens= returned {scores[0]!r} for a text; it must return the number of its tokens")
         return scores.astype(np.int64)
 
     def _count_filters(self, counts: DocumentCounts, run: FilterRun, rows: _Rows) -> None:
@@ -215,7 +215,7 @@ class ProfileDocuments(RuleStage[CountsBatch]):
 
 
 def _as_numbers(scores: Column) -> npt.NDArray[Any] | None:
-    """Scores as numbers, None where they are something else."""
+    """Scores as numbers; None if they are something else."""
     if not len(scores):
         return np.zeros(0, np.int64)
     array = np.asarray(scores)
@@ -224,7 +224,7 @@ def _as_numbers(scores: Column) -> npt.NDArray[Any] | None:
 
 @dataclass
 class _Rows:
-    """The documents of a batch as examples show them."""
+    """The documents of a batch as shown in examples."""
 
     task: DocumentBatch
     signals: Signals
@@ -241,10 +241,12 @@ class _Rows:
         self.order = mixed ^ (mixed >> np.uint64(31))
 
     def samples(self, chosen: Mask, scores: Column, most: int) -> list[Sample]:
-        """Some of the documents where the mask is true."""
+        """Sample documents where the mask is true."""
         rows = np.flatnonzero(chosen)
         first = rows[np.argsort(self.order[rows], kind="stable")[:most]]
-        return [Sample(int(self.order[row]), self._id(row), _told(scores[row]), self._excerpt(row)) for row in first]
+        return [
+            Sample(int(self.order[row]), self._id(row), _json_value(scores[row]), self._excerpt(row)) for row in first
+        ]
 
     def _id(self, row: int) -> str:
         if self.id_field is None:
@@ -259,5 +261,5 @@ class _Rows:
         return whole if len(whole) <= EXCERPT and stop - start <= 4 * EXCERPT else f"{whole[: EXCERPT - 1]}…"
 
 
-def _told(score: Any) -> str:
+def _json_value(score: Any) -> str:
     return f"{score:.4g}" if isinstance(score, float | np.floating) else str(score)

@@ -1,4 +1,4 @@
-"""From what was counted of documents to what a person is told."""
+"""Summarise the counts of documents for people."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dcurate.text.filter import DocumentFilter
 from dcurate.text.profile import DocumentCounts, FilterCounts
 from dcurate.text.sketch import NumberSketch, histogram
 
-#: Levels of the quantiles that are told.
+#: Levels of the quantiles that are reported.
 LEVELS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
-#: Shares of the documents for which thresholds are told.
+#: Shares of the documents for which thresholds are reported.
 DROPS = (0.01, 0.02, 0.05, 0.1)
-#: Scores at which a filter is asked which side it drops, besides those of the corpus.
+#: Scores, besides those of the corpus, at which a filter is probed for the side it drops.
 _PROBES = (-1e12, 0.0, 1.0, 1e12)
 
 
@@ -28,7 +28,7 @@ def summary_of(
 
     Args:
         counts: of all its documents.
-        filters: those that scored them, in order.
+        filters: the filters that scored them, in order.
         most_dropped: the share of documents above which another threshold is suggested.
         tokens_estimated: whether tokens were estimated from bytes.
     """
@@ -87,7 +87,7 @@ def _filter_profile(
 
 
 def _cuts(rule: DocumentFilter, counts: FilterCounts, documents: int, most_dropped: float) -> tuple[Cut, ...]:
-    """The sides on which a filter drops, with the thresholds that drop at most so many documents."""
+    """The sides on which a filter drops, with the thresholds that drop at most given shares of documents."""
     whole = _together(counts.kept_scores, counts.dropped_scores)
     ends, upto = whole.ends(), whole.upto()
     if len(ends) < 3:
@@ -103,13 +103,13 @@ def _cuts(rule: DocumentFilter, counts: FilterCounts, documents: int, most_dropp
     for side in sides:
         choices = {share: _choice(side, share, ends, upto, whole.whole) for share in (*DROPS, most_dropped)}
         suggested = choices[most_dropped] if dropped[side] > most_dropped * documents else None
-        told = sorted({choice for choice in choices.values() if choice is not None}, key=lambda each: each.dropped)
-        cuts.append(Cut(side, dropped[side], tuple(told), suggested))
+        distinct = sorted({choice for choice in choices.values() if choice is not None}, key=lambda each: each.dropped)
+        cuts.append(Cut(side, dropped[side], tuple(distinct), suggested))
     return tuple(cuts)
 
 
 def _dropped_by_side(counts: FilterCounts, lowest: float, highest: float, sides: Sequence[str]) -> dict[str, int]:
-    """How many documents a filter drops on each side of what it keeps."""
+    """Number of documents a filter drops on each side of its range."""
     if len(sides) == 1:
         return {sides[0]: counts.drops}
     ends = counts.dropped_scores.ends()
@@ -147,15 +147,15 @@ def _ranked(values: Counter[str] | None) -> dict[str, int] | None:
 
 
 def _unique(names: Sequence[str]) -> list[str]:
-    """The names, numbered where one comes again.
+    """The names, with a number appended to repeated ones.
 
     Examples:
         >>> _unique(["a", "b", "a"])
         ['a', 'b', 'a_2']
     """
     seen: Counter[str] = Counter()
-    told = []
+    unique = []
     for name in names:
         seen[name] += 1
-        told.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-    return told
+        unique.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return unique

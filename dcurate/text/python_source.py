@@ -1,4 +1,4 @@
-"""Comments and docstrings of Python source, by the grammar of the Python that runs this."""
+"""Comments and docstrings of Python source, by the grammar of the running Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NESTS = sys.version_info >= (3, 12)
 
 _NAME = "<dcurate document>"
 _SILENCE = ("ignore", None, Warning, re.compile(re.escape(_NAME)), 0)
-#: All that the parser answers to what is not Python, besides which it may run out of stack.
+#: Errors that the parser raises for text that is not Python; it may also run out of stack.
 _NOT_PYTHON = (SyntaxError, tokenize.TokenError, ValueError, RecursionError, MemoryError)
 
 
@@ -53,7 +53,7 @@ def documentation_length(source: str) -> int:
 
 
 def comments_of(source: str) -> list[str] | None:
-    """The comments without their ``#``; None if the source cannot even be split into tokens.
+    """The comments without their ``#``; None if the source cannot be tokenized.
 
     Examples:
         >>> comments_of("x = '#'  # one")
@@ -87,7 +87,7 @@ def _tokenized(source: str) -> Iterator[str]:
 
 
 def _docstrings(tree: ast.Module) -> Iterator[str | None]:
-    """Those of the module, classes and functions; only statements are looked into, for only they hold such."""
+    """Docstrings of the module, classes and functions; only statements are visited."""
     left: list[ast.AST] = [tree]
     while left:
         node = left.pop()

@@ -1,4 +1,4 @@
-"""RefinedWeb's rules on lines (Penedo et al., 2023), as DCLM reproduces them (Li et al., 2024)."""
+"""RefinedWeb's rules on lines (Penedo et al., 2023), as reproduced by DCLM (Li et al., 2024)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dcurate.text.signals import Signals
 _COUNTED = "likes|shares|comments|retweets|reposts|quotes|bookmarks|upvotes|downvotes|downloads|views|followers"
 _COUNTER = re.compile(rf"^\W*\d[,.\d]*[kmb]?\s+(?:{_COUNTED})\W*$")
 _NUMERIC = 0.999999
-#: What is cut out of lines of at most ten words; the dots stand for any character, as in DCLM.
+#: Patterns removed from lines of at most ten words; the dots match any character, as in DCLM.
 _CUT_OUT = tuple(
     re.compile(pattern, re.IGNORECASE) for pattern in (r"\s?items in cart", r"\s?read more...$", r"^sign-in\s?")
 )
@@ -47,7 +47,7 @@ def _without(pattern: re.Pattern[str], lines: list[str]) -> list[str]:
 
 
 def lines_left(text: str) -> str:
-    r"""The text without the lines that the rules take out.
+    r"""The text without the lines that the rules remove.
 
     Examples:
         >>> lines_left("A line stays.\nSHOUT IT\n3 likes\n1,024\nAlone\nSign-in to comment")
@@ -68,7 +68,7 @@ def lines_left(text: str) -> str:
 
 @dataclass(frozen=True)
 class RefinedWebLines(TextModifier):
-    r"""Takes out lines of capitals, of digits, of counters ("3 likes") and of one word, and calls to click.
+    r"""Remove lines of capitals, of digits, of counters ("3 likes") and of one word, and calls to click.
 
     Examples:
         >>> RefinedWebLines().modify_document("A line stays.\nHOME")
@@ -81,7 +81,7 @@ class RefinedWebLines(TextModifier):
 
 @dataclass(frozen=True)
 class RefinedWebRemovedFilter(MeasureFilter):
-    r"""Drops texts of which `RefinedWebLines` takes out too many words; a text that nothing is left of scores 1.0.
+    r"""Drop texts from which `RefinedWebLines` removes too many words; a text left empty scores 1.0.
 
     Examples:
         >>> RefinedWebRemovedFilter().score_document("One line that stays here.\nNOT THIS ONE")

@@ -1,4 +1,4 @@
-"""The functions and filters that a stage is given: one or several, and a column for each."""
+"""Functions and filters given to a stage: one or several, and a column for each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rule: TypeAlias = Callable[[Any], Any] | DocumentFilter
 
 
 def name_of(rule: Rule) -> str:
-    """What a filter or a plain function is called in reports.
+    """The name of a filter or function in reports.
 
     Examples:
         >>> name_of(len)
@@ -54,7 +54,7 @@ def one_each(values: Any, count: int, what: str) -> list[Any]:
 
 
 def own_each(values: Any, count: int, what: str) -> list[str]:
-    """One name for each of ``count`` rules, none of them shared."""
+    """One name for each of ``count`` rules, without duplicates."""
     given = one_or_many(values)
     if len(given) != count or not all(isinstance(name, str) and name for name in given):
         raise PipelineError(
@@ -74,12 +74,12 @@ def checked(rules: Any, kinds: str, accepts: Callable[[Any], bool]) -> list[Any]
         raise PipelineError(f"an empty list of functions; give at least one {kinds}")
     for rule in given:
         if isinstance(rule, type) or not accepts(rule):
-            raise PipelineError(f"{rule!r} is not a {kinds}{_mend(rule, kinds)}")
+            raise PipelineError(f"{rule!r} is not a {kinds}{_hint(rule, kinds)}")
     return given
 
 
-def _mend(rule: Any, kinds: str) -> str:
-    """What would make a rule acceptable, where that is known."""
+def _hint(rule: Any, kinds: str) -> str:
+    """A hint to make a rule acceptable, if known."""
     if isinstance(rule, type):
         return f"; make one of it: {rule.__name__}()"
     if wrapping(rule):
@@ -96,7 +96,7 @@ def _mend(rule: Any, kinds: str) -> str:
 
 
 def chain_name(rules: list[Any], kind: str, given: str, default: str) -> str:
-    """The name of a stage: the one given, or the filter's, or what it chains."""
+    """The name of a stage: the one given, or the filters' names joined."""
     if given != default:
         return given
     if len(rules) > 1:
@@ -105,7 +105,7 @@ def chain_name(rules: list[Any], kind: str, given: str, default: str) -> str:
 
 
 def is_rule(value: Any) -> bool:
-    """Whether a value is a filter or can be called."""
+    """Whether a value is a filter or callable."""
     return isinstance(value, DocumentFilter) or callable(value)
 
 
@@ -115,7 +115,7 @@ def is_filter(value: Any) -> bool:
 
 
 def unique(names: Iterable[str | None]) -> list[str]:
-    """The names that are there, in order, each once.
+    """The existing names, in order, without duplicates.
 
     Examples:
         >>> unique(["text", None, "text"])
@@ -125,7 +125,7 @@ def unique(names: Iterable[str | None]) -> list[str]:
 
 
 def needs_of(rules: Iterable[Rule]) -> Needs:
-    """All the signals that the built-in filters among the rules look at."""
+    """All the signals that the built-in filters among the rules need."""
     needs = Needs()
     for rule in rules:
         if isinstance(rule, SignalFilter):
@@ -134,7 +134,7 @@ def needs_of(rules: Iterable[Rule]) -> Needs:
 
 
 class RuleStage(ProcessingStage[DocumentBatch, Y]):
-    """A stage that holds rules, and has their kernels and models ready before it is given a batch."""
+    """A stage with rules, whose kernels and models are ready before its first batch."""
 
     @property
     @abstractmethod

@@ -31,7 +31,7 @@ AnyStage: TypeAlias = ProcessingStage[Any, Any]
 
 @dataclass
 class Score(RuleStage[DocumentBatch]):
-    """Adds the score of each document in a column; keeps them all.
+    """Add the score of each document as a column; keep all documents.
 
     Args:
         score_fn: a filter whose ``score_document`` is used, a function of one value, or a list of these.
@@ -40,7 +40,7 @@ class Score(RuleStage[DocumentBatch]):
         text_field: the column that is scored; one for all, or a list.
         name: of the stage; by default that of the filter.
 
-    A null text counts as empty for filters; functions are given what the column holds.
+    A null text counts as empty for filters; functions receive the value of the column.
 
     Examples:
         >>> import pandas as pd
@@ -81,19 +81,19 @@ class Score(RuleStage[DocumentBatch]):
         for rule, text_field, score_field in zip(rules, self._text_fields, one_or_many(self.score_field), strict=True):
             scores = run.scores(rule, text_field)
             run.put(score_field, scores)
-            run.tell(self.name, score_field, scores)
+            run.record_scores(self.name, score_field, scores)
         return run.result()
 
 
 @dataclass
 class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Keeps the documents whose score, read from a column, is good.
+    """Keep the documents with a good score, read from a column.
 
     Args:
         filter_fn: a filter whose ``keep_document`` is used, a function of one value that answers true or false,
             or a list of these, applied in turn.
         filter_field: the column with the score; for a list of functions a list of as many.
-        invert: keep what would be dropped, and the other way round; one for all, or a list.
+        invert: swap kept and dropped documents; one for all, or a list.
         name: of the stage; by default that of the filter.
 
     Examples:
@@ -130,20 +130,20 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
         inverts = one_each(self.invert, len(rules), "invert")
         for rule, field, invert in zip(rules, one_or_many(self.filter_field), inverts, strict=True):
             scores = run.numbers(field) if isinstance(rule, SignalFilter) else run.column(field)
-            run.tell(self.name, name_of(rule), scores)
+            run.record_scores(self.name, name_of(rule), scores)
             run.drop(Verdict(scores, run.kept(rule, scores) ^ invert, ""), self.name, name_of(rule))
         return run.result()
 
 
 @dataclass
 class ScoreFilter(RuleStage[DocumentBatch]):
-    """Scores each document and drops it if the score is bad.
+    """Score each document and drop it if the score is bad.
 
     Args:
-        filter_obj: the filter, or a list of filters applied in turn, each to what the one before it left.
+        filter_obj: the filter, or a list of filters applied in turn, each to the documents the previous one kept.
         text_field: the column that is scored; one for all, or a list.
         score_field: a column to keep the score in, or None; for several filters a list of as many.
-        invert: keep what would be dropped, and the other way round; one for all, or a list.
+        invert: swap kept and dropped documents; one for all, or a list.
         name: of the stage; by default that of the filter.
 
     Dropped rows leave the batch as rejected by this stage, with the name of the filter as the reason. Stages with
@@ -211,14 +211,14 @@ class ScoreFilter(RuleStage[DocumentBatch]):
             scores = run.scores(rule, text_field)
             if score_field is not None:
                 run.put(score_field, scores)
-            run.tell(self.name, rule.name, scores)
+            run.record_scores(self.name, rule.name, scores)
             run.drop(Verdict(scores, run.kept(rule, scores) ^ invert, text_field), self.name, rule.name)
 
     def merged_with(self, following: AnyStage) -> MergedScoreFilter | None:
         return MergedScoreFilter((self,)).merged_with(following) if self.shared_field() is not None else None
 
     def shared_field(self) -> str | None:
-        """The column that all of its filters look at, if they are built in and leave it as it is; else None."""
+        """The column that all filters read, if they are built in and do not change it; otherwise None."""
         fields = set(self._text_fields)
         if len(fields) > 1 or fields & set(self._score_fields):
             return None
@@ -227,7 +227,7 @@ class ScoreFilter(RuleStage[DocumentBatch]):
 
 @dataclass
 class MergedScoreFilter(RuleStage[DocumentBatch]):
-    """What several `ScoreFilter` stages do in turn, in one pass over the text.
+    """Run several `ScoreFilter` stages in turn, in one pass over the text.
 
     Rows, score columns and rejections are those of the stages in turn: a row is dropped by the first filter, in the
     order written, that it fails, and that filter's stage is named. Signals are computed when the first filter needs

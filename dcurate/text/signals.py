@@ -1,4 +1,4 @@
-"""The signals of a column of texts, each group computed once, when first asked for."""
+"""The signals of a column of texts, each group computed once, on first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.frames.text import TextColumn, column_of
-from dcurate.kernels import cuda_measures, cuda_pii, cuda_signals  # noqa: F401 - they say what they build for CUDA
+from dcurate.kernels import cuda_measures, cuda_pii, cuda_signals  # noqa: F401 - register their CUDA builds
 from dcurate.kernels.characters import CharacterSignals, character_signals
 from dcurate.kernels.cuda import BUILDS, CudaColumn
 from dcurate.kernels.lines import LineSignals, ParagraphSignals, line_signals, paragraph_signals
@@ -29,13 +29,13 @@ GROUPS = frozenset({"characters", "words", "lines", "paragraphs", "ngrams", "url
 
 @dataclass(frozen=True)
 class Needs:
-    """Which signals a filter looks at: groups by name, and n-grams by size.
+    """The signals that a filter reads: groups by name, and n-grams by size.
 
     Args:
         groups: of ``characters``, ``words``, ``lines``, ``paragraphs``, ``urls``, ``boilerplate``; ``ngrams`` follows
             from the sizes.
-        removed: sizes of n-grams of which the most frequent is looked at.
-        repeated: sizes of n-grams of which all that repeat are looked at.
+        removed: n-gram sizes for the most frequent n-gram.
+        repeated: n-gram sizes for all repeated n-grams.
 
     Examples:
         >>> both = Needs.of("words") | Needs.of("characters", removed=2)
@@ -49,7 +49,7 @@ class Needs:
 
     @classmethod
     def of(cls, *groups: str, removed: int = 0, repeated: int = 0) -> Needs:
-        """The groups, and n-grams of one size each where it is not 0."""
+        """Make the needs of ``groups``, and of one n-gram size each where it is not 0."""
         ngrams = {"ngrams"} if removed or repeated else set()
         return cls(
             frozenset(groups) | ngrams,
@@ -66,9 +66,9 @@ class Signals:
 
     Args:
         column: the texts.
-        needs: what will be asked for; n-grams of all the sizes in it are found in one go.
+        needs: the signals that will be read; n-grams of all its sizes are found in one pass.
         rows: numbers of the texts that are looked at; all of them by default.
-        card: the same texts on a GPU; what has a build for it (`BUILDS`) is then measured there.
+        card: the same texts on a GPU; signals with a CUDA build (`BUILDS`) are then computed there.
     """
 
     def __init__(
@@ -95,42 +95,42 @@ class Signals:
 
     @cached_property
     def words(self) -> WordSignals:
-        """What the words are like."""
+        """Word statistics."""
         return self._measured(word_signals)
 
     @cached_property
     def lines(self) -> LineSignals:
-        """What the lines are like."""
+        """Line statistics."""
         return self._measured(line_signals)
 
     @cached_property
     def paragraphs(self) -> ParagraphSignals:
-        """What the paragraphs are like."""
+        """Paragraph statistics."""
         return self._measured(paragraph_signals)
 
     @cached_property
     def ngrams(self) -> NgramSignals:
-        """What n-grams of words repeat, of the sizes in ``needs``."""
+        """Repeated word n-grams, of the sizes in ``needs``."""
         return self._measured(ngram_signals, self.needs.removed, self.needs.repeated)
 
     @cached_property
     def urls(self) -> UrlSignals:
-        """What the web addresses are like."""
+        """URL statistics."""
         return self._measured(url_signals)
 
     @cached_property
     def boilerplate(self) -> BoilerplateSignals:
-        """How many paragraphs are boilerplate."""
+        """Counts of boilerplate paragraphs."""
         return self._measured(boilerplate_signals)
 
     def _measured(self, kernel: Callable[..., Found], *options: Any) -> Found:
-        """What a kernel finds: on the card, if the texts are there and it has a build for it."""
+        """The output of a kernel: computed on the GPU, if the texts are there and it has a CUDA build."""
         if self.card is not None and kernel in BUILDS:
             return cast(Found, BUILDS[kernel](self.card, self.rows, *options))
         return kernel(*self.column, self.rows, *options)
 
     def of(self, kernel: Callable[..., Found], *options: Hashable) -> Found:
-        """What a kernel that is in no group finds, computed once for all filters that ask for it.
+        """The output of a kernel without a group, computed once for all filters that use it.
 
         Args:
             kernel: a function of (offsets, data, rows, *options) that answers an array with one value for each row,
@@ -143,7 +143,7 @@ class Signals:
         return cast(Found, self._found[key])
 
     def in_language(self, lang: str) -> Signals:
-        """The same texts as `words` and `ngrams` are to see them: with a space between words.
+        """The same texts for `words` and `ngrams`: with a space between words.
 
         For languages that a library splits into words, these are texts made of the words, once for all filters that
         ask for them; only signals of words mean anything in them. For all other languages these signals themselves.
@@ -159,17 +159,17 @@ class Signals:
         return self._spaced[code]
 
     def encoded(self) -> Iterator[bytes]:
-        """The texts themselves as UTF-8, for rules that no kernel computes."""
+        """The texts as UTF-8, for rules without a kernel."""
         offsets, data = self.column
         for row in self.rows:
             yield data[offsets[row] : offsets[row + 1]].tobytes()
 
     def texts(self) -> Iterator[str]:
-        """The texts themselves."""
+        """The texts as strings."""
         return (text.decode(errors="surrogatepass") for text in self.encoded())
 
     def narrowed(self, mask: npt.NDArray[np.bool_]) -> Signals:
-        """The signals of the texts where ``mask`` is true; what is computed already is kept."""
+        """The signals of the texts where ``mask`` is true; computed signals are kept."""
         narrow = Signals(self.column, self.needs, self.rows[mask], self.card)
         for name in GROUPS & vars(self).keys():
             vars(narrow)[name] = _narrowed(vars(self)[name], mask)

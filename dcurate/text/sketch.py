@@ -1,4 +1,4 @@
-"""Summaries of numbers and of texts that can be added up in any order, with the same outcome."""
+"""Mergeable summaries of numbers and of texts: the order of merging does not matter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COUNTABLE = 2.0**50
 
 @dataclass
 class NumberSketch:
-    """How numbers are distributed, in ranges that are 0.5 % wide.
+    """A histogram sketch of numbers, with relative bucket width 0.5 %.
 
     A value is known as the end of its range, so it is told exactly or at most 0.5 % too large (in magnitude); zero,
     infinity and whole numbers up to 200 are exact. Adding sketches up in any order gives the same sketch. These are the
@@ -47,11 +47,11 @@ class NumberSketch:
 
     @property
     def count(self) -> int:
-        """How many numbers there are."""
+        """Number of values."""
         return self.ranges.total()
 
     def add(self, numbers: npt.NDArray[np.generic]) -> None:
-        """Take in numbers; those that are not a number count as missing."""
+        """Add numbers; NaN counts as missing."""
         if not np.issubdtype(numbers.dtype, np.integer) and numbers.dtype != np.bool_:
             known = numbers[~np.isnan(numbers.astype(np.float64))].astype(np.float64)
             self.missing += len(numbers) - len(known)
@@ -65,7 +65,7 @@ class NumberSketch:
             self.ranges.update(dict(zip(keys.tolist(), counts.tolist(), strict=True)))
 
     def merge(self, other: NumberSketch) -> None:
-        """Take in all that another has taken in."""
+        """Merge another sketch."""
         self.ranges.update(other.ranges)
         self.missing += other.missing
         self.least, self.most = min(self.least, other.least), max(self.most, other.most)
@@ -73,11 +73,11 @@ class NumberSketch:
         self.whole &= other.whole
 
     def ends(self) -> npt.NDArray[np.float64]:
-        """The largest value of each range that holds any, ascending."""
+        """The upper bound of each non-empty bucket, ascending."""
         return self._values(sorted(self.ranges))
 
     def upto(self) -> npt.NDArray[np.int64]:
-        """How many numbers are in each of these ranges or below it."""
+        """Cumulative counts of these buckets."""
         return np.cumsum([self.ranges[key] for key in sorted(self.ranges)])
 
     def quantile(self, level: float) -> float:
@@ -101,7 +101,7 @@ class NumberSketch:
 
 
 def _keys(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """The range of each value, as a number that grows with the value."""
+    """The bucket of each value, as a number that grows with the value."""
     keys = np.zeros(len(values), np.int64)
     above, below = (values > 0) & np.isfinite(values), (values < 0) & np.isfinite(values)
     keys[above] = np.ceil(np.log(values[above]) / _LOG - _NUDGE).astype(np.int64) + _ZERO_AT
@@ -134,7 +134,7 @@ def histogram(kept: NumberSketch, dropped: NumberSketch | None = None, most: int
 
 
 def _edges(low: float, high: float, whole: bool, most: int) -> npt.NDArray[np.float64]:
-    """Where bars meet: two or more values, ascending."""
+    """Bar boundaries: two or more values, ascending."""
     if whole and high - low < most and max(-low, high) < _COUNTABLE:
         return np.arange(low - 0.5, high + 1)
     if low >= 0 and high > 1000 * max(low, 1.0):
@@ -161,7 +161,7 @@ def _binned(sketch: NumberSketch, edges: npt.NDArray[np.float64]) -> npt.NDArray
 
 @dataclass
 class TextSketch:
-    """How many documents repeat a text that came before.
+    """Estimate the number of documents that repeat an earlier text.
 
     It keeps the texts of the smallest hashes, with how often each came: a sample of the different texts whose counts
     are exact, and all of them while there are at most 65,536.
@@ -178,21 +178,21 @@ class TextSketch:
     size: int = TEXTS
 
     def add(self, hashes: npt.NDArray[np.uint64]) -> None:
-        """Take in a hash for each document."""
+        """Add a hash for each document."""
         found, counts = np.unique(hashes, return_counts=True)
         self.exact &= len(found) <= self.size
         self.counts.update(dict(zip(found[: self.size].tolist(), counts[: self.size].tolist(), strict=True)))
         self._cut()
 
     def merge(self, other: TextSketch) -> None:
-        """Take in all that another has taken in."""
+        """Merge another counter."""
         self.counts.update(other.counts)
         self.exact &= other.exact
         self._cut()
 
     @property
     def repeated(self) -> float:
-        """The share of documents whose text came before, from 0 to 1."""
+        """The share of documents whose text occurred before, from 0 to 1."""
         return 1 - len(self.counts) / self.counts.total() if self.counts else 0.0
 
     def _cut(self) -> None:

@@ -1,4 +1,4 @@
-"""What counts as a word, for those who wrote the rule sets: ways to split a run of characters without whitespace."""
+"""Word definitions of the rule sets: ways to split a string without whitespace."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _UNICODE = re.compile(
 
 
 def split_unicode(chunk: str) -> list[str]:
-    """Words by the rules of Unicode Standard Annex 29, those that begin with a letter or digit (DCLM).
+    """Words by Unicode Standard Annex 29 that begin with a letter or digit (DCLM).
 
     Examples:
         >>> split_unicode("(don't,"), split_unicode("e.g.,3.14")
@@ -65,7 +65,7 @@ def split_unicode(chunk: str) -> list[str]:
 
 
 def split_pairs(chunk: str) -> list[str]:
-    """Runs of letters and digits, and runs of anything else (NLTK's WordPunct, which RedPajama counts).
+    """Runs of letters and digits, and runs of other characters (NLTK's WordPunct, used by RedPajama).
 
     Examples:
         >>> split_pairs("don't...")
@@ -75,7 +75,7 @@ def split_pairs(chunk: str) -> list[str]:
 
 
 def split_normalized(chunk: str) -> list[str]:
-    """The run in lower case, without ASCII punctuation and with marks apart from letters (RedPajama).
+    """The string in lower case, without ASCII punctuation, decomposed (RedPajama).
 
     Examples:
         >>> split_normalized("Don't!"), split_normalized("--")
@@ -86,7 +86,7 @@ def split_normalized(chunk: str) -> list[str]:
 
 
 def split_fasttext(chunk: str) -> list[str]:
-    """The run itself, cut where it holds a zero byte, that begin with a letter or digit (DCLM's page length).
+    """The string itself, split at zero bytes, if it begins with a letter or digit (DCLM's page length).
 
     Examples:
         >>> split_fasttext("don't"), split_fasttext("(a")

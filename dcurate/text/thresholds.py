@@ -1,4 +1,4 @@
-"""Where a filter cuts: found by asking it, so that filters of one's own are known as well as built-in ones."""
+"""Find the thresholds of filters by probing them, which works for custom filters too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STEPS, _NARROW = 65, 9
 
 
 def thresholds(stages: Iterable[AnyStage]) -> dict[str, dict[str, list[Threshold]]]:
-    """Where the filters of a pipeline cut, by stage and filter.
+    """The thresholds of the filters of a pipeline, by stage and filter.
 
     A filter whose scores are no numbers, or that keeps all or nothing, has none.
 
@@ -59,7 +59,7 @@ def _cuts(rule: Rule, invert: bool) -> list[Threshold]:
             kept = keeps(_PROBES)
             turns = np.flatnonzero(kept[1:] != kept[:-1]).tolist()
             return [_threshold(keeps, _PROBES[at], _PROBES[at + 1], bool(kept[at])) for at in turns]
-    except Exception:  # a person's own filter may raise whatever it likes when it is asked about scores of no text
+    except Exception:  # a custom filter may raise anything when it is probed with scores of no text
         return []
 
 
@@ -73,7 +73,7 @@ def _kept(rule: Rule, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
 
 
 def _threshold(keeps: Keeps, low: float, high: float, below: bool) -> Threshold:
-    """The one place between two scores where what is kept ends (``below``) or begins."""
+    """The single point between two scores where the kept range ends (``below``) or begins."""
     for _ in range(_NARROW):
         grid = np.linspace(low, high, _STEPS)
         turn = int(np.argmax(keeps(grid) != below))
@@ -84,12 +84,12 @@ def _threshold(keeps: Keeps, low: float, high: float, below: bool) -> Threshold:
 
 
 def _shortest(low: float, high: float) -> float:
-    """The number of fewest digits from one to another that lie very near.
+    """The shortest decimal number between two nearby numbers.
 
     Examples:
         >>> _shortest(0.24999999999, 0.25000000001)
         0.25
     """
     middle = (low + high) / 2
-    told = (float(f"{middle:.{digits}g}") for digits in range(1, 17))
-    return next((value for value in told if low <= value <= high), high)
+    candidates = (float(f"{middle:.{digits}g}") for digits in range(1, 17))
+    return next((value for value in candidates if low <= value <= high), high)

@@ -1,4 +1,4 @@
-"""Repair of texts whose characters went through the wrong encoding, by ftfy."""
+"""Repair of wrongly decoded text, by ftfy."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _MINDED_IF_EXPLAINED = tuple(
 
 @dataclass(frozen=True)
 class UnicodeReformatter(TextModifier):
-    """Repairs text that was decoded wrongly, HTML entities, control characters and more, line by line, with ftfy.
+    """Repair wrongly decoded text, HTML entities, control characters and more, line by line, with ftfy.
 
     Args:
         config: all that follows as one object of ftfy, instead of it.
         unescape_html: make characters of HTML entities; ``"auto"`` does until the first ``<`` of a document.
         remove_terminal_escapes: remove escape sequences that colour a terminal.
-        fix_encoding: decode again what was decoded wrongly, where that makes sense.
+        fix_encoding: repair wrongly decoded text where that makes sense.
         restore_byte_a0: as part of that, take a space for a no-break space where it helps.
-        replace_lossy_sequences: as part of that, put U+FFFD for what is partly lost.
+        replace_lossy_sequences: as part of that, insert U+FFFD for partly lost characters.
         decode_inconsistent_utf8: as part of that, repair stretches on their own.
         fix_c1_controls: read control characters U+0080 to U+009F as Windows-1252, as browsers do.
         fix_latin_ligatures: write ligatures as letters.
@@ -49,9 +49,9 @@ class UnicodeReformatter(TextModifier):
         remove_control_chars: remove control characters that show nothing.
         normalization: ``"NFC"``, ``"NFD"``, ``"NFKC"``, ``"NFKD"`` or None.
         max_decode_length: lines longer than this many characters are repaired in pieces.
-        explain: has no effect. (In ftfy, False makes it forget the four settings that are part of fix_encoding.)
+        explain: has no effect. (In ftfy, False disables the four settings that are part of fix_encoding.)
 
-    See https://ftfy.readthedocs.io/en/latest/config.html for what each setting does.
+    See https://ftfy.readthedocs.io/en/latest/config.html for each setting.
 
     Raises:
         PipelineError: ``max_decode_length`` below 1.

@@ -1,4 +1,4 @@
-"""Words of languages that are written without spaces between them, by libraries of the ``lang`` extra."""
+"""Word segmentation for languages written without spaces, by libraries of the ``lang`` extra."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from functools import cache
 from typing import TypeAlias
 
 from dcurate.frames.text import TextColumn, column_of, encodable
-from dcurate.text.optional import lacking, needed
+from dcurate.text.optional import missing_dependency, needed
 
-#: What makes a list of words of a text; together they hold all its characters but some whitespace, in order.
+#: A function from a text to its words, in order; together they cover the text except some whitespace.
 Splitter: TypeAlias = Callable[[str], list[str]]
 
 #: Stand-ins for whitespace that a library counts as a word or as part of one: code points that are no characters, which
@@ -118,7 +118,7 @@ _loading = threading.Lock()
 
 
 def needs_splitting(lang: str) -> bool:
-    """Whether words of the language, an ISO 639-1 code in any case, are found by a library instead of by spaces.
+    """Whether words of the language, an ISO 639-1 code in any case, need a library for segmentation.
 
     Examples:
         >>> needs_splitting("ZH"), needs_splitting("en")
@@ -128,18 +128,20 @@ def needs_splitting(lang: str) -> bool:
 
 
 def check_installed(lang: str) -> None:
-    """Make sure that what splits texts of such a language is there, without loading its dictionary.
+    """Check that the library for a language is installed, without loading its dictionary.
 
     Raises:
         ResourceError: the library is not installed.
     """
     for module in _MODULES[lang.lower()]:
         if importlib.util.find_spec(module) is None:
-            raise lacking(f"splitting texts of lang={lang!r} into words", f"No module named {module!r}", "lang")
+            raise missing_dependency(
+                f"splitting texts of lang={lang!r} into words", f"No module named {module!r}", "lang"
+            )
 
 
 def splitter(lang: str) -> Splitter:
-    """What splits texts of such a language; the first call in a process loads its dictionary.
+    """The segmenter of a language; the first call in a process loads its dictionary.
 
     Raises:
         ResourceError: the library is not installed.
@@ -163,7 +165,7 @@ def spaced(texts: Iterable[str], lang: str) -> TextColumn:
 
 
 def words_in(line: str) -> list[str]:
-    """The words of a text that `spaced` made, as the library gave them.
+    """The words of a text made by `spaced`, as returned by the library.
 
     Examples:
         >>> words_in(_line(["a", " ", "b"]))

@@ -1,4 +1,4 @@
-"""How much text a reader of an HTML page would see."""
+"""The share of visible text of an HTML page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PATIENCE, _TIMES = 10_000_000, 20
 
 
 def visible_length(markup: str) -> int | None:
-    """Characters of a page's text without scripts and styles, as Beautiful Soup gives it with Python's own parser.
+    """Characters of a page's text without scripts and styles, as in Beautiful Soup with Python's own parser.
 
     A stretch of nothing but whitespace between two tags counts as one character, unless it is preformatted.
 
@@ -39,14 +39,14 @@ def visible_length(markup: str) -> int | None:
     try:
         parser.feed(markup)
         parser.close()
-    except AssertionError:  # what the parser itself raises where a declaration makes no sense
+    except AssertionError:  # raised by the parser for invalid declarations
         return None
     parser.end_text()
     return parser.length
 
 
 class _Parser(HTMLParser):
-    """Counts text while it keeps track of the open elements."""
+    """Count text and track the open elements."""
 
     def __init__(self, patience: int) -> None:
         super().__init__(convert_charrefs=False)
@@ -59,7 +59,7 @@ class _Parser(HTMLParser):
         self._patience = patience
 
     def end_text(self, shown: bool | None = None) -> None:
-        """Count the text since the last tag, unless it is not shown; by default what is hidden is not."""
+        """Count the text since the last tag, if it is visible; hidden text is skipped by default."""
         if not self._text:
             return
         text = "".join(self._text)
@@ -154,7 +154,7 @@ class _Parser(HTMLParser):
 
 
 def _referred_to(number: str) -> str:
-    """The character that a reference by number means; one that means none stands for one all the same."""
+    """The character of a numeric reference; an invalid one still counts as one."""
     digits, base = (number[1:], 16) if number[0] in "xX" else (number, 10)
     digits = digits.lstrip("0") or "0"
     point = int(digits, base) if len(digits) <= 7 else sys.maxunicode + 1

@@ -1,4 +1,4 @@
-"""YAML that a user supplies, as plain values: bounded in length, depth and size before anything is made of it."""
+"""User-supplied YAML as plain values: bounded in length, depth and size before parsing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST = 200
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as `yaml.safe_load` reads it, with bounds; a key given twice is refused and ``1e-3`` is a number."""
+    """YAML as read by `yaml.safe_load`, with bounds; duplicate keys are refused and ``1e-3`` is a number."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -72,7 +72,7 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 continue
             if key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is there twice", key.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is a duplicate key", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
@@ -85,7 +85,7 @@ _Loader.add_implicit_resolver(
 
 
 def reason_of(error: yaml.YAMLError) -> str:
-    """What is wrong with a YAML text, and where, in a few words.
+    """A short description of a YAML error and its position.
 
     Examples:
         >>> try:
@@ -101,7 +101,7 @@ def reason_of(error: yaml.YAMLError) -> str:
 
 
 def yaml_text(path: str | Path) -> str:
-    """The text of a YAML file; of one that is too long for `yaml_values`, as much as shows that.
+    """The text of a YAML file, read only up to the length limit of `yaml_values`.
 
     Raises:
         OSError: the file cannot be read.

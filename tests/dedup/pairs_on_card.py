@@ -10,7 +10,7 @@ import numpy as np
 from dcurate.dedup.minhash import MinHash
 from dcurate.dedup.near import Search, Verification
 from dcurate.frames.text import TextColumn, column_of
-from dcurate.kernels.cuda import CudaColumn, on_card
+from dcurate.kernels.cuda import CudaColumn, on_gpu
 from tests.kernels.cuda_process import serve
 
 
@@ -26,4 +26,4 @@ def pairs(texts: Sequence[str], place: Callable[[TextColumn], TextColumn | CudaC
 
 
 if __name__ == "__main__":
-    serve(lambda texts: pairs(texts, lambda column: on_card(*column)))
+    serve(lambda texts: pairs(texts, lambda column: on_gpu(*column)))

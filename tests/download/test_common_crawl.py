@@ -56,7 +56,9 @@ def test_archives_of_the_crawls_between_two_weeks_are_listed_the_newest_first(we
 
 def test_where_there_is_no_crawl_those_near_are_named(web: Files) -> None:
     web.content = crawl_site({f"CC-MAIN-{name}": {} for name in ("2024-10", "2023-50", "2023-40")})
-    with pytest.raises(DataError, match="no crawl between '2023-51' and '2024-09'; near are '2023-50', '2024-10'"):
+    with pytest.raises(
+        DataError, match="no crawl between '2023-51' and '2024-09'; the nearest are '2023-50', '2024-10'"
+    ):
         main(web, "2023-51", "2024-09").generate_urls()
 
 
@@ -85,11 +87,11 @@ def test_snapshots_that_make_no_sense_are_refused(start: str, end: str) -> None:
 
 def test_lists_that_are_damaged_are_refused(web: Files) -> None:
     web.content = {"/collinfo.json": b'[{"name": "x"}]'}
-    with pytest.raises(DataError, match="tells of no crawls"):
+    with pytest.raises(DataError, match="lists no crawls"):
         main(web, "2023-50", "2024-10").generate_urls()
     web.content = crawl_site({"CC-MAIN-2024-10": {"a": b""}})
     web.content["/crawl-data/CC-MAIN-2024-10/warc.paths.gz"] = packed(b"a\n" * 50)[:20]
-    with pytest.raises(DataError, match="is no packed list of archives"):
+    with pytest.raises(DataError, match="is not a compressed list of archives"):
         main(web, "2023-50", "2024-10").generate_urls()
 
 

@@ -315,5 +315,5 @@ def test_an_address_that_is_no_text_is_refused() -> None:
         def generate_urls(self) -> list[str]:
             return ["https://host/\udcff"]
 
-    with pytest.raises(DataError, match="is no valid text; correct it"):
+    with pytest.raises(DataError, match="is not valid text; correct it"):
         list(URLGenerationStage(Odd([])).splits())

@@ -269,5 +269,5 @@ def test_any_markup_gives_what_the_rule_of_nemo_curator_gives(markup: str) -> No
 def test_the_status_of_a_dump_that_makes_no_sense_is_refused_in_a_sentence(web: Files) -> None:
     for nonsense in (b"no json", b"[]", json.dumps({"jobs": {}}).encode()):
         web.content = {"/dewiki/20240601/dumpstatus.json": nonsense}
-        with pytest.raises(DataError, match="does not tell of articlesmultistreamdump"):
+        with pytest.raises(DataError, match="does not list articlesmultistreamdump"):
             listing(web, dump_date="20240601").generate_files()

@@ -31,7 +31,7 @@ from dcurate import (
 )
 from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError
-from dcurate.frames.gpus import texts_on_card
+from dcurate.frames.gpus import texts_on_gpu
 from dcurate.frames.text import text_column
 from dcurate.kernels.cuda import BUILDS
 from dcurate.text.filters.c4 import C4SentencesFilter
@@ -70,7 +70,7 @@ def columns(table: pa.Table) -> list[bool]:
     """Whether the layout of a column of cuDF is that of Arrow: all of it, a slice, nulls, nothing but empty texts."""
     same = []
     for rows in (table, table.slice(2, 3), table.slice(0, 0), pa.table({"text": ["", ""]}), pa.table({"text": ["é"]})):
-        card, host = texts_on_card(stand_in.DataFrame(rows), "text"), text_column(rows, "text")
+        card, host = texts_on_gpu(stand_in.DataFrame(rows), "text"), text_column(rows, "text")
         texts = [card.data.copy_to_host()[start:stop].tobytes() for start, stop in pairwise(card.offsets)]
         same.append(texts == [host.data[start:stop].tobytes() for start, stop in pairwise(host.offsets)])
     return same
@@ -79,7 +79,7 @@ def columns(table: pa.Table) -> list[bool]:
 def refused(frame: Any, name: str) -> str:
     """What is said of a column that is not there or holds no text."""
     try:
-        texts_on_card(frame, name)
+        texts_on_gpu(frame, name)
     except DataError as error:
         return str(error)
     return ""

@@ -98,5 +98,5 @@ def test_a_column_that_pandas_changed_has_its_new_type() -> None:
 
 def test_a_column_that_arrow_has_no_type_for_is_named() -> None:
     for values in ([1, "a"], [1j, 2j], pd.arrays.SparseArray([0, 1])):
-        with pytest.raises(DataError, match=r"column 'odd' .* holds values that Arrow has no one type for.*drop"):
+        with pytest.raises(DataError, match=r"column 'odd' .* holds values without a common Arrow type.*drop"):
             DocumentBatch(data=pd.DataFrame({"text": ["a", "b"], "odd": values})).to_arrow()

@@ -113,7 +113,9 @@ def test_a_gpu_that_numba_cannot_use_is_no_reason_to_work_on_the_cpu_in_silence(
     if cuda.usable():
         return
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    with pytest.raises(ResourceError, match="CUDA_VISIBLE_DEVICES=0 gives this process a GPU, but numba cannot use it"):
+    with pytest.raises(
+        ResourceError, match="CUDA_VISIBLE_DEVICES=0 assigns this process a GPU, but numba cannot use it"
+    ):
         cuda.usable()
 
 

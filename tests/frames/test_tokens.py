@@ -40,7 +40,7 @@ def test_a_column_of_nothing_but_nulls_is_rows_without_tokens() -> None:
         (pa.array(["a"]), "holds string, not lists of token ids"),
         (pa.array([["a"]]), "not lists of token ids"),
         (pa.array([[1, None]]), "has a null among the token ids of a row"),
-        (pa.array([[2**40]]), "holds a number that is no token id"),
+        (pa.array([[2**40]]), "holds a number that is not a token id"),
     ],
 )
 def test_what_is_no_tokens_is_refused(column: pa.Array, message: str) -> None:

@@ -13,7 +13,7 @@ from dcurate import DocumentBatch, InlineExecutor, LocalCluster, ParquetReader
 from dcurate.dedup.semantic.kmeans import nearest, seeds, sums_of
 from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.frames.convert import cudf
-from dcurate.frames.gpus import texts_on_card
+from dcurate.frames.gpus import texts_on_gpu
 from dcurate.frames.text import column_of
 from dcurate.frames.vectors import array_library
 from dcurate.kernels import cuda
@@ -50,7 +50,7 @@ def test_signatures_of_cudf_itself_are_ours() -> None:
     frame = cudf().DataFrame({"text": [text.decode() for text in texts]})
     theirs = by_cudf(frame, drawn, int(drawn.factors[0]), CUDF.shingles.size)
     assert np.array_equal(theirs, CUDF.signatures(column_of(texts)))
-    assert np.array_equal(theirs, CUDF.signatures(texts_on_card(frame, "text")))
+    assert np.array_equal(theirs, CUDF.signatures(texts_on_gpu(frame, "text")))
 
 
 def test_rows_go_to_cudf_and_come_back_as_they_were() -> None:

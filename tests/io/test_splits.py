@@ -181,7 +181,10 @@ def test_a_version_changes_when_the_file_does(tmp_path):
             "jsonl_reader: read_kwargs 'chunksize' mean nothing here, as pandas is not in use; "
             "leave them out, and use fields= for columns and schema= for types",
         ),
-        ({"schema": {"id": "strng"}}, "jsonl_reader: schema: 'id' has no type 'strng'; did you mean 'string'?"),
+        (
+            {"schema": {"id": "strng"}},
+            "jsonl_reader: schema: unknown type 'strng' of column 'id'; did you mean 'string'?",
+        ),
         ({"file_paths": []}, "file_paths is an empty list; give at least one file, directory or glob"),
         ({"file_paths": [3]}, "file_paths: 3 is no path; give files, directories or globs as text"),
     ],

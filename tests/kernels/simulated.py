@@ -40,7 +40,7 @@ def by_cpu(texts: Sequence[str]) -> dict[str, Any]:
 def by_cuda(texts: Sequence[str]) -> dict[str, Any]:
     """What the kernels of CUDA find in texts."""
     offsets, data, rows = layout(*texts)
-    column = cuda.on_card(offsets, data), rows[::-1]
+    column = cuda.on_gpu(offsets, data), rows[::-1]
     signatures = [cuda_minhash.one_permutation(*column, rule, HASHES) for rule in RULES]
     found = {
         "one permutation": signatures,

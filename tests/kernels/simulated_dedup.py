@@ -52,7 +52,7 @@ def by_cpu(texts: Sequence[str]) -> dict[str, Any]:
 def by_cuda(texts: Sequence[str]) -> dict[str, Any]:
     """What the kernels of CUDA find in texts."""
     offsets, data, rows = layout(*texts)
-    column = cuda.on_card(offsets, data), rows[::-1]
+    column = cuda.on_gpu(offsets, data), rows[::-1]
     sets = [cuda_sets.shingle_sets(*column, rule, most) for rule in RULES for most in MOST]
     return {
         "sets": _plain(sets),

@@ -105,5 +105,5 @@ def test_a_file_whose_parts_do_not_fit_is_refused_and_not_read_beyond_its_end(tm
     assert int.from_bytes(whole[buckets : buckets + 4], "little") == 200
     whole[buckets : buckets + 4] = (1_000_000).to_bytes(4, "little")
     (tmp_path / "wrong.bin").write_bytes(whole)
-    with pytest.raises(DataError, match="wrong.bin' is not a fastText classifier: its parts do not fit together"):
+    with pytest.raises(DataError, match="wrong.bin' is not a fastText classifier: its parts are inconsistent"):
         FastTextModel.load(str(tmp_path / "wrong.bin"))

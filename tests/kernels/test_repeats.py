@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dcurate.kernels.interning import Numbered
 from dcurate.kernels.repeats import COVERED, EVERY, SKIPPING, Counting, repeat_signals
 from dcurate.kernels.traits import sought_signals, trait_signals
-from dcurate.kernels.wordfacts import Kinds, word_facts
+from dcurate.kernels.word_features import Kinds, word_facts
 
 #: Some of these are equal when joined with their neighbours, such as "ab" "c" and "a" "bc".
 WORDS = ["a", "b", "ab", "bc", "c", "é", "aaaa"]

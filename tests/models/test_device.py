@@ -25,13 +25,15 @@ def test_auto_is_the_cpu_where_there_is_no_gpu() -> None:
 @pytest.mark.parametrize("device", ["cuda", "cuda:0"])
 def test_a_gpu_that_is_asked_for_and_not_there_is_refused_at_setup(device: str) -> None:
     with pytest.raises(
-        ResourceError, match=r"'embed' is to run on cuda:0, but torch .* was built without CUDA; install"
+        ResourceError, match=r"'embed' should run on cuda:0, but torch .* was built without CUDA; install"
     ):
         devices.device_of("embed", device)
 
 
 def test_a_gpu_that_was_given_and_that_torch_cannot_use_is_refused() -> None:
-    with pytest.raises(ResourceError, match=r"to run on cuda:3, but torch .*; install a Torch .* or pass device='cpu'"):
+    with pytest.raises(
+        ResourceError, match=r"should run on cuda:3, but torch .*; install a Torch .* or pass device='cpu'"
+    ):
         devices.device_of("embed", "auto", WorkerMetadata("w/0", (3,)))
 
 
@@ -42,7 +44,7 @@ def test_auto_is_the_gpu_that_the_slot_was_given() -> None:
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:one", "", None, 0])
 def test_a_device_that_is_none_is_refused(device: object) -> None:
-    with pytest.raises(PipelineError, match=r"is none; give 'auto', 'cpu', 'cuda', 'cuda:1' or 'mps'"):
+    with pytest.raises(PipelineError, match=r"unknown device .*; give 'auto', 'cpu', 'cuda', 'cuda:1' or 'mps'"):
         devices.check_device("embed", device)  # type: ignore[arg-type]
 
 

@@ -91,8 +91,8 @@ def test_what_cannot_be_is_refused_when_the_stage_is_made(settings: dict[str, An
     ("settings", "error", "sentence"),
     [
         ({"model_path": "gone.bin"}, DataError, "no fastText model at 'gone.bin'; put it there on every host"),
-        ({"wanted": ("HQ",)}, PipelineError, "filter_by has 'HQ', which the model never says; there are 'lq', 'hq'"),
-        ({"score_of": "good"}, PipelineError, "score_of='good' is no label of the model; there are 'lq', 'hq'"),
+        ({"wanted": ("HQ",)}, PipelineError, "filter_by has an unknown label 'HQ'; there are 'lq', 'hq'"),
+        ({"score_of": "good"}, PipelineError, "score_of='good' is not a label of the model; there are 'lq', 'hq'"),
         ({"model_path": __file__}, DataError, "is not a fastText classifier"),
     ],
 )
@@ -104,7 +104,7 @@ def test_a_model_that_does_not_suit_is_refused_in_set_up(
 
 
 def test_a_column_that_is_there_is_replaced_only_if_that_is_said() -> None:
-    with pytest.raises(PipelineError, match="column 'score' is there already; give another name, or overwrite=True"):
+    with pytest.raises(PipelineError, match="column 'score' already exists; give another name, or overwrite=True"):
         run(FastTextClassifier(model_path=QUALITY), "a", score=[1])
     stage = FastTextClassifier(model_path=QUALITY, overwrite=True)
     assert columns(run(stage, "a", score=["?"]))["score"] != ["?"]

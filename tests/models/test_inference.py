@@ -343,9 +343,11 @@ def test_results_that_are_not_one_a_row_are_refused(bert: Path, give: Any, messa
 
 def test_tokens_of_another_model_are_refused_before_they_are_run(bert: Path) -> None:
     stage = ready(Encode(str(bert)))
-    with pytest.raises(DataError, match=r"token 9999 is none of the model's \d+: the rows were tokenised for another"):
+    with pytest.raises(
+        DataError, match=r"token 9999 is not in the model's vocabulary of \d+: the rows were tokenized for another"
+    ):
         stage.process(of([[5, 9999]]))
-    with pytest.raises(DataError, match="token -1 is none"):
+    with pytest.raises(DataError, match="token -1 is not in"):
         stage.process(of([[-1]]))
     stage.teardown()
 

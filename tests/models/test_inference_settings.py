@@ -26,7 +26,7 @@ def test_a_subclass_may_say_what_it_needs_itself() -> None:
 
 
 def test_a_gpu_that_is_not_there_is_refused_at_setup(bert: Path) -> None:
-    with pytest.raises(ResourceError, match=r"is to run on cuda:0, but torch .*; install a Torch"):
+    with pytest.raises(ResourceError, match=r"should run on cuda:0, but torch .*; install a Torch"):
         Classify(str(bert), device="cuda").setup()
 
 
@@ -51,7 +51,7 @@ def _on(device: str) -> ModelStage:
         ({"max_seq_length": -1}, "max_seq_length=-1 must be"),
         ({"padding_side": "top"}, "padding_side='top' must be 'left' or 'right'"),
         ({"autocast": "int8"}, "autocast='int8' must be True, False"),
-        ({"device": "gpu"}, "device='gpu' is none; give 'auto'"),
+        ({"device": "gpu"}, "unknown device 'gpu'; give 'auto'"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], message: str) -> None:

@@ -309,7 +309,7 @@ def test_settings_that_cannot_be_are_refused(settings: dict[str, object], messag
 def test_tokens_that_are_there_are_not_replaced_unless_that_is_said(classifiers: dict[str, Path]) -> None:
     batch = DocumentBatch(data=pa.table({"text": ["fox"], "input_ids": pa.array([[1, 2]], pa.list_(pa.int32()))}))
     stage = ready(classifiers["bert"])
-    with pytest.raises(PipelineError, match=r"'bert_tokenizer': column 'input_ids' is there already; to take these"):
+    with pytest.raises(PipelineError, match=r"'bert_tokenizer': column 'input_ids' already exists; to use these"):
         stage.process(batch)
     other = ready(classifiers["bert"], overwrite=True)
     assert other.process(batch).to_arrow()["input_ids"].to_pylist() == tokenised(stage, "fox")

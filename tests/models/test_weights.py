@@ -124,7 +124,9 @@ def test_a_hub_that_is_down_is_named_unless_the_model_is_on_the_host(tiny: Weigh
 def test_a_model_that_the_hub_has_in_part_is_refused(copied: Path, tiny: Weights, hub: Hub) -> None:
     (copied / "model.safetensors").unlink()
     hub.models = {"org/tiny": copied}
-    with pytest.raises(DataError, match=r"model 'org/tiny' lacks weights \(such as model.safetensors\) at the hub"):
+    with pytest.raises(
+        DataError, match=r"model 'org/tiny' is missing weights \(such as model.safetensors\) at the hub"
+    ):
         tiny.fetch()
 
 
@@ -143,7 +145,10 @@ def test_a_folder_that_is_not_there_is_not_looked_for_at_the_hub(identifier: str
 
 @pytest.mark.parametrize(
     ("gone", "lack"),
-    [("config.json", "lacks config.json"), ("model.safetensors", r"lacks weights \(such as model.safetensors\)")],
+    [
+        ("config.json", "is missing config.json"),
+        ("model.safetensors", r"is missing weights \(such as model.safetensors\)"),
+    ],
 )
 def test_a_folder_without_what_a_model_needs_names_it(copied: Path, gone: str, lack: str) -> None:
     (copied / gone).unlink()
@@ -155,14 +160,16 @@ def test_a_folder_without_a_tokenizer_makes_no_tokens(copied: Path) -> None:
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (copied / name).unlink()
     assert Weights(str(copied)).folder() == str(copied)
-    with pytest.raises(DataError, match="lacks a tokenizer"):
+    with pytest.raises(DataError, match="is missing a tokenizer"):
         Weights(str(copied)).folder("tokenizer")
 
 
 def test_a_shard_that_is_missing_is_named(copied: Path) -> None:
     index = {"weight_map": {"a": "model.safetensors", "b": "model-00002-of-00002.safetensors"}}
     (copied / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(DataError, match="lacks 'model-00002-of-00002.safetensors', which model.safetensors.index.json"):
+    with pytest.raises(
+        DataError, match="is missing 'model-00002-of-00002.safetensors', which model.safetensors.index.json"
+    ):
         Weights(str(copied)).folder()
 
 
@@ -198,9 +205,9 @@ def test_code_of_a_models_own_runs_only_where_it_is_trusted(copied: Path) -> Non
     )
     weights = Weights(str(copied))
     with pytest.raises(DataError, match=r"comes with code of its own: read it, then pass trust_remote_code=True"):
-        pretrained("AutoModel", weights, str(copied), CPU, may_lack=("pooler.",))
+        pretrained("AutoModel", weights, str(copied), CPU, optional=("pooler.",))
     trusting = replace(weights, trust_remote_code=True)
-    model = pretrained("AutoModel", trusting, str(copied), CPU, may_lack=("pooler.",))
+    model = pretrained("AutoModel", trusting, str(copied), CPU, optional=("pooler.",))
     assert type(model).__name__ == "OwnModel"
 
 
@@ -212,7 +219,7 @@ def test_a_checkpoint_without_the_head_that_is_asked_for_is_refused(encoders: di
 
 def test_weights_that_may_be_missing_are_not_made_up(classifiers: dict[str, Path]) -> None:
     folder = str(classifiers["xlm-roberta"])
-    model = pretrained("AutoModel", Weights(folder), folder, CPU, may_lack=("pooler.",))
+    model = pretrained("AutoModel", Weights(folder), folder, CPU, optional=("pooler.",))
     assert model.pooler.dense.weight.isnan().all()
     assert not model.embeddings.word_embeddings.weight.isnan().any()
 

@@ -65,7 +65,7 @@ def test_no_list_and_a_file_that_is_not_there_are_refused_with_the_mend(tmp_path
         C4BadWordsFilter([])
     with pytest.raises(DataError, match="nowhere.txt' cannot be read: .*; give a text file"):
         C4BadWordsFilter(str(tmp_path / "nowhere.txt")).load_model()
-    with pytest.raises(PipelineError, match="there is no word in"):
+    with pytest.raises(PipelineError, match="no word in"):
         C4BadWordsFilter(["sm"]).load_model()
     with pytest.raises(PipelineError, match="keep_fraction=2 must be from 0 to 1"):
         C4BadWordsFilter(["darn"], keep_fraction=2)

@@ -217,7 +217,7 @@ def test_a_comment_without_an_end_drops_a_text_whatever_the_limits(text: str) ->
 
 
 def test_a_language_without_known_comments_is_refused() -> None:
-    with pytest.raises(PipelineError, match="language='text/x-asm' has no known comments; did you mean"):
+    with pytest.raises(PipelineError, match="language='text/x-asm' has no known comment syntax; did you mean"):
         GeneralCommentToCodeFilter("text/x-asm")
 
 
@@ -289,7 +289,7 @@ def test_a_table_of_ones_own_is_read_once_where_the_filter_is_made(tmp_path: Pat
 
 
 def test_a_table_that_is_not_there_or_lacks_a_column_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="nope.csv cannot be read .* without metadata_file the table of dcurate"):
+    with pytest.raises(DataError, match="nope.csv cannot be read .* leave metadata_file out to use dcurate's table"):
         PerExtensionFilter("python", "py", "nope.csv")
     table = tmp_path / "own.csv"
     table.write_text("language,extension\npython,py\n")

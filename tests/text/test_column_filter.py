@@ -77,8 +77,8 @@ def test_scoring_first_and_filtering_then_keeps_the_same_rows(documents: list[st
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
-        (TooFew(), r"TooFew.score_column answered values of shape \(1,\) for 2 texts; answer one value for each"),
-        (OneForAll(), r"OneForAll.keep_column answered values of shape \(\) for 2 texts; answer one value for each"),
+        (TooFew(), r"TooFew.score_column returned values of shape \(1,\) for 2 texts; return one value for each"),
+        (OneForAll(), r"OneForAll.keep_column returned values of shape \(\) for 2 texts; return one value for each"),
     ],
 )
 def test_an_answer_of_another_length_is_refused(rule: ColumnFilter, said: str) -> None:

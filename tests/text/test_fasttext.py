@@ -122,7 +122,7 @@ def test_a_model_that_is_not_there_is_named_before_any_document_is_scored(
     with pytest.raises(DataError, match=r"no fastText model at '.*gone.bin'; put it there on every host"):
         ScoreFilter(rule(tmp_path / "gone.bin")).setup_on_node()
     (tmp_path / "other.bin").write_bytes(b"no model")
-    with pytest.raises(DataError, match=r"other.bin' is not a fastText classifier: it does not begin as one"):
+    with pytest.raises(DataError, match=r"other.bin' is not a fastText classifier: it has no fastText header"):
         ScoreFilter(rule(tmp_path / "other.bin")).setup()
 
 

@@ -174,7 +174,7 @@ def test_settings_that_cannot_be_are_refused_with_what_came() -> None:
         LanguageId(max_chars=0)
     with pytest.raises(PipelineError, match="must have different names"):
         LanguageId(script_field="language")
-    with pytest.raises(PipelineError, match="language: 'English' is no code of a language"):
+    with pytest.raises(PipelineError, match="language: 'English' is not a language code"):
         LanguageFilter(["de", "English"])
     with pytest.raises(PipelineError, match="language: no languages"):
         LanguageFilter([])

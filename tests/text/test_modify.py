@@ -113,7 +113,7 @@ def test_ids_follow_from_the_key_and_the_row() -> None:
 
 
 def test_an_id_column_is_replaced_only_when_asked() -> None:
-    with pytest.raises(PipelineError, match="column .id. is there already"):
+    with pytest.raises(PipelineError, match="column .id. already exists"):
         AddId("id").process(batch("a", id=[1]))
     assert AddId("id", overwrite=True).process(batch("a", id=[1])).to_arrow().column_names == ["text", "id"]
 

@@ -198,7 +198,7 @@ def test_names_are_found_by_a_spacy_pipeline(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: PiiModifier(anonymize_action="hide"), "no anonymize_action 'hide'"),  # type: ignore[arg-type]
+        (lambda: PiiModifier(anonymize_action="hide"), "unknown anonymize_action 'hide'"),  # type: ignore[arg-type]
         (lambda: PiiModifier(anonymize_action="hash"), "needs a secret"),
         (lambda: PiiModifier(masking_char="**"), "one character"),
         (lambda: PiiModifier(chars_to_mask=-1), "not be negative"),
@@ -206,7 +206,7 @@ def test_names_are_found_by_a_spacy_pipeline(tmp_path: Any) -> None:
         (lambda: PiiModifier(supported_entities="PERSON"), "must be a list"),
         (lambda: PiiModifier(supported_entities=["EMAIL_ADDRES"]), "did you mean 'EMAIL_ADDRESS'"),
         (lambda: PiiModifier(new_value={"EMAIL_ADDRES": "x"}), "did you mean 'EMAIL_ADDRESS'"),
-        (lambda: PiiModifier(new_value={"US_SSN": ()}), "a text or several"),
+        (lambda: PiiModifier(new_value={"US_SSN": ()}), "one text or several"),
         (lambda: PiiFilter(supported_entities=["US_SSN"]), "must be a tuple"),  # type: ignore[arg-type]
         (lambda: CountPii(supported_entities=["PERSON"]), "give a recognizer"),
     ],

@@ -184,7 +184,7 @@ def test_nemo_curators_filters_are_those_of_its_recipes(recipe, preset):
 
 @pytest.mark.parametrize("make", [lambda: gopher("gofer"), lambda: c4("tfds")])  # type: ignore[arg-type]
 def test_a_variant_that_there_is_not_is_refused(make):
-    with pytest.raises(PipelineError, match="no variant"):
+    with pytest.raises(PipelineError, match="unknown variant"):
         make()
 
 

@@ -152,10 +152,10 @@ def test_a_tokenizer_that_is_not_there_or_is_none_is_an_error_that_names_it(tmp_
     broken = tmp_path / "broken.json"
     broken.write_text("{")
     for path in (str(tmp_path / "no.model"), str(broken)):
-        with pytest.raises(DataError, match=f"{path}' is no SentencePiece model"):
+        with pytest.raises(DataError, match=f"{path}' is not a SentencePiece model"):
             TokenizerFertilityFilter(path).load_tokenizer()
     for path in (str(tmp_path / "no.json"), str(broken)):
-        with pytest.raises(DataError, match=f"{path}' is no tokenizer file"):
+        with pytest.raises(DataError, match=f"{path}' is not a Hugging Face tokenizer file"):
             TokenCountFilter(hf_model_name=path).load_tokenizer()
 
 

@@ -1,1 +1,1 @@
-"""arXiv: the archives of LaTeX sources, the papers in them, and their text."""
+"""arXiv: the archives of LaTeX sources, their papers and texts."""

@@ -1,4 +1,4 @@
-r"""The text of a paper: what comes before its first section, comments, and the bibliography taken off.
+r"""Extract the text of a paper: without the part before its first section, comments, and the bibliography.
 
 The rules are those of RedPajama's arXiv corpus, which NeMo Curator uses, where these say what they mean. Mended is what
 does not: a comment takes no letter before its ``%`` with it; a section that is commented out is none; ``\paragraph``
@@ -24,7 +24,7 @@ _DEFINITION = re.compile(
 )
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _INNER_CALL = re.compile(r"\\(?:[^A-Za-z0-9]|([A-Za-z0-9]+))", re.DOTALL)
-#: Two backslashes are a line end, and what follows them is no macro.
+#: Two backslashes are a line break; the text after them is not a macro.
 _CALL = re.compile(r"\\(?:\\|([A-Za-z0-9]+))")
 _LONGEST_VALUE = 10_000
 #: By how many characters a text may grow when macros are expanded, and to how many times its length.
@@ -32,7 +32,7 @@ _GROWTH, _GROWTH_FACTOR = 1_000_000, 10
 
 
 class ArxivExtractor(DocumentExtractor):
-    r"""Makes text of the TeX files of a paper: LaTeX still, of what there is to read.
+    r"""Extract text from the TeX files of a paper; it is still LaTeX.
 
     Of each file what stands from its first section (or chapter, part, ... subparagraph) to its appendix or bibliography
     stays; a file without a section is left out. Comments go. Macros without arguments, wherever in the paper they are
@@ -71,7 +71,7 @@ class ArxivExtractor(DocumentExtractor):
 
 
 class Definition(NamedTuple):
-    """A macro without arguments: its name, what it stands for, and where in its file it is defined."""
+    """A macro without arguments: its name, its expansion, and the position of its definition in its file."""
 
     name: str
     value: str
@@ -80,7 +80,7 @@ class Definition(NamedTuple):
 
 
 def without_comments(text: str) -> str:
-    r"""The text without comments: lines of them whole, others from their ``%`` on.
+    r"""The text without comments: comment lines are removed, others are cut at their ``%``.
 
     Examples:
         >>> without_comments("one % two\n  % three\n100\\% sure\n")
@@ -99,7 +99,7 @@ def without_comments(text: str) -> str:
 
 
 def _comment(line: str) -> int:
-    """Where the comment of a line begins: at the first ``%`` that no backslash stands for; -1 if there is none."""
+    """The start of a line's comment: the first unescaped ``%``; -1 if there is none."""
     place = line.find("%")
     while place >= 0:
         first = place
@@ -112,7 +112,7 @@ def _comment(line: str) -> int:
 
 
 def body(text: str) -> str:
-    r"""What stands from the first section on, up to the appendix or the bibliography; nothing without a section.
+    r"""The text from the first section to the appendix or the bibliography; empty without a section.
 
     Examples:
         >>> body(r"\title{T} \section*{One} text \bibliography{refs}")
@@ -126,7 +126,7 @@ def body(text: str) -> str:
 
 
 def _first_section(text: str) -> int | None:
-    """Where the first section begins; one may have a short title in brackets before its title in braces."""
+    """The start of the first section; its title in braces may follow a short title in brackets."""
     end, has_title = -1, False
     for found in _SECTION.finditer(text):
         if found[1] == "{":
@@ -164,7 +164,7 @@ def definitions(text: str) -> list[Definition]:
 
 
 def without(text: str, found: Iterable[Definition]) -> str:
-    """The text without definitions of macros, which would stand in it with their own names replaced."""
+    """The text without macro definitions, in which names would be expanded too."""
     kept, place = [], 0
     for definition in found:
         kept.append(text[place : definition.start])
@@ -173,9 +173,9 @@ def without(text: str, found: Iterable[Definition]) -> str:
 
 
 def resolved(found: Iterable[Definition]) -> dict[str, str]:
-    r"""What each macro stands for, macros within it replaced too; the last definition of a name counts.
+    r"""The expansion of each macro, nested macros included; the last definition of a name counts.
 
-    A macro that stands for itself, or for very much, stays as it is.
+    A macro that is recursive, or expands to a very long text, stays as it is.
 
     Examples:
         >>> resolved(definitions(r"\def\a{\b!}\def\b{B}\def\c{\c}"))
@@ -195,7 +195,7 @@ def resolved(found: Iterable[Definition]) -> dict[str, str]:
 
 
 def _inner_first(inner: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """The names in an order in which each comes after those within it, but for names that stand for themselves."""
+    """Names in dependency order, except for recursive ones."""
     seen: set[str] = set()
     for first in inner:
         path = [] if first in seen else [(first, iter(inner[first]))]
@@ -213,7 +213,7 @@ def _inner_first(inner: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def expanded(text: str, macros: Mapping[str, str]) -> str:
-    r"""The text with every macro replaced by what it stands for.
+    r"""The text with every macro expanded.
 
     Examples:
         >>> expanded(r"\a\a \ab \\a", {"a": "A"})
@@ -223,14 +223,14 @@ def expanded(text: str, macros: Mapping[str, str]) -> str:
 
 
 def _expanded_length(text: str, macros: Mapping[str, str]) -> int:
-    """How long `expanded` would make a text."""
+    """The length of the result of `expanded`."""
     if not macros:
         return len(text)
     return len(text) + sum(len(macros[call]) - len(call) - 1 for call in _CALL.findall(text) if call in macros)
 
 
 def _closings(text: str, openings: Set[int]) -> dict[int, int]:
-    """For each of these braces that is closed soon enough, one past the brace that closes it."""
+    """For each of these braces that is closed soon enough, the offset after its closing brace."""
     found: dict[int, int] = {}
     open_: list[int] = []
     for match in _BRACE.finditer(text):

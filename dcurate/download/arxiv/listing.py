@@ -1,4 +1,4 @@
-"""Which archives of sources arXiv has."""
+"""List arXiv's source archives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MD5 = re.compile(r"[0-9a-fA-F]{32}")
 
 @dataclass
 class ArxivUrlGenerator(URLGenerator):
-    """Lists the archives of LaTeX sources, with sizes and checksums from arXiv's manifest where there is one.
+    """List the archives of LaTeX sources, with sizes and checksums from arXiv's manifest if there is one.
 
     Args:
         arxiv_prefix: address of the bucket ``arxiv`` or of a copy: ``s3://``, ``https://``, a directory.
@@ -40,7 +40,7 @@ class ArxivUrlGenerator(URLGenerator):
         return [file.url for file in self.generate_files()]
 
     def generate_files(self) -> list[RemoteFile]:
-        """The archives in order of name, which is that of time.
+        """The archives in name order, which is chronological.
 
         Raises:
             DataError: neither the manifest nor the directory can be read.

@@ -1,4 +1,4 @@
-"""The papers in an archive of sources, each with its TeX files."""
+"""Read the papers in a source archive, each with its TeX files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CODECS = {
 
 
 class ArxivIterator(DocumentIterator):
-    """Takes the papers out of an archive of sources.
+    """Read the papers of a source archive.
 
     A paper is a packed archive of its own, or one packed TeX file. Its record holds the texts of its TeX files. Nothing
     is written to the disk. Papers of which only a PDF is there are counted, and so are those that are damaged, or whose
@@ -47,7 +47,7 @@ class ArxivIterator(DocumentIterator):
     TeX files are UTF-8, else of the encoding that they name (``inputenc``), else Latin-1.
 
     Args:
-        log_frequency: taken for pipelines that have it; the run tells how far it is.
+        log_frequency: accepted for compatibility; the run reports progress.
         extract_tmp_dir: taken for pipelines that have it; nothing is unpacked to a disk.
 
     Examples:
@@ -56,7 +56,7 @@ class ArxivIterator(DocumentIterator):
     """
 
     def __init__(self, log_frequency: int = 1000, extract_tmp_dir: str | None = None) -> None:
-        """Nothing is kept of either."""
+        """The records have neither."""
 
     def output_columns(self) -> list[str]:
         return ["id", "source_id", "content"]
@@ -95,7 +95,7 @@ def arxiv_id(path: str) -> str:
 
 
 def _found(archive: tarfile.TarFile, member: tarfile.TarInfo) -> list[str] | Skipped:
-    """The TeX files of a paper, or why there are none."""
+    """The TeX files of a paper, or the reason why there are none."""
     which = arxiv_id(member.name)
     if not _is_safe(member):
         return Skipped("unsafe path", True, which, repr(member.name))
@@ -121,7 +121,7 @@ def _tex_files(data: bytes) -> list[str]:
         texts = _members(archive)
         file.seek(archive.offset)
         if file.read(_BLOCK).strip(b"\0"):
-            raise tarfile.ReadError(f"what follows byte {archive.offset} of its archive is damaged")
+            raise tarfile.ReadError(f"the data after byte {archive.offset} of its archive is damaged")
     return texts
 
 
@@ -139,7 +139,7 @@ def _members(archive: tarfile.TarFile) -> list[str]:
 
 
 def _is_safe(member: tarfile.TarInfo) -> bool:
-    """Whether it is a file, of a name that stays within its directory."""
+    """Whether it is a file with a name that stays within its directory."""
     return member.isfile() and not member.name.startswith("/") and ".." not in member.name.split("/")
 
 
@@ -154,7 +154,7 @@ def _read(archive: tarfile.TarFile, member: tarfile.TarInfo, room: int) -> bytes
 
 
 def _unpacked(data: bytes, room: int) -> bytes:
-    """The content of a gzip file, or the data where they are none.
+    """The content of a gzip file, or the data itself if it is not gzip.
 
     Each member is given to its unpacker in growing pieces: what follows its end is copied, so that many small members
     would otherwise take the square of their number.
@@ -166,11 +166,11 @@ def _unpacked(data: bytes, room: int) -> bytes:
         while not unpacker.eof:
             packed = view[at : at + size]
             if not packed:
-                raise EOFError("the packed file is cut short")
+                raise EOFError("the compressed file is cut short")
             pieces.append(unpacker.decompress(packed, room))
             room -= len(pieces[-1])
             if room <= 0:
-                raise _TooLargeError("unpacked it is larger than is read of a paper")
+                raise _TooLargeError("it is larger than the limit when decompressed")
             at, size = at + len(packed), 2 * size
         at -= len(unpacker.unused_data)
     return b"".join(pieces) if at else data
@@ -186,15 +186,15 @@ def _decoded(data: bytes) -> str:
 
 
 def _check_end(file: IO[bytes], offset: int) -> None:
-    """Raise if the archive does not end where its last member does, which tarfile takes for its end."""
+    """Raise if the archive is longer than its last member, which tarfile takes for its end."""
     file.seek(offset)
     if file.read(_BLOCK) != b"\0" * _BLOCK:
-        raise tarfile.ReadError(f"what follows byte {offset} is damaged or missing")
+        raise tarfile.ReadError(f"the data after byte {offset} is damaged or missing")
 
 
 class _UnsafeError(Exception):
-    """A file of a paper would go to another directory."""
+    """A file of a paper would be written to another directory."""
 
 
 class _TooLargeError(Exception):
-    """A paper is larger than is read."""
+    """A paper is larger than the limit."""

@@ -14,10 +14,10 @@ from dcurate.download.transfer import Transfer
 
 
 class ArxivDownloader(FileDownloader):
-    """Downloads archives of sources from arXiv's bucket, or from a copy.
+    """Download source archives from arXiv's bucket, or from a mirror.
 
     Args:
-        download_dir: where the files go.
+        download_dir: target folder.
         verbose: whether each file is logged.
         transfer: how patient and how polite to be; its ``storage_options`` hold the credentials.
 
@@ -34,17 +34,17 @@ class ArxivDownloader(FileDownloader):
 
 
 class ArxivDownloadExtractStage(DocumentDownloadExtractStage):
-    """List, download and read the archives of LaTeX sources of arXiv, and make text of the papers.
+    """List, download and read arXiv's archives of LaTeX sources, and extract the text of the papers.
 
     Columns: ``text``, ``id`` (as in ``hep-th/0001001`` or ``2101.00001``), ``source_id`` (the archive) and the column
-    of ``add_filename_column``. The bucket's readers pay for what they read, so it needs credentials of AWS.
+    of ``add_filename_column``. The bucket is requester-pays, so it needs AWS credentials.
 
     Args:
-        download_dir: where the archives go.
-        url_limit: only the first so many archives.
-        record_limit: at most so many papers of an archive.
+        download_dir: target folder of the archives.
+        url_limit: maximum number of archives.
+        record_limit: maximum number of papers per archive.
         add_filename_column: whether rows say which archive they are of, in ``file_name`` or the column named.
-        log_frequency: taken for pipelines that have it; the run tells how far it is.
+        log_frequency: accepted for compatibility; the run reports progress.
         verbose: whether each file that was downloaded is logged.
         arxiv_prefix: address of the bucket or of a copy: ``s3://``, ``https://``, a directory.
         on_error: see `DocumentDownloadExtractStage`.

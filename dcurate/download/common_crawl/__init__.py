@@ -1,1 +1,1 @@
-"""Common Crawl: its crawls, the pages in their archives, and the text of these."""
+"""Common Crawl: its crawls, the pages in their archives, and their text."""

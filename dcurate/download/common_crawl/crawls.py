@@ -1,4 +1,4 @@
-"""Which crawls there are, and the archives of those between two of them."""
+"""List crawls, and the archives of those between two snapshots."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _FIRST_MAIN, _FIRST_NEWS = (2013, 1), (2016, 8)
 
 @dataclass
 class BaseCommonCrawlUrlGenerator(URLGenerator):
-    """Lists archives of Common Crawl, the newest crawl first; see those made of it.
+    """List archives of Common Crawl, the newest crawl first; see its subclasses.
 
     Args:
         start_snapshot_str: the first crawl that is wanted.
         end_snapshot_str: the last.
         data_prefix: address of the archives or of a copy: ``https://``, ``s3://``, a directory.
-        limit: only the first so many.
+        limit: maximum number of archives.
         transfer: how patient and how polite to be.
 
     Raises:
@@ -48,13 +48,12 @@ class BaseCommonCrawlUrlGenerator(URLGenerator):
     def __post_init__(self) -> None:
         if self._parsed(self.start_snapshot_str) > self._parsed(self.end_snapshot_str):
             raise PipelineError(
-                f"start_snapshot={self.start_snapshot_str!r} is after end_snapshot={self.end_snapshot_str!r}; "
-                "exchange them"
+                f"start_snapshot={self.start_snapshot_str!r} is after end_snapshot={self.end_snapshot_str!r}; swap them"
             )
 
     @abstractmethod
     def generate_path_urls(self) -> list[str]:
-        """The addresses of the lists of archives, a crawl each.
+        """The URLs of the lists of archives, one per crawl.
 
         Raises:
             DataError: there is no crawl between the two.
@@ -64,7 +63,7 @@ class BaseCommonCrawlUrlGenerator(URLGenerator):
         return self.generate_data_urls()
 
     def generate_data_urls(self, path_urls: str | Sequence[str] | None = None) -> list[str]:
-        """The addresses of the archives that are in the lists; by default those of all crawls between the two.
+        """The URLs of the archives in the lists; by default those of all crawls between the two snapshots.
 
         Raises:
             DataError: a list cannot be fetched or read.
@@ -83,7 +82,7 @@ class BaseCommonCrawlUrlGenerator(URLGenerator):
         except TransferError as error:
             raise DataError(f"{error}; without the list of its archives a crawl cannot be read") from error
         except (zlib.error, UnicodeDecodeError) as error:
-            raise DataError(f"{address} is no packed list of archives ({error}); check data_prefix") from error
+            raise DataError(f"{address} is not a compressed list of archives ({error}); check data_prefix") from error
         return [line.strip() for line in text.splitlines() if line.strip()]
 
     @abstractmethod
@@ -99,15 +98,15 @@ class BaseCommonCrawlUrlGenerator(URLGenerator):
 
 @dataclass
 class MainCommonCrawlUrlGenerator(BaseCommonCrawlUrlGenerator):
-    """Lists the archives of the main crawls, which are named by year and week (``"2020-50"``).
+    """List the archives of the main crawls, which are named by year and week (``"2020-50"``).
 
     Args:
         start_snapshot_str: the first week; the crawls from it on are taken.
         end_snapshot_str: the last week.
         data_prefix: address of the archives or of a copy.
-        limit: only the first so many archives.
+        limit: maximum number of archives.
         transfer: how patient and how polite to be.
-        index_prefix: address at which ``collinfo.json`` tells of the crawls.
+        index_prefix: URL prefix of ``collinfo.json``, the list of crawls.
 
     Examples:
         >>> MainCommonCrawlUrlGenerator("2020-50", "2021-04", limit=10).limit
@@ -115,13 +114,13 @@ class MainCommonCrawlUrlGenerator(BaseCommonCrawlUrlGenerator):
         >>> MainCommonCrawlUrlGenerator("2021-04", "2020-50")
         Traceback (most recent call last):
             ...
-        dcurate.errors.PipelineError: start_snapshot='2021-04' is after end_snapshot='2020-50'; exchange them
+        dcurate.errors.PipelineError: start_snapshot='2021-04' is after end_snapshot='2020-50'; swap them
     """
 
     index_prefix: str = "https://index.commoncrawl.org"
 
     def generate_path_urls(self) -> list[str]:
-        """The lists of archives of the crawls between the two weeks, from 2013 on.
+        """The lists of archives of the crawls between the two weeks, from 2013.
 
         Raises:
             DataError: there is no crawl between them, or ``collinfo.json`` cannot be read.
@@ -135,19 +134,19 @@ class MainCommonCrawlUrlGenerator(BaseCommonCrawlUrlGenerator):
                 *sorted(c for c in crawls if c > start)[:1],
             ]
             raise DataError(
-                f"no crawl between {self.start_snapshot_str!r} and {self.end_snapshot_str!r}; near are "
+                f"no crawl between {self.start_snapshot_str!r} and {self.end_snapshot_str!r}; the nearest are "
                 f"{listed(_named(crawl) for crawl in near)}"
             )
         prefix = self.data_prefix.rstrip("/")
         return [f"{prefix}/crawl-data/CC-MAIN-{_named(crawl)}/warc.paths.gz" for crawl in wanted]
 
     def _crawls(self) -> list[tuple[int, int]]:
-        """The crawls that there are, in the order in which they are told of: the newest first."""
+        """All crawls in the order of the list: the newest first."""
         address = f"{self.index_prefix.rstrip('/')}/collinfo.json"
         try:
             names = [str(crawl["id"]) for crawl in orjson.loads(read(address, self.transfer))]
         except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{address} tells of no crawls ({error!r}); check index_prefix") from error
+            raise DataError(f"{address} lists no crawls ({error!r}); check index_prefix") from error
         return [(int(match[1]), int(match[2])) for match in map(_CRAWL.fullmatch, names) if match]
 
     def _parsed(self, snapshot: str) -> tuple[int, int]:
@@ -156,13 +155,13 @@ class MainCommonCrawlUrlGenerator(BaseCommonCrawlUrlGenerator):
 
 @dataclass
 class NewsCommonCrawlUrlGenerator(BaseCommonCrawlUrlGenerator):
-    """Lists the archives of the news crawls, which are named by year and month (``"2020-08"``), from August 2016 on.
+    """List the archives of the news crawls, which are named by year and month (``"2020-08"``), from August 2016.
 
     Args:
         start_snapshot_str: the first month.
         end_snapshot_str: the last month; one that is to come counts as this month.
         data_prefix: address of the archives or of a copy.
-        limit: only the first so many archives.
+        limit: maximum number of archives.
         transfer: how patient and how polite to be.
 
     Examples:

@@ -1,4 +1,4 @@
-"""The pages in an archive of Common Crawl, and their text."""
+"""The pages in a Common Crawl archive, and their text."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\
 
 
 class CommonCrawlWarcIterator(RangeIterator):
-    """Takes the pages out of an archive (WARC or ARC, packed or plain): the responses of servers.
+    """Read the pages of an archive (WARC or ARC, compressed or plain): the responses of servers.
 
-    Damaged records are counted, with address and reason, and reading goes on at the next one.
+    Damaged records are counted, with URL and reason, and reading continues at the next one.
 
     Args:
         storage_options: fsspec's, for archives that are read where they lie.
@@ -90,7 +90,7 @@ class CommonCrawlWarcIterator(RangeIterator):
 
 
 class CommonCrawlHTMLExtractor(DocumentExtractor):
-    """Makes text of a page: its bytes decoded, its language identified, its main text taken out.
+    """Extract the text of a page: decode its bytes, identify its language, extract its main text.
 
     Pages in a language that has no stop words are left out where the algorithm needs these, unless it is written
     without spaces between words.
@@ -153,7 +153,7 @@ class CommonCrawlHTMLExtractor(DocumentExtractor):
         return bool(found.words) or found.language in HTMLExtractorAlgorithm.NON_SPACED_LANGUAGES
 
     def _ready(self) -> HtmlExtractor:
-        """What takes the text out, set up at the first page."""
+        """The extractor, set up at the first page."""
         if self._pages is None:
             self._pages = HtmlExtractor(self.algorithm, stop_lists=self.stop_lists)
             self._pages.setup()
@@ -166,11 +166,11 @@ def _algorithm(
 ) -> HTMLExtractorAlgorithm:
     if isinstance(given, HTMLExtractorAlgorithm):
         if settings:
-            raise PipelineError("html_extraction_kwargs go with a name; give them to the extractor itself")
+            raise PipelineError("html_extraction_kwargs need an extractor by name; pass them to the extractor itself")
         return given
     name = given or "justext"
     if name not in _ALGORITHMS:
-        raise PipelineError(f"html_extraction={given!r} is no extractor{nearest(str(given), _ALGORITHMS)}")
+        raise PipelineError(f"unknown html_extraction {given!r}{nearest(str(given), _ALGORITHMS)}")
     try:
         return _ALGORITHMS[name](**(settings or {}))
     except TypeError as error:
@@ -178,11 +178,11 @@ def _algorithm(
 
 
 def _language(page: str) -> tuple[str, str]:
-    """The code of a page's language, and its English name in capitals, as CLD2 finds it in the markup."""
+    """The code of a page's language, and its English name in capitals, as found by CLD2 in the markup."""
     library = needed("pycld2", "identifying the languages of pages", "lang")
     data = page.encode(errors="replace")
     try:
         details = library.detect(data)[2]
-    except library.error:  # it refuses control characters and code points that stand for nothing
+    except library.error:  # it refuses control characters and unassigned code points
         details = library.detect(_CONTROL.sub(" ", page).encode(errors="replace"))[2]
     return cast(str, details[0][1]), cast(str, details[0][0]).upper()

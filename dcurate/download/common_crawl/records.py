@@ -1,4 +1,4 @@
-"""Pages of Common Crawl by the places that its index gives: only they are fetched, not their archives."""
+"""Download single pages of Common Crawl by their locations in its index, without their archives."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ _ORDINARY = Transfer()
 
 @dataclass
 class CommonCrawlWARCReader(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Fetches the page of each row from the place in an archive that the row names.
+    """Download the page of each row from its location in an archive.
 
     Args:
         warc_filename_col: the column with the archive's path.
         warc_record_offset_col: the column with the byte at which the record begins.
         warc_record_length_col: the column with the bytes that it has, packed.
         binary_content_col: the column for the page's bytes.
-        drop_failed: whether rows whose page cannot be had go to quarantine, with the reason; else they stay, with null.
+        drop_failed: whether rows whose page cannot be downloaded go to quarantine, with the reason; else they are null.
         max_workers: how many pages are fetched at a time.
         timeout: seconds to wait for a connection, and for the next byte.
         max_retries: how often a page is asked for again.
         use_s3: fetch from the bucket (needs the ``s3`` extra and credentials) instead of over HTTPS; None asks the
             environment, ``CC_USE_S3``.
         s3_bucket: name of the bucket; by default ``CC_S3_BUCKET`` of the environment, else ``"commoncrawl"``.
-        s3_key_prefix: what is taken off the beginning of paths there; by default ``CC_S3_KEY_PREFIX``.
+        s3_key_prefix: prefix removed from paths there; by default ``CC_S3_KEY_PREFIX``.
         data_prefix: address of the archives or of a copy, where ``use_s3`` is not asked for.
-        transfer: how polite to be, and credentials; ``timeout`` and ``max_retries`` go first.
+        transfer: retries, rate limits and credentials; ``timeout`` and ``max_retries`` take precedence.
 
     Raises:
         PipelineError: ``max_workers`` below one, or a timeout or number of retries out of range.
@@ -88,7 +88,7 @@ class CommonCrawlWARCReader(ProcessingStage[DocumentBatch, DocumentBatch]):
         return [], [self.binary_content_col]
 
     def settings(self) -> dict[str, Any]:
-        """What decides the rows: not where from and how pages are fetched."""
+        """The settings that affect the rows: not from where and how pages are downloaded."""
         names = ("warc_filename_col", "warc_record_offset_col", "warc_record_length_col", "binary_content_col")
         return {name: getattr(self, name) for name in (*names, "drop_failed")}
 
@@ -107,7 +107,7 @@ class CommonCrawlWARCReader(ProcessingStage[DocumentBatch, DocumentBatch]):
         return replace(task, data=rows_at(rows, np.flatnonzero(~failed)), rejections=(rejection,))
 
     def _page(self, place: Sequence[Any]) -> tuple[bytes | None, str]:
-        """The bytes of a page, and why there are none."""
+        """The bytes of a page, or the reason why there are none."""
         path, offset, length = place
         if not path or offset is None or not length:
             return None, "the row names no place in an archive"

@@ -28,10 +28,10 @@ BUCKET = "s3://commoncrawl"
 
 
 class CommonCrawlWARCDownloader(FileDownloader):
-    """Downloads archives of Common Crawl.
+    """Download archives of Common Crawl.
 
     Args:
-        download_dir: where the files go.
+        download_dir: target folder.
         use_aws_to_download: fetch from the bucket (``s3://commoncrawl``) instead of over HTTPS; this needs the ``s3``
             extra and credentials of AWS.
         verbose: whether each file is logged.
@@ -62,7 +62,7 @@ class CommonCrawlWARCDownloader(FileDownloader):
 
 
 class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
-    """List, download and read archives of Common Crawl, and take the text out of their pages.
+    """List, download and read archives of Common Crawl, and extract the text of their pages.
 
     Columns: ``url``, ``warc_id``, ``source_id`` (the archive), ``language`` (English name in capitals), ``text`` and
     the column of ``add_filename_column``. A page that cannot be read, on which the library fails, or that crashes the
@@ -71,23 +71,23 @@ class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
     Args:
         start_snapshot: the first crawl: year and week (``"2020-50"``), of news year and month (``"2020-08"``).
         end_snapshot: the last.
-        download_dir: where the archives go.
+        download_dir: target folder of the archives.
         crawl_type: ``"main"`` or ``"news"``.
         html_extraction: ``"justext"``, ``"resiliparse"``, ``"trafilatura"``, or an extractor; jusText if None.
         html_extraction_kwargs: settings for the one that is named.
         stop_lists: stop words by the English name of their language in capitals, instead of jusText's.
         use_aws_to_download: fetch from the bucket instead of over HTTPS.
         verbose: whether each file that was downloaded is logged.
-        url_limit: only the first so many archives.
-        record_limit: at most so many pages of an archive.
+        url_limit: maximum number of archives.
+        record_limit: maximum number of pages per archive.
         add_filename_column: whether rows say which archive they are of, in ``file_name`` or the column named.
         extractor_max_calls_per_worker: taken for pipelines that have it; processes whose memory grows are restarted
             anyway.
         data_prefix: address of the archives or of a copy: ``https://``, ``s3://``, a directory.
-        index_prefix: address at which ``collinfo.json`` tells of the crawls.
+        index_prefix: URL prefix of ``collinfo.json``, the list of crawls.
         on_error: see `DocumentDownloadExtractStage`.
         keep_files: whether archives stay on the disk when they have been read.
-        blocksize: archives are cut into ranges of about so many packed bytes, that workers share; None for whole ones.
+        blocksize: archives are divided into ranges of about this many compressed bytes, shared by workers; None for no.
         transfer: how patient and how polite to be.
 
     Raises:
@@ -146,7 +146,7 @@ class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
         self.name = f"common_crawl_{crawl_type}_pipeline"
 
     def decompose(self) -> list[ProcessingStage[Any, Any]]:
-        """The stages; extraction stands apart, so that a page that crashes the process is found among the others.
+        """The stages; extraction is separate, so that a page that crashes the process can be isolated.
 
         With a ``record_limit``, which counts pages that have text, it is one with reading.
         """

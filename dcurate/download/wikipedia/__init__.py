@@ -1,1 +1,1 @@
-"""Wikipedia: which dumps are complete, the articles in them, and their text."""
+"""Wikipedia: complete dumps, their articles, and plain text."""

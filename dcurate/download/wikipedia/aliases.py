@@ -1,4 +1,4 @@
-"""What links to files and to categories begin with, by language.
+"""Prefixes of links to files and to categories, by language.
 
 A dump says what its wiki calls these namespaces today. Pages also use the names that they had before, and those that a
 wiki allows besides; MediaWiki keeps them, a dump does not. English names are understood in every wiki.
@@ -256,7 +256,7 @@ CATEGORY_ALIASES: dict[str, tuple[str, ...]] = {
 
 
 def aliases(table: Mapping[str, tuple[str, ...]], language: str) -> tuple[str, ...]:
-    """The names in a table for a language, and those of the one that its wiki understands besides.
+    """The names in a table for a language and its fallback language.
 
     Examples:
         >>> aliases(CATEGORY_ALIASES, "nds")

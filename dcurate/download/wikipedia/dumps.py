@@ -1,4 +1,4 @@
-"""Which dumps of a Wikipedia there are, and the files of the newest that is complete."""
+"""Dumps of a Wikipedia, and the files of the newest complete one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DIGESTS = ("sha1", "md5")
 
 @dataclass
 class WikipediaUrlGenerator(URLGenerator):
-    """Lists the article files of a dump, with their sizes and checksums.
+    """List the article files of a dump, with their sizes and checksums.
 
     Args:
         language: of the Wikipedia, as in its address: ``"en"``, ``"zh-min-nan"``.
@@ -107,7 +107,7 @@ class WikipediaUrlGenerator(URLGenerator):
         except TransferError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"{address} does not tell of {_JOB}; name another dump_date") from error
+            raise DataError(f"{address} does not list {_JOB}; name another dump_date") from error
         if status != "done":
             raise DataError(
                 f"the articles of {self._address}/{date} are not complete ({status}); name an older dump_date"

@@ -23,21 +23,21 @@ class Article(dict[str, Any]):
     """A record of a dump.
 
     Attributes:
-        namespaces: what the dump calls its namespaces, by number.
+        namespaces: the dump's names of namespaces, by number.
     """
 
     namespaces: dict[str, str]
 
 
 class WikipediaIterator(RangeIterator):
-    """Takes the articles out of a dump: pages of namespace 0 that are no redirects.
+    """Read the articles of a dump: pages of namespace 0 that are not redirects.
 
     A damaged stream of a multistream dump is counted, and costs only the (at most 100) pages in it. Memory holds one
     stream. Document type declarations are refused, and with them entities that would grow without bound.
 
     Args:
         language: of the Wikipedia, for the address of an article.
-        log_frequency: taken for pipelines that have it; the run tells how far it is.
+        log_frequency: accepted for compatibility; the run reports progress.
 
     Examples:
         >>> WikipediaIterator("de").output_columns()
@@ -51,7 +51,7 @@ class WikipediaIterator(RangeIterator):
         return ["title", "id", "url", "language", "source_id", "raw_content"]
 
     def iterate_range(self, file_path: str, start: int, stop: int | None) -> Iterator[dict[str, Any] | Skipped]:
-        """The articles of the streams that begin from byte ``start`` up to ``stop``."""
+        """Yield the articles of the streams that begin from byte ``start`` up to ``stop``."""
         name = os.path.basename(file_path)
         with open(file_path, "rb") as file:
             pages = _Pages()
@@ -95,7 +95,7 @@ class WikipediaIterator(RangeIterator):
 
 
 def _reason(page: dict[str, str]) -> str:
-    """Why a page is no article, empty if it is one."""
+    """The reason why a page is not an article, empty if it is one."""
     if not (page.get("title") and page.get("ns") and page.get("id")):
         return "page without title or id"
     if page["ns"] != "0":
@@ -110,7 +110,7 @@ def _damaged(stretch: Stretch, why: str) -> Skipped:
 
 
 def _namespaces(head: Stretch | None) -> dict[str, str]:
-    """What a dump calls its namespaces, from its first stream."""
+    """The dump's names of namespaces, from its first stream."""
     pages = _Pages()
     with suppress(XML_ERRORS, RefusedError):  # whoever reads the first range says so
         pages.feed(head.data if head else b"")
@@ -118,10 +118,10 @@ def _namespaces(head: Stretch | None) -> dict[str, str]:
 
 
 class _Pages:
-    """The pages in the XML that it is fed.
+    """Parse pages from chunks of XML.
 
     Attributes:
-        namespaces: what the dump calls its namespaces, by number.
+        namespaces: the dump's names of namespaces, by number.
         within_page: whether a page has begun and not ended.
     """
 
@@ -139,16 +139,16 @@ class _Pages:
         self._parser.CharacterDataHandler = self._characters
 
     def feed(self, data: bytes) -> None:
-        """Go on with more of the XML."""
+        """Feed more XML."""
         self._parser.Parse(data, False)
 
     def taken(self) -> list[dict[str, str]]:
-        """The pages that have ended since this was last asked."""
+        """The pages completed since the last call."""
         done, self._done = self._done, []
         return done
 
     def afresh(self) -> _Pages:
-        """Another one, for what comes after damage."""
+        """A new parser, to continue after damage."""
         pages = _Pages()
         pages.namespaces = self.namespaces
         pages.feed(_ROOT)

@@ -1,4 +1,4 @@
-"""Reads wiki markup into tokens, in time that grows with its length.
+"""Parse wiki markup into tokens, in linear time.
 
 mwparserfromhell reads on to the end of a page for each opening that is never closed, and twice, at each level, what is
 nested in the cells of tables: a hostile page of a few kilobytes takes it hours. Its reader in C cannot be stopped, so
@@ -50,11 +50,11 @@ _PIECE = re.compile(r"""[^{}\[\]<>|=&'#*;:/\\"\-!\n]++|.""", re.DOTALL)
 
 
 class TangledError(Exception):
-    """Reading the markup would take too many steps."""
+    """Parsing the markup would take too many steps."""
 
 
 def tokens(markup: str) -> list[Any]:
-    """The tokens of wiki markup, those that mwparserfromhell makes of it.
+    """The tokens of wiki markup, as made by mwparserfromhell.
 
     Raises:
         ResourceError: mwparserfromhell is not installed.
@@ -76,7 +76,7 @@ def tokens(markup: str) -> list[Any]:
 
 @cache
 def _counting() -> Any:
-    """The reader in Python, made to count its steps."""
+    """The Python tokenizer, extended to count its steps."""
     reader = needed(f"{_PACKAGE}.parser.tokenizer", "WikipediaExtractor", "wiki").Tokenizer
 
     class Counting(reader):  # type: ignore[misc, valid-type]
@@ -87,14 +87,14 @@ def _counting() -> Any:
         def _read(self, *place: Any, **how: Any) -> Any:  # its parameters are others in each version
             self._steps -= 1
             if self._steps < 0:
-                raise TangledError("its markup has too many openings that nothing closes")
+                raise TangledError("its markup has too many unclosed elements")
             return super()._read(*place, **how)
 
     return Counting
 
 
 def is_plain(markup: str) -> bool:
-    """Whether mwparserfromhell reads little of a page more than once: what is opened is closed, and not nested deeply.
+    """Whether mwparserfromhell reads little of a page twice: elements are closed, and not nested deeply.
 
     Examples:
         >>> is_plain("A {{b|[[c]]}} ''d''"), is_plain("{{a|" * 10_000)
@@ -104,10 +104,10 @@ def is_plain(markup: str) -> bool:
 
 
 class _Look:
-    """One look at a page, mark by mark; an opening that is left over costs what is read from it on.
+    """One pass over a page; an unclosed element costs the text after it.
 
     Attributes:
-        open: what was opened and is not closed: what it is, and where it began.
+        open: open elements: their type and start.
         cost: characters that are read again.
     """
 
@@ -137,7 +137,7 @@ class _Look:
         self.cost += len(self.markup) - begin
 
     def _leave(self, number: int) -> None:
-        """The innermost openings are left over."""
+        """The innermost open elements are unclosed."""
         for _ in range(number):
             kind, begin = self.open.pop()
             self._read_again(begin)
@@ -146,12 +146,12 @@ class _Look:
                 self._check_signs(begin, len(self.markup))
 
     def _check_signs(self, begin: int, end: int) -> None:
-        """Each sign of a line that may end its heading is a call within a call."""
+        """Each sign of a line that may end its heading is a nested call."""
         if len(_SIGNS.findall(self.markup, begin, end)) > _EQUAL_SIGNS:
             self.cost = self.most + 1
 
     def _shut(self, kind: str) -> bool:
-        """Close the nearest opening of a kind; if something is still open within it, all of that is left over."""
+        """Close the nearest element of a type; elements still open within it are unclosed."""
         for depth, (other, _) in enumerate(self.open[: -_NEAR - 1 : -1]):
             if other == kind:
                 if depth:
@@ -166,7 +166,7 @@ class _Look:
         return bool(self.open) and self.open[-1][0] in kinds
 
     def _line(self, place: int) -> int | None:
-        """What begins a line: a heading, a table, or the end of one; where to go on if not there."""
+        """Handle the beginning of a line: a heading, a table, or the end of one; returns where to continue."""
         match = _LINE.match(self.markup, place)
         if not match:
             return None

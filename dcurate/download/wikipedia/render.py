@@ -20,7 +20,7 @@ _DROPPED_TAGS = ("ref", "table")
 
 
 class Renderer:
-    """Renders pages.
+    """Render pages.
 
     Args:
         media: matches the beginning of the target of a link that shows a file.
@@ -40,7 +40,7 @@ class Renderer:
         self.is_visible = needed("mwparserfromhell.definitions", "WikipediaExtractor", "wiki").is_visible
 
     def page(self, markup: str) -> str:
-        """The text of a page: its sections, those without text left out, with an empty line between them.
+        """The text of a page: its non-empty sections, with an empty line between them.
 
         Raises:
             TangledError: reading it would take too many steps.
@@ -51,12 +51,12 @@ class Renderer:
 
 
 class _Frame:
-    """What was opened and is not yet closed: a page, a link, a tag.
+    """An open element: a page, a link, a tag.
 
     Attributes:
-        parts: the texts in it, of what is read of it now.
-        lead: the target of a link as far as it is plain text, once that is known; the name of a tag.
-        shown: what is shown of it, where that is not what is read now.
+        parts: the texts of the part that is being read.
+        lead: the plain-text prefix of a link's target, once known; the name of a tag.
+        shown: the displayed text, if it is not the part being read.
     """
 
     __slots__ = ("lead", "parts", "shown")
@@ -67,7 +67,7 @@ class _Frame:
         self.shown: str | None = None
 
     def text(self) -> str:
-        """The parts as one text, as ``strip_code`` joins them."""
+        """The parts as one text, joined as in ``strip_code``."""
         text = "".join(self.parts).strip("\n")
         while "\n\n\n" in text:
             text = text.replace("\n\n\n", "\n\n")
@@ -75,7 +75,7 @@ class _Frame:
 
 
 class _Reading:
-    """One page as it is read, token by token."""
+    """One page, read token by token."""
 
     def __init__(self, renderer: Renderer, tokens: Iterator[Any]) -> None:
         self.renderer, self.tokens = renderer, tokens
@@ -109,7 +109,7 @@ class _Reading:
         }
 
     def sections(self) -> list[str]:
-        """The texts of the sections; the first is what stands before all headings."""
+        """The texts of the sections; the first is the text before all headings."""
         text, handlers, stack = self.renderer.tokens.Text, self.handlers, self.stack
         for token in self.tokens:
             if type(token) is text:
@@ -125,7 +125,7 @@ class _Reading:
         return frame
 
     def _begin_child(self) -> None:
-        """What was read of a link's target so far is all of it that is plain text."""
+        """The link target read so far is its plain-text prefix."""
         top = self.stack[-1]
         if top.lead is None:
             top.lead = "".join(top.parts)
@@ -205,7 +205,7 @@ class _Reading:
         self.attributes.append(self._open())
 
     def _end_attribute(self) -> None:
-        """What was read is an attribute of a tag, and not shown."""
+        """The text read is an attribute of a tag, and not shown."""
         if self.attributes and self.attributes[-1] is self.stack[-1]:
             self.attributes.pop()
             self.stack.pop()

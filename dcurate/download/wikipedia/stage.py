@@ -14,10 +14,10 @@ from dcurate.download.wikipedia.text import WikipediaExtractor
 
 
 class WikipediaDownloader(FileDownloader):
-    """Downloads dumps, with two connections at a time from each machine, as Wikimedia asks.
+    """Download dumps, with two connections per machine, as Wikimedia requires.
 
     Args:
-        download_dir: where the files go.
+        download_dir: target folder.
         verbose: whether each file is logged.
         transfer: how patient and how polite to be.
 
@@ -30,7 +30,7 @@ class WikipediaDownloader(FileDownloader):
         super().__init__(download_dir, verbose, transfer)
 
     def num_workers_per_node(self) -> int | None:
-        """One slot on each host: two connections take long, and other slots would stand idle waiting for their turn."""
+        """One slot per host: it keeps two connections busy, and other slots would be idle."""
         return 1
 
     def _get_output_filename(self, url: str) -> str:
@@ -38,24 +38,24 @@ class WikipediaDownloader(FileDownloader):
 
 
 class WikipediaDownloadExtractStage(DocumentDownloadExtractStage):
-    """List, download and read the dump of a Wikipedia, and make plain text of its articles.
+    """List, download and read the dump of a Wikipedia, and extract plain text from its articles.
 
     Columns: ``text``, ``title``, ``id``, ``url``, ``language``, ``source_id`` (the dump's file) and the column of
     ``add_filename_column``.
 
     Args:
         language: of the Wikipedia, as in its address.
-        download_dir: where the files of the dump go.
+        download_dir: target folder of the dump.
         dump_date: ``"YYYYMMDD"``, or None for the newest dump whose articles are complete.
         wikidumps_index_prefix: address of the server or of a mirror.
         verbose: whether each file that was downloaded is logged.
-        url_limit: only the first so many files.
-        record_limit: at most so many articles of a file.
+        url_limit: maximum number of files.
+        record_limit: maximum number of articles per file.
         add_filename_column: whether rows say which file they are of, in ``file_name`` or the column named.
-        log_frequency: taken for pipelines that have it; the run tells how far it is.
+        log_frequency: accepted for compatibility; the run reports progress.
         on_error: see `DocumentDownloadExtractStage`.
         keep_files: whether files stay on the disk when they have been read.
-        blocksize: files are cut into ranges of about so many packed bytes, that workers share; None for whole files.
+        blocksize: files are divided into ranges of about this many compressed bytes, shared by workers; None for no.
         transfer: how patient and how polite to be.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Compressed streams one after the other, as a multistream dump is made of them; from any byte on, whole or damaged."""
+"""Read concatenated compressed streams of a multistream dump; from any byte, complete or damaged."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _PIECE = 2**22
 
 
 class Stretch(NamedTuple):
-    """Content that belongs together, or a place where content is missing.
+    """A span of content, or a position where content is missing.
 
     Args:
         offset: byte of the file at which its stream begins.
         data: content; that of a stream of ordinary size in one piece, after its checksums were found right.
-        fault: what is wrong, where content is missing.
-        cut: whether content of the same stream was given out before what is missing.
+        fault: the error, if content is missing.
+        cut: whether content of the same stream was yielded before the missing part.
     """
 
     offset: int
@@ -33,7 +33,7 @@ class Stretch(NamedTuple):
 
 
 def stretches(file: BinaryIO, start: int = 0, stop: int | None = None) -> Iterator[Stretch]:
-    """The content of the bzip2 streams that begin from byte ``start`` up to ``stop``; after damage, from the next on.
+    """Yield the content of the bzip2 streams that begin from byte ``start`` up to ``stop``; damage ends one stream.
 
     Memory holds a stream of ordinary size (100 pages), or a few megabytes of a larger one.
 
@@ -57,7 +57,7 @@ def stretches(file: BinaryIO, start: int = 0, stop: int | None = None) -> Iterat
 
 
 def _next_begin(file: BinaryIO, at: int, stop: int | None) -> int | None:
-    """The byte at which the next stream begins, from ``at`` on; None if it is looked for in vain up to ``stop``."""
+    """The byte at which the next stream begins, from ``at`` on; None if there is none up to ``stop``."""
     file.seek(at)
     data = b""
     while more := file.read(_CHUNK if data else _BEGIN_BYTES):
@@ -73,13 +73,13 @@ def _next_begin(file: BinaryIO, at: int, stop: int | None) -> int | None:
 
 
 def _is_padding(file: BinaryIO, at: int, begin: int | None) -> bool:
-    """Whether nothing but zeros and line ends stand between two places; a range of a whole file may end with them."""
+    """Whether only zeros and line ends are between two offsets; a range of a complete file may end with them."""
     file.seek(at)
     return not file.read(_CHUNK if begin is None else min(_CHUNK, begin - at)).strip(b"\0\r\n")
 
 
 def _stream(file: BinaryIO, begin: int) -> Generator[Stretch, None, int | None]:
-    """The content of a stream; gives where it ends, or None if it is damaged."""
+    """Yield the content of a stream; return its end offset, or None if it is damaged."""
     file.seek(begin)
     unpacker = bz2.BZ2Decompressor()
     held, size, given = [], 0, False

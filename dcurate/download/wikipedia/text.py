@@ -1,4 +1,4 @@
-"""The text of an article: wiki markup taken off."""
+"""Plain text of an article."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dcurate.download.wikipedia.render import Renderer
 
 
 class WikipediaExtractor(DocumentExtractor):
-    r"""Makes plain text of an article's wiki markup.
+    r"""Convert an article's wiki markup to plain text.
 
     Links become what they show; files, images, templates, tables, references and comments go; of a link to a category
     its name stays; headings stay as lines. Sections are joined by an empty line. What a namespace is called is known
@@ -41,7 +41,7 @@ class WikipediaExtractor(DocumentExtractor):
         self.language = language
 
     def extract(self, record: dict[str, Any]) -> dict[str, Any] | Skipped | None:
-        """The article with ``text`` in place of its markup; None if no text is left of it.
+        """The article with ``text`` in place of its markup; None if no text is left.
 
         It is `Skipped` where its markup would take more than a few times as long to read as that of any article.
         """
@@ -65,7 +65,7 @@ class WikipediaExtractor(DocumentExtractor):
 
 @lru_cache(maxsize=16)
 def _prefixes(language: str, own: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """What begins a link to a file, and one to a category."""
+    """The prefixes of links to files, and to categories."""
     names = dict(own)
     media = ["File", "Image", "Media", *(names.get(key, "") for key in MEDIA), *aliases(MEDIA_ALIASES, language)]
     category = ["Category", *(names.get(key, "") for key in CATEGORY), *aliases(CATEGORY_ALIASES, language)]

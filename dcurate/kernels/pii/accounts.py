@@ -74,7 +74,7 @@ for _entry in _IBANS.split():
 
 @njit(**INNER)
 def _is_card(groups: Groups, count: int) -> Scalar:
-    """Whether the digits of the first groups have an issuer, its length, and the check digit of Luhn."""
+    """Whether the digits of the first groups have an issuer, its length, and a valid Luhn check digit."""
     length = groups.totals[count - 1]
     prefix = np.int64(0)
     for number in range(6):
@@ -96,7 +96,7 @@ def _is_card(groups: Groups, count: int) -> Scalar:
 
 @njit(**INNER)
 def card_end(data: Bytes, begin: int, stop: int, groups: Groups, count: int) -> Scalar:
-    """Where the card number ends that begins with the first group; where that begins if there is none.
+    """End offset of a card number starting at the first group, or its start offset if there is none.
 
     It is written in one, if not announced as something else, or in groups as on the card, with blanks or hyphens
     between, or dots between groups of four.
@@ -136,7 +136,7 @@ def card_end(data: Bytes, begin: int, stop: int, groups: Groups, count: int) -> 
 
 @njit(**INNER)
 def social_security_end(data: Bytes, begin: int, stop: int, groups: Groups, count: int) -> Scalar:
-    """Where the US social security number ends that begins with the first group; where that begins if there is none.
+    """End offset of a US SSN starting at the first digit group, or its start offset if there is none.
 
     With hyphens it stands for itself; with blanks or nothing between it must be announced as one. Areas and groups that
     were never given out are none, nor are two numbers that were printed as examples.
@@ -165,7 +165,7 @@ def social_security_end(data: Bytes, begin: int, stop: int, groups: Groups, coun
 
 @njit(**INNER)
 def iban_end(data: Bytes, begin: int, at: int, stop: int) -> Scalar:
-    """Where the IBAN ends whose check digits are at ``at``, after its country; ``at`` if there is none.
+    """End offset of the IBAN with check digits at ``at``, after its country; ``at`` if there is none.
 
     It is written in one or in groups of four, in capitals or in small letters, and its remainder by 97 is 1
     (ISO 13616).

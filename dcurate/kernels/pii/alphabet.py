@@ -1,4 +1,4 @@
-"""Classes of bytes, and where a word, a number or an address may begin and end."""
+"""Byte classes, and boundaries of words, numbers and addresses."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ CLASS = np.array([_class_of(byte) for byte in range(256)], np.uint8)
 
 @njit(**INNER)
 def in_class(data: Bytes, start: int, at: int, stop: int, wanted: int) -> Scalar:
-    """Whether there is a byte at ``at``, within ``start`` and ``stop``, of one of the classes."""
+    """Whether the byte at ``at``, within ``start`` and ``stop``, is of one of the classes."""
     return start <= at < stop and CLASS[data[at]] & wanted != 0
 
 
 @njit(**INNER)
 def is_byte(data: Bytes, start: int, at: int, stop: int, byte: int) -> Scalar:
-    """Whether that byte stands at ``at``, within ``start`` and ``stop``."""
+    """Whether the byte at ``at``, within ``start`` and ``stop``, equals the given one."""
     return start <= at < stop and data[at] == byte
 
 
 @njit(**INNER)
 def two_byte_letter(data: Bytes, at: int, stop: int) -> Scalar:
-    """Whether a letter of two bytes begins at ``at``: Latin with marks, Greek, Cyrillic, Hebrew, Arabic."""
+    """Whether a two-byte letter begins at ``at``: Latin with marks, Greek, Cyrillic, Hebrew, Arabic."""
     if at + 1 >= stop or not 0xC3 <= data[at] <= 0xDF:
         return False
     return data[at] != 0xC3 or (data[at + 1] != 0x97 and data[at + 1] != 0xB7)
@@ -63,7 +63,7 @@ def two_byte_letter(data: Bytes, at: int, stop: int) -> Scalar:
 
 @njit(**INNER)
 def ends_number(data: Bytes, at: int, stop: int) -> Scalar:
-    """Whether what ends at ``at`` is no part of a longer number, word or address."""
+    """Whether the text ending at ``at`` is not part of a longer number, word or address."""
     if at >= stop:
         return True
     byte = data[at]

@@ -1,4 +1,4 @@
-"""What the words before a number say of it."""
+"""Context of a number: the words before it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TO_LOWER = np.uint64(0x20)
 
 
 def _table() -> tuple[np.ndarray, np.ndarray]:
-    """The last eight bytes of each word, and what it says as bits, by hash."""
+    """The last eight bytes of each context word, and its meaning as bits, by hash."""
     said: dict[int, int] = {}
     for meaning, words in _WORDS.items():
         for word in words.split():
@@ -53,7 +53,7 @@ _KEYS, _MEANINGS = _table()
 
 @njit(**INNER)
 def _letters_before(data: Bytes, start: int, at: int) -> Scalar:
-    """Bytes of the letter that ends at ``at``; 0 if none does."""
+    """Bytes of the letter that ends at ``at``; 0 if there is none."""
     if at <= start:
         return 0
     if CLASS[data[at - 1]] & LETTER:
@@ -67,7 +67,7 @@ def _letters_before(data: Bytes, start: int, at: int) -> Scalar:
 
 @njit(**INNER)
 def announced(data: Bytes, begin: int, at: int) -> Scalar:
-    """What the nearest known word among the last four before ``at`` says, as bits; 0 if none of them is known.
+    """The meaning of the nearest known word among the last four before ``at``, as bits; 0 if there is none.
 
     Words are looked for in the 40 bytes before; a Chinese character is a word.
     """
@@ -105,7 +105,7 @@ def announced(data: Bytes, begin: int, at: int) -> Scalar:
 
 @njit(**INNER)
 def announced_at_once(data: Bytes, begin: int, at: int) -> Scalar:
-    """The same of the last word alone, if no other number stands between."""
+    """The same for the last word only, if no other number is in between."""
     end = at
     while end > max(begin, at - _BACK) and CLASS[data[end - 1]] & (LETTER | DIGIT) == 0:
         end -= 1

@@ -1,4 +1,4 @@
-"""E-mail addresses, and passwords in web addresses."""
+"""E-mail addresses, and passwords in URLs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _QUOTES = np.array([byte in b'"<>`{}()[]' for byte in range(256)])
 
 
 def _top_level_domains() -> np.ndarray:
-    """The top-level domains of the root zone that are ASCII letters, as hashes in a table of their own."""
+    """The ASCII top-level domains of the root zone, as a hash table."""
     table = np.zeros(1 << _BITS, np.uint64)
     for name in (Path(__file__).parent / "tlds.txt").read_text(encoding="ascii").split():
         value = 0
@@ -56,7 +56,7 @@ _TOP_LEVEL = _top_level_domains()
 
 @njit(**INNER)
 def _is_top_level(data: Bytes, start: int, stop: int) -> Scalar:
-    """Whether a label is a top-level domain: one of the table, of letters beyond ASCII, or ``xn--`` and more."""
+    """Whether a label is a top-level domain: in the table, non-ASCII, or ``xn--``."""
     if stop - start < 2:
         return False
     if stop - start > 4 and data[start] | 0x20 == _X and data[start + 1] | 0x20 == _N and data[start + 2] == HYPHEN:
@@ -89,7 +89,7 @@ def _domain_character(data: Bytes, at: int, stop: int) -> Scalar:
 
 @njit(**INNER)
 def _domain_end(data: Bytes, start: int, stop: int) -> Scalar:
-    """Where the domain that begins at ``start`` ends; ``start`` if there is none."""
+    """End of the domain starting at ``start``; ``start`` if there is none."""
     at = label = start
     while at < stop and at - start <= _LONGEST_DOMAIN:
         width = _domain_character(data, at, stop)
@@ -115,7 +115,7 @@ def _domain_end(data: Bytes, start: int, stop: int) -> Scalar:
 
 @njit(**INNER)
 def _local_start(data: Bytes, free: int, at: int) -> Scalar:
-    """Where the local part before the ``@`` at ``at`` begins; ``at`` if there is none."""
+    """Start of the local part before the ``@`` at ``at``; ``at`` if there is none."""
     start = at
     while start > free and at - start <= _LONGEST_LOCAL:
         if CLASS[data[start - 1]] & LOCAL:
@@ -137,7 +137,7 @@ def _local_start(data: Bytes, free: int, at: int) -> Scalar:
 
 @njit(**INNER)
 def email_at(data: Bytes, span: tuple[int, int, int], at: int) -> tuple[Scalar, Scalar]:
-    """Begin and end of the e-mail address around the ``@`` at ``at``; twice ``at`` if there is none.
+    """Start and end of the e-mail address around the ``@`` at ``at``; twice ``at`` if there is none.
 
     Args:
         span: where the text begins and ends, and from where on it is free.
@@ -158,7 +158,7 @@ def email_at(data: Bytes, span: tuple[int, int, int], at: int) -> tuple[Scalar, 
 
 @njit(**INNER)
 def password_at(data: Bytes, free: int, at: int) -> tuple[Scalar, Scalar]:
-    """Begin and end of the password in ``https://user:password@host``, whose ``@`` is at ``at``; or twice ``at``."""
+    """Start and end of the password in ``https://user:password@host``, whose ``@`` is at ``at``; or twice ``at``."""
     colon = -1
     step = at - 1
     while step >= free + 2 and at - step < _LONGEST_USERINFO and data[step] > SPACE and not _QUOTES[data[step]]:

@@ -1,4 +1,4 @@
-"""Groups of digits with marks between them: what card, account and telephone numbers are written as."""
+"""Groups of digits with separators: the form of card, account and telephone numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_DIGITS, _ROOM, _WIDEST_GAP = 24, 48, 3
 
 
 class Groups(NamedTuple):
-    """Groups of digits, of which only so many count as `read_groups` says.
+    """Groups of digits; `read_groups` returns their number.
 
     Attributes:
         starts: where each group begins, and ``stops`` where it ends.
@@ -42,14 +42,14 @@ def group_room(most: int) -> tuple[npt.NDArray[np.int64], ...]:
 
 @njit(**INNER)
 def new_groups() -> Groups:
-    """Room for the groups of one number."""
+    """Arrays for the groups of one number."""
     room = np.zeros((5, MOST_GROUPS), np.int64)
     return Groups(room[0], room[1], room[2], room[3], room[4], np.zeros(_ROOM, np.int64))
 
 
 @njit(**INNER)
 def _gap(data: Bytes, at: int, stop: int) -> tuple[Scalar, Scalar]:
-    """Where the next group begins after the marks at ``at``, and their kinds; ``at`` if there is none."""
+    """Start of the next group after the separators at ``at``, and their kinds; ``at`` if there is none."""
     place, kinds = at, 0
     for _ in range(_WIDEST_GAP):
         if place >= stop:
@@ -81,7 +81,7 @@ def _gap(data: Bytes, at: int, stop: int) -> tuple[Scalar, Scalar]:
 
 @njit(**INNER)
 def read_groups(data: Bytes, at: int, stop: int, groups: Groups) -> Scalar:
-    """Read the groups that begin at ``at``; returns how many there are."""
+    """Read the groups that begin at ``at``; returns their number."""
     count = 0
     total = np.int64(0)
     while count < MOST_GROUPS and total <= _MOST_DIGITS:

@@ -1,4 +1,4 @@
-"""IP addresses, and which of them are public."""
+"""IP addresses, and whether they are public."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _SITE_FROM = 0xFC00
 
 @njit(**INNER)
 def is_public_v4(address: int) -> Scalar:
-    """Whether an IPv4 address, as a number, is that of a host that the whole world can reach."""
+    """Whether an IPv4 address, as a number, is globally reachable."""
     for network in range(_RESERVED.shape[0]):  # noqa: SIM110 - a loop compiles to less than a generator
         if _RESERVED[network, 0] <= address <= _RESERVED[network, 1]:
             return False
@@ -59,7 +59,7 @@ def is_public_v4(address: int) -> Scalar:
 
 @njit(**INNER)
 def is_public_v6(first: int, second: int) -> Scalar:
-    """The same for an IPv6 address, of which the first two groups tell."""
+    """The same for an IPv6 address, by its first two groups."""
     if not _UNICAST_FROM <= first <= _UNICAST_TO:
         return False
     documentation = (first == 0x2001 and second == 0x0DB8) or (first == 0x3FFF and second < 0x1000)
@@ -69,7 +69,7 @@ def is_public_v6(first: int, second: int) -> Scalar:
 
 @njit(**INNER)
 def read_v4(data: Bytes, at: int, stop: int) -> tuple[Scalar, Scalar]:
-    """The IPv4 address that begins at ``at`` and where it ends; -1 if there is none."""
+    """The IPv4 address starting at ``at`` and its end; -1 if there is none."""
     address = np.int64(0)
     for octet in range(4):
         start = at
@@ -89,7 +89,7 @@ def read_v4(data: Bytes, at: int, stop: int) -> tuple[Scalar, Scalar]:
 
 @njit(**INNER)
 def v4_at(data: Bytes, begin: int, at: int, stop: int) -> tuple[Scalar, Scalar]:
-    """The IPv4 address that begins with the digit at ``at``, and its end; -1 if there is none or it is part of more.
+    """The IPv4 address starting with the digit at ``at``, and its end; -1 if there is none or it is part of more.
 
     A fifth number (``1.2.3.4.5``), a letter or a label (``v1.2.3.4``, ``1.2.3.4-beta``, ``lib-1.2.3.4``) make it a
     version.
@@ -117,14 +117,14 @@ def _hex_value(byte: int) -> Scalar:
 
 
 class _Address(NamedTuple):
-    """An IPv6 address as read.
+    """A parsed IPv6 address.
 
     Attributes:
         end: where it ends.
         groups: how many there are; more than 8 if it is none.
-        gap: how many groups stand before the double colon; -1 without one.
+        gap: number of groups before the double colon; -1 without one.
         first: the first group, and ``second`` the next.
-        mapped: whether all that stands before an IPv4 address is ``ffff``.
+        mapped: whether all groups before an IPv4 address are ``ffff``.
         address: that IPv4 address; -1 without one.
         digits: how many decimal digits there are.
     """
@@ -141,7 +141,7 @@ class _Address(NamedTuple):
 
 @njit(**INNER)
 def _hex_group(data: Bytes, at: int, stop: int) -> tuple[Scalar, Scalar, Scalar]:
-    """Where the hexadecimal digits at ``at`` end, their value, and how many of them are decimal; at most five."""
+    """End of the hexadecimal digits at ``at``, their value, and how many of them are decimal; at most five."""
     end, value, digits = at, np.int64(0), np.int64(0)
     while end < stop and end - at < 5 and CLASS[data[end]] & HEX:
         value = (value << 4) | _hex_value(np.int64(data[end]))
@@ -152,7 +152,7 @@ def _hex_group(data: Bytes, at: int, stop: int) -> tuple[Scalar, Scalar, Scalar]
 
 @njit(**INNER)
 def _read_v6(data: Bytes, at: int, stop: int, gap: int) -> _Address:
-    """Read the groups from ``at`` on; the double colon stands before them if ``gap`` is 0."""
+    """Read the groups from ``at`` on; they follow the double colon if ``gap`` is 0."""
     place, count, digits = at, 0, np.int64(0)
     first = second = np.int64(0)
     address = np.int64(-1)
@@ -187,7 +187,7 @@ def _read_v6(data: Bytes, at: int, stop: int, gap: int) -> _Address:
 
 @njit(**INNER)
 def v6_at(data: Bytes, span: tuple[int, int, int], at: int) -> tuple[Scalar, Scalar, Scalar]:
-    """Begin and end of the IPv6 address around the first colon at ``at``, and whether it is public.
+    """Start and end of the IPv6 address around the first colon at ``at``, and whether it is public.
 
     Begin and end are the same where there is none. It needs a digit and a first group of four places, so that
     ``std::array`` and ``12:30:45`` are not taken for addresses. An IPv4 address in one (``::ffff:192.0.2.1``) decides.

@@ -1,4 +1,4 @@
-"""Telephone numbers: international ones by country code and length, national ones by how they are written."""
+"""Telephone numbers: international ones by country code and length, national ones by their format."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _NATIONAL = _lengths()
 
 @njit(**INNER)
 def _evenly(groups: Groups, count: int) -> Scalar:
-    """Whether no dot stands between some of the groups and a blank between others, as in tables of decimal numbers."""
+    """Whether groups are not separated by both dots and blanks, as in tables of decimal numbers."""
     kinds = 0
     for number in range(count - 1):
         kinds |= groups.gaps[number]
@@ -60,7 +60,7 @@ def _evenly(groups: Groups, count: int) -> Scalar:
 
 @njit(**INNER)
 def _international(groups: Groups, count: int, skipped: int) -> Scalar:
-    """How many groups make an international number: its code comes after ``skipped`` digits; 0 if none do."""
+    """Number of groups of an international number: its code comes after ``skipped`` digits; 0 if there is none."""
     lengths = _NATIONAL  # once: a kernel of CUDA holds a table for each time that its name stands here
     code = np.int64(0)
     width = 0
@@ -87,7 +87,7 @@ def _international(groups: Groups, count: int, skipped: int) -> Scalar:
 
 @njit(**INNER)
 def _american(groups: Groups, count: int, bracket: bool, told: bool) -> Scalar:
-    """How many groups make a number of North America, 3-3-4 digits with a 1 before or not; 0 if none do.
+    """Number of groups of a North American number, 3-3-4 digits with an optional 1; 0 if there is none.
 
     After a bracket around the area the rest may be written in one, as in ``(212)5550142``.
 
@@ -114,7 +114,7 @@ def _american(groups: Groups, count: int, bracket: bool, told: bool) -> Scalar:
 
 @njit(**INNER)
 def _with_trunk_prefix(groups: Groups, count: int, bracket: bool) -> Scalar:
-    """How many groups make a national number that begins with 0, as written in most of the world; 0 if none do."""
+    """Number of groups of a national number with a leading 0, as in most of the world; 0 if there is none."""
     if groups.sizes[0] < 2 or groups.digits[0] != 0 or groups.digits[1] == 0:
         return 0
     for used in range(min(count, 6), 1, -1):
@@ -146,7 +146,7 @@ def _with_trunk_prefix(groups: Groups, count: int, bracket: bool) -> Scalar:
 
 @njit(**INNER)
 def _with_area(groups: Groups, count: int, bracket: bool) -> Scalar:
-    """How many groups make a national number by its shape: ``(11) 2345-6789``, ``612 34 56 78``; 0 if none do."""
+    """Number of groups of a national number by its format: ``(11) 2345-6789``, ``612 34 56 78``; 0 if there is none."""
     if bracket and count > 2 and groups.gaps[0] & CLOSES and groups.gaps[1] == DASH:
         shape = 2 <= groups.sizes[0] <= 4 and 3 <= groups.sizes[1] <= 5 and groups.sizes[2] == 4
         return 3 if shape else 0
@@ -160,7 +160,7 @@ def _with_area(groups: Groups, count: int, bracket: bool) -> Scalar:
 
 @njit(**INNER)
 def _counts(groups: Groups) -> Scalar:
-    """Whether five pairs of digits count on, as in ``01-02-03-04-05``."""
+    """Whether five pairs of digits are consecutive, as in ``01-02-03-04-05``."""
     for number in range(2, 10, 2):
         step = 10 * (groups.digits[number] - groups.digits[number - 2])
         if step + groups.digits[number + 1] - groups.digits[number - 1] != 1:
@@ -181,7 +181,7 @@ def _years(groups: Groups, first: int) -> Scalar:
 
 @njit(**INNER)
 def _announced_number(groups: Groups, count: int, fewest: int) -> Scalar:
-    """How many groups make a number of any shape, where one is announced; 0 for a date, years or an amount."""
+    """Number of groups of an announced number of any format; 0 for a date, years or an amount."""
     if count >= 3 and groups.totals[2] <= 8:
         first, second, third = groups.sizes[0], groups.sizes[1], groups.sizes[2]
         if (first == 4 and second <= 2 and third <= 2) or (third == 4 and first <= 2 and second <= 2):
@@ -202,7 +202,7 @@ def _announced_number(groups: Groups, count: int, fewest: int) -> Scalar:
 
 @njit(**INNER)
 def _is_part(data: Bytes, begin: int, at: int, stop: int) -> Scalar:
-    """Whether what begins at ``at`` is part of a longer number or a path, an amount, a formula or a paragraph."""
+    """Whether the text at ``at`` is part of a longer number or a path, an amount, a formula or a paragraph."""
     for mark in _BEFORE:
         if is_byte(data, begin, at - 1, stop, mark):
             return True
@@ -215,7 +215,7 @@ def _is_part(data: Bytes, begin: int, at: int, stop: int) -> Scalar:
 
 @njit(**INNER)
 def _national(groups: Groups, count: int, bracket: bool, said: int) -> Scalar:
-    """How many groups make a number without a plus sign, where that was said of it; 0 if none do."""
+    """Number of groups of an announced number without a plus sign; 0 if there is none."""
     if said & CODE or said & VERSION or said & SOCIAL:
         return 0
     told = said & PHONE != 0
@@ -235,7 +235,7 @@ def _national(groups: Groups, count: int, bracket: bool, said: int) -> Scalar:
 
 @njit(**INNER)
 def phone_at(data: Bytes, begin: int, stop: int, groups: Groups, count: int) -> tuple[Scalar, Scalar]:
-    """Begin and end of the telephone number whose first digits are the first group; the same if there is none."""
+    """Start and end of the telephone number whose first digits are the first group; equal if there is none."""
     start = groups.starts[0]
     plus = is_byte(data, begin, start - 1, stop, PLUS)
     first = start - 1 if plus else start

@@ -51,7 +51,7 @@ _BEGINS = np.array([byte in b"018" for byte in range(256)])
 
 
 class Spans(NamedTuple):
-    """Where personal data stands: text ``i`` has the spans from ``bounds[i]`` to ``bounds[i + 1]``, in order.
+    """Spans of personal data: text ``i`` has the spans from ``bounds[i]`` to ``bounds[i + 1]``, in order.
 
     ``starts`` and ``stops`` are places in the data of the column, ``kinds`` numbers of `KINDS`. No two overlap.
     """
@@ -64,7 +64,7 @@ class Spans(NamedTuple):
 
 @njit(**INNER)
 def _dotted_at(data: Bytes, span: tuple[int, int, int], at: int, options: tuple[int, bool]) -> tuple[Scalar, Scalar]:
-    """Kind and end of the four numbers with dots between that begin at ``at``; the end is ``at`` if they are none."""
+    """Kind and end of four numbers separated by dots at ``at``; the end is ``at`` if there are none."""
     begin, stop, _ = span
     wanted, public = options
     address, end = v4_at(data, begin, at, stop)
@@ -78,7 +78,7 @@ def _dotted_at(data: Bytes, span: tuple[int, int, int], at: int, options: tuple[
 def _number_at(
     data: Bytes, span: tuple[int, int, int], at: int, options: tuple[int, bool], groups: Groups
 ) -> tuple[Scalar, Scalar, Scalar]:
-    """Kind, begin and end of what the digit at ``at`` begins; kind -1, and where to go on, if it is nothing."""
+    """Kind, start and end of the entity starting with the digit at ``at``; kind -1, and where to continue, if none."""
     begin, stop, free = span
     wanted = options[0]
     run = at + 1
@@ -115,7 +115,7 @@ def _number_at(
 def _sign_at(
     data: Bytes, span: tuple[int, int, int], at: int, options: tuple[int, bool]
 ) -> tuple[Scalar, Scalar, Scalar]:
-    """The same for a byte that is no digit."""
+    """The same for a byte that is not a digit."""
     stop, free = span[1], span[2]
     wanted, public = options
     role = _ROLE[data[at]]
@@ -145,7 +145,7 @@ def _sign_at(
 def _next_in(
     data: Bytes, span: tuple[int, int, int], options: tuple[int, bool], groups: Groups
 ) -> tuple[Scalar, Scalar, Scalar]:
-    """Kind, begin and end of the next that stands in a text, from where it is free on; kind -1 if nothing is left."""
+    """Kind, start and end of the next entity in a text; kind -1 at the end."""
     begin, stop, free = span
     at = free
     while at < stop:
@@ -164,7 +164,7 @@ def _next_in(
 
 @njit(**INLINE)
 def count_pii(data: Bytes, span: tuple[int, int], options: tuple[int, bool], groups: Groups, out: Ints) -> None:
-    """Count the personal data in one text: of which kinds, as bits, and whether only IP addresses that are public."""
+    """Count the personal data in one text: kinds as bits, and whether only public IP addresses count."""
     begin, stop = span
     free = begin
     count = 0
@@ -178,7 +178,7 @@ def count_pii(data: Bytes, span: tuple[int, int], options: tuple[int, bool], gro
 def _scan(
     layout: tuple[Offsets, Bytes], rows: Rows, options: tuple[int, bool], bounds: Ints, out: tuple[Ints, Ints, Bytes]
 ) -> Scalar:
-    """Fill in the spans; returns how many there are, of which only as many as there is room for are written."""
+    """Write the spans; returns their number, of which only those within the capacity are written."""
     offsets, data = layout
     starts, stops, kinds = out
     groups = new_groups()
@@ -198,7 +198,7 @@ def _scan(
 
 
 def pii_counts(offsets: Offsets, data: Bytes, rows: Rows, kinds: int, public: bool) -> npt.NDArray[np.int64]:
-    """How much personal data `find_pii` finds in each of the texts numbered ``rows``.
+    """The number of entities that `find_pii` finds in each of the texts numbered ``rows``.
 
     Examples:
         >>> text = b"jo@example.org, al@example.org"
@@ -214,7 +214,7 @@ def find_pii(
     """Find personal data in the texts numbered ``rows``.
 
     Args:
-        kinds: bit ``n`` stands for ``KINDS[n]``.
+        kinds: bit ``n`` is ``KINDS[n]``.
         public: leave out IP addresses that the world cannot reach: private, reserved, or of documentation.
 
     Examples:

@@ -1,4 +1,4 @@
-"""Keys and tokens that give themselves away by how they begin."""
+"""Keys and tokens with a characteristic prefix."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numba import njit
 from dcurate.kernels.layout import Bytes, Scalar
 from dcurate.kernels.pii.alphabet import CLASS, DIGIT, DOT, HYPHEN, INNER, WORD, in_class, is_byte
 
-#: Which bytes may stand in what follows a beginning.
+#: Alphabets of the part after a prefix.
 _ALPHABETS = {
     "base32": b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567",
     "hex": b"0123456789abcdef",
@@ -19,7 +19,7 @@ _ALPHABETS = {
     "block": b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+/=\\\r\n",
     "hyphen": b"-",
 }
-#: How a secret begins, which byte of it is looked for, what follows and how much of it: as their issuers document.
+#: Prefix of a secret, its search byte, alphabet and length: as documented by the issuers.
 _RULES = [
     *((start, 2 if start == "ASIA" else 1, "base32", 16, 16) for start in ("AKIA", "ASIA", "ABIA", "ACCA")),
     *((f"gh{kind}_", 3, "alnum", 36, 255) for kind in "pousr"),
@@ -88,7 +88,7 @@ _IN = np.array(
 
 
 def _classes(bytes_before: bool) -> np.ndarray:
-    """A number for each byte that is looked for, or for each byte before one; 0 for all others."""
+    """A number for each search byte, or for each byte before one; 0 for all others."""
     found = np.zeros(256, np.uint8)
     known = sorted({ord(prefix[place - 1] if bytes_before else prefix[place]) for prefix, place, *_ in _RULES})
     found[known] = np.arange(1, len(known) + 1)
@@ -100,7 +100,7 @@ _WIDTH = int(_LOOKED_FOR.max()) + 1
 
 
 def _chains() -> tuple[np.ndarray, np.ndarray]:
-    """The first rule for each pair of the byte before the one that is looked for and that byte, and the next after."""
+    """The first rule for each pair of a search byte and the byte before it, and the next rule after each."""
     heads, following = np.zeros((int(_BEFORE.max()) + 1) * _WIDTH, np.uint8), np.zeros(len(_RULES) + 1, np.uint8)
     for number in range(len(_RULES), 0, -1):
         prefix, place = _RULES[number - 1][:2]
@@ -117,7 +117,7 @@ SECRET_BYTES = bytes(sorted({ord(rule[0][rule[1]]) for rule in _RULES} | set(b"J
 
 @njit(**INNER)
 def _holds(data: Bytes, at: int, stop: int, sought: Bytes, part: tuple[int, int]) -> Scalar:
-    """Whether the text goes on at ``at`` with that part of ``sought``."""
+    """Whether the text at ``at`` equals that part of ``sought``."""
     first, last = part
     if at + last - first > stop:
         return False
@@ -129,7 +129,7 @@ def _holds(data: Bytes, at: int, stop: int, sought: Bytes, part: tuple[int, int]
 
 @njit(**INNER)
 def _run(data: Bytes, at: int, stop: int, alphabet: int, most: int) -> Scalar:
-    """Where the stretch of bytes of the alphabet from ``at`` on ends, looked for ``most`` bytes far."""
+    """End of the span of bytes of the alphabet from ``at`` on, searched up to ``most`` bytes."""
     end = min(stop, at + most)
     while at < end and _IN[data[at]] & alphabet:
         at += 1
@@ -138,7 +138,7 @@ def _run(data: Bytes, at: int, stop: int, alphabet: int, most: int) -> Scalar:
 
 @njit(**INNER)
 def _varied(data: Bytes, start: int, stop: int) -> Scalar:
-    """Whether there are enough different bytes in a stretch."""
+    """Whether there are enough distinct bytes in a span."""
     seen = np.uint64(0)
     for at in range(start, stop):
         seen |= np.uint64(1) << np.uint64(data[at] & 0x3F)
@@ -151,7 +151,7 @@ def _varied(data: Bytes, start: int, stop: int) -> Scalar:
 
 @njit(**INNER)
 def _token(data: Bytes, at: int, stop: int) -> Scalar:
-    """Where the JSON web token ends whose ``eyJ`` has its ``J`` at ``at``; -1 if there is none."""
+    """End of the JSON web token whose ``eyJ`` has its ``J`` at ``at``; -1 if there is none."""
     first = _run(data, at + 1, stop, _URL, _LONGEST_BLOCK)
     if first - at < _JWT_PART or first + 2 >= stop or data[first] != DOT:
         return -1
@@ -169,7 +169,7 @@ _BEGIN_BYTES, _END_BYTES, _PRIVATE_BYTES = (np.frombuffer(mark, np.uint8).copy()
 
 @njit(**INNER)
 def _private_key(data: Bytes, at: int, stop: int) -> Scalar:
-    """Where the private key in PEM ends that begins at ``at``; -1 if there is none. It may lack its end."""
+    """End of the PEM private key starting at ``at``; -1 if there is none. Its end marker may be missing."""
     if not _holds(data, at, stop, _BEGIN_BYTES, (0, _BEGIN_BYTES.size)):
         return -1
     place = at + _BEGIN_BYTES.size
@@ -195,7 +195,7 @@ def _private_key(data: Bytes, at: int, stop: int) -> Scalar:
 
 @njit(**INNER)
 def bot_token_at(data: Bytes, span: tuple[int, int, int], at: int) -> tuple[Scalar, Scalar]:
-    """Begin and end of the token of a bot of Telegram whose colon is at ``at``; twice ``at`` if there is none."""
+    """Start and end of the Telegram bot token with its colon at ``at``; twice ``at`` if there is none."""
     _, stop, free = span
     if not (is_byte(data, free, at + 1, stop, 0x41) and is_byte(data, free, at + 2, stop, 0x41)):
         return at, at
@@ -209,7 +209,7 @@ def bot_token_at(data: Bytes, span: tuple[int, int, int], at: int) -> tuple[Scal
 
 @njit(**INNER)
 def secret_at(data: Bytes, span: tuple[int, int, int], at: int) -> tuple[Scalar, Scalar]:
-    """Begin and end of the secret that gives itself away by the byte at ``at``; twice ``at`` if there is none.
+    """Start and end of the secret with its search byte at ``at``; twice ``at`` if there is none.
 
     Args:
         span: where the text begins and ends, and from where on it is free.

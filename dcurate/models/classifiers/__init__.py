@@ -1,1 +1,1 @@
-"""Stages that put labels and scores on documents with a model."""
+"""Stages that add labels and scores of a model."""

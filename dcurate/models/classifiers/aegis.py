@@ -1,4 +1,4 @@
-"""Classifiers upon LlamaGuard: unsafe content (AEGIS), and poisoned instruction data (Instruction Data Guard).
+"""Classifiers on LlamaGuard: unsafe content (AEGIS), and poisoned instruction data (Instruction Data Guard).
 
 Both need meta-llama/LlamaGuard-7b, which is gated: its terms are to be accepted at the Hugging Face hub. Everything
 here has run on CPUs only, with small random weights of the same layout; it is untested on a GPU, and the published
@@ -20,7 +20,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.tokens import Tokens, tokens_of, with_tokens
 from dcurate.models.classifiers.aegis_prompt import AEGIS_LABELS, AFTER, format_aegis, parse_response
 from dcurate.models.classifiers.base import Classifier
-from dcurate.models.classifiers.columns import check_free, put, tell
+from dcurate.models.classifiers.columns import check_free, put, record_labels
 from dcurate.models.classifiers.labels import Label
 from dcurate.models.classifiers.llama_guard import (
     AEGIS_VARIANTS,
@@ -40,7 +40,7 @@ HIDDEN_TEXT_FIELD = "_curator_hidden_text"
 
 @dataclass
 class FormatAegisPromptStage(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Adds the prompt that asks AEGIS about a text; a null text counts as empty.
+    """Add the prompt that asks AEGIS about a text; a null text counts as empty.
 
     Args:
         text_field: the column of texts.
@@ -72,7 +72,7 @@ class FormatAegisPromptStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass
 class AegisTokenizerStage(TokenizerStage):
-    """Makes tokens of prompts; one that is too long is cut in the text that it asks about, never in what it asks.
+    """Tokenize prompts; a prompt that is too long is truncated in the text, never in the question.
 
     (NeMo Curator cuts its end, the question itself.)
     """
@@ -98,13 +98,13 @@ class AegisTokenizerStage(TokenizerStage):
 
 @dataclass
 class PostProcessAegisResponsesStage(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Makes labels of the tokens that AEGIS answered.
+    """Make labels of AEGIS's answer tokens.
 
     Args:
         model_identifier: whose tokenizer reads them.
         cache_dir, hf_token: where it comes from.
         label_field: the column for the label.
-        raw_output_field: the column of tokens, which becomes one of texts, or goes.
+        raw_output_field: the column of tokens, which is replaced by texts, or dropped.
         keep_raw_output: whether it becomes one.
         aegis_prompt_field: the column of prompts.
         keep_aegis_prompt_field: whether it stays.
@@ -145,7 +145,7 @@ class PostProcessAegisResponsesStage(ProcessingStage[DocumentBatch, DocumentBatc
 
     @property
     def weights(self) -> Weights:
-        """Where the tokenizer comes from."""
+        """The weights of the tokenizer."""
         return Weights(self.model_identifier, None, self.cache_dir, self.hf_token)
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
@@ -166,12 +166,12 @@ class PostProcessAegisResponsesStage(ProcessingStage[DocumentBatch, DocumentBatc
             added[self.raw_output_field] = texts
         else:
             dropped.append(self.raw_output_field)
-        return tell(task.with_data(put(table, added, dropped)), self.name, [self.label_field])
+        return record_labels(task.with_data(put(table, added, dropped)), self.name, [self.label_field])
 
 
 @dataclass(kw_only=True)
 class AegisClassifier(Classifier):
-    """Whether a text is safe, or which of 13 categories of unsafe content it is (AEGIS, Ghosh et al., 2024).
+    """Classify a text as safe, or as one of 13 categories of unsafe content (AEGIS, Ghosh et al., 2024).
 
     The label is ``safe``, ``O1`` to ``O13``, or ``unknown`` where the model answers something else. A prompt of about
     2,000 tokens, with the policy that the model was tuned on, asks LlamaGuard with NVIDIA's adapter about the first
@@ -186,7 +186,7 @@ class AegisClassifier(Classifier):
         aegis_variant: the adapter: NVIDIA's ``...-Defensive-1.0`` or ``...-Permissive-1.0`` at the hub, or a folder.
         base_model_identifier: the language model under it, at the hub or a folder.
         label_field: the column for the label.
-        raw_output_field: the column for what the model answered, if it is kept.
+        raw_output_field: the column for the model's answer, if it is kept.
         keep_raw_output: whether it is.
         aegis_prompt_field: a column that holds prompts already; by default they are made.
         keep_aegis_prompt_field: whether the column of prompts stays.
@@ -260,7 +260,7 @@ class AegisClassifier(Classifier):
 
 @dataclass(kw_only=True)
 class InstructionDataGuardClassifier(Classifier):
-    """Whether a text of instruction data was poisoned to plant a trigger in a model, and how likely (NVIDIA, English).
+    """Detect instruction data poisoned to plant a trigger in a model, with a probability (NVIDIA, English).
 
     Texts are best of the form ``Instruction: {instruction}. Input: {input}. Response: {response}.``, of which 4,096
     tokens are looked at. A small network judges the state that LlamaGuard with NVIDIA's defensive adapter has after
@@ -294,7 +294,7 @@ class InstructionDataGuardClassifier(Classifier):
 
     @property
     def wanted(self) -> tuple[Label, ...]:
-        """The labels of ``filter_by``; as text they are taken for truth values."""
+        """The labels of ``filter_by``; strings are converted to booleans."""
         said = {"true": True, "false": False}
         return tuple(said.get(str(label).lower(), label) for label in super().wanted)
 

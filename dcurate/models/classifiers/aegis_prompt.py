@@ -1,4 +1,4 @@
-"""What AEGIS is asked, and what its answer means."""
+"""AEGIS's prompt, and the parsing of its answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ according our safety policy with the below categories.
 
     User: """
 
-#: What stands after the text in a prompt.
+#: The text after the document in a prompt.
 AFTER = """
 
 <END CONVERSATION>
@@ -31,7 +31,7 @@ AFTER = """
 
 @cache
 def before() -> str:
-    """What stands before the text in a prompt: the task, and the policy that the model was tuned on, word for word."""
+    """The text before the document in a prompt: the task, and the policy the model was tuned on, verbatim."""
     policy = files("dcurate.models.classifiers").joinpath("aegis_policy.txt").read_text("utf-8")
     return _BEFORE.format(policy=policy)
 
@@ -48,7 +48,7 @@ def format_aegis(message: str) -> str:
 
 
 def parse_response(response: str) -> str:
-    r"""The label that an answer means: ``safe``, the category of what is unsafe, or ``unknown``.
+    r"""The label of an answer: ``safe``, the category of unsafe content, or ``unknown``.
 
     Of several categories, which the prompt asks for as a list with commas, it is the first. (NeMo Curator makes
     ``unknown`` of more than one.)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from dcurate.core.stage import CompositeStage, ProcessingStage, Spec, WorkerMetadata
 from dcurate.frames.document import DocumentBatch
-from dcurate.models.classifiers.columns import check_finite, check_free, distinct, put, tell
+from dcurate.models.classifiers.columns import check_finite, check_free, distinct, put, record_labels
 from dcurate.models.classifiers.labels import Label, LabelFilter, check_wanted, known_labels, wanted_labels
 from dcurate.models.inference import ModelStage
 from dcurate.models.tokenizer import INPUT_ID_FIELD, TokenizerStage, named_after
@@ -20,7 +20,7 @@ from dcurate.models.tokenizer import INPUT_ID_FIELD, TokenizerStage, named_after
 
 @dataclass
 class LabellingStage(ModelStage):
-    """A stage that runs a model over tokens and adds columns; the tokens go, unless they are wanted.
+    """Run a model over tokens and add columns; the tokens are dropped, unless they are kept explicitly.
 
     Args:
         keep_tokens: whether the column ``input_ids`` stays.
@@ -34,15 +34,15 @@ class LabellingStage(ModelStage):
 
     #: As in NeMo Curator float16, whose scores are finer than bfloat16's.
     half: ClassVar[str] = "fp16"
-    #: Columns that go when the tokens go.
+    #: Columns that are dropped with the tokens.
     scratch: ClassVar[tuple[str, ...]] = (INPUT_ID_FIELD,)
 
     @abstractmethod
     def columns(self, collected: Mapping[str, Any]) -> dict[str, Any]:
-        """The new columns, of what `process_model_output` gave for all rows: an array, a matrix or a list for each."""
+        """Return the new columns from the output of `process_model_output`: an array, a matrix or a list each."""
 
     def labels(self, folder: str) -> Sequence[Label] | None:
-        """The labels that the model in a folder has, in the order of its outputs; None where there are none."""
+        """Return the labels of the model in a folder, in the order of its outputs; None if there are none."""
         return None
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
@@ -55,7 +55,7 @@ class LabellingStage(ModelStage):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         self.check_columns(task.get_columns())
-        return tell(super().process(task), self.name, self.outputs()[1])
+        return record_labels(super().process(task), self.name, self.outputs()[1])
 
     def create_output_dataframe(self, frame: Any, collected: Mapping[str, Any]) -> Any:
         check_finite(self.name, collected)
@@ -64,17 +64,17 @@ class LabellingStage(ModelStage):
 
 @dataclass(kw_only=True)
 class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
-    """What every classifier is: a tokenizer, a model, and a filter if labels are asked for.
+    """Base of all classifiers: a tokenizer, a model, and a filter if labels are given.
 
     Args:
         model_identifier: an id at the Hugging Face hub, or a local folder with the same files.
         revision: a branch, tag or commit of the hub.
         cache_dir: where files of the hub are kept; by default where Hugging Face keeps them.
         hf_token: for models that ask for one.
-        text_field: the column that is classified; it stays as it is. A null text counts as empty.
+        text_field: the column that is classified; it is unchanged. A null text counts as empty.
         filter_by: labels to keep; rows with others are dropped, and counted label by label. All by default.
         max_chars: characters at the beginning of a text that are looked at; all by default.
-        sort_by_length: whether texts of like length go through the model together, which costs less.
+        sort_by_length: whether to batch texts of similar length, which is cheaper.
         model_inference_batch_size: most texts that do.
         autocast: whether the model computes in 16 bits on a GPU; ``"bf16"`` and ``"fp16"`` do anywhere, False never.
         keep_tokens: keep the column ``input_ids``.
@@ -83,7 +83,7 @@ class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
         device: ``"auto"`` is a GPU where there is one; ``"cuda"`` insists, ``"cpu"`` never asks.
 
     Raises:
-        PipelineError: a label is asked for that the model never says, or a column is there already.
+        PipelineError: ``filter_by`` has a label that the model does not have, or an output column already exists.
     """
 
     model_identifier: str
@@ -112,7 +112,7 @@ class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
     @property
     @abstractmethod
     def filtered_field(self) -> str:
-        """The column that ``filter_by`` looks at."""
+        """The column that ``filter_by`` reads."""
 
     @abstractmethod
     def model_stage(self) -> ProcessingStage[Any, Any]:
@@ -125,11 +125,11 @@ class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
 
     @property
     def known_labels(self) -> Sequence[Label] | None:
-        """The labels of the model, where they are known without the network."""
+        """The labels of the model, if they are known without network access."""
         return known_labels(self.model_identifier, self.hub_labels)
 
     def tokenizer_settings(self) -> dict[str, Any]:
-        """What the tokenizer's stage is given of the classifier's settings."""
+        """Arguments of the tokenizer stage from the classifier's settings."""
         return {
             "model_identifier": self.model_identifier,
             "revision": self.revision,
@@ -142,7 +142,7 @@ class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
         }
 
     def model_settings(self) -> dict[str, Any]:
-        """What the model's stage is given of the classifier's settings."""
+        """Arguments of the model stage from the classifier's settings."""
         return {
             "model_identifier": self.model_identifier,
             "revision": self.revision,
@@ -158,7 +158,7 @@ class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
         }
 
     def before_model(self) -> list[ProcessingStage[Any, Any]]:
-        """The stages that make the tokens."""
+        """The stages that tokenize."""
         return [TokenizerStage(**self.tokenizer_settings())]
 
     def after_model(self) -> list[ProcessingStage[Any, Any]]:

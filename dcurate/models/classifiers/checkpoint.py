@@ -1,4 +1,4 @@
-"""Models that were saved as a plain PyTorch module with its settings: an encoder and heads of their own upon it.
+"""Models saved as a plain PyTorch module with its settings: an encoder and custom heads.
 
 NVIDIA's classifiers are saved so (`PyTorchModelHubMixin` of huggingface_hub): ``config.json`` with the settings, which
 name the model that the encoder was made from, and ``model.safetensors`` with all weights, those of the encoder under a
@@ -49,7 +49,7 @@ _FILES = ("model.safetensors", "pytorch_model.bin")
 
 
 def weights_in(weights: Weights, folder: str) -> dict[str, Any]:
-    """All weights of a folder by name, in the memory of the CPU.
+    """All weights of a folder by name, in CPU memory.
 
     Raises:
         DataError: there are none, or they cannot be read.
@@ -65,7 +65,7 @@ def weights_in(weights: Weights, folder: str) -> dict[str, Any]:
 
 
 def encoder_config(weights: Weights, folder: str) -> Any:
-    """The configuration of the encoder of a folder, as transformers has it.
+    """The transformers configuration of a folder's encoder.
 
     It is what ``config.json`` says, if it says sizes; else that of the model that it names as ``base_model``, if that
     is one of Microsoft's DeBERTa V3 or a folder.
@@ -82,14 +82,14 @@ def encoder_config(weights: Weights, folder: str) -> Any:
     known = _BASES.get(base.lower())
     if known is None:
         raise DataError(
-            f"config.json of {weights} does not say what its encoder is like (base_model is {base!r}); "
+            f"config.json of {weights} does not describe its encoder (base_model is {base!r}); "
             "copy hidden_size, model_type and the like from that model's config.json"
         )
     return configs.for_model(**known)
 
 
 def linear(weights: Weights, tensors: Mapping[str, Any], name: str) -> Any:
-    """A linear layer of the shape that its weights have; its content is put in later.
+    """A linear layer with the shape of its weights; the weights are loaded later.
 
     Raises:
         DataError: there are no such weights.
@@ -108,13 +108,13 @@ Head = Callable[[Any, Any, Any], Any]
 def network(  # noqa: PLR0917
     weights: Weights, folder: str, tensors: Mapping[str, Any], encoder: str, layers: Mapping[str, Any], head: Head
 ) -> Any:
-    """A module of an encoder and further layers upon it, with the weights of a folder, in float32.
+    """A module of an encoder and further layers, with the weights of a folder, in float32.
 
     Args:
-        tensors: what `weights_in` read.
-        encoder: what the encoder is called in the names of the weights, before the first dot.
+        tensors: the tensors read by `weights_in`.
+        encoder: the prefix of the encoder in the names of the weights, before the first dot.
         layers: the further layers by name.
-        head: what the module answers.
+        head: function from the encoder's states to the module's output.
 
     Raises:
         DataError: weights are missing, or are of another shape.
@@ -142,7 +142,7 @@ def network(  # noqa: PLR0917
 
 
 def fill(weights: Weights, module: Any, tensors: Mapping[str, Any]) -> None:
-    """Put weights into a module; what it has no place for is named in a warning.
+    """Load weights into a module; unused weights are named in a warning.
 
     Raises:
         DataError: weights are missing, or are of another shape.

@@ -13,11 +13,11 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.columns import only, rows_at, values, with_text, with_texts_each
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.tokens import Tokens, with_results, with_tokens
-from dcurate.text.filter_run import TOLD
+from dcurate.text.filter_run import SAMPLED
 
 
 def check_free(stage: str, added: Sequence[str], columns: Sequence[str], overwrite: bool) -> None:
-    """Refuse to put a column where there is one already.
+    """Refuse to overwrite an existing column.
 
     Raises:
         PipelineError: there is one, and it is not to be replaced.
@@ -28,13 +28,13 @@ def check_free(stage: str, added: Sequence[str], columns: Sequence[str], overwri
     taken = [column for column in added if column in columns]
     if taken and not overwrite:
         raise PipelineError(
-            f"stage {stage!r}: column {listed(taken)} is there already; give another name, "
+            f"stage {stage!r}: column {listed(taken)} already exists; give another name, "
             "or overwrite=True to replace it"
         )
 
 
 def distinct(stage: str, added: Sequence[str]) -> None:
-    """Refuse two columns of one name.
+    """Refuse two columns with the same name.
 
     Raises:
         PipelineError: there are two.
@@ -47,7 +47,7 @@ def distinct(stage: str, added: Sequence[str]) -> None:
 
 
 def check_finite(stage: str, results: Mapping[str, Any]) -> None:
-    """Refuse what a model says where it is not a number.
+    """Refuse NaN in a model's output.
 
     Raises:
         DataError: it is NaN or infinite.
@@ -59,13 +59,13 @@ def check_finite(stage: str, results: Mapping[str, Any]) -> None:
         wrong = np.flatnonzero(~np.isfinite(found).all(axis=tuple(range(1, found.ndim))))
         if len(wrong):
             raise DataError(
-                f"stage {stage!r}: the model gave no number for {len(wrong)} of {len(found)} texts, the first in row "
-                f"{wrong[0]}; pass autocast=False, or look whether its weights are whole"
+                f"stage {stage!r}: the model returned NaN for {len(wrong)} of {len(found)} texts, the first in row "
+                f"{wrong[0]}; pass autocast=False, or check its weights"
             )
 
 
 def put(table: Any, added: Mapping[str, Any], dropped: Sequence[str] = ()) -> Any:
-    """The table with some columns more, or with another content of them, and without others.
+    """The table with columns added or replaced, and others removed.
 
     Args:
         added: by name an array; a matrix, which becomes lists of one length; `Tokens`; a list of texts; or, for lists
@@ -89,24 +89,24 @@ def put(table: Any, added: Mapping[str, Any], dropped: Sequence[str] = ()) -> An
     return table.select([name for name in table.column_names if name not in dropped])
 
 
-def tell(batch: DocumentBatch, stage: str, columns: Sequence[str]) -> DocumentBatch:
-    """The batch, with labels and numbers of these columns to be counted for the report: of many rows some.
+def record_labels(batch: DocumentBatch, stage: str, columns: Sequence[str]) -> DocumentBatch:
+    """The batch with the labels and numbers of these columns recorded for the report, sampled if there are many.
 
     Examples:
         >>> from dcurate.frames.columns import table_of
         >>> batch = DocumentBatch(data=table_of({"label": ["High", None], "p": [[0.9, 0.1], [0.5, 0.5]]}))
-        >>> [(one.name, one.values) for one in tell(batch, "quality", ["label", "p"]).scored]
+        >>> [(one.name, one.values) for one in record_labels(batch, "quality", ["label", "p"]).scored]
         [('label', ['High', 'no label'])]
     """
     rows = batch.num_items
-    every = -(-rows // TOLD) or 1
+    every = -(-rows // SAMPLED) or 1
     sample = rows_at(only(batch.to_arrow(), columns), np.arange(0, rows, every))
-    found = {name: _told(values(sample, name)) for name in columns}
-    return replace(batch, scored=tuple(Scored(stage, name, told, every) for name, told in found.items() if told))
+    found = {name: _labels(values(sample, name)) for name in columns}
+    return replace(batch, scored=tuple(Scored(stage, name, labels, every) for name, labels in found.items() if labels))
 
 
-def _told(content: list[Any]) -> list[Any]:
-    """Labels or numbers, of lists of labels all of them; of other lists nothing."""
+def _labels(content: list[Any]) -> list[Any]:
+    """Labels or numbers; of lists of labels all of them, of other lists nothing."""
     if any(isinstance(each, list) for each in content):
         return [label for each in content for label in each or () if isinstance(label, str)]
     return ["no label" if each is None else each for each in content]

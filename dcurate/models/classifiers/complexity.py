@@ -1,4 +1,4 @@
-"""What the heads of NVIDIA's classifier of prompts say: tasks, dimensions of complexity, and one score of these."""
+"""Outputs of the heads of NVIDIA's prompt classifier: tasks, dimensions of complexity, and their combined score."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Scales:
-    """How classes of the heads become tasks and numbers, as the model's ``config.json`` says.
+    """Mapping from classes of the heads to tasks and numbers, from the model's ``config.json``.
 
     Args:
         tasks: names of the tasks, in the order of the first head's classes.
-        weights: for each dimension what each of its classes counts.
-        divisors: for each dimension what the sum is divided by.
+        weights: for each dimension the weight of each class.
+        divisors: for each dimension the divisor of the sum.
     """
 
     tasks: tuple[str, ...]
@@ -57,10 +57,10 @@ class Scales:
 
     @classmethod
     def of(cls, config: Mapping[str, Any], sizes: Mapping[str, int], what: str) -> Scales:
-        """Those of a configuration, held against the number of classes that each head has.
+        """Read them from a configuration, and check them against the number of classes of each head.
 
         Raises:
-            DataError: it lacks some, or they do not fit the heads.
+            DataError: some are missing, or they do not fit the heads.
         """
         try:
             tasks = tuple(config["task_type_map"][str(number)] for number in range(sizes["task_type"]))
@@ -68,7 +68,7 @@ class Scales:
             divisors = {target: float(config["divisor_map"][target]) for target in TARGETS[1:]}
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(
-                f"config.json of {what} lacks {error} of task_type_map, weights_map or divisor_map"
+                f"config.json of {what} has no {error} in task_type_map, weights_map or divisor_map"
             ) from error
         for target, given in weights.items():
             if len(given) != sizes[target] or not divisors[target]:
@@ -80,7 +80,7 @@ class Scales:
 
 
 def complexity(logits: Mapping[str, npt.NDArray[Any]], scales: Scales) -> dict[str, Floats | list[str]]:
-    """The eleven columns, of what the heads say.
+    """The eleven columns, from the outputs of the heads.
 
     ``task_type_1`` and ``task_type_2`` are the likeliest tasks, the second ``"NA"`` below a probability of 0.1, and
     ``task_type_prob`` is the probability of the first, to three digits. Each dimension is the mean of its classes'

@@ -1,4 +1,4 @@
-"""The scorer of mathematical texts of FineMath.
+"""FineMath's scorer of mathematical texts.
 
 Everything here has run on CPUs only, with small random weights of the same layout; it is untested on a GPU, and the
 published weights were not loaded.
@@ -19,7 +19,7 @@ from dcurate.models.tokenizer import TokenizerStage
 
 
 def centre(text: str, chars: int) -> str:
-    """The middle of a text: up to so many characters on each side of its middle.
+    """The middle of a text: up to a number of characters on each side of the centre.
 
     Examples:
         >>> centre("0123456789", 2), centre("abc", 2)
@@ -31,7 +31,7 @@ def centre(text: str, chars: int) -> str:
 
 @dataclass
 class CentreTokenizerStage(TokenizerStage):
-    """Makes tokens of the middle of each text.
+    """Tokenize the middle of each text.
 
     Args:
         center_crop_chars: characters on each side of the middle; None takes the whole text.
@@ -46,12 +46,12 @@ class CentreTokenizerStage(TokenizerStage):
 
 @dataclass
 class FineMathModelStage(ScoreModelStage):
-    """Adds a score from 0 to 5, and the nearest whole number."""
+    """Add a score from 0 to 5, and the nearest whole number."""
 
 
 @dataclass(kw_only=True)
 class FineMathClassifier(Classifier):
-    """How much a text teaches of mathematics, from 0 to 5: the classifier of FineMath (Allal et al., 2025).
+    """Score the educational value of mathematical texts from 0 to 5: the FineMath classifier (Allal et al., 2025).
 
     The score is what the model says, cut to 0 to 5, and the whole number nearest to it. The middle of a text is looked
     at, up to 20,000 characters, of these 512 tokens; the column itself stays as it is. (NeMo Curator puts the middle in

@@ -1,4 +1,4 @@
-"""Scorers of educational texts by one number from 0 to 5: FineWeb-Edu's, and NVIDIA's two that follow it.
+"""Scorers of educational texts with one number from 0 to 5: FineWeb-Edu's, and two by NVIDIA that follow it.
 
 Everything here has run on CPUs only, with small random weights of the same layout; it is untested on a GPU, and the
 published weights were not loaded.
@@ -18,12 +18,12 @@ from dcurate.models.classifiers.sequence import QUALITIES, ScoreModelStage
 
 @dataclass
 class FineWebModelStage(ScoreModelStage):
-    """Adds a score from 0 to 5, the nearest whole number, and ``high_quality`` from 2.5 on."""
+    """Add a score from 0 to 5, the nearest whole number, and ``high_quality`` from 2.5."""
 
 
 @dataclass(kw_only=True)
 class _FineWebClassifier(Classifier):
-    """What the three share.
+    """Common settings of the three.
 
     The score is what the model says, cut to 0 to 5; the whole number nearest to it, from halfway the even one, as
     Python rounds; and ``high_quality`` from 2.5 on, else ``low_quality``. The first 512 tokens are looked at. Arguments
@@ -64,10 +64,10 @@ class _FineWebClassifier(Classifier):
 
 @dataclass(kw_only=True)
 class FineWebEduClassifier(_FineWebClassifier):
-    """How much a text teaches, from 0 to 5: the classifier of FineWeb-Edu (Lozhkov et al., 2024; for English).
+    """Score the educational value of a text from 0 to 5: the FineWeb-Edu classifier (Lozhkov et al., 2024; English).
 
-    FineWeb-Edu keeps what scores 3 or more: ``Filter(lambda score: score >= 3, "fineweb-edu-score-int")``;
-    ``filter_by=["high_quality"]`` keeps what scores 2.5 or more.
+    FineWeb-Edu keeps scores of 3 or more: ``Filter(lambda score: score >= 3, "fineweb-edu-score-int")``;
+    ``filter_by=["high_quality"]`` keeps scores of 2.5 or more.
 
     Examples:
         >>> FineWebEduClassifier(filter_by=["high_quality"]).outputs()[1]
@@ -82,7 +82,7 @@ class FineWebEduClassifier(_FineWebClassifier):
 
 @dataclass(kw_only=True)
 class FineWebMixtralEduClassifier(_FineWebClassifier):
-    """As `FineWebEduClassifier`, by a model that learned from labels of Mixtral 8x22B (NVIDIA).
+    """Like `FineWebEduClassifier`, with a model trained on labels of Mixtral 8x22B (NVIDIA).
 
     Examples:
         >>> FineWebMixtralEduClassifier().model_inference_batch_size
@@ -98,7 +98,7 @@ class FineWebMixtralEduClassifier(_FineWebClassifier):
 
 @dataclass(kw_only=True)
 class FineWebNemotronEduClassifier(_FineWebClassifier):
-    """As `FineWebEduClassifier`, by a model that learned from labels of Nemotron-4 340B (NVIDIA).
+    """Like `FineWebEduClassifier`, with a model trained on labels of Nemotron-4 340B (NVIDIA).
 
     Examples:
         >>> FineWebNemotronEduClassifier().name

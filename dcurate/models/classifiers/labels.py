@@ -1,4 +1,4 @@
-"""The labels of a model: which there are, which are wanted, and the stage that keeps the rows that have them."""
+"""The labels of a model, the selection of labels, and the stage that filters by them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Label = str | bool
 
 
 def labels_of(config: Mapping[str, Any], what: str) -> list[str] | None:
-    """The labels of a model in the order of its outputs; None where its configuration names none.
+    """The labels of a model in the order of its outputs; None if its configuration names none.
 
     Args:
-        config: what its ``config.json`` holds.
-        what: the model, for the error.
+        config: the contents of its ``config.json``.
+        what: the model, for the error message.
 
     Raises:
         DataError: they are no table of numbers and labels, or the numbers are not 0, 1, 2 and so on.
@@ -51,7 +51,7 @@ def labels_of(config: Mapping[str, Any], what: str) -> list[str] | None:
 
 
 def config_in(folder: str) -> dict[str, Any]:
-    """What the ``config.json`` of a model's folder holds.
+    """The contents of the ``config.json`` of a model's folder.
 
     Raises:
         DataError: there is none, or it is not JSON.
@@ -61,7 +61,7 @@ def config_in(folder: str) -> dict[str, Any]:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
         if not isinstance(found, dict):
-            raise ValueError("it holds no object")
+            raise ValueError("it is not a JSON object")
         return found
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(
@@ -70,7 +70,7 @@ def config_in(folder: str) -> dict[str, Any]:
 
 
 def named(labels: Sequence[Label] | None, numbers: Iterable[int]) -> list[str]:
-    """The labels of these numbers.
+    """The labels with these numbers.
 
     Examples:
         >>> named(["High", "Low"], [1, 0, 1])
@@ -81,12 +81,12 @@ def named(labels: Sequence[Label] | None, numbers: Iterable[int]) -> list[str]:
 
 
 def is_model_folder(model: str) -> bool:
-    """Whether a model is a folder here that holds a configuration."""
+    """Whether a model is a local folder with a configuration."""
     return os.path.isfile(os.path.join(os.path.expanduser(model), "config.json"))
 
 
 def known_labels(model: str, known: Mapping[str, Sequence[Label]]) -> Sequence[Label] | None:
-    """The labels of a model, where they are known without the network: it is a folder, or one of a table.
+    """The labels of a model, if known without network access: it is a folder, or in a table.
 
     Examples:
         >>> known_labels("org/model", {"org/model": ["good", "bad"]})
@@ -113,7 +113,7 @@ def check_wanted(stage: str, wanted: Sequence[Label], labels: Sequence[Label] | 
     """Refuse a label that the model does not have.
 
     Args:
-        labels: those that it has, or None if that is not known.
+        labels: the labels of the model, or None if unknown.
 
     Raises:
         PipelineError: there is one.
@@ -122,7 +122,7 @@ def check_wanted(stage: str, wanted: Sequence[Label], labels: Sequence[Label] | 
         >>> check_wanted("quality", ["high"], ["High", "Low"])
         Traceback (most recent call last):
         ...
-        dcurate.errors.PipelineError: stage 'quality': filter_by has 'high', which the model never says; ...
+        dcurate.errors.PipelineError: stage 'quality': filter_by has an unknown label 'high'; ...
     """
     for label in wanted:
         if labels is not None and label not in labels:
@@ -131,12 +131,12 @@ def check_wanted(stage: str, wanted: Sequence[Label], labels: Sequence[Label] | 
                 if isinstance(label, str)
                 else f"; there are {listed(map(str, labels))}"
             )
-            raise PipelineError(f"stage {stage!r}: filter_by has {label!r}, which the model never says{hint}")
+            raise PipelineError(f"stage {stage!r}: filter_by has an unknown label {label!r}{hint}")
 
 
 @dataclass
 class LabelFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Keeps the rows whose label is one of those wanted; of a list of labels one is enough.
+    """Keep the rows with one of the selected labels; one of a list of labels is enough.
 
     The others leave the batch as rejected, for a reason that names column and label, so that a report counts them
     label by label.
@@ -144,7 +144,7 @@ class LabelFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
     Args:
         label_field: the column with the label, or with a list of labels.
         filter_by: the labels that are wanted, at least one.
-        text_field: the column of which a report shows examples.
+        text_field: the column used for examples in reports.
         name: of the stage.
 
     Raises:
@@ -166,7 +166,7 @@ class LabelFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def __post_init__(self) -> None:
         if not self.filter_by:
-            raise PipelineError(f"stage {self.name!r}: filter_by is empty, so no row would stay; name a label")
+            raise PipelineError(f"stage {self.name!r}: filter_by is empty, so no row would be kept; name a label")
 
     def inputs(self) -> Spec:
         return ["data"], [self.label_field]

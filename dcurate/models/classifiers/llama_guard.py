@@ -1,4 +1,4 @@
-"""Models upon LlamaGuard: the stages that run it with an adapter, to write an answer or to give one number.
+"""Models on LlamaGuard: stages that run it with an adapter, to generate an answer or one number.
 
 Everything here has run on CPUs only, with small random weights of the same layout; it is untested on a GPU, and the
 published weights were not loaded.
@@ -40,7 +40,7 @@ _NOTHING = -1
 
 @dataclass
 class LlamaGuardStage(LabellingStage):
-    """A stage that runs a causal language model with a LoRA adapter upon it.
+    """Run a causal language model with a LoRA adapter.
 
     ``model_identifier`` is the adapter.
 
@@ -55,7 +55,7 @@ class LlamaGuardStage(LabellingStage):
 
     @property
     def base_weights(self) -> Weights:
-        """Where the language model comes from."""
+        """The weights of the language model."""
         return Weights(self.base_model_identifier, None, self.cache_dir, self.hf_token, self.trust_remote_code)
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
@@ -75,7 +75,7 @@ class LlamaGuardStage(LabellingStage):
 
 @dataclass
 class AegisModelStage(LlamaGuardStage):
-    """Adds the tokens of what the model answers to a prompt, as lists of int32.
+    """Add the tokens of the model's answer to a prompt, as lists of int32.
 
     The policy with which every prompt begins is gone through once in a slot, and not for each text.
 
@@ -91,7 +91,7 @@ class AegisModelStage(LlamaGuardStage):
         return ["data"], [self.raw_output_field]
 
     def check_columns(self, columns: Sequence[str]) -> None:
-        """Nothing is refused before the run: an earlier classifier may have had the column for a while."""
+        """Nothing is refused before the run: an earlier classifier may have used the column temporarily."""
 
     def process(self, task: Any) -> Any:
         check_free(self.name, self.outputs()[1], task.get_columns(), self.overwrite)
@@ -134,7 +134,7 @@ class AegisModelStage(LlamaGuardStage):
 
 @dataclass
 class InstructionDataGuardModelStage(LlamaGuardStage):
-    """Adds the probability that a text is poisoned, and whether that is one half or more.
+    """Add the probability that a text is poisoned, and whether it is at least one half.
 
     ``model_identifier`` is the small network that looks at the state of the last token.
 
@@ -150,7 +150,7 @@ class InstructionDataGuardModelStage(LlamaGuardStage):
 
     @property
     def adapter_weights(self) -> Weights:
-        """Where the adapter comes from."""
+        """The weights of the adapter."""
         return Weights(self.adapter_identifier, None, self.cache_dir, self.hf_token, self.trust_remote_code)
 
     def outputs(self) -> Spec:
@@ -172,8 +172,8 @@ class InstructionDataGuardModelStage(LlamaGuardStage):
         width = adapted.get_base_model().config.hidden_size
         if head["input_layer"].in_features != width:
             raise DataError(
-                f"{self.weights} looks at states of {head['input_layer'].in_features} numbers, and "
-                f"{self.base_weights} has {width}; they do not belong together"
+                f"{self.weights} expects states of {head['input_layer'].in_features} numbers, and "
+                f"{self.base_weights} has {width}; they do not match"
             )
 
         class Guard(torch.nn.Module):  # type: ignore[misc, name-defined]  # Torch is there on workers only

@@ -1,4 +1,4 @@
-"""A beginning that prompts share, which a language model goes through once and not for each of them.
+"""A shared prompt prefix, which a language model processes once and not for each prompt.
 
 Untested on a GPU: it has run on CPUs only.
 """
@@ -14,7 +14,7 @@ from dcurate.text.optional import needed
 
 
 def common_beginning(one: Sequence[int], other: Sequence[int]) -> list[int]:
-    """The tokens with which both begin.
+    """The longest common prefix of two token sequences.
 
     Examples:
         >>> common_beginning([1, 7, 9], [1, 7, 8, 9])
@@ -28,7 +28,7 @@ def common_beginning(one: Sequence[int], other: Sequence[int]) -> list[int]:
 
 @dataclass
 class Prefix:
-    """The tokens of a beginning, and what a model keeps of them.
+    """The tokens of a prefix, and the model's cached states for them.
 
     Args:
         tokens: of the beginning.
@@ -38,7 +38,7 @@ class Prefix:
     _states: Any = field(default=None, repr=False, compare=False)
 
     def inputs(self, encoder: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """What ``generate`` takes to write on: with the states of the beginning, if all rows have it, else as given.
+        """Arguments for ``generate``: with the cached states of the prefix, if all rows have it, otherwise unchanged.
 
         Of rows that are padded on the left the beginning is put in front, and the padding between it and the rest.
 
@@ -69,6 +69,6 @@ class Prefix:
     def _begun(self, encoder: Any, shared: Any, rows: int) -> Any:
         if self._states is None:
             self._states = encoder(input_ids=shared[None], use_cache=True).past_key_values
-        states = copy.deepcopy(self._states)  # what is written after it is added in place
+        states = copy.deepcopy(self._states)  # generation appends to it in place
         states.batch_repeat_interleave(rows)
         return states

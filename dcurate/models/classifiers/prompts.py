@@ -1,4 +1,4 @@
-"""The classifier of prompts by task and complexity: one encoder with eight heads.
+"""The prompt classifier by task and complexity: one encoder with eight heads.
 
 Everything here has run on CPUs only, with small random weights of the same layout; it is untested on a GPU, and the
 published weights were not loaded.
@@ -22,7 +22,7 @@ PROMPT_TASK_COMPLEXITY_MODEL_IDENTIFIER = "nvidia/prompt-task-and-complexity-cla
 
 @dataclass
 class PromptTaskComplexityModelStage(LabellingStage):
-    """Adds the eleven columns of `PromptTaskComplexityClassifier`."""
+    """Add the eleven columns of `PromptTaskComplexityClassifier`."""
 
     def outputs(self) -> Spec:
         return ["data"], list(OUTPUT_FIELDS)
@@ -55,7 +55,7 @@ def tasks_of(config: Mapping[str, Any]) -> list[str]:
 
 
 def _over_mean(module: Any, states: Any, mask: Any) -> list[Any]:
-    """What each head says of the mean of the states of a text's own tokens."""
+    """The output of each head for the mean of the states of a text's own tokens."""
     own = mask.unsqueeze(-1).float()
     mean = (states.float() * own).sum(dim=1) / own.sum(dim=1).clamp(min=1e-9)
     return [module.get_submodule(f"head_{place}.fc")(mean) for place in range(len(TARGETS))]
@@ -63,7 +63,7 @@ def _over_mean(module: Any, states: Any, mask: Any) -> list[Any]:
 
 @dataclass(kw_only=True)
 class PromptTaskComplexityClassifier(Classifier):
-    """What a prompt asks for, and how complex that is (NVIDIA's model, for English).
+    """Classify prompts by task and complexity (NVIDIA's model, for English).
 
     It adds eleven columns: ``task_type_1`` and ``task_type_2``, the two likeliest of 11 kinds of task such as
     ``Open QA`` or ``Code Generation`` (the second is ``NA`` below a probability of 0.1), ``task_type_prob``, the

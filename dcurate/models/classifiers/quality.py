@@ -1,4 +1,4 @@
-"""Classifiers of one label each by an encoder and one layer upon it: quality, domain, kind of content.
+"""Single-label classifiers with an encoder and one layer: quality, domain, content type.
 
 Everything here has run on CPUs only, with small random weights of the same layout; it is untested on a GPU, and the
 published weights were not loaded.
@@ -19,7 +19,7 @@ from dcurate.models.classifiers.labels import Label, config_in, labels_of, named
 
 @dataclass
 class ClassifierModelStage(LabellingStage):
-    """Adds the likeliest label, and if wanted the probabilities of all, by an encoder and a layer over its first token.
+    """Add the most likely label, and optionally all probabilities, by an encoder and a layer over its first token.
 
     Args:
         label_field: the column for the label.
@@ -66,7 +66,7 @@ def _over_first_token(module: Any, states: Any, mask: Any) -> Any:
 
 @dataclass(kw_only=True)
 class DistributedDataClassifier(Classifier):
-    """A classifier by an encoder and one layer over its first token, saved as NVIDIA saves its own.
+    """A classifier with an encoder and one layer over its first token, in NVIDIA's checkpoint format.
 
     The label of a text is the likeliest; ``score_field`` names a column for the probabilities of all labels, as lists
     of one length in the order of ``id2label`` in the model's ``config.json``. Arguments that are not named here are
@@ -75,7 +75,7 @@ class DistributedDataClassifier(Classifier):
     Args:
         label_field: the column for the label.
         score_field: a column for the probabilities, or None.
-        max_seq_length: tokens of a text that the model is shown; by default what the tokenizer says.
+        max_seq_length: tokens of a text passed to the model; the tokenizer's limit by default.
 
     Examples:
         >>> stage = DistributedDataClassifier(model_identifier="org/my-classifier", filter_by=["good"])
@@ -104,7 +104,7 @@ class DistributedDataClassifier(Classifier):
 
 @dataclass(kw_only=True)
 class QualityClassifier(DistributedDataClassifier):
-    """How good a text is: ``High``, ``Medium`` or ``Low`` (NVIDIA's model, for English).
+    """Classify the quality of a text: ``High``, ``Medium`` or ``Low`` (NVIDIA's model, for English).
 
     The first 6,000 characters and 1,024 tokens are looked at.
 
@@ -114,7 +114,7 @@ class QualityClassifier(DistributedDataClassifier):
         >>> QualityClassifier(filter_by=["high"])
         Traceback (most recent call last):
         ...
-        dcurate.errors.PipelineError: stage 'quality_classifier_deberta_classifier': filter_by has 'high', ...
+        dcurate.errors.PipelineError: stage 'quality_classifier_deberta_classifier': filter_by has an ...
     """
 
     model_identifier: str = "nvidia/quality-classifier-deberta"
@@ -159,7 +159,7 @@ _DOMAINS = (
 
 @dataclass(kw_only=True)
 class DomainClassifier(DistributedDataClassifier):
-    """What a text is about: one of 26 domains such as ``Finance`` or ``Science`` (NVIDIA's model, for English).
+    """Classify the topic of a text: one of 26 domains such as ``Finance`` or ``Science`` (NVIDIA's model, for English).
 
     The first 2,000 characters and 512 tokens are looked at.
 
@@ -178,7 +178,7 @@ class DomainClassifier(DistributedDataClassifier):
 
 @dataclass(kw_only=True)
 class MultilingualDomainClassifier(DistributedDataClassifier):
-    """What a text in one of 52 languages is about: one of the 26 domains of `DomainClassifier` (NVIDIA's model).
+    """Classify the topic of a text in one of 52 languages: the 26 domains of `DomainClassifier` (NVIDIA's model).
 
     The first 2,000 characters and 512 tokens are looked at.
 
@@ -197,7 +197,7 @@ class MultilingualDomainClassifier(DistributedDataClassifier):
 
 @dataclass(kw_only=True)
 class ContentTypeClassifier(DistributedDataClassifier):
-    """What kind of text it is: one of 11 such as ``News`` or ``Boilerplate Content`` (NVIDIA's model, for English).
+    """Classify the content type of a text: one of 11 such as ``News`` or ``Boilerplate Content`` (NVIDIA's, English).
 
     The first 6,000 characters and 1,024 tokens are looked at.
 

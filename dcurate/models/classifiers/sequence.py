@@ -1,4 +1,4 @@
-"""Classifiers and scorers of Hugging Face's own kind: any `AutoModelForSequenceClassification`.
+"""Hugging Face classifiers and scorers: any `AutoModelForSequenceClassification`.
 
 Everything here has run on CPUs only, with small random weights; it is untested on a GPU.
 """
@@ -29,7 +29,7 @@ _PROBLEMS = {
 
 @dataclass
 class SequenceModelStage(LabellingStage):
-    """A stage that runs a model with an output for each label, or one for a score."""
+    """Run a model with an output for each label, or one for a score."""
 
     def load_model(self, folder: str, device: Any) -> Any:
         model = pretrained("AutoModelForSequenceClassification", self.weights, folder, device)
@@ -46,12 +46,12 @@ class SequenceModelStage(LabellingStage):
 
 @dataclass
 class ScoreModelStage(SequenceModelStage):
-    """A stage whose model gives one number for a text, which goes from 0 to 5.
+    """Run a model with one score per text, clipped to 0 to 5.
 
     Args:
         float_score_field: the column for the number, cut to that range.
         int_score_field: the column for the nearest whole number; from halfway to the even one.
-        label_field: a column for what the number means, or None: ``high_quality`` from 2.5 on, or ``low_quality``.
+        label_field: a column for the label, or None: ``high_quality`` from 2.5, or ``low_quality``.
     """
 
     float_score_field: str = "float_score"
@@ -85,7 +85,7 @@ _HIGH = 2.5
 
 @dataclass
 class SequenceClassifierStage(SequenceModelStage):
-    """What `ClassifierStage` runs; its arguments are described there."""
+    """The stages of `ClassifierStage`; its arguments are described there."""
 
     task: Task = "single_label"
     names: tuple[str, ...] = ()
@@ -124,10 +124,10 @@ class SequenceClassifierStage(SequenceModelStage):
 def checked_labels(
     stage: str, model: str, config: Mapping[str, Any], task: Task, names: Sequence[str]
 ) -> Sequence[str] | None:
-    """The labels of a model, which must be such as the task asks for; None for a regression.
+    """The labels of a model, checked against the task; None for a regression.
 
     Args:
-        names: given in place of those of the configuration, if not empty.
+        names: labels to use instead of those of the configuration, if not empty.
 
     Raises:
         PipelineError: the model is for another task, or has too few labels, or not as many as names were given.
@@ -166,9 +166,9 @@ def checked_labels(
 
 @dataclass(kw_only=True)
 class ClassifierStage(Classifier):
-    """Labels or scores by any model of Hugging Face's for the classification of sequences.
+    """Add labels or scores of any Hugging Face model for sequence classification.
 
-    What else it takes is what every classifier takes (`Classifier`).
+    Other arguments are those of every classifier (`Classifier`).
 
     Args:
         model: an id at the Hugging Face hub, or a local folder that ``save_pretrained`` wrote.
@@ -179,7 +179,7 @@ class ClassifierStage(Classifier):
         score_field: the column for the probability of the likeliest label, or for the number; or None.
         probabilities_field: a column for the probabilities of all labels, as lists of one length; or None.
         threshold: the least probability of a label in a list.
-        max_seq_length: tokens of a text that the model is shown; by default what the tokenizer says.
+        max_seq_length: tokens of a text passed to the model; the tokenizer's limit by default.
         trust_remote_code: whether code that comes with the model may be run.
 
     Raises:

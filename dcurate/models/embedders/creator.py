@@ -1,4 +1,4 @@
-"""Embeddings of texts, in one stage."""
+"""Text embeddings, in one stage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dcurate.models.embedders.tokenizers import PromptedTokenizerStage, Sentence
 
 @dataclass(kw_only=True)
 class EmbeddingCreatorStage(CompositeStage[DocumentBatch, DocumentBatch]):
-    """Adds a column of embeddings: lists of numbers, one a text, near each other where texts mean nearly the same.
+    """Add a column of embeddings: one vector per text; texts with similar meaning have similar vectors.
 
     It stands for two stages: one that makes tokens, on CPUs, and one that runs the model, on a GPU where there is one
     and on CPUs elsewhere. The model may be any of sentence-transformers' (that package is not needed) or any encoder of
@@ -32,11 +32,11 @@ class EmbeddingCreatorStage(CompositeStage[DocumentBatch, DocumentBatch]):
         model_identifier: the id or folder.
         use_sentence_transformer: whether the folder says how embeddings are made: its pooling, layers, longest text and
             prompts. With False it is ``embedding_pooling`` of the last layer.
-        text_field: the column of texts; it stays as it is.
+        text_field: the column of texts; it is unchanged.
         embedding_field: the new column, fixed-size lists of float32.
         cache_dir, revision, hf_token, trust_remote_code: as in `Weights`.
-        max_chars: so many characters of a text are tokenised.
-        max_seq_length: so many tokens of a text are embedded; by default what the model says (256 for the default one).
+        max_chars: characters of a text that are tokenized.
+        max_seq_length: tokens of a text that are embedded; the model's limit by default (256 for the default one).
         padding_side: where short texts of a batch are padded.
         embedding_pooling: ``"mean_pooling"``, ``"last_token"`` or ``"cls"``.
         model_inference_batch_size: rows of a batch at most.
@@ -46,13 +46,13 @@ class EmbeddingCreatorStage(CompositeStage[DocumentBatch, DocumentBatch]):
         normalize: whether embeddings are scaled to length one.
         prompt: text before each text, such as ``"query: "`` for E5; or
         prompt_name: the name of one that the model's folder has.
-        truncate_dim: only so many of the first numbers are kept, for models trained for it (Matryoshka).
+        truncate_dim: keep only this many of the first numbers, for models trained for it (Matryoshka).
         embedding_output_dtype: ``"float32"`` or ``"float16"``.
         device, max_batch_tokens, compile: as in `ModelStage`.
         overwrite: replace columns of embeddings or tokens that are there already instead of refusing.
 
     Raises:
-        PipelineError: arguments that do not go together.
+        PipelineError: incompatible arguments.
 
     Examples:
         >>> [stage.name for stage in EmbeddingCreatorStage().decompose()]

@@ -1,4 +1,4 @@
-"""What the folder of an embedding model says: the layout of sentence-transformers, read without that package."""
+"""The folder of an embedding model: sentence-transformers' layout, read without that package."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LEGACY = {
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer on top of the pooling.
+    """A layer after the pooling.
 
     Args:
         kind: one of `LAYERS`.
@@ -46,15 +46,15 @@ class Layer:
 
 @dataclass(frozen=True)
 class Layout:
-    """How texts become embeddings.
+    """The steps from texts to embeddings.
 
     Args:
         encoder: the folder of the model that gives a vector for each token, and of its tokenizer.
         pooling: of `POOLINGS`; several are put one after the other.
         pools_prompt: whether the tokens of the prompt count.
-        layers: what follows, in order.
+        layers: the layers after the pooling, in order.
         max_seq_length: tokens of a text at most, special ones included; None leaves it to the tokenizer.
-        lower_case: whether texts are lower-cased first, whatever the tokenizer does.
+        lower_case: whether to lower-case texts first, whatever the tokenizer does.
         prompts: by name.
         default_prompt: the name of the one that is used where none is named.
     """
@@ -69,7 +69,7 @@ class Layout:
     default_prompt: str | None = None
 
     def prompt(self, name: str | None = None) -> str:
-        """What is put before each text.
+        """The text inserted before each text.
 
         Args:
             name: of one of ``prompts``; the default one if None, which may be none at all.
@@ -93,7 +93,7 @@ class Layout:
 
 
 def read_layout(folder: str) -> Layout:
-    """What a model's folder says.
+    """Read the layout of a model's folder.
 
     A folder without ``modules.json`` holds a plain encoder; the mean of its tokens is the embedding then, or, where it
     is a language model, that of the last one, as sentence-transformers has it.
@@ -130,7 +130,7 @@ def read_layout(folder: str) -> Layout:
 
 
 def positions(folder: str) -> int | None:
-    """How many tokens a text may have for the encoder in a folder; None if it does not say, or has no positions."""
+    """The maximum number of tokens for the encoder in a folder; None if unknown, or without positions."""
     config = _json(Path(folder), "config.json")
     most = config.get("max_position_embeddings")
     if not isinstance(most, int) or most < 1:
@@ -141,7 +141,7 @@ def positions(folder: str) -> int | None:
 
 
 def encoder_class(folder: str) -> str:
-    """The class of transformers that gives a vector for each token with the model in a folder."""
+    """The transformers class that gives a vector for each token with the model in a folder."""
     return _READING_HALF.get(str(_json(Path(folder), "config.json").get("model_type")), "AutoModel")
 
 
@@ -157,19 +157,19 @@ def _layer(kind: str, path: Path, folder: str) -> Layer:
 
 
 def _pooling(settings: Mapping[str, Any]) -> tuple[tuple[str, ...], bool]:
-    """The poolings, and whether the prompt counts; under the names of today or of earlier releases."""
+    """The poolings, and whether the prompt counts; under current names or those of earlier releases."""
     named = settings.get("pooling_mode") or [mode for key, mode in _LEGACY.items() if settings.get(key)] or ["mean"]
     modes = (named,) if isinstance(named, str) else tuple(named)
     for mode in modes:
         if mode not in POOLINGS:
             raise DataError(
-                f"pooling {mode!r} is none{nearest(str(mode), POOLINGS)}; dcurate knows {listed(list(POOLINGS))}"
+                f"unknown pooling {mode!r}{nearest(str(mode), POOLINGS)}; dcurate supports {listed(list(POOLINGS))}"
             )
     return modes, bool(settings.get("include_prompt", True))
 
 
 def _settings(encoder: Path) -> dict[str, Any]:
-    """Of the encoder; the name of the file had that of its architecture in it once."""
+    """The encoder's file; its name formerly contained the architecture."""
     first = encoder / "sentence_bert_config.json"
     for path in [first, *sorted(encoder.glob(_SETTINGS))]:
         if path.is_file():
@@ -184,7 +184,7 @@ def _generates(folder: Path) -> bool:
 
 
 def _json(folder: Path, name: str) -> Any:
-    """The content of a JSON file, nothing if it is not there: of ``modules.json`` a list, of others an object."""
+    """The contents of a JSON file, or nothing if there is no file: ``modules.json`` is a list, others are objects."""
     path = folder / name
     if not path.is_file():
         return {}
@@ -194,4 +194,4 @@ def _json(folder: Path, name: str) -> Any:
         raise DataError(f"{path} is not JSON: {error}; fetch the model again") from error
     if isinstance(found, list if name == "modules.json" else dict):
         return found
-    raise DataError(f"{path} does not hold what belongs there; fetch the model again")
+    raise DataError(f"{path} has unexpected contents; fetch the model again")

@@ -1,4 +1,4 @@
-"""The network that makes an embedding of the tokens of a text: an encoder, a pooling, layers on top."""
+"""The network that embeds the tokens of a text: an encoder, a pooling, layers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _WHAT = "a model of embeddings"
 
 
 def pooled(tokens: Tensor, mask: Tensor, modes: Sequence[str], skip: int = 0) -> Tensor:
-    """One vector for each row of vectors of tokens, in float32.
+    """Pool the token vectors of each row into one vector, in float32.
 
     Args:
         tokens: of shape (rows, longest, numbers).
         mask: of shape (rows, longest), 1 where there is a token and 0 where there is padding, on either side.
         modes: of `POOLINGS`; the vectors of several are put one after the other.
-        skip: so many tokens at the start of each row do not count.
+        skip: number of tokens at the start of each row that do not count.
 
     Examples:
         >>> import torch
@@ -71,7 +71,7 @@ def _weighted_mean(tokens: Tensor, mask: Tensor, places: Tensor) -> Tensor:
 
 
 def _weighted(tokens: Tensor, weights: Tensor) -> Tensor:
-    """The weighted sum of the vectors of each row: a product of matrices, so that nothing of their size is made."""
+    """The weighted sum of the vectors of each row: a matrix product, which avoids a temporary of their size."""
     return (weights.unsqueeze(1).float() @ tokens.float()).squeeze(1)
 
 
@@ -96,14 +96,14 @@ def sentence_network(
 ) -> nn.Module:
     """A network from ``input_ids`` and ``attention_mask`` to embeddings in float32, of shape (rows, numbers).
 
-    ``position_ids`` go on to an encoder that takes them.
+    ``position_ids`` are passed to an encoder that accepts them.
 
     Args:
         encoder: gives a vector for each token, as the first of its outputs.
         pooling, skip: as in `pooled`.
-        layers: what follows the pooling.
+        layers: the layers after the pooling.
         normalize: whether embeddings are scaled to length one at last.
-        dimensions: only so many of the first numbers are kept, for models that were trained for it.
+        dimensions: keep only this many of the first numbers, for models trained for it.
 
     Raises:
         DataError: a layer whose weights are missing or that is made of something unknown.
@@ -183,7 +183,7 @@ def _activation(torch: Any, layer: Layer) -> Any:
 
 
 def _filled(torch: Any, parts: Any, layer: Layer) -> Any:
-    """The parts with the weights of the layer's folder."""
+    """The modules with the weights of the layer's folder."""
     folder = Path(layer.folder)
     if (folder / "model.safetensors").is_file():
         weights = needed("safetensors.torch", _WHAT, "models").load_file(folder / "model.safetensors")

@@ -1,4 +1,4 @@
-"""Stages that run a model of embeddings on token ids. Untested on a GPU."""
+"""Stages that run an embedding model on token ids. Untested on a GPU."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _UNUSED = ("pooler",)
 
 @dataclass
 class EmbeddingModelStage(ModelStage):
-    """Makes an embedding of each row of token ids, as `TokenizerStage` gives them, with any encoder of Hugging Face.
+    """Embed each row of token ids, as made by `TokenizerStage`, with any Hugging Face encoder.
 
     Args:
         embedding_field: the new column: lists of one length, float32.
         pooling: how the vectors of tokens become one: ``"mean_pooling"``, ``"last_token"`` or ``"cls"`` (the first).
         normalize: whether embeddings are scaled to length one.
-        truncate_dim: only so many of the first numbers are kept, for models that were trained for it.
+        truncate_dim: keep only this many of the first numbers, for models trained for it.
         embedding_output_dtype: ``"float32"``, or ``"float16"`` for half the size on disk.
         keep_tokens: whether ``input_ids`` stays.
         overwrite: replace a column of that name that is there already instead of refusing.
@@ -64,7 +64,7 @@ class EmbeddingModelStage(ModelStage):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.pooling not in _POOLINGS:
-            raise PipelineError(f"{self.name}: pooling={self.pooling!r} is none{nearest(str(self.pooling), _POOLINGS)}")
+            raise PipelineError(f"{self.name}: unknown pooling {self.pooling!r}{nearest(str(self.pooling), _POOLINGS)}")
         if self.embedding_output_dtype not in ("float32", "float16"):
             raise PipelineError(
                 f"{self.name}: embedding_output_dtype={self.embedding_output_dtype!r}; choose 'float32' or 'float16'"
@@ -94,7 +94,7 @@ class EmbeddingModelStage(ModelStage):
         )
 
     def layout(self, folder: str) -> Layout:
-        """What is made of the tokens of the model in a folder."""
+        """The steps after the tokens for the model in a folder."""
         return Layout(folder, (_POOLINGS[self.pooling],))
 
     def load_encoder(self, folder: str, device: Any) -> Any:
@@ -104,7 +104,7 @@ class EmbeddingModelStage(ModelStage):
             self.weights,
             folder,
             device,
-            may_lack=_UNUSED,
+            optional=_UNUSED,
             settings=self.transformers_init_kwargs,
         )
 
@@ -123,7 +123,7 @@ class EmbeddingModelStage(ModelStage):
 
 @dataclass
 class SentenceTransformerEmbeddingModelStage(EmbeddingModelStage):
-    """Makes embeddings as the folder of a sentence-transformers model says: its pooling, its layers, its scaling.
+    """Embed texts as defined by the folder of a sentence-transformers model: its pooling, its layers, its scaling.
 
     The package sentence-transformers is not needed. A folder without its files is a plain encoder, see `read_layout`.
 

@@ -1,4 +1,4 @@
-"""Tokens of texts that are embedded: with a prompt before them, and cut as the model's folder says."""
+"""Tokenize texts for embedding: with a prompt before them, and truncated to the model's limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dcurate.text.optional import needed
 
 @dataclass
 class PromptedTokenizerStage(TokenizerStage):
-    """Tokenises texts with a prompt before each, as models such as E5 want it.
+    """Tokenize texts with a prompt before each, as required by models such as E5.
 
     Args:
         prompt: such as ``"query: "``; with ``max_chars`` it counts as part of the text.
@@ -32,7 +32,7 @@ class PromptedTokenizerStage(TokenizerStage):
 
 @dataclass
 class SentenceTokenizerStage(PromptedTokenizerStage):
-    """Tokenises texts as sentence-transformers does for the same model: its longest text, its lower case, its prompts.
+    """Tokenize texts like sentence-transformers for the same model: its maximum length, lower-casing and prompts.
 
     Args:
         prompt_name: of one of the model's own prompts; by default the one that its folder says, mostly none.
@@ -62,7 +62,7 @@ class SentenceTokenizerStage(PromptedTokenizerStage):
 
 
 def lower_cased(tokenizer: Any) -> None:
-    """Have a tokenizer lower-case texts before all else."""
+    """Make a tokenizer lower-case texts first."""
     normalizers = needed("tokenizers.normalizers", "lower-casing of texts", "models")
     held = tokenizer.backend_tokenizer.normalizer
     steps = [normalizers.Lowercase(), *([held] if held is not None else [])]

@@ -1,1 +1,1 @@
-"""Stages that ask a language model behind an HTTP endpoint: any that speaks OpenAI's interface."""
+"""Stages that call a language model behind any OpenAI-compatible HTTP endpoint."""

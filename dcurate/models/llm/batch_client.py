@@ -1,4 +1,4 @@
-"""Many questions at once, from one slot: each asked once, answers in the order of the questions."""
+"""Concurrent requests of one slot: each prompt sent once, answers in order."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _LOOK_EVERY_S = 0.5
 
 
 class BatchClient:
-    """What a slot asks with: a client of its own, its event loop, and answers that need not be asked for again.
+    """A slot's client, its event loop, and its cache of answers.
 
     Args:
         client: its settings; the slot works with a copy.
         slots: how many share the client's limits.
 
     Raises:
-        ResourceError: the client lacks a package or a key.
+        ResourceError: a package or a key is missing.
         DataError: answers cannot be kept where they are to be.
     """
 
@@ -51,7 +51,7 @@ class BatchClient:
         self._loop = Loop()
 
     def ask(self, questions: Sequence[Question | None], *, stop_at_failure: bool = False) -> list[Outcome]:
-        """What became of each question. Those that are equal, and have a seed, are asked once.
+        """The outcome of each request. Equal requests with a seed are sent once.
 
         Args:
             stop_at_failure: whether no more is asked after the first that has no answer.
@@ -69,7 +69,7 @@ class BatchClient:
             self._recent = before | call.answered if call.incomplete or before else {}
 
     def wait_for_endpoint(self, seconds: float) -> list[str] | None:
-        """The models of the endpoint; waits so long for one that does not answer yet.
+        """The models of the endpoint; waits for a limited time if it does not respond yet.
 
         Raises:
             ResourceError: it does not answer in time, or refuses to.
@@ -82,12 +82,12 @@ class BatchClient:
                 if time.monotonic() >= end:
                     waited = f" after {seconds:g} s" if seconds else ""
                     raise ResourceError(
-                        f"the endpoint is not there{waited}: {error}; start it, or check base_url="
+                        f"the endpoint cannot be reached{waited}: {error}; start it, or check base_url="
                     ) from error
             time.sleep(min(_LOOK_EVERY_S, max(0.0, end - time.monotonic())))
 
     def take_counts(self) -> dict[str, float]:
-        """What was asked, answered and paid since this was last called."""
+        """Counts of requests, answers and costs since the last call."""
         counts, self._counts = dict(self._counts), defaultdict(float)
         return counts
 
@@ -99,7 +99,7 @@ class BatchClient:
             self._kept.close()
 
     def found(self, key: bytes) -> Answer | None:
-        """An answer that is there already."""
+        """A cached answer."""
         answer = self._recent.get(key)
         if answer is None and self._kept is not None:
             answer = self._kept.get(key)
@@ -108,7 +108,7 @@ class BatchClient:
         return answer
 
     def keep(self, key: bytes, question: Question, answer: Answer) -> None:
-        """Take note of an answer: what it cost, and where it can be found again."""
+        """Record an answer: its cost, and its cache entry."""
         self._failed_in_a_row, self._has_answered = 0, True
         counts = self._counts
         counts["requests"] += answer.requests
@@ -124,7 +124,7 @@ class BatchClient:
             self._kept.put(key, answer)
 
     def note(self, failure: RequestError) -> None:
-        """Take note of a failure.
+        """Record a failure.
 
         Raises:
             RunError: it is one of many in a row.
@@ -136,7 +136,7 @@ class BatchClient:
         if self._failed_in_a_row >= GIVE_UP_AFTER:
             raise RunError(
                 f"{self._failed_in_a_row} requests in a row have failed, the last with: {failure}; "
-                "mend the endpoint or the settings, then resume the run"
+                "fix the endpoint or the settings, then resume the run"
             )
 
 

@@ -1,4 +1,4 @@
-"""Answers that have been paid for, on disk."""
+"""A disk cache of paid answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, answer BLOB NOT NULL, written REAL NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_age ON answers (written);
 """
-#: After so many answers the size is looked at.
+#: Number of answers between two checks of the size.
 _LOOK_EVERY = 256
 #: When it is too large, it is made smaller by this share.
 _FREED = 0.1
@@ -28,7 +28,7 @@ _LOCKED_S = 60.0
 
 @dataclass(frozen=True)
 class AnswerCache:
-    """A folder in which answers are kept, so that a run that is resumed or repeated does not pay for them again.
+    """A folder that caches answers, so that a resumed or repeated run does not pay for them again.
 
     An answer is found by model, messages and settings. All processes of a machine may share a folder; give each machine
     one on a disk of its own, since SQLite's locks do not hold on network drives.
@@ -57,7 +57,7 @@ class AnswerCache:
             raise PipelineError(f"AnswerCache: max_bytes={self.max_bytes} must be above zero")
 
     def open(self) -> Answers:
-        """The answers, on this machine.
+        """Open the cache on this machine.
 
         Raises:
             DataError: the folder cannot be written.
@@ -80,14 +80,14 @@ class Answers:
             self._file.executescript(_TABLES)
         except (OSError, sqlite3.Error) as error:
             raise DataError(
-                f"answers cannot be kept in {str(folder)!r}: {error}; name a folder on a local disk"
+                f"answers cannot be stored in {str(folder)!r}: {error}; name a folder on a local disk"
             ) from error
         self._folder = folder
         self._max_bytes = max_bytes
         self._written = 0
 
     def get(self, key: bytes) -> Answer | None:
-        """The answer to a question, if it was answered before."""
+        """The cached answer to a request, if any."""
         row = self._did("SELECT answer FROM answers WHERE key = ?", key)
         if row is None:
             return None
@@ -96,7 +96,7 @@ class Answers:
         return Answer(tuple(texts), prompt, completion, requests=0, cached=True, vectors=numbers)
 
     def put(self, key: bytes, answer: Answer) -> None:
-        """Keep an answer; it is there for the next process as soon as this returns."""
+        """Store an answer; it is visible to the next process as soon as this returns."""
         vectors = [base64.b85encode(vector).decode() for vector in answer.vectors]
         content = orjson.dumps([answer.texts, answer.prompt_tokens, answer.completion_tokens, vectors])
         self._did("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", key, content, time.time())
@@ -105,7 +105,7 @@ class Answers:
             self.forget_oldest()
 
     def forget_oldest(self) -> None:
-        """Forget the oldest answers, if there are too many bytes of them."""
+        """Evict the oldest answers, if there are too many bytes of them."""
         count, size = self._did("SELECT count(*), total(length(answer)) FROM answers")
         if size <= self._max_bytes:
             return
@@ -114,12 +114,12 @@ class Answers:
         self._did(f"DELETE FROM answers WHERE key IN ({oldest})", unwanted)
 
     def _did(self, statement: str, *values: Any) -> Any:
-        """Carry a statement out; gives the first row of what it answers."""
+        """Execute a statement; returns the first row of its result."""
         try:
             return self._file.execute(statement, values).fetchone()
         except sqlite3.Error as error:
             raise DataError(
-                f"answers cannot be kept in {str(self._folder)!r}: {error}; make room there, or name another folder"
+                f"answers cannot be stored in {str(self._folder)!r}: {error}; free space there, or name another folder"
             ) from error
 
     def close(self) -> None:

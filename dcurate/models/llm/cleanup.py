@@ -1,4 +1,4 @@
-"""Texts cleaned, or classified, by a model."""
+"""Clean or classify texts with a model."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _LONGEST = 0.8
 
 
 class LLMCleanupStage(GenerateStage):
-    """Has texts cleaned by a model: of web pages with mathematics, say.
+    """Clean texts with a model, for example web pages with mathematics.
 
     Args:
         model: as the endpoint calls it.
-        system_prompt: what to do, with ``{text}`` for the text; it is sent as the question.
+        system_prompt: the instructions, with ``{text}`` for the text; it is sent as the user message.
         text_field: the column with the text.
-        output_field: the column for what comes back.
+        output_field: the column for the answer.
         max_model_len: tokens of the model's context, for ``n_tokens_field``.
-        classification: whether what comes back is a label; it then goes into the column ``label``.
+        classification: whether the answer is a label; it then goes into the column ``label``.
         temperature: as the four that follow, how to answer; ``top_k`` and ``min_p`` are sent as vLLM has them.
         n_tokens_field: a column with the tokens of each text; where it is there, texts of 0.8 of ``max_model_len`` and
             more are dropped.
         client: that asks the model.
 
-    It differs from NeMo Curator's in that a model is asked at an endpoint, rows keep their order, and no column goes.
+    Unlike NeMo Curator's, it calls an endpoint, rows keep their order, and no column is dropped.
 
     Raises:
         PipelineError: the prompt has no ``{text}``.

@@ -1,4 +1,4 @@
-"""Clients of language models: what a stage needs of one, with retries and limits that all of them share."""
+"""Clients of language models: their interface, with shared retries and rate limits."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _PER_MILLION = 1e6
 
 
 class ConversationFormatter(ABC):
-    """Makes one text of a conversation, for a client whose model wants a template."""
+    """Format a conversation as one text, for a client whose model needs a template."""
 
     @abstractmethod
     def format_conversation(self, conv: Messages) -> str:
-        """The text."""
+        """Return the text."""
 
 
 class LLMClient(Configured, ABC):
-    """A client that waits for each answer; subclass it for an endpoint of your own.
+    """A synchronous client; subclass it for your own endpoint.
 
     A stage asks it one question at a time. `AsyncLLMClient` asks many at once.
 
@@ -49,7 +49,7 @@ class LLMClient(Configured, ABC):
 
     @abstractmethod
     def setup(self) -> None:
-        """Open what is needed; called on the worker."""
+        """Open resources; called on the worker."""
 
     @abstractmethod
     def query_model(
@@ -60,16 +60,16 @@ class LLMClient(Configured, ABC):
         conversation_formatter: ConversationFormatter | None = None,
         generation_config: GenerationConfig | Mapping[str, Any] | None = None,
     ) -> list[str]:
-        """The answers to a prompt, as many as the configuration asks for."""
+        """The answers to a prompt, as many as configured."""
 
     def asynchronous(self) -> AsyncLLMClient:
-        """A client that asks what this one asks, for those who wait for many answers."""
+        """An asynchronous client that sends the same requests."""
         return _OneByOne(self)
 
 
 @dataclass
 class _Live:
-    """What a client has on one event loop."""
+    """State of a client on one event loop."""
 
     loop: asyncio.AbstractEventLoop
     turns: asyncio.Semaphore
@@ -78,10 +78,10 @@ class _Live:
 
 
 class AsyncLLMClient(Configured, ABC):
-    """A client that asks many questions at once; subclass it for an endpoint of your own.
+    """An asynchronous client; subclass it for your own endpoint.
 
     Write `setup` and `_query_model_impl`. Retries, limits, costs and kept answers come by themselves: raise
-    `RequestError` with ``again=True``, or any `OSError`, for what may go better the next time.
+    `RequestError` with ``again=True``, or any `OSError`, for failures worth retrying.
 
     Args:
         max_concurrent_requests: of each slot; ``stage.with_(num_workers=1)`` makes it that of the run.
@@ -93,7 +93,7 @@ class AsyncLLMClient(Configured, ABC):
         prices: of models by name, in money for a million tokens of prompts and of answers.
         cache: where answers are kept, a folder or an `AnswerCache`.
 
-    A stage whose client has limits runs in one slot unless it is told how many: then each has its share.
+    A stage whose client has limits runs in one slot unless a number is set: then they share the limits.
 
     Raises:
         PipelineError: a number out of range.
@@ -137,7 +137,7 @@ class AsyncLLMClient(Configured, ABC):
 
     @abstractmethod
     def setup(self) -> None:
-        """Open what is needed; called on the worker."""
+        """Open resources; called on the worker."""
 
     @abstractmethod
     async def _query_model_impl(
@@ -209,7 +209,7 @@ class AsyncLLMClient(Configured, ABC):
         """Close what was opened on the running event loop."""
 
     def cost(self, answer: Answer, model: str) -> float:
-        """What an answer costs by the prices; 0 where it has none, or nothing was sent."""
+        """The cost of an answer; 0 without a price, or if nothing was sent."""
         prompt, completion = self.prices.get(model, (0.0, 0.0))
         paid = not answer.cached
         return paid * (answer.prompt_tokens * prompt + answer.completion_tokens * completion) / _PER_MILLION
@@ -219,14 +219,14 @@ class AsyncLLMClient(Configured, ABC):
         return self
 
     async def _ask_once(self, request: Question) -> Answer:
-        """Ask once, and tell what it took; by default nothing is known of that."""
+        """Send one request, and return its usage, if known."""
         if isinstance(request, EmbeddingRequest):
-            raise PipelineError(f"{type(self).__name__} answers with text alone; embeddings need an AsyncOpenAIClient")
+            raise PipelineError(f"{type(self).__name__} returns only text; embeddings need an AsyncOpenAIClient")
         texts = await self._query_model_impl(
             messages=request.messages, model=request.model, generation_config=request.config
         )
         if not texts:
-            raise RequestError(f"model {request.model!r}: there is no text in the answer", "empty answer", again=True)
+            raise RequestError(f"model {request.model!r}: the answer has no text", "empty answer", again=True)
         return Answer(tuple(texts))
 
     async def _tried(self, request: Question) -> Answer | RequestError:
@@ -251,7 +251,7 @@ class AsyncLLMClient(Configured, ABC):
         await asyncio.sleep(seconds * live.dice.uniform(0.5, 1.5))
 
     def _live(self) -> _Live:
-        """What belongs to the running event loop; a loop that is gone left nothing that another could use."""
+        """State for the running event loop; state of a closed loop cannot be reused."""
         loop = asyncio.get_running_loop()
         live: _Live | None = vars(self).get("_at_work")
         if live is None or live.loop is not loop:
@@ -261,7 +261,7 @@ class AsyncLLMClient(Configured, ABC):
 
 
 class _OneByOne(AsyncLLMClient):
-    """Asks a client that waits, one question at a time."""
+    """Send requests with a synchronous client, one at a time."""
 
     def __init__(self, client: LLMClient) -> None:
         super().__init__(max_concurrent_requests=1, max_retries=0)

@@ -1,4 +1,4 @@
-"""What is asked of a model besides the messages."""
+"""Request parameters besides the messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Messages: TypeAlias = Sequence[Mapping[str, Any]]
 
 
 def encoded(value: Any) -> bytes:
-    """A value as JSON, the same for equal ones; text with lone surrogates gets question marks in their place.
+    """A value as JSON, the same for equal ones; lone surrogates become question marks.
 
     Examples:
         >>> encoded({"b": 1, "a": "x" + chr(0xD800)})
@@ -34,7 +34,7 @@ def encoded(value: Any) -> bytes:
 
 @dataclass
 class GenerationConfig:
-    """How a model is to answer; None leaves a setting to the endpoint.
+    """Generation parameters; None leaves a setting to the endpoint.
 
     Args:
         max_tokens: no answer has more.
@@ -43,9 +43,9 @@ class GenerationConfig:
         stop: text, or texts, at which an answer ends.
         stream: there for NeMo Curator's sake; answers are taken whole.
         temperature: 0 for the likeliest answer.
-        top_k: sent as it is; vLLM, NIM and Ollama know it, OpenAI does not.
+        top_k: sent unchanged; vLLM, NIM and Ollama support it, OpenAI does not.
         top_p: the share of likely words that are drawn from.
-        extra_kwargs: further fields of the request's body; they go before the others.
+        extra_kwargs: further fields of the request's body; they override the others.
 
     Raises:
         PipelineError: ``stream=True``, or ``n`` below 1.
@@ -67,24 +67,26 @@ class GenerationConfig:
 
     def __post_init__(self) -> None:
         if self.stream:
-            raise PipelineError("GenerationConfig: stream=True is no use here, answers are taken whole; leave it out")
+            raise PipelineError(
+                "GenerationConfig: stream=True is not supported, answers are read as a whole; leave it out"
+            )
         if self.n is not None and self.n < 1:
             raise PipelineError(f"GenerationConfig: n={self.n} must be at least 1")
 
     @property
     def samples(self) -> int:
-        """How many answers there are to be."""
+        """The number of answers."""
         return self.n or 1
 
     def body(self) -> dict[str, Any]:
-        """The fields of a request that say it."""
+        """The request fields of this configuration."""
         names = ("max_tokens", "n", "seed", "stop", "temperature", "top_k", "top_p")
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         return given | (self.extra_kwargs or {})
 
     @classmethod
     def of(cls, given: GenerationConfig | Mapping[str, Any] | None) -> GenerationConfig:
-        """One of a mapping of its fields, or the default one.
+        """Make one from a mapping of its fields, or the default.
 
         Raises:
             PipelineError: a field that there is not.
@@ -102,10 +104,10 @@ class GenerationConfig:
 
 @dataclass(frozen=True)
 class Request:
-    """What one row asks.
+    """The request for one row.
 
     Args:
-        messages: what is said to the model.
+        messages: the messages sent to the model.
         model: its name, as the endpoint knows it.
         config: how it is to answer.
     """
@@ -116,34 +118,34 @@ class Request:
 
     @property
     def key(self) -> bytes:
-        """The same for the same messages, model and settings, in any process."""
+        """A key that is the same for the same messages, model and settings, in any process."""
         asked = [self.model, self.messages, self.config.body()]
         return hashlib.blake2b(encoded(asked), digest_size=20).digest()
 
     @property
     def most(self) -> float:
-        """Tokens that the answers can have."""
+        """Maximum number of answer tokens."""
         return float(self.config.max_tokens or math.inf) * self.config.samples
 
     def rest(self, done: int) -> Request:
-        """What is still to be asked when so many answers are there; with another seed, so that they differ."""
+        """The request for the remaining answers; with another seed, so that they differ."""
         seed = None if self.config.seed is None else self.config.seed + done
         return replace(self, config=replace(self.config, n=self.config.samples - done, seed=seed))
 
     @property
     def repeats(self) -> bool:
-        """Whether it means the same answer to ask it again: a seed is given."""
+        """Whether a repeated request gives the same answer: a seed is set."""
         return self.config.seed is not None
 
     @property
     def size(self) -> int:
-        """About how many tokens the messages have: a quarter of their characters, as OpenAI reckons."""
+        """Approximate number of message tokens: a quarter of their characters, OpenAI's rule of thumb."""
         return 1 + sum(len(str(message.get("content", ""))) for message in self.messages) // 4
 
 
 @dataclass(frozen=True)
 class EmbeddingRequest:
-    """What a few rows ask for together: a vector for each text.
+    """An embedding request for a few rows: a vector for each text.
 
     Args:
         texts: at least one.
@@ -161,13 +163,13 @@ class EmbeddingRequest:
 
     @property
     def key(self) -> bytes:
-        """The same for the same texts and model, in any process."""
+        """A key that is the same for the same texts and model, in any process."""
         asked = ["embeddings", self.model, self.dimensions, self.texts]
         return hashlib.blake2b(encoded(asked), digest_size=20).digest()
 
     @property
     def size(self) -> int:
-        """About how many tokens the texts have."""
+        """Approximate number of tokens of the texts."""
         return 1 + sum(map(len, self.texts)) // 4
 
 
@@ -177,13 +179,13 @@ Question: TypeAlias = Request | EmbeddingRequest
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back.
+    """A response.
 
     Args:
         texts: the answers, as many as were asked for.
         prompt_tokens: that the endpoint counted, of all requests that it took.
         completion_tokens: that it made.
-        requests: how many were sent, with those that failed.
+        requests: number of requests sent, including failed ones.
         retries: how many of them because others had failed.
         cut: answers that ended at ``max_tokens``.
         cached: whether nothing was sent.

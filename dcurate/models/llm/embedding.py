@@ -27,9 +27,9 @@ _Texts = tuple[tuple[int, ...], EmbeddingRequest]
 
 @dataclass
 class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Embeds texts with the model of an endpoint that speaks OpenAI's interface, ``/v1/embeddings``.
+    """Embed texts with an OpenAI-compatible endpoint, ``/v1/embeddings``.
 
-    Several texts go into a request, several requests are under way at once. Vectors are float32, lists of one length.
+    Several texts share a request, and several requests run concurrently. Vectors are float32 lists of equal length.
     A text that is null, empty or blank, which endpoints refuse, is not sent, and has a vector of zeros: it has no
     direction, and stages that compare embeddings leave it out.
 
@@ -41,7 +41,7 @@ class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         texts_per_request: no request has more.
         max_chars: of a text no more is sent; None for all.
         dimensions: numbers in a vector, for a model that lets one choose.
-        on_error: rows that have no vector go to ``"quarantine"``, or ``"raise"`` ends the run.
+        on_error: rows without a vector go to ``"quarantine"``, or ``"raise"`` ends the run.
         name: of the stage.
 
     A request that is refused for its content is sent again text by text, so that one does not cost the others.
@@ -87,12 +87,12 @@ class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return ["data"], [self.embedding_field]
 
     def settings(self) -> dict[str, Any]:
-        """All but where and how fast it asks."""
+        """All settings except the address and the rate of requests."""
         without = ("client", "texts_per_request", "_asker", "_width")
         return {name: value for name, value in super().settings().items() if name not in without}
 
     def num_workers(self) -> int | None:
-        """One slot where the client has limits and no number was asked for."""
+        """One slot if the client has limits and no number was set."""
         asked = super().num_workers()
         return 1 if asked is None and self.client.asynchronous().limits else asked
 
@@ -127,7 +127,7 @@ class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return [(text or "")[: self.max_chars] for text in column.to_pylist()]
 
     def _embedded(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float32], dict[int, RequestError]]:
-        """A vector for each text, and what went wrong, by the text's number."""
+        """A vector for each text, and errors by the text's number."""
         full = [number for number, text in enumerate(texts) if text.strip()]
         asked = [self._request(texts, rows) for rows in _cut(full, self.texts_per_request)]
         found: dict[int, bytes] = {}
@@ -169,14 +169,14 @@ class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return matrix
 
     def _learnt_width(self) -> int:
-        """How many numbers the model's vectors have, where no text has one yet."""
+        """The length of the model's vectors, if no text has one yet."""
         outcome = self._ask([EmbeddingRequest(("text",), self.model_name, self.dimensions)])[0]
         if not isinstance(outcome, Answer):
-            raise outcome or RequestError("no vector came", "empty answer")
+            raise outcome or RequestError("no vector was returned", "empty answer")
         return len(outcome.vectors[0]) // 4
 
     def _settled(self, task: DocumentBatch, table: Any, failures: dict[int, RequestError]) -> DocumentBatch:
-        """The batch with other columns; rows that have no vector go where ``on_error`` says."""
+        """The batch with other columns; rows without a vector are handled by ``on_error``."""
         if failures and self.on_error == "raise":
             raise next(iter(failures.values()))
         rejections = list[Rejection]()

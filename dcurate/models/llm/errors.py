@@ -1,4 +1,4 @@
-"""What goes wrong between a stage and an endpoint: whose fault it is, and whether to try again."""
+"""Errors between a stage and an endpoint: their cause, and whether to retry."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dcurate.errors import DataError, DcurateError, ResourceError
 #: Answers of a server that may be another the next time.
 PASSING_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 
-#: Of what a server says of itself, no more is shown.
+#: Maximum length of a server's message in errors.
 _SAID = 300
 
 
 class RequestError(DataError):
-    """A request that has no usable answer, for one row.
+    """A request without a usable answer, for one row.
 
     Attributes:
         reason: short and stable, so that it can be counted.
@@ -36,10 +36,10 @@ class RequestError(DataError):
 
 
 def failed(status: int, headers: Mapping[str, str], content: bytes, where: str) -> DcurateError:
-    """The error for an answer of HTTP status 400 and above.
+    """The error for a response with HTTP status 400 and above.
 
     Args:
-        where: what was asked, in words.
+        where: description of the request.
 
     Returns:
         A `RequestError` where a row is to blame or the server may recover, a `ResourceError` where every row would
@@ -52,23 +52,23 @@ def failed(status: int, headers: Mapping[str, str], content: bytes, where: str) 
         "model 'm': the API key is refused (401: bad key"
     """
     said = what_it_says(content)
-    told = f"{status}: {said}" if said else str(status)
+    detail = f"{status}: {said}" if said else str(status)
     if status in PASSING_STATUS:
         reason = "rate limit" if status == 429 else f"status {status}"
         if status == 429 and "insufficient_quota" in content.decode("utf-8", "replace"):
-            return ResourceError(f"{where}: the account has no quota left ({told}); add credit, then resume the run")
-        return RequestError(f"{where}: {told}", reason, again=True, after=wait_asked(headers))
+            return ResourceError(f"{where}: the account has no quota left ({detail}); add credit, then resume the run")
+        return RequestError(f"{where}: {detail}", reason, again=True, after=wait_asked(headers))
     if status in (401, 403):
         return ResourceError(
-            f"{where}: the API key is refused ({told}); set the environment variable that holds it where the workers "
+            f"{where}: the API key is refused ({detail}); set the environment variable that holds it where the workers "
             "run, or give api_key="
         )
     if status in (404, 405):
-        return ResourceError(f"{where}: there is no such model or path ({told}); check model_name= and base_url=")
+        return ResourceError(f"{where}: there is no such model or path ({detail}); check model_name= and base_url=")
     if _too_long(content):
-        sentence = f"{where}: the prompt is too long ({told}); split the texts first, or lower max_tokens"
+        sentence = f"{where}: the prompt is too long ({detail}); split the texts first, or lower max_tokens"
         return RequestError(sentence, "prompt too long")
-    return RequestError(f"{where}: the request is refused ({told})", f"status {status}")
+    return RequestError(f"{where}: the request is refused ({detail})", f"status {status}")
 
 
 def _too_long(content: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""The event loop of a slot: one for all of its calls, on a thread of its own."""
+"""The event loop of a slot: one for all of its calls, on its own thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ A = TypeVar("A")
 
 
 class Loop:
-    """An event loop on a thread, for code that cannot wait itself; also where another loop runs, as in a notebook.
+    """An event loop on a thread, for synchronous code; works where another loop runs, as in a notebook.
 
     Examples:
         >>> async def add(a, b):
@@ -37,7 +37,7 @@ class Loop:
             raise
 
     def close(self) -> None:
-        """Cancel what still runs, and end the thread; may be called twice."""
+        """Cancel running tasks, and end the thread; may be called twice."""
         if self._loop.is_closed():
             return
         self.run(_ended())

@@ -1,4 +1,4 @@
-"""Translations judged by a model."""
+"""Evaluate translations with a model."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _Scores: TypeAlias = dict[str, float]
 
 @dataclass
 class FaithEvalFilter(GenerateStage):
-    """Has translations judged by a model in five marks (FAITH), and drops those of a low average.
+    """Score translations with a model by five criteria (FAITH), and drop those with a low average.
 
     Columns are ``faith_fluency``, ``faith_accuracy``, ``faith_idiomaticity``, ``faith_terminology`` and
     ``faith_handling_of_format``, their average ``faith_avg``, ``faith_parse_failed`` where an answer could not be read,
@@ -61,9 +61,9 @@ class FaithEvalFilter(GenerateStage):
         translated_text_field: the column with its translation.
         threshold: the lowest average that stays.
         filter_enabled: False to drop none.
-        pairs_field: a column with pieces and their translations, to be judged one by one instead; it goes.
+        pairs_field: a column with segments and their translations, to be scored one by one instead; it is dropped.
 
-    The others are those of `GenerateStage`.
+    Other arguments are those of `GenerateStage`.
 
     Examples:
         >>> from dcurate.models.llm.openai_client import AsyncOpenAIClient
@@ -123,8 +123,8 @@ class FaithEvalFilter(GenerateStage):
         languages = {name: language_name(code) or code for name, code in names.items()}
         config = self._config()
         for pair in row:
-            told = {**languages, "source": pair["src"], "translation": pair["tgt"]}
-            yield Request(self._messages(told), str(self.model_name), config)
+            values = {**languages, "source": pair["src"], "translation": pair["tgt"]}
+            yield Request(self._messages(values), str(self.model_name), config)
 
     def _judged(self, task: DocumentBatch, rows: list[list[_Scores | None]]) -> DocumentBatch:
         table: Any = task.to_arrow()
@@ -146,7 +146,7 @@ class FaithEvalFilter(GenerateStage):
 
 
 def _scores(outcome: Outcome) -> _Scores | None:
-    """The marks in an answer; None if it cannot be read."""
+    """The scores in an answer; None if it cannot be parsed."""
     found = first_object(outcome.texts[0]) if isinstance(outcome, Answer) else None
     if found is None:
         return None
@@ -162,7 +162,7 @@ def _means(pieces: Sequence[_Scores]) -> _Scores:
 
 
 def _mean(marks: Iterator[float] | Any) -> float:
-    """The mean of the marks that apply.
+    """The mean of the scores that apply.
 
     Examples:
         >>> _mean([4.0, 0.0, 5.0]), _mean([])

@@ -1,4 +1,4 @@
-"""The stage that asks a language model about each row; the others of this room are made of it."""
+"""The stage that calls a language model for each row; the other stages of this package are built on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dcurate.models.llm.errors import RequestError
 from dcurate.models.llm.prompt import Prompt
 from dcurate.models.llm.structured import AnswerSchema
 
-#: The column in which rows in quarantine say what went wrong.
+#: The column with the error of rows in quarantine.
 ERROR = "_dcurate_error"
 
 ON_ERROR = ("quarantine", "null", "raise")
@@ -35,27 +35,27 @@ Result: TypeAlias = list[Any] | RequestError | None
 
 @dataclass
 class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Asks a language model about each row, and keeps what it answers in a column.
+    """Call a language model for each row, and store its answer in a column.
 
     Many rows are asked about at once, those of a batch together (``.with_(batch_size=8)``: those of eight), and answers
     come in the order of the rows. Equal questions with a seed are asked once in a call.
 
     Args:
-        system_prompt: what the model is told first, or None.
-        prompt: the question. ``{column}`` stands for what a row has there, ``{{`` for a brace.
-        input_field: a column that ``{document}`` stands for.
+        system_prompt: the system message, or None.
+        prompt: the user message. ``{column}`` is replaced by the row's value, ``{{`` by a brace.
+        input_field: the column for ``{document}``.
         output_field: the column for the answer; not with a ``schema``.
         client: an `AsyncOpenAIClient`, or another.
         model_name: as the endpoint calls it.
         generation_config: how to answer; a `GenerationConfig` or a mapping of its fields.
         schema: the answer is a JSON object with these properties: a JSON Schema, see `AnswerSchema`. Each becomes a
             column.
-        send_schema: whether the endpoint is told of the schema, which most can keep to; else tell it in the prompt.
+        send_schema: whether to send the schema to the endpoint, which most support; if not, describe it in the prompt.
         samples: with ``n`` above 1 in the configuration: ``"list"`` for a list of answers in each row, ``"rows"`` for a
             row for each answer.
         on_error: rows that have no usable answer go to ``"quarantine"``, or stay with a ``"null"``, or ``"raise"`` ends
             the run at the first.
-        error_field: with ``"null"``: a column that says what went wrong, null where nothing did.
+        error_field: with ``"null"``: a column for the error, null if there was none.
         startup_s: seconds to wait for an endpoint that is still starting; None to ask it nothing before the first row.
         name: of the stage.
 
@@ -97,7 +97,9 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def __post_init__(self) -> None:
         self._check_client()
         if not self.prompt:
-            raise PipelineError(f"{self.name}: prompt= is empty; say what to ask, with {{column}} for what a row has")
+            raise PipelineError(
+                f"{self.name}: prompt= is empty; write a prompt, with {{column}} for the value of a column"
+            )
         for argument, allowed in (("on_error", ON_ERROR), ("samples", SAMPLES)):
             given = getattr(self, argument)
             if given not in allowed:
@@ -117,10 +119,10 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def _check_client(self) -> None:
         if not isinstance(self.client, AsyncLLMClient | LLMClient):
             raise PipelineError(
-                f"{self.name}: client={self.client!r} is no client; give an AsyncOpenAIClient(base_url=...)"
+                f"{self.name}: client={self.client!r} is not a client; pass an AsyncOpenAIClient(base_url=...)"
             )
         if not self.model_name:
-            raise PipelineError(f"{self.name}: model_name= must say which model is asked")
+            raise PipelineError(f"{self.name}: model_name= must name the model")
 
     # What it reads and adds
 
@@ -151,16 +153,16 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return ["data"], self._added
 
     def settings(self) -> dict[str, Any]:
-        """All but where and how fast it asks, which decide nothing of the rows."""
+        """All settings except the address and the rate of requests, which do not affect the rows."""
         without = ("client", "startup_s", "_asker")
         return {name: value for name, value in super().settings().items() if name not in without}
 
     def num_workers(self) -> int | None:
-        """One slot where the client has limits and no number was asked for, since these are those of the run."""
+        """One slot if the client has limits and no number was set, because the limits are those of the run."""
         limited = bool(self.client and self.client.asynchronous().limits)
         if limited and self.spec.num_workers_per_node is not None:
             raise PipelineError(
-                f"stage {self.name!r}: limits a minute need a known number of slots; give num_workers= instead of "
+                f"stage {self.name!r}: limits per minute need a known number of slots; give num_workers= instead of "
                 "num_workers_per_node="
             )
         asked = super().num_workers()
@@ -215,7 +217,7 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
                 yield Request(self._messages(row), str(self.model_name), self._config_of(row, config))
 
     def _config(self) -> GenerationConfig:
-        """How to answer, and in which form."""
+        """The generation parameters, and the response format."""
         config, parsed = GenerationConfig.of(self.generation_config), self._answers
         if parsed is None or not self.send_schema:
             return config
@@ -224,21 +226,21 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         )
 
     def _config_of(self, row: Mapping[str, Any], config: GenerationConfig) -> GenerationConfig:
-        """How to answer about one row."""
+        """The generation parameters for one row."""
         return config
 
     def _messages(self, row: Mapping[str, Any]) -> Messages:
-        """What is said about a row."""
+        """The messages for a row."""
         system = self._prompts[0]
-        told = [{"role": "system", "content": system.filled(row)}] if system is not None else []
-        return (*told, {"role": "user", "content": self._process_llm_prompt(row)})
+        messages = [{"role": "system", "content": system.filled(row)}] if system is not None else []
+        return (*messages, {"role": "user", "content": self._process_llm_prompt(row)})
 
     def _process_llm_prompt(self, sample: Mapping[str, Any]) -> str:
-        """The question about a row; override it for one that no template can say."""
+        """The prompt for a row; override it for prompts beyond templates."""
         return self._prompts[1].filled(sample)
 
     def _process_llm_response(self, response: list[str]) -> str:
-        """What is kept of an answer, which is alone in a list; override it to cut it out of what stands around.
+        """Extract the result from an answer, passed as a list of one; override it to parse the text.
 
         Raises:
             RequestError: it is none that can be used.
@@ -259,7 +261,7 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return self._placed(task, [self._result(outcome, parsed) for outcome in outcomes])
 
     def _placed(self, task: DocumentBatch, results: list[Result]) -> DocumentBatch:
-        """The batch with results in its rows; rows that have none go where ``on_error`` says."""
+        """The batch with results in its rows; rows without one are handled by ``on_error``."""
         failures = {row: result for row, result in enumerate(results) if isinstance(result, RequestError)}
         if failures and self.on_error == "raise":
             raise next(iter(failures.values()))
@@ -271,7 +273,7 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return replace(task, data=self._with_results(table, results), rejections=tuple(rejections), found={})
 
     def _with_results(self, table: Any, results: list[Result]) -> Any:
-        """The table with the new columns, and with a row for each answer if it is to have one."""
+        """The table with the new columns, and with a row for each answer if requested."""
         errors = [str(result) if isinstance(result, RequestError) else None for result in results]
         answers: list[Any] = [result if isinstance(result, list) else None for result in results]
         several = GenerationConfig.of(self.generation_config).samples > 1
@@ -298,7 +300,7 @@ def _prompt(template: str, document: str | None) -> Prompt:
 
 
 def quarantined(stage: str, table: Any, failures: Mapping[int, RequestError]) -> Iterator[Rejection]:
-    """Rows that have no answer, with what went wrong, by its reason."""
+    """Rows without an answer, with their errors, by reason."""
     for reason in dict.fromkeys(failure.reason for failure in failures.values()):
         numbers = [row for row, failure in failures.items() if failure.reason == reason]
         rows = with_text(rows_at(table, np.array(numbers, np.int64)), ERROR, [str(failures[row]) for row in numbers])

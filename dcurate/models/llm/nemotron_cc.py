@@ -1,4 +1,4 @@
-"""The stages of Nemotron-CC that write training data out of documents, and those that tidy what comes back."""
+"""The stages of Nemotron-CC that generate training data from documents, and those that clean the results."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from dcurate.models.llm.nemotron_prompts import (
 )
 from dcurate.text.filters.tokens import Tokenizer
 
-#: Nemotron-CC draws more pairs for longer texts: ``max_num_pairs`` for each so many tokens.
+#: Nemotron-CC draws more pairs for longer texts: ``max_num_pairs`` per this many tokens.
 _TOKENS_PER_DRAW = 150
 
 
 @dataclass
 class WikipediaParaphrasingStage(GenerateStage):
-    """Rewrites texts in the manner of an encyclopedia, as Nemotron-CC does with those of low quality.
+    """Rewrite texts in the style of an encyclopedia, as Nemotron-CC does with those of low quality.
 
-    Args: those of `GenerateStage`.
+    Arguments are those of `GenerateStage`.
 
     Examples:
         >>> from dcurate.models.llm.openai_client import AsyncOpenAIClient
@@ -49,7 +49,7 @@ class WikipediaParaphrasingStage(GenerateStage):
 
 @dataclass
 class DiverseQAStage(GenerateStage):
-    """Asks for questions of several kinds about a text, with their answers.
+    """Generate questions of several kinds about a text, with their answers.
 
     Args: those of `GenerateStage`, and those of `DiverseQAPostProcessingStage`, which are there for NeMo Curator's sake
     and without effect.
@@ -73,9 +73,9 @@ class DiverseQAStage(GenerateStage):
 
 @dataclass
 class DistillStage(GenerateStage):
-    """Asks for a condensed version of a text.
+    """Generate a condensed version of a text.
 
-    Args: those of `GenerateStage`.
+    Arguments are those of `GenerateStage`.
 
     Examples:
         >>> from dcurate.models.llm.openai_client import AsyncOpenAIClient
@@ -93,9 +93,9 @@ class DistillStage(GenerateStage):
 
 @dataclass
 class ExtractKnowledgeStage(GenerateStage):
-    """Asks for the knowledge in a text, rewritten as a passage.
+    """Extract the knowledge in a text, rewritten as a passage.
 
-    Args: those of `GenerateStage`.
+    Arguments are those of `GenerateStage`.
 
     Examples:
         >>> from dcurate.models.llm.openai_client import AsyncOpenAIClient
@@ -113,9 +113,9 @@ class ExtractKnowledgeStage(GenerateStage):
 
 @dataclass
 class KnowledgeListStage(GenerateStage):
-    """Asks for the facts in a text, as a list.
+    """Extract the facts in a text, as a list.
 
-    Args: those of `GenerateStage`.
+    Arguments are those of `GenerateStage`.
 
     Examples:
         >>> from dcurate.models.llm.openai_client import AsyncOpenAIClient
@@ -133,7 +133,7 @@ class KnowledgeListStage(GenerateStage):
 
 @dataclass
 class DiverseQAPostProcessingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
-    r"""Reads the questions and answers of `DiverseQAStage`, draws some of them, and puts them below the text.
+    r"""Parse the questions and answers of `DiverseQAStage`, sample some of them, and append them to the text.
 
     As many are drawn, in any order, as a die says: from 1 to ``max_num_pairs``, or with a tokenizer to so many for each
     150 tokens of the text. The die follows from the text and the seed, so a run gives the same twice. An answer that is
@@ -141,7 +141,7 @@ class DiverseQAPostProcessingStage(ProcessingStage[DocumentBatch, DocumentBatch]
 
     Args:
         input_field: the column with the text.
-        qa_field: the column with what came back; the result replaces it.
+        qa_field: the column with the answers; the result replaces it.
         tokenizer: anything with ``encode``; None to draw without regard to the length of the text.
         prefix: a line that may come first.
         max_num_pairs: see above.
@@ -197,7 +197,7 @@ class DiverseQAPostProcessingStage(ProcessingStage[DocumentBatch, DocumentBatch]
 
 
 def qa_pairs(answer: str, prefix: str) -> list[str]:
-    r"""The pairs of a list of questions and answers; none, if it is no such list.
+    r"""The pairs of a list of questions and answers; none if it is not such a list.
 
     Examples:
         >>> qa_pairs("- Question: A?\nAnswer: B.\n- Question: C? Answer: D.", "")
@@ -221,7 +221,7 @@ def qa_pairs(answer: str, prefix: str) -> list[str]:
 
 @dataclass
 class KnowledgeListPostProcessingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
-    r"""Takes the marks and indents off the lines of a list, and its first line if that is no point of it.
+    r"""Strip bullets and indentation from the lines of a list, and its first line if it is not an item.
 
     Args:
         input_field: the column with the list; the result replaces it.
@@ -250,7 +250,7 @@ class KnowledgeListPostProcessingStage(ProcessingStage[DocumentBatch, DocumentBa
 
 
 def plain_list(text: str) -> str:
-    r"""The lines of a list without marks and indents.
+    r"""The lines of a list without bullets and indentation.
 
     Examples:
         >>> plain_list("- One.\n- Two."), plain_list("")

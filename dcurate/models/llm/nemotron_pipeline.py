@@ -1,4 +1,4 @@
-"""Nemotron-CC's writing of training data from end to end: documents cut to a model's size, rewritten, tidied."""
+"""Nemotron-CC's data generation from end to end: split documents to a model's size, rewrite, clean."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _MARGIN = 2
 
 
 class Task(NamedTuple):
-    """What Nemotron-CC's tutorial sets for one kind of text, in tokens.
+    """Settings of Nemotron-CC's tutorial for one kind of text, in tokens.
 
-    ``most_kept`` and ``least_kept`` are of what the model wrote; longer and shorter texts are dropped.
+    ``most_kept`` and ``least_kept`` apply to the generated text; longer and shorter texts are dropped.
     """
 
     stage: type[GenerateStage]
@@ -63,7 +63,7 @@ TASKS: Mapping[str, Task] = {
 
 @dataclass
 class NemotronCCStage(CompositeStage[DocumentBatch, DocumentBatch]):
-    """Writes training data out of documents, as one of five tasks of Nemotron-CC does, from end to end.
+    """Generate training data from documents, with one of five tasks of Nemotron-CC, from end to end.
 
     Documents that are too short are dropped, the others are cut at newlines; lines too long for the model are dropped,
     and neighbouring ones joined up to what it takes. The model is asked about each piece. What it answers is dropped if
@@ -78,7 +78,7 @@ class NemotronCCStage(CompositeStage[DocumentBatch, DocumentBatch]):
         tokenizer: the model's, loaded, or its name on the Hugging Face hub, its folder or its ``tokenizer.json``.
         text_field: the column with the documents; they must have ids of their own in ``id_field`` (`AddId`).
         id_field: see above.
-        output_field: the column for what is written; by default the task's own, such as ``diverse_qa``.
+        output_field: the column for the generated text; by default the task's own, such as ``diverse_qa``.
         generation_config: how to answer; by default as in the tutorial: temperature 0.5, top_p 0.9.
 
     Raises:
@@ -131,7 +131,7 @@ class NemotronCCStage(CompositeStage[DocumentBatch, DocumentBatch]):
         return TokenCountFilter(self.tokenizer, min_tokens=least, max_tokens=most)
 
     def _cut(self, task: Task, generate: GenerateStage) -> list[AnyStage]:
-        """Documents as pieces that the model takes."""
+        """Split documents into pieces that fit the model."""
         count = self._count()
         count.model_check_or_download()
         asked = f"{generate.system_prompt}\n{(generate.prompt or '').replace('{document}', '')}"
@@ -157,7 +157,7 @@ class NemotronCCStage(CompositeStage[DocumentBatch, DocumentBatch]):
         ]
 
     def _tidied(self, task: Task, column: str) -> list[AnyStage]:
-        """What the model wrote, in the form that is kept."""
+        """The generated text, in its final form."""
         return [
             self._counted(column, "rephrased_segment_token_count", most=task.most_kept),
             Modify(MarkdownRemover(), column).with_(name="markdown_remover"),
@@ -186,7 +186,7 @@ class NemotronCCStage(CompositeStage[DocumentBatch, DocumentBatch]):
 
 @dataclass(frozen=True)
 class AtLeast(DocumentFilter):
-    """Keeps numbers that are not below another.
+    """Keep numbers of at least a minimum.
 
     Examples:
         >>> AtLeast(3).keep_document(2)

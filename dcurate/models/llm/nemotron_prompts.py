@@ -1,4 +1,4 @@
-"""What the stages of `dcurate.models.llm.nemotron_cc` ask.
+"""The prompts of `dcurate.models.llm.nemotron_cc`.
 
 They ask for what the prompts of Nemotron-CC (Su et al. 2024, "Nemotron-CC: Transforming Common Crawl into a Refined
 Long-Horizon Pretraining Dataset", appendix) ask for, in words of our own. The marks that the stages after them look

@@ -1,4 +1,4 @@
-"""Clients of whatever speaks OpenAI's interface over HTTP: OpenAI, NIM, vLLM, Ollama, TGI, llama.cpp, SGLang.
+"""Clients of OpenAI-compatible HTTP endpoints: OpenAI, NIM, vLLM, Ollama, TGI, llama.cpp, SGLang.
 
 They speak it themselves, on aiohttp: the ``openai`` package takes several times the CPU for the same request, see
 ``benchmarks/llm.py``.
@@ -40,7 +40,7 @@ _NO_KEY = "none"
 
 
 class AsyncOpenAIClient(AsyncLLMClient):
-    """Asks an endpoint that speaks OpenAI's interface, many questions at once.
+    """Call an OpenAI-compatible endpoint, with concurrent requests.
 
     Args:
         max_concurrent_requests: of each slot.
@@ -90,7 +90,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
             cache=cache,
         )
         if base_url is not None and not base_url.startswith(("http://", "https://")):
-            raise PipelineError(f"base_url={base_url!r} is no address; give one such as 'http://localhost:8000/v1'")
+            raise PipelineError(f"base_url={base_url!r} is not a URL; give one such as 'http://localhost:8000/v1'")
         if base_url is not None and "@" in base_url.split("/")[2]:
             raise PipelineError(
                 "base_url holds a password, which would show in errors; give api_key= or default_headers="
@@ -106,11 +106,11 @@ class AsyncOpenAIClient(AsyncLLMClient):
 
     @property
     def address(self) -> str:
-        """Where it asks."""
+        """The URL of the endpoint."""
         return (self.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).rstrip("/")
 
     def setup(self) -> None:
-        """Load what is needed, and find the key.
+        """Load libraries, and find the key.
 
         Raises:
             ResourceError: aiohttp is not installed, or OpenAI is to be asked without a key.
@@ -124,7 +124,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
         found = os.environ.get(self.api_key_variable, "")
         if not found and self.address == OPENAI_URL:
             raise ResourceError(
-                f"{OPENAI_URL} wants an API key: set {self.api_key_variable} where the workers run, or name another "
+                f"{OPENAI_URL} needs an API key: set {self.api_key_variable} where the workers run, or name another "
                 "endpoint with base_url="
             )
         return found or _NO_KEY
@@ -156,7 +156,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
         choices = found.get("choices") or []
         texts = [self._text(choice, request.model) for choice in choices][: request.config.samples]
         if not texts:
-            raise RequestError(f"{self._where(request.model)}: the answer holds no choice", "empty answer", again=True)
+            raise RequestError(f"{self._where(request.model)}: the answer has no choice", "empty answer", again=True)
         usage = found.get("usage") or {}
         return Answer(
             tuple(texts),
@@ -170,7 +170,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
         if choice.get("finish_reason") == "content_filter":
             raise RequestError(f"{self._where(model)}: the endpoint's filter withheld the answer", "filtered")
         if not isinstance(text, str):
-            raise RequestError(f"{self._where(model)}: the answer holds no text", "empty answer")
+            raise RequestError(f"{self._where(model)}: the answer has no text", "empty answer")
         return text
 
     async def _embedded(self, request: EmbeddingRequest) -> Answer:
@@ -181,7 +181,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
         data = sorted(found.get("data") or [], key=lambda each: int(each.get("index", 0)))
         if len(data) != len(request.texts):
             raise RequestError(
-                f"{self._where(request.model)}: {len(data)} vectors came for {len(request.texts)} texts",
+                f"{self._where(request.model)}: {len(data)} vectors were returned for {len(request.texts)} texts",
                 "unreadable answer",
                 again=True,
             )
@@ -225,9 +225,11 @@ class AsyncOpenAIClient(AsyncLLMClient):
         try:
             found = orjson.loads(content)
         except orjson.JSONDecodeError as error:
-            raise RequestError(f"{where}: no JSON came ({error})", "unreadable answer", again=True) from error
+            raise RequestError(
+                f"{where}: the response is not JSON ({error})", "unreadable answer", again=True
+            ) from error
         if not isinstance(found, dict):
-            raise RequestError(f"{where}: no object came", "unreadable answer", again=True)
+            raise RequestError(f"{where}: the response is not a JSON object", "unreadable answer", again=True)
         return found
 
     async def _exchange(self, method: str, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
@@ -239,11 +241,11 @@ class AsyncOpenAIClient(AsyncLLMClient):
         except TimeoutError as error:
             raise RequestError(f"{url}: no answer within timeout={self.timeout:g} s", "timeout", again=True) from error
         except self._aiohttp.ClientError as error:
-            told = str(error) or type(error).__name__
-            raise RequestError(f"{url} cannot be reached: {told}", "connection", again=True) from error
+            detail = str(error) or type(error).__name__
+            raise RequestError(f"{url} cannot be reached: {detail}", "connection", again=True) from error
 
     def _opened(self) -> Any:
-        """A session on the running loop, with connections that stay open between requests."""
+        """A session on the running loop, with persistent connections."""
         loop, session = vars(self).get("_session_loop"), vars(self).get("_session")
         if session is not None and not session.closed and loop is asyncio.get_running_loop():
             return session
@@ -266,7 +268,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
 
 
 class OpenAIClient(LLMClient):
-    """Asks an endpoint that speaks OpenAI's interface, one question after the other.
+    """Call an OpenAI-compatible endpoint, one request after the other.
 
     Its arguments are those of `AsyncOpenAIClient`.
 
@@ -309,7 +311,7 @@ class OpenAIClient(LLMClient):
 
     @property
     def timeout(self) -> float:
-        """Seconds that one request may take."""
+        """Timeout of one request in seconds."""
         return self.inner.timeout
 
     def setup(self) -> None:
@@ -348,7 +350,7 @@ class OpenAIClient(LLMClient):
 
 
 def _proxy_of(address: str) -> str | None:
-    """The proxy that the environment names for an address, if it does."""
+    """The proxy for a URL from the environment, if any."""
     parts = urllib.parse.urlsplit(address)
     if urllib.request.proxy_bypass(parts.hostname or ""):
         return None

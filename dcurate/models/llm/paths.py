@@ -9,7 +9,7 @@ from typing import Any
 
 
 class FieldPath:
-    """Where texts stand in a column: its name, then names and ``*`` for all members of a list.
+    """The path to texts in a column: its name, then names and ``*`` for all members of a list.
 
     A column may hold lists and mappings, or text that is JSON of them; it is given back as it came.
 
@@ -33,11 +33,11 @@ class FieldPath:
         return found
 
     def replaced(self, value: Any, texts: list[str]) -> Any:
-        """The value with others at the path, as many as `texts` gave."""
+        """The value with other texts at the path, as many as returned by `texts`."""
         waiting = iter(texts)
         opened = self._opened(value)
         if opened is None:
-            return value  # what is no JSON holds no texts, and stays as it is
+            return value  # not JSON: no texts, unchanged
         own = copy.deepcopy(value) if opened is value else opened
         changed = self._each(own, lambda _: next(waiting))
         return json.dumps(changed, ensure_ascii=False) if self._steps and isinstance(value, str) else changed
@@ -47,7 +47,7 @@ class FieldPath:
             return value
         try:
             return json.loads(value)
-        except (ValueError, RecursionError):  # the one of what is no JSON, the other of what is nested too deep
+        except (ValueError, RecursionError):  # not JSON, or nested too deeply
             return None
 
     def _each(self, value: Any, change: Callable[[str], str], depth: int = 0) -> Any:

@@ -36,7 +36,7 @@ FINDER = (
 
 @dataclass
 class LLMPiiStage(GenerateStage):
-    """Takes personal data out of texts that a model finds: names and addresses, say, which follow no rule.
+    """Remove personal data found by a model: names and addresses, for example, which follow no rule.
 
     The model only names what it finds; each place where that stands in the text is then replaced, so nothing else of
     the text changes. What it names that is not there is counted (``not_in_text``). For e-mail addresses, numbers and
@@ -45,10 +45,10 @@ class LLMPiiStage(GenerateStage):
     Args:
         text_field: the column with the texts; it is replaced.
         labels: kinds of data, in words that a model understands.
-        replacement: what stands in their place; ``{label}`` for the kind.
-        entities_field: a column for what was found, as JSON; None for none.
+        replacement: the text to insert; ``{label}`` for the kind.
+        entities_field: a column for the entities found, as JSON; None for none.
 
-    The others are those of `GenerateStage`.
+    Other arguments are those of `GenerateStage`.
 
     Examples:
         >>> from dcurate.models.llm.openai_client import AsyncOpenAIClient
@@ -66,8 +66,8 @@ class LLMPiiStage(GenerateStage):
     def __post_init__(self) -> None:
         if not self.labels or isinstance(self.labels, str):
             raise PipelineError(f"{self.name}: labels={self.labels!r} must be a list, such as ['name', 'email']")
-        told = FINDER.replace("{kinds}", ", ".join(self.labels))
-        self.system_prompt = told if self.system_prompt is None else self.system_prompt
+        instructions = FINDER.replace("{kinds}", ", ".join(self.labels))
+        self.system_prompt = instructions if self.system_prompt is None else self.system_prompt
         self.prompt = "{document}" if self.prompt is None else self.prompt
         self.input_field = self.text_field
         self.schema = {"entities": {"type": "array", "items": {"type": "object"}}}
@@ -97,7 +97,7 @@ class LLMPiiStage(GenerateStage):
         return with_text(table, self.entities_field, [json.dumps(all_, ensure_ascii=False) for all_ in found])
 
     def _known(self, entities: Sequence[Any]) -> list[dict[str, str]]:
-        """What was found of the kinds that were asked for."""
+        """The entities found, of the requested kinds."""
         return [
             {"type": str(each["type"]), "text": str(each["text"])}
             for each in entities
@@ -106,7 +106,7 @@ class LLMPiiStage(GenerateStage):
 
 
 def redacted(text: str, entities: Sequence[Mapping[str, str]], replacement: str) -> str:
-    """A text with something else wherever an entity stands; of those that overlap, the longest goes first.
+    """Replace all occurrences of entities in a text; of overlapping ones the longest first.
 
     Examples:
         >>> names = [{"type": "name", "text": "Ann"}, {"type": "name", "text": "Ann Lee"}]

@@ -1,4 +1,4 @@
-"""Prompts with columns in them."""
+"""Prompt templates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dcurate.errors import PipelineError
 
 @dataclass(frozen=True)
 class Prompt:
-    """A text in which ``{column}`` stands for what a row has there; ``{{`` and ``}}`` for braces.
+    """A template in which ``{column}`` is replaced by the row's value; ``{{`` and ``}}`` are braces.
 
     Args:
         template: the text.
@@ -39,8 +39,8 @@ class Prompt:
         if not isinstance(self.template, str):
             raise PipelineError(f"a prompt is text, not {type(self.template).__name__}")
         if any(name == "" or name.isdigit() for _, name, *_ in self._pieces if name is not None):
-            told = "name a column, or write {{}} for braces"
-            raise PipelineError(f"the prompt {_short(self.template)!r} has {{}} without a name; {told}")
+            hint = "name a column, or write {{}} for braces"
+            raise PipelineError(f"the prompt {_short(self.template)!r} has {{}} without a name; {hint}")
 
     @cached_property
     def _pieces(self) -> list[tuple[str, str | None, str]]:

@@ -1,4 +1,4 @@
-"""How fast requests may go: so many a minute, so many tokens a minute, and a pause where the server asks for one."""
+"""Rate limits: requests per minute, tokens per minute, and a pause when the server asks for one."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ MINUTE_S = 60.0
 
 #: What an answer is taken to have, in tokens, before there was one.
 FIRST_GUESS = 256.0
-#: What one more answer changes about what the next is taken to have.
+#: Weight of one more answer in the moving average of answer sizes.
 _WEIGHT = 0.1
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What an endpoint allows one run.
+    """The limits of an endpoint for one run.
 
     Args:
         requests_per_minute: None for as many as there are.
@@ -41,20 +41,20 @@ class Limits:
         return self.requests_per_minute is not None or self.tokens_per_minute is not None
 
     def shared(self, slots: int) -> Limits:
-        """What each of so many slots may use."""
+        """The share of each of a number of slots."""
         requests, tokens = self.requests_per_minute, self.tokens_per_minute
         return Limits(requests and requests / slots, tokens and tokens / slots)
 
 
 class Bucket:
-    """A token bucket: it fills steadily, and whoever goes takes out what it costs.
+    """A token bucket: it fills at a constant rate, and each request takes its cost.
 
     In any minute no more is taken than ``per_minute``, as long as nothing costs more than ``burst``. What costs more
     goes when the bucket is full, and leaves it with a debt.
 
     Args:
-        per_minute: what may be taken in a minute.
-        burst: what may be taken at once.
+        per_minute: refill per minute.
+        burst: maximum to take at once.
 
     Examples:
         >>> bucket = Bucket(60, 1)
@@ -70,23 +70,23 @@ class Bucket:
         self.then: float | None = None
 
     def take(self, cost: float, now: float) -> float:
-        """Take so much, or nothing; gives the seconds to wait before it is worth asking again, 0 if it was taken."""
+        """Take ``cost``, or nothing; returns the seconds to wait before the next try, 0 if it was taken."""
         if self.then is not None:
             self.level = min(self.burst, self.level + (now - self.then) * self.a_second)
         self.then = now
-        lacking = min(cost, self.burst) - self.level
-        if lacking > 1e-9:
-            return lacking / self.a_second
+        missing = min(cost, self.burst) - self.level
+        if missing > 1e-9:
+            return missing / self.a_second
         self.level -= cost
         return 0.0
 
     def give_back(self, amount: float) -> None:
-        """Put back what was taken for nothing, or take what was taken too little of."""
+        """Return tokens taken in excess, or take those taken too few."""
         self.level = min(self.burst, self.level + amount)
 
 
 class Pace:
-    """Lets requests go, one after the other, as fast as limits and the server allow.
+    """Admit requests one after the other, as fast as limits and the server allow.
 
     Args:
         limits: of the endpoint.
@@ -103,11 +103,11 @@ class Pace:
         self._queue = asyncio.Lock()
 
     def hold(self, seconds: float) -> None:
-        """Let nothing go for so long."""
+        """Admit nothing for this long."""
         self._pause_until = max(self._pause_until, self._clock() + seconds)
 
     def wait(self, size: int) -> tuple[float, float]:
-        """Seconds to wait before it is worth asking again, and the tokens taken; it may go where the first is 0."""
+        """Seconds to wait before the next try, and the tokens taken; the request may start if the first is 0."""
         now = self._clock()
         if now < self._pause_until:
             return self._pause_until - now, 0.0
@@ -135,7 +135,7 @@ class Pace:
                 await asyncio.sleep(seconds)
 
     def settle(self, taken: float, prompt: int, answer: int) -> None:
-        """Tell what a request really cost, for the next ones' sake; nothing, where it was not answered."""
+        """Report the true cost of a request, for later estimates; ignored if it was not answered."""
         if answer:
             self._answer += _WEIGHT * (answer - self._answer)
         if self._tokens is not None:

@@ -1,4 +1,4 @@
-"""Filters of made-up questions for training and testing retrieval: kept if their texts answer them, not too easily."""
+"""Filters of generated questions for retrieval: kept if their texts answer them, and not too easily."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ YES = "Y"
 
 @dataclass
 class AnswerabilityFilter(GenerateStage):
-    """Keeps questions that meet all criteria, as a model judges.
+    """Keep questions that meet all criteria, as judged by a model.
 
     Args:
-        system_prompt: of the judge; ``prompt`` what it is asked, with the columns in braces.
+        system_prompt: of the judge; ``prompt`` is the user message, with the columns in braces.
         num_criteria: how many it is to give, ``criterion_1`` and so on, each ``"Y"`` or ``"N"``; they become columns.
-        keep_all: keep those that fail, too, to look at.
+        keep_all: also keep those that fail, for inspection.
 
-    The others are those of `GenerateStage`.
+    Other arguments are those of `GenerateStage`.
 
     Examples:
         >>> from dcurate.models.llm.openai_client import AsyncOpenAIClient
@@ -73,7 +73,7 @@ class AnswerabilityFilter(GenerateStage):
 
 @dataclass
 class EasinessFilter(EndpointEmbeddingStage):
-    """Drops questions that are too near to the text that answers them: any search finds it.
+    """Drop questions that are too similar to the text that answers them, because any search finds it.
 
     Args:
         text_fields: the columns with the text and with the question.
@@ -82,7 +82,7 @@ class EasinessFilter(EndpointEmbeddingStage):
             batches.)
         similarity_field: the column for the cosine.
 
-    The others are those of `EndpointEmbeddingStage`.
+    Other arguments are those of `EndpointEmbeddingStage`.
 
     Examples:
         >>> from dcurate.models.llm.openai_client import AsyncOpenAIClient
@@ -122,7 +122,7 @@ class EasinessFilter(EndpointEmbeddingStage):
 
 
 def _cosines(some: npt.NDArray[np.float32], others: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """Of the angles between the rows of two matrices; 0 where one has no direction."""
+    """Cosine similarities of the rows of two matrices; 0 for zero vectors."""
     first, second = some.astype(np.float64), others.astype(np.float64)
     lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
     cosines: npt.NDArray[np.float64] = (first * second).sum(axis=1) / np.where(lengths > 0, lengths, 1.0)

@@ -1,4 +1,4 @@
-"""Texts cut into what is translated and what stays as it is, so that they can be put together again."""
+"""Split texts into translated and unchanged segments, so that they can be joined again."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _FENCE = "```"
 
 @dataclass(frozen=True)
 class Segments:
-    """A text in pieces.
+    """A text in segments.
 
     Args:
         pieces: of the text, in order; joined they are the text.
-        places: the numbers of those that are translated.
+        places: indices of the translated segments.
     """
 
     pieces: tuple[str, ...]
@@ -31,11 +31,11 @@ class Segments:
 
     @property
     def texts(self) -> list[str]:
-        """What is translated, in order, without the whitespace around it."""
+        """The segments to translate, in order, without surrounding whitespace."""
         return [self.pieces[place].strip() for place in self.places]
 
     def joined(self, translations: Sequence[str]) -> str:
-        r"""The text with translations in place of what was translated; whitespace around it stays.
+        r"""The text with translations inserted; surrounding whitespace is unchanged.
 
         Examples:
             >>> segments_of("  Hello.\n\nBye.").joined(["Hallo.", "Tschüss."])
@@ -90,7 +90,7 @@ def _sentences(line: str) -> Iterator[str]:
 
 
 def is_translatable(piece: str) -> bool:
-    """Whether there is something to translate: it has letters, and is no tag and no JSON.
+    """Whether there is something to translate: it has letters, and is neither a tag nor JSON.
 
     Examples:
         >>> is_translatable("Hi"), is_translatable("3.14"), is_translatable("<br/>"), is_translatable('{"a": 1}')

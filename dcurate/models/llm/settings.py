@@ -1,4 +1,4 @@
-"""Clients as their settings: equal, printable, small to pickle; and keys that nobody reads by chance."""
+"""Clients compared and pickled by their settings; and API keys that do not leak."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dcurate.core.secrets import shown
 
 
 class Secret:
-    """An API key. It does not show when it is printed, in a fingerprint, or in the text of a pickle.
+    """An API key. It does not appear when printed, in a fingerprint, or in the text of a pickle.
 
     That keeps it out of logs and reports; it is no encryption. Best leave keys in the environment of the workers.
 
@@ -44,7 +44,7 @@ class Secret:
 
 
 class Configured:
-    """Equal to another of its class with the same public attributes; prints them, and pickles nothing else.
+    """Equal to another of its class with the same public attributes; prints and pickles only those.
 
     What is opened on a worker has a name with an underscore, and stays there.
 

@@ -16,7 +16,7 @@ from dcurate.errors import PipelineError, listed
 from dcurate.frames.columns import with_column, with_text, with_texts_each
 from dcurate.models.llm.errors import RequestError
 
-#: Python's types of the values that a schema may name, and those of a column of numbers.
+#: Python types of the value types of a schema, and those of numeric columns.
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "string": str,
     "integer": int,
@@ -38,7 +38,7 @@ _UNPARSABLE = "unparsable answer"
 
 @dataclass(frozen=True)
 class AnswerSchema:
-    r"""The columns that an answer is to hold, as a JSON Schema of one flat object.
+    r"""The columns of an answer, as a JSON Schema of one flat object.
 
     Of a property are known: ``type`` (or, instead, ``enum``), ``enum``, ``minimum``, ``maximum``, and whether it is
     ``required``; one that is not required may be null. Arrays of strings become lists, other arrays and objects JSON.
@@ -72,14 +72,14 @@ class AnswerSchema:
 
     @cached_property
     def properties(self) -> Mapping[str, Mapping[str, Any]]:
-        """What each property may be."""
+        """The type of each property."""
         bare = not isinstance(self.schema.get("properties"), Mapping)
         found: Mapping[str, Mapping[str, Any]] = self.schema if bare else self.schema["properties"]
         return found
 
     @cached_property
     def required(self) -> frozenset[str]:
-        """Properties that must be there."""
+        """Required properties."""
         bare = not isinstance(self.schema.get("properties"), Mapping)
         return frozenset(self.properties if bare else self.schema.get("required", ()))
 
@@ -89,7 +89,7 @@ class AnswerSchema:
         return list(self.properties)
 
     def response_format(self) -> dict[str, Any]:
-        """What asks an endpoint to keep to it."""
+        """The request field that makes an endpoint follow the schema."""
         whole = {
             "type": "object",
             "properties": {name: dict(of) for name, of in self.properties.items()},
@@ -99,7 +99,7 @@ class AnswerSchema:
         return {"type": "json_schema", "json_schema": {"name": "answer", "schema": whole, "strict": True}}
 
     def parsed(self, text: str) -> dict[str, Any]:
-        """The values in an answer: of the first object in it that can be read.
+        """The values in an answer: of its first valid object.
 
         Raises:
             RequestError: there is none, or it does not fit.
@@ -114,7 +114,7 @@ class AnswerSchema:
         return {name: found.get(name) for name in self.properties}
 
     def _wrong(self, name: str, of: Mapping[str, Any], value: Any) -> str:
-        """What is wrong with a value, in words; empty if nothing is."""
+        """The error of a value, in words; empty if there is none."""
         if value is None:
             return "is missing," if name in self.required else ""
         if "type" in of:
@@ -131,7 +131,7 @@ class AnswerSchema:
         return ""
 
     def with_columns(self, table: Any, rows: Sequence[Mapping[str, Any] | None]) -> Any:
-        """The table with a column for each property, null in rows that have no answer.
+        """The table with a column for each property, null in rows without an answer.
 
         Examples:
             >>> from dcurate.frames.columns import table_of
@@ -158,10 +158,9 @@ def _with_values(table: Any, name: str, of: Mapping[str, Any], values: list[Any]
 
 
 def first_object(text: str) -> dict[str, Any] | None:
-    """The first JSON object in a text that can be read, with any text around it.
+    """The first valid JSON object in a text, whatever surrounds it.
 
-    Objects are nested in what cannot be read at thousands of places only in a hostile text, in which the search ends
-    before it takes long; so it may find none there.
+    In a hostile text, with objects in invalid ones at thousands of places, the search ends early and may find none.
 
     Examples:
         >>> first_object('Sure! {"a": {"b": 1}} Anything else?'), first_object("{no}")

@@ -1,4 +1,4 @@
-"""The stage that translates texts piece by piece."""
+"""The stage that translates texts segment by segment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dcurate.text.extract.stop_words import language_name
 
 OUTPUT_MODES = ("replaced", "raw", "both")
 
-#: Between these marks the model is to put a translation, so that what it says besides can be told from it.
+#: The model puts a translation between these marks, so that other text can be removed.
 OPENS, CLOSES = "〘", "〙"
 
 TRANSLATOR = (
@@ -34,7 +34,7 @@ TRANSLATE = (
     "{source_language}: {text}"
 )
 
-#: What stands in a prompt for what.
+#: Meaning of the names in a prompt.
 _NAMES = ("source_language", "target_language", "text")
 
 METADATA = "translation_metadata"
@@ -44,7 +44,7 @@ PAIRS = "_translation_pairs"
 
 
 class _Piece(NamedTuple):
-    """One text of a row: where it stands, and how it is cut."""
+    """One text of a row: its path, and its segments."""
 
     path: FieldPath
     segments: Segments
@@ -52,7 +52,7 @@ class _Piece(NamedTuple):
 
 @dataclass
 class SegmentTranslationStage(GenerateStage):
-    """Translates one or several columns, line by line or sentence by sentence, and puts the pieces together again.
+    """Translate one or several columns, by lines or sentences, and join the segments again.
 
     Code, tags, numbers and JSON stay as they are, and so does the whitespace between pieces. Equal pieces of a batch
     are asked for once. Args: those of `TranslationStage`, and those of `GenerateStage`.
@@ -118,11 +118,11 @@ class SegmentTranslationStage(GenerateStage):
         for row in rows:
             count = sum(len(piece.segments.places) for piece in row or ())
             results.append(list(itertools.islice(outcomes, count)))
-        told = iter(zip(rows, results, strict=True))
-        return [self._translated(task, list(itertools.islice(told, task.num_items))) for task in tasks]
+        remaining = iter(zip(rows, results, strict=True))
+        return [self._translated(task, list(itertools.islice(remaining, task.num_items))) for task in tasks]
 
     def _pieces(self, task: DocumentBatch) -> list[list[_Piece] | None]:
-        """The texts of each row, cut; None for a row that has its translation already."""
+        """The texts of each row, segmented; None for a row that already has its translation."""
         table = task.to_arrow()
         column = self.translation_column
         there = values(table, column) if column is not None and column in table.column_names else [None] * len(table)
@@ -146,7 +146,7 @@ class SegmentTranslationStage(GenerateStage):
                 yield Request(self._messages({**languages, "text": text}), str(self.model_name), config)
 
     def _process_llm_response(self, response: list[str]) -> str:
-        """What stands between the last marks; all of it where there are none."""
+        """The text between the last marks; all of it if there are none."""
         text = response[0]
         start, stop = text.rfind(OPENS), text.rfind(CLOSES)
         found = text[start + 1 : stop if stop > start else None] if start >= 0 else text
@@ -157,14 +157,14 @@ class SegmentTranslationStage(GenerateStage):
     def _translated(self, task: DocumentBatch, rows: list[tuple[list[_Piece] | None, list[Outcome]]]) -> DocumentBatch:
         results: list[Result] = []
         for pieces, outcomes in rows:
-            told = [self._result(outcome, None) for outcome in outcomes]
-            failure = next((each for each in told if isinstance(each, RequestError)), None)
-            texts = [each[0] for each in told if isinstance(each, list)]
+            translated = [self._result(outcome, None) for outcome in outcomes]
+            failure = next((each for each in translated if isinstance(each, RequestError)), None)
+            texts = [each[0] for each in translated if isinstance(each, list)]
             results.append(failure or (None if pieces is None else [_row(pieces, texts)]))
         return self._placed(task, results)
 
     def _with_results(self, table: Any, results: list[Result]) -> Any:
-        """The table with translations, as `output_mode` has it; what has none stays as it is."""
+        """The table with translations, by `output_mode`; rows without one are unchanged."""
         rows: list[_Row | None] = [result[0] if isinstance(result, list) else None for result in results]
         if self.output_mode != "raw":
             table = self._replaced(table, rows)
@@ -196,7 +196,7 @@ class SegmentTranslationStage(GenerateStage):
         return with_text(table, output, outputs)
 
     def _output(self, cells: Mapping[str, Any], row: _Row) -> str | None:
-        """The translation by itself: of one column that column's, of several all of them as JSON."""
+        """The translation: the column's for one column, a JSON of all for several."""
         if len(self._paths) > 1:
             return json.dumps(row.texts, ensure_ascii=False)
         cell = cells[self._paths[0].column]
@@ -216,7 +216,7 @@ class SegmentTranslationStage(GenerateStage):
 
 
 class _Row(NamedTuple):
-    """A row that is translated: its texts, and the pairs of pieces, by path."""
+    """A translated row: its texts, and the pairs of segments, by path."""
 
     texts: dict[str, list[str]]
     pairs: dict[str, list[dict[str, str]]]

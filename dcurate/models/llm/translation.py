@@ -20,7 +20,7 @@ from dcurate.models.llm.translate import METADATA, PAIRS, SegmentTranslationStag
 
 @dataclass(kw_only=True)
 class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
-    """Translates texts with a model, and has the translations judged if asked to.
+    """Translate texts with a model, and optionally evaluate the translations.
 
     Texts are cut into lines or sentences; code, tags, numbers and JSON stay as they are; the pieces are put together
     again as they stood. A row in which a piece has no translation goes where ``on_error`` says, and is never half done.
@@ -36,7 +36,7 @@ class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
         model_name: as the endpoint calls it.
         generation_config: how to answer.
         translation_prompt: another question, with ``{source_language}``, ``{target_language}`` and ``{text}``.
-        max_concurrent_requests: of each slot, whatever the client says.
+        max_concurrent_requests: of each slot, overriding the client's.
         health_check: whether the endpoint is asked before the first row whether it is there and has the model.
         backend_type: ``"llm"``; other services are reached through an endpoint that speaks OpenAI's interface.
         enable_faith_eval: have the translations judged, see `FaithEvalFilter`.
@@ -49,7 +49,7 @@ class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
         merge_scores: put the marks into ``translation_metadata``, too.
         skip_translated: leave alone rows that have a text in ``translation_column``.
         translation_column: see above.
-        on_error: see `GenerateStage`; with ``"null"`` the column ``translation_errors`` says what went wrong.
+        on_error: see `GenerateStage`; with ``"null"`` the column ``translation_errors`` has the error.
 
     Raises:
         PipelineError: arguments that do not fit together.
@@ -90,8 +90,8 @@ class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
     def __post_init__(self) -> None:
         if self.backend_type != "llm":
             raise PipelineError(
-                f"{self.name}: backend_type={self.backend_type!r} is not known, only 'llm'; other services are reached "
-                "through an endpoint that speaks OpenAI's interface"
+                f"{self.name}: backend_type={self.backend_type!r} is not supported, only 'llm'; use other services "
+                "through an OpenAI-compatible endpoint"
             )
         if self.merge_scores and (self.output_mode == "replaced" or not self.enable_faith_eval):
             raise PipelineError(
@@ -141,7 +141,7 @@ class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
 
 @dataclass
 class MergeFaithScoresStage(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Puts the marks of `FaithEvalFilter` into the column ``translation_metadata``."""
+    """Put the scores of `FaithEvalFilter` into the column ``translation_metadata``."""
 
     name: str = "MergeFaithScoresStage"
 

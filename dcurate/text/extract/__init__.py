@@ -1,1 +1,1 @@
-"""Pages to text."""
+"""HTML to text."""

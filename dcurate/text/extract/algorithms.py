@@ -1,4 +1,4 @@
-"""What takes the text out of a page: jusText, Resiliparse and Trafilatura, each as its library has it."""
+"""Text extractors: jusText, Resiliparse and Trafilatura, through their libraries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from dcurate.core.part import Part
 from dcurate.errors import PipelineError, listed, nearest
-from dcurate.text.extract.neighbours import judge_by_neighbours
+from dcurate.text.extract.justext_context import judge_by_neighbours
 from dcurate.text.extract.nesting import nested_too_deeply
 from dcurate.text.optional import needed
 
@@ -26,7 +26,7 @@ _BLOCK = re.compile(r"<(?:article|body|div|h1|main|p|section|table)\b", re.IGNOR
 
 
 class HTMLExtractorAlgorithm(Part, ABC):
-    """Takes the main text out of a page. Subclass it for one of your own.
+    """Extract the main text of a page. Subclass it for your own extractor.
 
     Examples:
         >>> class Everything(HTMLExtractorAlgorithm):
@@ -49,7 +49,7 @@ class HTMLExtractorAlgorithm(Part, ABC):
         """
 
     def _loaded(self) -> Any:
-        """What `load` has put into ``_library``; loaded now if it is not yet."""
+        """The library loaded by `load`; loaded on first use."""
         if self._library is None:
             self.load()
         return self._library
@@ -59,12 +59,12 @@ class HTMLExtractorAlgorithm(Part, ABC):
 
     @property
     def uses_stop_words(self) -> bool:
-        """Whether stop words are to be loaded."""
+        """Whether stop words are needed."""
         return True
 
     @abstractmethod
     def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
-        """The paragraphs of a page's text, or None or nothing if it has none.
+        """Return the paragraphs of a page's text, or None or nothing if it has none.
 
         Args:
             html: the page.
@@ -75,9 +75,9 @@ class HTMLExtractorAlgorithm(Part, ABC):
 
 @dataclass
 class JusTextExtractor(HTMLExtractorAlgorithm):
-    """jusText: paragraphs judged by their length, stop words and links, and by their neighbours.
+    """jusText: classifies paragraphs by their length, stop words and links, and by their neighbours.
 
-    The defaults are NeMo Curator's; by its name, ``"justext"``, it has those of the public benchmark.
+    The defaults are NeMo Curator's; selected by name, ``"justext"``, it has those of the public benchmark.
 
     Args:
         length_low: shorter paragraphs are short, and take after their neighbours.
@@ -85,7 +85,7 @@ class JusTextExtractor(HTMLExtractorAlgorithm):
         stopwords_low: the least share of stop words of a paragraph that may be good.
         stopwords_high: the least share of one that is good.
         max_link_density: a larger share of characters in links is boilerplate.
-        max_heading_distance: a heading is kept if text follows within so many characters.
+        max_heading_distance: keep a heading if text follows within this many characters.
         no_headings: do not treat headings apart.
         is_boilerplate: whether what is judged boilerplate is left out; None: but for languages written without spaces.
 
@@ -135,7 +135,7 @@ class JusTextExtractor(HTMLExtractorAlgorithm):
 
 @dataclass
 class ResiliparseExtractor(HTMLExtractorAlgorithm):
-    """Resiliparse: all visible text, or that of the main content by simple rules; ten times as fast as the others.
+    """Resiliparse: all visible text, or the main content by simple rules; ten times as fast as the others.
 
     The defaults are NeMo Curator's; by its name, ``"resiliparse"``, it has no stop word rule.
 
@@ -143,7 +143,7 @@ class ResiliparseExtractor(HTMLExtractorAlgorithm):
         required_stopword_density: paragraphs with a smaller share of stop words are left out. The rule is NeMo
             Curator's; 0 keeps the text as the library gives it.
         main_content: leave out navigation, comments and the like.
-        alt_texts: keep texts that stand for pictures.
+        alt_texts: keep alternative texts of images.
 
     Examples:
         >>> extractor = ResiliparseExtractor(required_stopword_density=0)
@@ -171,7 +171,7 @@ class ResiliparseExtractor(HTMLExtractorAlgorithm):
 
 @dataclass(init=False)
 class TrafilaturaExtractor(HTMLExtractorAlgorithm):
-    """Trafilatura: the main text by rules on the page's structure, with other methods where these find little.
+    """Trafilatura: the main text by rules on the page's structure, with fallback methods where these find little.
 
     The defaults are NeMo Curator's; by its name, ``"trafilatura"``, it has the library's own, without comments, and
     finds more. ``fast=True`` leaves the other methods out, for nearly twice the speed.
@@ -227,10 +227,10 @@ class TrafilaturaExtractor(HTMLExtractorAlgorithm):
         extract = needed("trafilatura", type(self).__name__, _EXTRA).extract
         logging.getLogger("trafilatura").setLevel(
             logging.CRITICAL
-        )  # pages without text are counted, not told one by one
+        )  # pages without text are counted, not logged one by one
         unknown = [name for name in self.extract_kwargs if name not in inspect.signature(extract).parameters]
         if unknown:
-            raise PipelineError(f"{type(self).__name__}: trafilatura.extract takes no {listed(unknown)}")
+            raise PipelineError(f"{type(self).__name__}: trafilatura.extract has no argument {listed(unknown)}")
         settings = copy.deepcopy(needed("trafilatura.settings", type(self).__name__, _EXTRA).DEFAULT_CONFIG)
         for name, size in self.sizes.items():
             settings["DEFAULT"][name.upper()] = "" if size is None else str(size)
@@ -242,7 +242,7 @@ class TrafilaturaExtractor(HTMLExtractorAlgorithm):
 
     def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
         if "html" not in html[:_BEGINNING].lower() and _BLOCK.search(html):
-            html = f"<html>{html}</html>"  # without it, what has a single element is refused as no HTML
+            html = f"<html>{html}</html>"  # a document with a single element is otherwise refused as no HTML
         extract, settings = self._loaded()
         text = extract(html, config=settings, **self.extract_kwargs) or ""
         return _dense(text, self.required_stopword_density, stop_words, language)
@@ -270,7 +270,7 @@ _NAMED: Mapping[str, tuple[type[HTMLExtractorAlgorithm], Mapping[str, Any]]] = {
 def extractor(
     algorithm: str | HTMLExtractorAlgorithm, settings: Mapping[str, Any] | None = None
 ) -> HTMLExtractorAlgorithm:
-    """The extractor that is meant: by name, with settings changed, or itself.
+    """Resolve an extractor: by name, with changed settings, or an instance.
 
     Examples:
         >>> extractor("resiliparse", {"alt_texts": True})
@@ -282,11 +282,11 @@ def extractor(
     if isinstance(algorithm, HTMLExtractorAlgorithm):
         if settings:
             raise PipelineError(
-                f"algorithm_kwargs {listed(settings)} go with a name; give them to the extractor itself"
+                f"algorithm_kwargs {listed(settings)} need an algorithm by name; pass them to the extractor itself"
             )
         return algorithm
     if algorithm not in _NAMED:
-        raise PipelineError(f"algorithm={algorithm!r} is no extractor{nearest(str(algorithm), _NAMED)}")
+        raise PipelineError(f"unknown algorithm {algorithm!r}{nearest(str(algorithm), _NAMED)}")
     kind, best = _NAMED[algorithm]
     try:
         return kind(**{**best, **(settings or {})})
@@ -295,7 +295,7 @@ def extractor(
 
 
 def _dense(text: str, density: float, stop_words: frozenset[str], language: str) -> list[str]:
-    r"""The paragraphs of a text (its lines) with a share of stop words, all where that cannot be told.
+    r"""Keep the paragraphs of a text (its lines) with a share of stop words; all if the language is unknown.
 
     Examples:
         >>> _dense("of the people\nHome News Sport", 0.3, frozenset({"of", "the"}), "ENGLISH")

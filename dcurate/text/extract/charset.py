@@ -1,4 +1,4 @@
-"""Bytes of a page to text: by its byte order mark, its content, what server and page declare, or a guess."""
+"""Decode a page: by its byte order mark, its content, the declared encodings, or detection."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _ALIASES = {
 
 
 def decoded(page: bytes, declared: str | None = None) -> str:
-    """The text of a page.
+    """Decode the bytes of a page.
 
     A byte order mark decides. Else the page is UTF-8 if it is valid UTF-8, whatever is declared: other encodings are
     hardly ever; but ASCII with escapes to Japanese is that. Else it is the first that fits of what the server declares,
@@ -105,7 +105,7 @@ def _candidates(page: bytes, known: list[str | None]) -> Iterator[str]:
 
 
 def _mostly_hangul(page: bytes) -> bool:
-    """Whether a page is Korean in the encoding of that language, for which the guess has no name."""
+    """Whether a page is Korean in that language's encoding, which the detection does not name."""
     beyond = [character for character in page.decode("cp949", "ignore") if character > "\x7f"]
     return sum("\uac00" <= character <= "\ud7a3" for character in beyond) > _HANGUL * len(beyond)
 
@@ -116,7 +116,7 @@ def _found(pattern: re.Pattern[bytes], head: bytes) -> str | None:
 
 
 def _codec(name: str) -> str | None:
-    """The encoding of text that a declaration means; None if there is none of that name.
+    """The codec of a declared encoding; None if it is unknown.
 
     Examples:
         >>> _codec("Latin1"), _codec("GB2312"), _codec("klingon"), _codec("rot13")
@@ -127,14 +127,14 @@ def _codec(name: str) -> str | None:
         found = codecs.lookup(_ALIASES.get(name, name)).name
         if found in _OF_PYTHON:
             return None
-        b"?".decode(found, "replace")  # refused by what makes bytes of bytes
+        b"?".decode(found, "replace")  # refused by codecs from bytes to bytes
     except (LookupError, ValueError):
         return None
     return _MEANT.get(found, found)
 
 
 def markup(page: str) -> str:
-    """The text of a page without NULs, byte order mark and XML declaration, on which parsers stumble."""
+    """The text of a page without NULs, byte order mark and XML declaration, which break parsers."""
     page = page.removeprefix("\ufeff")
     if "\0" in page:
         page = page.replace("\0", "")

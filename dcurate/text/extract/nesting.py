@@ -1,4 +1,4 @@
-"""How deep the elements of a page are nested."""
+"""Nesting depth of the elements of a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage that takes the text out of pages."""
+"""The stage that extracts text from pages."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _HEAD = 2**17
 
 _NO_STOP_WORDS = StopWords(frozenset(), ENGLISH)
 
-#: Why a page is dropped, and why it goes to quarantine.
+#: Reasons to drop a page, and to put it into quarantine.
 EMPTY = "no text"
 FAILED = "page cannot be extracted"
 
 
 class Extracted(NamedTuple):
-    """What was taken out of a page.
+    """The extracted text of a page.
 
     Args:
         text: its main text; empty if it has none.
@@ -49,7 +49,7 @@ class Extracted(NamedTuple):
 
 @dataclass
 class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Takes the main text out of pages.
+    """Extract the main text of pages.
 
     A page without text is dropped as rejected (``"no text"``). A page on which the library fails, or that is too
     large, goes to quarantine with its row, its address among it, and what was wrong; the others go on. A page that ends
@@ -70,7 +70,7 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
             words. Without it, or where it is null, the stop words in the page's text tell its language; where they do
             not, no stop words are used.
         keep_html: whether the pages are kept beside their text.
-        largest_page: pages of more bytes (or characters) go to quarantine.
+        largest_page: pages with more bytes (or characters) go to quarantine.
 
     Raises:
         PipelineError: a name or setting that there is not.
@@ -129,7 +129,7 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
         return replace(task, data=rows, rejections=tuple(self._rejections(table, found)))
 
     def extract(self, page: bytes | str | None, charset: str | None = None, language: str | None = None) -> Extracted:
-        """What is taken out of one page; never raises for what the page holds.
+        """Extract one page; never raises because of the page's contents.
 
         Raises:
             ResourceError: a library is missing.
@@ -146,7 +146,7 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
             paragraphs = self._extractor.extract_text(source, *words)
         except DcurateError:
             raise
-        except Exception as error:  # what libraries raise on pages that nobody thought of is not told anywhere
+        except Exception as error:  # libraries raise undocumented errors on unusual pages
             return Extracted(error=f"{type(error).__name__}: {error}"[:500])
         return Extracted(encodable("\n\n".join(paragraphs or ()).strip()), encodable(_title(source)))
 
@@ -168,7 +168,7 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 def _title(page: str) -> str:
-    r"""What the page is called, on one line; empty if it does not say so near its head.
+    r"""The title of a page, on one line; empty if there is none near its head.
 
     Examples:
         >>> _title("<head><TITLE>Fish &amp;\n chips</TITLE>")

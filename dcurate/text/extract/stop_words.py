@@ -40,7 +40,7 @@ _NAMES = {
 
 
 def language_name(code: str) -> str | None:
-    """The English name of a language, by its ISO 639 code; None for one that is not known.
+    """The English name of a language, by its ISO 639 code; None if unknown.
 
     Examples:
         >>> language_name("de"), language_name("qqq")
@@ -69,7 +69,7 @@ class StopLists:
         self._known: dict[str, StopWords] = {}
 
     def of_page(self, page: str) -> StopWords:
-        """The stop words of the language that a page's text is in; none where that is not clear.
+        """The stop words of the language of a page's text; none if it is unclear.
 
         Args:
             page: its markup.

@@ -1,1 +1,1 @@
-"""Filters by what they look at: characters, words, lines, repetition."""
+"""Filters by subject: characters, words, lines, repetition."""

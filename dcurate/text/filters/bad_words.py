@@ -1,4 +1,4 @@
-"""C4's rule on bad words, with a list of the user's own."""
+"""C4's bad-word filter, with a user-supplied list."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HOLDS, _ENDS, _BEGINS = 1, 2, 4
 
 
 class _Pieces(NamedTuple):
-    """What to look for in runs of characters without whitespace; words where they stand by themselves, else any part.
+    """Patterns to search for in runs without whitespace: standalone words, or else any substring.
 
     ``single`` are of bad words in one piece, ``ends`` and ``begins`` of those in several: of two neighbouring pieces,
     the longest, what the first ends with and what the second begins with.
@@ -48,7 +48,7 @@ class _Pieces(NamedTuple):
 
 @dataclass(frozen=True)
 class _BadWords:
-    """Finds the runs of characters, and the texts, that hold bad words.
+    """Find the runs of characters, and the texts, that contain bad words.
 
     Args:
         words: the bad words, in lower case.
@@ -59,7 +59,7 @@ class _BadWords:
     flanked: bool
 
     def __call__(self, words: list[bytes]) -> list[int]:
-        """What each run of characters between whitespace may be, as bits."""
+        """Possible roles of each run of characters between whitespace, as bits."""
         pieces, pattern = _pieces(self), _pattern(self, alone=True)
         joined = b"\n".join(words).decode(errors="surrogatepass").lower()
         others = tuple(other for other in pieces.other_single if other in joined)
@@ -77,7 +77,7 @@ class _BadWords:
         return kinds
 
     def in_pieces(self, text: str) -> bool:
-        """Whether a bad word of several pieces stands in a text."""
+        """Whether a text contains a bad word of several pieces."""
         return _pattern(self, alone=False).search(text.lower()) is not None
 
 
@@ -105,20 +105,20 @@ def _pieces(bad: _BadWords) -> _Pieces:
 
 @cache
 def _pattern(bad: _BadWords, alone: bool) -> re.Pattern[str]:
-    """The bad words of one piece, or of several."""
+    """Bad words of one piece, or of several."""
     words = "|".join(re.escape(word) for word in bad.words if (len(word.split()) == 1) == alone) or "(?!)"
     return re.compile(rf"(?:\W|^)(?:{words})(?:\W|$)" if bad.flanked else words)
 
 
 @dataclass(frozen=True)
 class C4BadWordsFilter(SignalFilter):
-    """Drops texts in which a word of a list stands, in any case of letters (Raffel et al., 2020).
+    """Drop texts that contain a word of a list, ignoring case (Raffel et al., 2020).
 
-    A word of the list may be several words. It counts where no letter, digit or underscore stands before or behind it;
+    A word of the list may be several words. It counts if it is not adjacent to a letter, digit or underscore;
     in Chinese, Japanese and Thai it counts anywhere. No list comes with dcurate. C4's is
     https://github.com/LDNOOBW/List-of-Dirty-Naughty-Obscene-and-Otherwise-Bad-Words (CC BY 4.0): a file for each
     language, a word in each line. C4 looks at the lines that stay: put this behind `dcurate.text.presets.c4`;
-    datatrove's filter looks at the text as it is.
+    datatrove's filter checks the text as it is.
 
     A text with a bad word scores above 0, up to 1, evenly and by its text and the seed alone; one without scores 0.
 
@@ -221,5 +221,5 @@ class C4BadWordsFilter(SignalFilter):
                 ) from error
         words = {line.strip() for line in lines} - {"", *self.allowed}
         if not words:
-            raise PipelineError(f"C4BadWordsFilter: there is no word in {self.words!r}; it takes a word a line")
+            raise PipelineError(f"C4BadWordsFilter: no word in {self.words!r}; write one word per line")
         return _BadWords(tuple(sorted(words)), self.lang.partition("-")[0].lower() not in _UNSPACED)

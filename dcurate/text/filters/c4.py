@@ -1,4 +1,4 @@
-"""Filters for what C4's rules leave of a text (Raffel et al., 2020); `dcurate.text.presets.c4` puts them together.
+"""Filters for the lines that C4's rules keep (Raffel et al., 2020); `dcurate.text.presets.c4` combines them.
 
 They look at the text as `dcurate.text.c4.C4Lines` would leave it, and do not change it.
 """
@@ -19,7 +19,7 @@ from dcurate.text.signals import Needs, Signals
 
 @dataclass(frozen=True)
 class C4LoremIpsumFilter(MeasureFilter):
-    """Drops texts with "lorem ipsum" in a line that would stay, in any case: they score 1.
+    """Drop texts with "lorem ipsum" in a line that C4 keeps, ignoring case: they score 1.
 
     Examples:
         >>> C4LoremIpsumFilter().score_document("Lorem ipsum dolor sit amet.")
@@ -38,7 +38,7 @@ class C4LoremIpsumFilter(MeasureFilter):
 
 @dataclass(frozen=True)
 class C4CurlyBracketFilter(MeasureFilter):
-    """Drops texts with ``{`` in a line that would stay: they score 1.
+    """Drop texts with ``{`` in a line that C4 keeps: they score 1.
 
     Examples:
         >>> C4CurlyBracketFilter().score_document("What is { doing in here?")
@@ -57,7 +57,7 @@ class C4CurlyBracketFilter(MeasureFilter):
 
 @dataclass(frozen=True)
 class C4SentencesFilter(MeasureFilter):
-    """Drops texts of too few sentences in the lines that would stay.
+    """Drop texts with too few sentences in the lines that C4 keeps.
 
     Examples:
         >>> C4SentencesFilter().score_document("It is a line of words. And here is one more.")
@@ -77,7 +77,7 @@ class C4SentencesFilter(MeasureFilter):
 
 @dataclass(frozen=True)
 class C4LengthFilter(SignalFilter):
-    """Drops texts that are too long.
+    """Drop texts that are too long.
 
     Examples:
         >>> C4LengthFilter().score_document("four")
@@ -100,7 +100,7 @@ class C4LengthFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class C4ParagraphsFilter(MeasureFilter):
-    r"""Drops texts of which too few lines are long; the score is the length of the third longest (mC4).
+    r"""Drop texts with too few long lines; the score is the length of the third longest (mC4).
 
     Args:
         min_paragraphs: how many lines are to be long.

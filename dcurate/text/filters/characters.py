@@ -10,7 +10,7 @@ from dcurate.text.signals import Needs, Signals
 
 @dataclass(frozen=True)
 class NonAlphaNumericFilter(SignalFilter):
-    """Drops texts of which too much is neither ``[a-zA-Z0-9]`` nor one of newline, ``? ! , .``; for English (Gopher).
+    """Drop texts with too many characters other than ``[a-zA-Z0-9]``, newline and ``? ! , .``; for English (Gopher).
 
     Args:
         max_non_alpha_numeric_to_text_ratio: the greatest share of the characters, 0 to 1, that stays.
@@ -37,7 +37,7 @@ class NonAlphaNumericFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class NumbersFilter(SignalFilter):
-    """Drops texts of which too much is digits, ``0`` to ``9``.
+    """Drop texts with too many digits, ``0`` to ``9``.
 
     Args:
         max_number_to_text_ratio: the greatest share of the characters, 0 to 1, that stays.
@@ -63,7 +63,7 @@ class NumbersFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class WhiteSpaceFilter(SignalFilter):
-    r"""Drops texts of which too much is space, ``\t``, ``\n``, ``\r`` or ``\b``, at the ends too.
+    r"""Drop texts with too much space, ``\t``, ``\n``, ``\r`` or ``\b``, including leading and trailing.
 
     Args:
         max_white_space_ratio: the greatest share of the characters, 0 to 1, that stays.
@@ -89,7 +89,7 @@ class WhiteSpaceFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class ParenthesesFilter(SignalFilter):
-    """Drops texts of which too much is brackets: ``{ } ⟨ ⟩ [ ] ( )``.
+    """Drop texts with too many brackets: ``{ } ⟨ ⟩ [ ] ( )``.
 
     Args:
         max_parentheses_ratio: the greatest share of the characters, 0 to 1, that stays.

@@ -1,4 +1,4 @@
-"""Filters for source code that look at its lines and characters; an empty text has no letters and one line."""
+"""Filters for lines and characters of source code; an empty text has no letters and one line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _XML = "<?xml version="
 
 @dataclass(frozen=True)
 class NumberOfLinesOfCodeFilter(SignalFilter):
-    r"""Drops texts of too few or too many lines, blank ones included: one more than there are newlines.
+    r"""Drop texts with too few or too many lines, including blank ones: one more than the number of newlines.
 
     Args:
         min_lines: the fewest lines of a text that stays.
@@ -46,7 +46,7 @@ class NumberOfLinesOfCodeFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class XMLHeaderFilter(SignalFilter):
-    """Drops texts with ``<?xml version=`` near the beginning, whatever their file is called: they score 1 (StarCoder).
+    """Drop texts with ``<?xml version=`` near the beginning, whatever their file name: they score 1 (StarCoder).
 
     Args:
         char_prefix_search_length: how many characters are the beginning.
@@ -82,7 +82,7 @@ class XMLHeaderFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class AlphaFilter(SignalFilter):
-    """Drops texts of which too little is letters, of any script, such as tables and tensors (StarCoder).
+    """Drop texts with too few letters, of any script, such as tables and tensors (StarCoder).
 
     An empty text scores 0.0.
 
@@ -111,7 +111,7 @@ class AlphaFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class HTMLBoilerplateFilter(SignalFilter):
-    """Drops pages of which too little is text that a reader sees.
+    """Drop pages with too little visible text.
 
     The score is the share that is left without markup, scripts and styles, as Beautiful Soup gives it with Python's own
     parser.

@@ -1,4 +1,4 @@
-"""Filters for source code that look at how much of it is comments."""
+"""Filters for the share of comments in source code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
 from dcurate.text.python_source import comments_of, documentation_length
 from dcurate.text.signals import Needs, Signals
 
-#: What a text scores whose comments cannot be told from the rest.
+#: Score of a text whose comments cannot be separated from the code.
 _HOPELESS = 9999.0
 _PYTHON = -1
 
@@ -40,7 +40,7 @@ _FAMILIES = {
 
 @dataclass(frozen=True)
 class PythonCommentToCodeFilter(SignalFilter):
-    """Drops Python of which too little or too much is comments and docstrings.
+    """Drop Python code with too few or too many comments and docstrings.
 
     Comments count with their ``#``, docstrings without quotation marks and indentation; those of asynchronous functions
     do not count. What this Python cannot parse scores 0.0, and so does an empty text.
@@ -71,7 +71,7 @@ class PythonCommentToCodeFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class GeneralCommentToCodeFilter(SignalFilter):
-    """Drops source code of which too little or too much is comments, without what marks them.
+    """Drop source code with too few or too many comments, without their comment markers.
 
     Args:
         language: a MIME type: ``text/x-c``, ``text/x-c++``, ``text/x-csharp``, ``text/x-go``, ``text/x-java``,
@@ -102,7 +102,8 @@ class GeneralCommentToCodeFilter(SignalFilter):
         super().__post_init__()
         if self.language not in _FAMILIES:
             raise PipelineError(
-                f"{self.name}: language={self.language!r} has no known comments{nearest(self.language, _FAMILIES)}"
+                f"{self.name}: language={self.language!r} has no known comment syntax"
+                f"{nearest(self.language, _FAMILIES)}"
             )
 
     @property
@@ -127,6 +128,6 @@ def _joined_length(comments: list[str] | None) -> int:
 
 
 def _shares(lengths: Iterable[int], signals: Signals) -> Scores:
-    """Each length by that of the text; one below 0 stands for no length at all."""
+    """Each length divided by that of the text; a negative length means none at all."""
     found = np.fromiter(lengths, np.int64, len(signals))
     return np.where(found < 0, _HOPELESS, ratio(found, signals.of(source_signals).characters, 0.0))

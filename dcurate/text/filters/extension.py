@@ -28,9 +28,10 @@ _SPELLED = {"c#": "c-sharp", "f#": "f-sharp"}
 
 @dataclass(frozen=True)
 class ExtensionLimits:
-    r"""What files of an extension may be like; None is no limit.
+    r"""Limits for files of an extension; None is no limit.
 
-    ``plain`` is a least share of the characters ``[a-zA-Z0-9\n?!,.]``, ``letters`` of what ``str.isalpha`` calls so.
+    ``plain`` is a minimum share of the characters ``[a-zA-Z0-9\n?!,.]``, ``letters`` of those for which
+    ``str.isalpha`` is true.
     """
 
     included: bool = False
@@ -41,7 +42,7 @@ class ExtensionLimits:
 
 @dataclass(frozen=True)
 class PerExtensionFilter(SignalFilter):
-    r"""Keeps source code that is as files of its language and extension usually are: it scores 1, other 0 (StarCoder).
+    r"""Keep source code that is typical for its language and extension: it scores 1, other code 0 (StarCoder).
 
     An extension may be left out as a whole; one that the table does not list is. Others have a limit for the longest
     line, and with it one of 100 characters for the mean of all lines, and limits for the share of ``[a-zA-Z0-9\n?!,.]``
@@ -54,7 +55,7 @@ class PerExtensionFilter(SignalFilter):
             Alpha filter. ``code_meta.csv`` is the one that BigCode made for StarCoder, which comes with dcurate.
 
     Attributes:
-        limits: what the table says, read when the filter is made.
+        limits: the limits from the table, read when the filter is constructed.
 
     Raises:
         PipelineError: the table does not know the language.
@@ -108,18 +109,18 @@ class PerExtensionFilter(SignalFilter):
 
 
 def _table(path: str) -> dict[str, dict[str, ExtensionLimits]]:
-    """The limits by language and extension."""
+    """Limits by language and extension."""
     place = Path(__file__).parents[2] / "bundled" / _BUNDLED if path == _BUNDLED else Path(path)
     try:
         with place.open(encoding="utf-8", newline="") as lines:
             rows = list(csv.DictReader(lines, restval=""))
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"per_extension_filter: {path} cannot be read ({error}); without metadata_file the table of dcurate is used"
+            f"per_extension_filter: {path} cannot be read ({error}); leave metadata_file out to use dcurate's table"
         ) from error
-    lacking = [column for column in _COLUMNS if not rows or column not in rows[0]]
-    if lacking:
-        raise DataError(f"per_extension_filter: {path} has no column {listed(lacking)}; it needs {listed(_COLUMNS)}")
+    missing = [column for column in _COLUMNS if not rows or column not in rows[0]]
+    if missing:
+        raise DataError(f"per_extension_filter: {path} has no column {listed(missing)}; it needs {listed(_COLUMNS)}")
     table: dict[str, dict[str, ExtensionLimits]] = {}
     for row in rows:
         table.setdefault(row["language"], {})[row["extension"]] = ExtensionLimits(
@@ -132,7 +133,7 @@ def _table(path: str) -> dict[str, dict[str, ExtensionLimits]]:
 
 
 def _limit(cell: str, kind: Callable[[str], Number]) -> Number | None:
-    """The number in a cell; None for a word there, nothing, or 0."""
+    """The number in a cell; None for a word, an empty cell, or 0."""
     try:
         return kind(cell) or None
     except ValueError:

@@ -1,4 +1,4 @@
-"""Filters that ask a fastText model of the user's own: quality and language."""
+"""Filters that use your own fastText model: quality and language."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LABEL = "__label__"
 
 
 class _FastTextFilter(DocumentFilter):
-    """What rules that ask a model share: where it is, and the model once it is loaded."""
+    """Path and loading of the model, shared by all fastText filters."""
 
     model_path: str | os.PathLike[str] | None
     _model: FastTextModel | None = None
@@ -46,7 +46,7 @@ class _FastTextFilter(DocumentFilter):
         return {name: value for name, value in vars(self).items() if name != "_model"}
 
     def model(self) -> FastTextModel:
-        """The model, loaded if it is not yet."""
+        """The model, loaded on first use."""
         if self._model is None:
             self.load_model()
         assert self._model is not None
@@ -55,7 +55,7 @@ class _FastTextFilter(DocumentFilter):
 
 @dataclass(frozen=True)
 class FastTextQualityFilter(_FastTextFilter, SignalFilter):
-    """Keeps texts that a model likes, and by chance a few that it does not (GPT-3's rule, Brown et al., 2020).
+    """Keep texts that a model scores high, and a random few that it scores low (GPT-3's rule, Brown et al., 2020).
 
     The score is the probability of the label (of two labels, 1 less that of the other where the other is likelier:
     fastText's do not quite add up to 1). A text stays if a draw from a Pareto distribution is above
@@ -120,13 +120,13 @@ class FastTextQualityFilter(_FastTextFilter, SignalFilter):
 
 
 def _without_labels(signals: Signals) -> TextColumn:
-    """The texts without what fastText would take for labels."""
+    """The texts without words that fastText would read as labels."""
     return column_of(text.replace(_LABEL.encode(), b" ") for text in signals.encoded())
 
 
 @dataclass(frozen=True)
 class FastTextLangId(_FastTextFilter):
-    """Keeps texts whose language a model of your own is sure of, and that are in the language wanted.
+    """Keep texts whose language your own model identifies with enough confidence, optionally of one language.
 
     The score is a text, ``[probability, label]``, such as ``"[0.98, 'en']"``.
 
@@ -159,7 +159,7 @@ class FastTextLangId(_FastTextFilter):
         model = self.model()
         column = column_of(text.strip().encode(errors="surrogatepass") for text in texts)
         found = model.classify(*column, np.arange(len(texts)))
-        names = [*(label.removeprefix(_LABEL) for label in model.labels), "und"]  # of what nothing is known, the last
+        names = [*(label.removeprefix(_LABEL) for label in model.labels), "und"]  # the last one for unknown texts
         pairs = zip(found.probability.tolist(), found.label, strict=True)
         return [str([probability, names[label]]) for probability, label in pairs]
 

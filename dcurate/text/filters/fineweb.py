@@ -1,4 +1,4 @@
-"""FineWeb's own rules on lines (Penedo et al., 2024), as datatrove has them. Shares of nothing are 0."""
+"""FineWeb's own line filters (Penedo et al., 2024), as in datatrove. The share of an empty text is 0."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _lines(short: int = -1) -> Lines:
 
 @dataclass(frozen=True)
 class FineWebLineEndsFilter(MeasureFilter):
-    r"""Drops texts of which too few lines end with a mark that ends a sentence, of any script.
+    r"""Drop texts with too few lines that end with a sentence terminator, of any script.
 
     A text without lines scores 0.
 
@@ -50,7 +50,7 @@ class FineWebLineEndsFilter(MeasureFilter):
 
 @dataclass(frozen=True)
 class FineWebShortLinesFilter(MeasureFilter):
-    r"""Drops texts of which too many lines are short.
+    r"""Drop texts with too many short lines.
 
     Args:
         max_ratio: the share that is still good.
@@ -75,7 +75,7 @@ class FineWebShortLinesFilter(MeasureFilter):
 
 @dataclass(frozen=True)
 class FineWebDuplicateLinesFilter(MeasureFilter):
-    r"""Drops texts of which too many characters are in lines that occurred before.
+    r"""Drop texts with too many characters in lines that occurred before.
 
     Args:
         max_ratio: the share that is still good.
@@ -101,7 +101,7 @@ class FineWebDuplicateLinesFilter(MeasureFilter):
 
 @dataclass(frozen=True)
 class FineWebListFilter(MeasureFilter):
-    r"""Drops texts with too many newlines for their words, as lists have.
+    r"""Drop texts with too many newlines per word, such as lists.
 
     Args:
         max_ratio: newlines a word that are still good.

@@ -1,6 +1,6 @@
-"""Gopher's rules (Rae et al., 2021), what they leave open as parameters; `dcurate.text.presets` fills them in.
+"""Gopher's rules (Rae et al., 2021), with the open choices as parameters; `dcurate.text.presets` sets them.
 
-Every rule says which words, lines or n-grams it counts, how, and per what. Shares of nothing are 0.
+Every rule defines which words, lines or n-grams it counts, how, and per what. The share of an empty text is 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dcurate.text.lexicon import TRAITS, check_splitter
 from dcurate.text.measures import Grams, Lines, MeasureFilter
 from dcurate.text.signals import Signals
 
-#: The English words of which a text should have two.
+#: The English stop words; a text should have two of them.
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 
 Whole = Literal["text", "lines", "words", "ngrams"]
@@ -25,7 +25,7 @@ Whole = Literal["text", "lines", "words", "ngrams"]
 
 @dataclass(frozen=True)
 class GopherWordCountFilter(MeasureFilter):
-    """Drops texts of too few or too many words.
+    """Drop texts with too few or too many words.
 
     Args:
         words: how texts are split into words: one of `dcurate.text.lexicon.SPLITTERS`.
@@ -58,7 +58,7 @@ class GopherWordCountFilter(MeasureFilter):
 
 @dataclass(frozen=True)
 class GopherWordLengthFilter(MeasureFilter):
-    """Drops texts whose words are too short or too long on average.
+    """Drop texts whose words are too short or too long on average.
 
     Args:
         words: how texts are split into words.
@@ -100,10 +100,10 @@ class GopherWordLengthFilter(MeasureFilter):
 
 @dataclass(frozen=True)
 class GopherSymbolsFilter(MeasureFilter):
-    """Drops texts with too many symbols for their words.
+    """Drop texts with too many symbols per word.
 
     Args:
-        symbols: what is counted wherever it stands; empty to count words that hold ``#`` or ``…``.
+        symbols: the strings to count anywhere; empty to count words that contain ``#`` or ``…``.
         words: how texts are split into words.
         digits: decimals that the score is rounded to, or None.
 
@@ -139,10 +139,10 @@ class GopherSymbolsFilter(MeasureFilter):
 
 @dataclass(frozen=True)
 class GopherBulletsFilter(MeasureFilter):
-    r"""Drops texts of which too many lines begin with a bullet.
+    r"""Drop texts with too many lines that begin with a bullet.
 
     Args:
-        lines: what a line is, and which bullets there are.
+        lines: the definition of a line, and the bullets.
         digits: decimals that the score is rounded to, or None.
 
     Examples:
@@ -167,10 +167,10 @@ class GopherBulletsFilter(MeasureFilter):
 
 @dataclass(frozen=True)
 class GopherLineEllipsesFilter(MeasureFilter):
-    r"""Drops texts of which too many lines end with an ellipsis.
+    r"""Drop texts with too many lines that end with an ellipsis.
 
     Args:
-        lines: what a line is, and which marks are an ellipsis.
+        lines: the definition of a line, and the forms of an ellipsis.
         digits: decimals that the score is rounded to, or None.
 
     Examples:
@@ -195,7 +195,7 @@ class GopherLineEllipsesFilter(MeasureFilter):
 
 @dataclass(frozen=True)
 class GopherLettersFilter(MeasureFilter):
-    """Drops texts of which too few words have a letter.
+    """Drop texts with too few words that have a letter.
 
     Args:
         words: how texts are split into words.
@@ -228,7 +228,7 @@ class GopherLettersFilter(MeasureFilter):
 
 @dataclass(frozen=True)
 class GopherStopWordsFilter(MeasureFilter):
-    """Drops texts with too few stop words.
+    """Drop texts with too few stop words.
 
     Args:
         min_words: how many are enough.
@@ -264,15 +264,15 @@ class GopherStopWordsFilter(MeasureFilter):
 
 @dataclass(frozen=True)
 class GopherDuplicateLinesFilter(MeasureFilter):
-    r"""Drops texts of which too much is lines or paragraphs that occur twice.
+    r"""Drop texts with too many repeated lines or paragraphs.
 
     Args:
-        lines: what a line or paragraph is.
+        lines: the definition of a line or paragraph.
         max_ratio: the share that is still good.
         unit: ``lines`` or ``paragraphs``, for the name.
         characters: characters are counted, not lines.
         copies: all copies count, not only those after the first.
-        per: what characters are compared with: those of the ``text``, of all ``lines``, or of its ``words``.
+        per: the denominator: characters of the ``text``, of all ``lines``, or of its ``words``.
         digits: decimals that the score is rounded to, or None.
 
     Examples:
@@ -315,13 +315,13 @@ class GopherDuplicateLinesFilter(MeasureFilter):
 
 @dataclass(frozen=True)
 class GopherTopNgramFilter(MeasureFilter):
-    """Drops texts of which too much is their most frequent n-gram of words.
+    """Drop texts dominated by their most frequent word n-gram.
 
     Args:
         n: words of the n-gram.
         max_ratio: the share that is still good.
         grams: how n-grams are counted; ``n`` is one of its ``tops``.
-        per: what characters are compared with: those of the ``text`` or of its ``words``.
+        per: the denominator: characters of the ``text`` or of its ``words``.
         digits: decimals that the score is rounded to, or None.
 
     Raises:
@@ -352,13 +352,13 @@ class GopherTopNgramFilter(MeasureFilter):
 
 @dataclass(frozen=True)
 class GopherDuplicateNgramsFilter(MeasureFilter):
-    """Drops texts of which too much is n-grams of words that occur twice.
+    """Drop texts with too many repeated word n-grams.
 
     Args:
         n: words of the n-grams.
         max_ratio: the share that is still good.
         grams: how n-grams are counted; ``n`` is one of its ``duplicates``.
-        per: what characters are compared with: those of the ``text``, of its ``words`` or of all its ``ngrams``.
+        per: the denominator: characters of the ``text``, of its ``words`` or of all its ``ngrams``.
         digits: decimals that the score is rounded to, or None.
 
     Raises:

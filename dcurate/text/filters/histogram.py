@@ -1,4 +1,4 @@
-"""A filter that asks whether a text is written in the characters of its language."""
+"""A filter that checks whether a text uses the characters of its language."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLACES = (f"histograms/{_UNPACKED}", _UNPACKED, "")
 
 @dataclass(frozen=True)
 class HistogramFilter(SignalFilter):
-    r"""Keeps texts of which enough characters are usual in a language: they score 1, others 0 (NLLB).
+    r"""Keep texts with enough characters that are usual in a language: they score 1, others 0 (NLLB).
 
     A table lists the characters of a language, one at the start of each line, the most frequent first. Whitespace at
     the ends of a text counts as unusual. An empty text scores 0.

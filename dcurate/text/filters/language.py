@@ -16,7 +16,7 @@ _CODE = re.compile("[a-z]{2,3}")
 
 @dataclass(frozen=True)
 class LanguageFilter(DocumentFilter):
-    """Keeps texts in some languages, if that is sure enough; needs the ``lang`` extra.
+    """Keep texts in some languages, above a minimum confidence; needs the ``lang`` extra.
 
     The score has two fields, ``language`` and ``score``, as `LanguageId` gives them in two columns.
 
@@ -24,10 +24,10 @@ class LanguageFilter(DocumentFilter):
         languages: one code or several, as `LanguageId` gives them (ISO 639-1, 639-3 for languages without); by
             default all, so that only texts of unknown language are dropped.
         min_score: how sure it must be, from 0 to 1.
-        max_chars: characters at the beginning of a text by which the language is told.
+        max_chars: characters at the beginning of a text used to identify the language.
 
     Raises:
-        PipelineError: what is given is no code, or ``max_chars`` is below 1.
+        PipelineError: a language is not a code, or ``max_chars`` is below 1.
         ResourceError: the ``lang`` extra is not installed.
 
     Examples:
@@ -48,7 +48,7 @@ class LanguageFilter(DocumentFilter):
             raise PipelineError(f"{self.name}: no languages; name one at least, or leave it out for all")
         for code in self._wanted or ():
             if not _CODE.fullmatch(code):
-                raise PipelineError(f"{self.name}: {code!r} is no code of a language; give codes such as 'en' or 'ceb'")
+                raise PipelineError(f"{self.name}: {code!r} is not a language code; use codes such as 'en' or 'ceb'")
         if self.max_chars < 1:
             raise PipelineError(f"{self.name}: max_chars={self.max_chars} must be at least 1")
 

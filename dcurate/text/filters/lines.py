@@ -1,4 +1,4 @@
-"""Filters that look at how lines begin and end. A line is not blank; a text without lines scores 1.0."""
+"""Filters for how lines begin and end. Blank lines do not count; a text without lines scores 1.0."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dcurate.text.signals import Needs, Signals
 
 @dataclass(frozen=True)
 class BulletsFilter(SignalFilter):
-    r"""Drops texts of which too many lines begin with a bullet, one of ``•‣⁃⁌⁍∙○●◘◦⦾⦿`` (Gopher).
+    r"""Drop texts with too many lines that begin with a bullet, one of ``•‣⁃⁌⁍∙○●◘◦⦾⦿`` (Gopher).
 
     Args:
         max_bullet_lines_ratio: the greatest share of the lines, 0 to 1, that stays.
@@ -36,7 +36,7 @@ class BulletsFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class PunctuationFilter(SignalFilter):
-    r"""Drops texts of which too many lines do not end with one of ``. ? ! " '`` (C4).
+    r"""Drop texts with too many lines that do not end with one of ``. ? ! " '`` (C4).
 
     Args:
         max_num_sentences_without_endmark_ratio: the greatest share of the lines, 0 to 1, that stays.
@@ -62,7 +62,7 @@ class PunctuationFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class EllipsisFilter(SignalFilter):
-    r"""Drops texts of which too many lines trail off (C4).
+    r"""Drop texts with too many lines that end with an ellipsis (C4).
 
     They do so with ``...  [...]  …  (...)  […]  -»``, "read more" or "read more..", in any case.
 

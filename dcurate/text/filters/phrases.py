@@ -1,4 +1,4 @@
-"""Filters that look for what is said."""
+"""Filters that search for phrases."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Position = Literal["prefix", "suffix", "any"]
 
 @dataclass(frozen=True)
 class BoilerPlateStringFilter(SignalFilter):
-    r"""Drops texts of which too many paragraphs speak of cookies, privacy or terms of use (C4).
+    r"""Drop texts with too many paragraphs about cookies, privacy or terms of use (C4).
 
-    A paragraph is what stands between two newlines in a row. A text with "lorem ipsum" scores 1.0.
+    Paragraphs are separated by two consecutive newlines. A text with "lorem ipsum" scores 1.0.
 
     Args:
         max_boilerplate_string_ratio: the greatest share of the paragraphs, 0 to 1, that stays.
@@ -47,10 +47,10 @@ class BoilerPlateStringFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class SubstringFilter(SignalFilter):
-    """Keeps texts that contain a string, begin with it, or end with it: they score 1.
+    """Keep texts that contain a string, begin with it, or end with it: they score 1.
 
     Args:
-        substring: the string, as it is written.
+        substring: the literal string.
         position: ``"any"``, ``"prefix"`` or ``"suffix"``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Filters that drop texts which say the same again (Gopher, table A1)."""
+"""Filters that drop repetitive texts (Gopher, table A1)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dcurate.text.unspaced import needs_splitting, words_in
 
 @dataclass(frozen=True)
 class RepeatedLinesFilter(SignalFilter):
-    r"""Drops texts of which too few lines are different; the argument is that least share. Without lines: 0.0.
+    r"""Drop texts with too few unique lines. The argument is the minimum unique share (NeMo's name). No lines: 0.0.
 
     Args:
         max_repeated_line_fraction: the least share of different lines, 0 to 1, that stays.
@@ -43,7 +43,7 @@ class RepeatedLinesFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class RepeatedLinesByCharFilter(SignalFilter):
-    r"""Drops texts whose different lines hold too few of the characters of all lines. Without lines: 0.0.
+    r"""Drop texts whose unique lines have too few of the characters of all lines. No lines: 0.0.
 
     Args:
         max_repeated_lines_char_ratio: the least share of characters in different lines, 0 to 1, that stays.
@@ -69,7 +69,7 @@ class RepeatedLinesByCharFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class RepeatedParagraphsFilter(SignalFilter):
-    r"""Drops texts of which too few paragraphs are different; the argument is that least share. A blank text: 0.0.
+    r"""Drop texts with too few unique paragraphs. The argument is the minimum unique share. A blank text: 0.0.
 
     Args:
         max_repeated_paragraphs_ratio: the least share of different paragraphs, 0 to 1, that stays.
@@ -96,7 +96,7 @@ class RepeatedParagraphsFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class RepeatedParagraphsByCharFilter(SignalFilter):
-    r"""Drops texts whose different paragraphs hold too few of the characters of all. Without any characters: 0.0.
+    r"""Drop texts whose unique paragraphs have too few of all characters. No characters: 0.0.
 
     Args:
         max_repeated_paragraphs_char_ratio: the least share of characters in different paragraphs, 0 to 1, that stays.
@@ -122,7 +122,7 @@ class RepeatedParagraphsByCharFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class RepeatingTopNGramsFilter(WordFilter):
-    """Drops texts that shrink too much when their most frequent n-gram of words is removed.
+    """Drop texts that shrink too much when their most frequent word n-gram is removed.
 
     The n-gram's words are joined by one space and removed wherever that string occurs, inside words too. Of n-grams
     equally frequent the one that occurs first counts. A text of fewer than n words scores 1.0. Where a library splits
@@ -168,7 +168,7 @@ class RepeatingTopNGramsFilter(WordFilter):
 
 @dataclass(frozen=True)
 class RepeatingDuplicateNGramsFilter(WordFilter):
-    """Drops texts of which too much is n-grams of words that occurred before.
+    """Drop texts with too many word n-grams that occurred before.
 
     Characters of repeated n-grams and the spaces in them are counted, none twice. A text of fewer than n words
     scores 1.0.
@@ -209,7 +209,7 @@ def _share(characters: npt.NDArray[np.int64], signals: Signals) -> Scores:
 
 
 def _removed(text: str, words: list[str], n: int) -> int:
-    """Characters that go with the most frequent n-gram, as it stands in the text first; -1 of fewer than n words."""
+    """Characters covered by the most frequent n-gram, as first written in the text; -1 for fewer than n words."""
     if len(words) < n:
         return -1
     grams = list(zip(*(words[step:] for step in range(n)), strict=False))

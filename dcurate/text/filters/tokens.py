@@ -14,14 +14,14 @@ from dcurate.text.optional import needed
 
 
 class Tokenizer(Protocol):
-    """Anything that makes tokens of a text: a tokenizer of transformers or of tokenizers, a SentencePieceProcessor."""
+    """Tokenizer protocol: a tokenizer of transformers or tokenizers, or a SentencePieceProcessor."""
 
     def encode(self, text: str) -> Any:
-        """The tokens: something that has a length."""
+        """Return the tokens, as an object with a length."""
 
 
 class _LoadsOnce(DocumentFilter):
-    """What is loaded stays with the one filter, so that slots do not share it and it does not travel."""
+    """Loaded tokenizers stay with one filter: slots do not share them, and they are not pickled."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {setting.name: getattr(self, setting.name) for setting in fields(self)}  # type: ignore[arg-type]
@@ -29,7 +29,7 @@ class _LoadsOnce(DocumentFilter):
 
 @dataclass(frozen=True)
 class TokenizerFertilityFilter(_LoadsOnce):
-    """Drops texts that a tokenizer cuts too small: of too few characters a token on average.
+    """Drop texts with too few characters per token on average.
 
     A text of no tokens scores -1.0, so an empty one does. Lone surrogates are read as question marks.
 
@@ -64,7 +64,9 @@ class TokenizerFertilityFilter(_LoadsOnce):
         try:
             return sentencepiece.SentencePieceProcessor(model_file=self.path_to_tokenizer)
         except (OSError, RuntimeError) as error:
-            raise DataError(f"{self.name}: {self.path_to_tokenizer!r} is no SentencePiece model ({error})") from error
+            raise DataError(
+                f"{self.name}: {self.path_to_tokenizer!r} is not a SentencePiece model ({error})"
+            ) from error
 
     def load_tokenizer(self) -> None:
         self.score_document("")
@@ -79,7 +81,7 @@ class TokenizerFertilityFilter(_LoadsOnce):
 
 @dataclass(frozen=True)
 class TokenCountFilter(_LoadsOnce):
-    """Drops texts of too few or too many tokens, with those that a tokenizer adds at the ends.
+    """Drop texts with too few or too many tokens, including special tokens.
 
     An empty text has only those. Lone surrogates are read as question marks.
 
@@ -159,5 +161,5 @@ def _tokenizer_of_file(path: str, asks: str) -> Tokenizer:
     try:
         tokenizer: Tokenizer = tokenizers.Tokenizer.from_file(path)
     except Exception as error:  # the library raises nothing narrower
-        raise DataError(f"{asks}: {path!r} is no tokenizer file of Hugging Face ({error})") from error
+        raise DataError(f"{asks}: {path!r} is not a Hugging Face tokenizer file ({error})") from error
     return tokenizer

@@ -1,4 +1,4 @@
-"""Filters that look at web addresses."""
+"""Filters for URLs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dcurate.text.signals import Needs, Signals
 
 
 class _UrlRule(SignalFilter):
-    """What rules over addresses share: their own pattern for one, which is then searched for in Python."""
+    """Shared by URL filters: an optional custom pattern, which is searched for in Python."""
 
     url_regex: str | re.Pattern[str] | None
 
@@ -34,11 +34,11 @@ class _UrlRule(SignalFilter):
 
 @dataclass(frozen=True)
 class UrlsFilter(_UrlRule):
-    """Drops texts of which too much is web addresses; an empty text scores 1.0.
+    """Drop texts with too many characters in URLs; an empty text scores 1.0.
 
     Args:
         max_url_to_text_ratio: the greatest share of the characters, 0 to 1, that stays.
-        url_regex: what an address is, where the default is too strict or too broad; a pattern is much slower.
+        url_regex: a custom URL pattern, if the default is too strict or too broad; a pattern is much slower.
 
     Raises:
         PipelineError: ``url_regex`` is not a regular expression.
@@ -69,10 +69,10 @@ class UrlsFilter(_UrlRule):
 
 @dataclass(frozen=True)
 class PornographicUrlsFilter(_UrlRule):
-    """Drops texts with a web address that contains "porn": they score 1.
+    """Drop texts with a URL that contains "porn": they score 1.
 
     Args:
-        url_regex: what an address is, where the default is too strict or too broad; a pattern is much slower.
+        url_regex: a custom URL pattern, if the default is too strict or too broad; a pattern is much slower.
 
     Raises:
         PipelineError: ``url_regex`` is not a regular expression.

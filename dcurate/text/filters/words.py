@@ -1,4 +1,4 @@
-"""Filters that look at words: what ``str.split`` gives, or a library for languages without spaces between words."""
+"""Filters for words: split by ``str.split``, or by a library for languages without spaces between words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dcurate.text.signals import Needs, Signals
 
 @dataclass(frozen=True)
 class WordCountFilter(WordFilter):
-    """Drops texts of too few or too many words.
+    """Drop texts with too few or too many words.
 
     Args:
         min_words: the fewest words of a text that stays.
@@ -42,7 +42,7 @@ class WordCountFilter(WordFilter):
 
 @dataclass(frozen=True)
 class MeanWordLengthFilter(WordFilter):
-    """Drops texts whose words are too short or too long on average; a text without words scores 0.0 (Gopher).
+    """Drop texts whose words are too short or too long on average; a text without words scores 0.0 (Gopher).
 
     Args:
         min_mean_word_length: the least mean, in characters, of a text that stays.
@@ -72,7 +72,7 @@ class MeanWordLengthFilter(WordFilter):
 
 @dataclass(frozen=True)
 class LongWordFilter(WordFilter):
-    """Drops texts with a word that is too long, such as minified code; without words, the score is one too many (C4).
+    """Drop texts with an overlong word, such as minified code; without words, the score is one above the limit (C4).
 
     Args:
         max_word_length: characters of the longest word of a text that stays, at most.
@@ -100,7 +100,7 @@ class LongWordFilter(WordFilter):
 
 @dataclass(frozen=True)
 class SymbolsToWordsFilter(WordFilter):
-    """Drops texts of which too many words are symbols; a text without words scores 1.0 (Gopher).
+    """Drop texts with too many words that are symbols; a text without words scores 1.0 (Gopher).
 
     A symbol is an ellipsis mark (``...  [...]  …  (...)  […]  -»``), or a word with more runs of ``#`` than half
     its characters.
@@ -131,7 +131,7 @@ class SymbolsToWordsFilter(WordFilter):
 
 @dataclass(frozen=True)
 class CommonEnglishWordsFilter(SignalFilter):
-    """Drops texts with fewer than a few of the words the, be, to, of, and, that, have, with, in lower case (Gopher).
+    """Drop texts with too few of the words the, be, to, of, and, that, have, with, in lower case (Gopher).
 
     Args:
         min_num_common_words: how many are enough.
@@ -163,7 +163,7 @@ class CommonEnglishWordsFilter(SignalFilter):
 
 @dataclass(frozen=True)
 class WordsWithoutAlphabetsFilter(WordFilter):
-    """Drops texts of which too few words have a letter, of any script; a text without words scores 0.0 (Gopher).
+    """Drop texts with too few words that have a letter, of any script; a text without words scores 0.0 (Gopher).
 
     Args:
         min_words_with_alphabets: the least share, 0 to 1, of words with a letter that stays.

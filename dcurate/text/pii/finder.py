@@ -107,13 +107,13 @@ class PiiFinder:
         except Exception as error:
             raise StageError(
                 f"the recognizer raised {type(error).__name__} on a text of {len(places) - 1} characters "
-                "(what it said is left out, for it may quote the text)"
+                "(its message is omitted, because it may quote the text)"
             ) from None
         for start, stop, label in found:
             if not (0 <= start <= stop < len(places) and isinstance(label, str)):
                 raise StageError(
-                    f"the recognizer answered ({start!r}, {stop!r}, ...) for a text of {len(places) - 1} characters; "
-                    "it must give begin, end and label"
+                    f"the recognizer returned ({start!r}, {stop!r}, ...) for a text of {len(places) - 1} characters; "
+                    "it must return begin, end and label"
                 )
         return [(int(places[start]), int(places[stop]), label) for start, stop, label in found if start < stop]
 

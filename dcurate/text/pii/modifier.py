@@ -82,11 +82,11 @@ class PiiModifier(ColumnModifier):
     def __post_init__(self) -> None:
         if self.anonymize_action not in get_args(Action):
             hint = nearest(str(self.anonymize_action), get_args(Action))
-            raise PipelineError(f"{self.name}: no anonymize_action {self.anonymize_action!r}{hint}")
+            raise PipelineError(f"{self.name}: unknown anonymize_action {self.anonymize_action!r}{hint}")
         if self.anonymize_action == "hash" and not self.secret:
             raise PipelineError(
-                f"{self.name}: anonymize_action='hash' needs a secret, for without one whoever guesses a value can "
-                "test the guess; give secret=..., and keep it"
+                f"{self.name}: anonymize_action='hash' needs a secret, because otherwise anyone can "
+                "verify a guessed value; pass secret=..., and keep it"
             )
         if len(self.masking_char) != 1:
             raise PipelineError(f"{self.name}: masking_char={self.masking_char!r} must be one character")
@@ -99,9 +99,9 @@ class PiiModifier(ColumnModifier):
     def _check_new_value(self, given: Mapping[str, str | Sequence[str]]) -> None:
         for kind, values in given.items():
             if self.recognizer is None and kind not in KINDS:
-                raise PipelineError(f"{self.name}: new_value names {kind!r}, which is not found{nearest(kind, KINDS)}")
+                raise PipelineError(f"{self.name}: new_value has an unknown kind {kind!r}{nearest(kind, KINDS)}")
             if not isinstance(values, str) and not (values and all(isinstance(value, str) for value in values)):
-                raise PipelineError(f"{self.name}: new_value[{kind!r}] must be a text or several")
+                raise PipelineError(f"{self.name}: new_value[{kind!r}] must be one text or several")
 
     def _finder(self) -> PiiFinder:
         return PiiFinder(self.supported_entities, self.public_ips_only, self.recognizer)

@@ -1,4 +1,4 @@
-"""Names and whatever else no rule can find: recognisers that a user brings."""
+"""Recognizers supplied by a user, for names and other entities without rules."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dcurate.text.optional import needed
 
 #: Begin, end and label of something in a text; places are numbers of characters.
 Entity: TypeAlias = tuple[int, int, str]
-#: What finds things in a text. One that has a method ``load_model`` is told to load it once per slot.
+#: A function that finds entities in a text. If it has a method ``load_model``, this is called once per slot.
 Recognizer: TypeAlias = Callable[[str], Iterable[Entity]]
 
 
 @dataclass
 class SpacyRecognizer:
-    """Finds names with a spaCy pipeline that you installed or trained.
+    """Find names with a spaCy pipeline that you installed or trained.
 
     Args:
         model: the name of an installed pipeline such as ``"en_core_web_sm"``, or the folder of one.
-        labels: what spaCy's labels are called here; entities with other labels are left alone.
+        labels: mapping of spaCy's labels to entity names; entities with other labels are ignored.
         exclude: components of the pipeline that are not needed to find entities.
 
     Raises:

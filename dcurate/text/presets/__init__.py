@@ -1,6 +1,6 @@
-"""Rule sets by name: tuples of filters for `ScoreFilter`, and of stages for a pipeline where the text is changed.
+"""Rule sets by name: tuples of filters for `ScoreFilter`, and of stages where the text is changed.
 
-Names load on first use, so that what only lists them stays quick.
+Names load on first use, so that importing the package stays fast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""C4's rules on lines and texts (Raffel et al., 2020), as the reference code and as datatrove apply them."""
+"""C4's rules on lines and texts (Raffel et al., 2020), as in the reference code and in datatrove."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Stages = tuple[ProcessingStage[Any, Any], ...]
 
 
 def c4(variant: Variant = "paper", end_marks: bool = True, text_field: str = "text") -> Stages:
-    r"""C4's rules as stages: texts are dropped, then lines are taken out of those that stay.
+    r"""C4's rules as stages: drop texts, then remove lines from the rest.
 
     Args:
         variant: ``paper``, as in the code that the paper's data were made with (TensorFlow Datasets): lines of 5 words,
@@ -53,7 +53,7 @@ def c4(variant: Variant = "paper", end_marks: bool = True, text_field: str = "te
 
 
 def c4_filters(variant: Variant = "paper", end_marks: bool = True) -> tuple[SignalFilter, ...]:
-    """The rules of `c4` by which texts are dropped."""
+    """The rules of `c4` that drop texts."""
     rules = _rules(variant, end_marks)
     pages = C4LoremIpsumFilter(rules), C4CurlyBracketFilter(rules)
     if variant == "datatrove":
@@ -68,7 +68,7 @@ def c4_paragraphs() -> tuple[SignalFilter, ...]:
 
 def _rules(variant: str, end_marks: bool) -> LineRules:
     if variant not in get_args(Variant):
-        raise PipelineError(f"there is no variant {variant!r} of C4{nearest(variant, get_args(Variant))}")
+        raise PipelineError(f"unknown variant {variant!r} of C4{nearest(variant, get_args(Variant))}")
     if variant == "paper":
         return LineRules(end_marks='.?!"' if end_marks else "")
     return LineRules(min_words=3, words_before=True, end_marks=".?!\"'" if end_marks else "")

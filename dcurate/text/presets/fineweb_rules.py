@@ -1,4 +1,4 @@
-"""What FineWeb and FineWeb-2 run on texts, as datatrove has it (Penedo et al., 2024 and 2025)."""
+"""FineWeb's and FineWeb-2's rules on texts, as in datatrove (Penedo et al., 2024 and 2025)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def fineweb_quality() -> tuple[SignalFilter, ...]:
 
 
 def fineweb(text_field: str = "text") -> Stages:
-    """What FineWeb does to extracted English text: Gopher, C4 without its rule on how lines end, FineWeb's own rules.
+    """FineWeb's rules for extracted English text: Gopher, C4 without its rule on line endings, FineWeb's own rules.
 
     Before it come the URL lists, extraction and ``en`` with a score above 0.65; after it MinHash and PII.
 
@@ -68,7 +68,7 @@ def fineweb(text_field: str = "text") -> Stages:
 
 @dataclass(frozen=True)
 class AtLeast:
-    """Whether a score is at least so high.
+    """Whether a score is at least the minimum.
 
     Examples:
         >>> AtLeast(0.5)(0.7)
@@ -87,16 +87,16 @@ def fineweb2(
     language_score_field: str | None = None,
     text_field: str = "text",
 ) -> Stages:
-    """What FineWeb-2 does to text of one language, with the thresholds for it.
+    """FineWeb-2's rules for text of one language, with its thresholds.
 
     Args:
-        config: a file as FineWeb-2 publishes them (``configs/fra_Latn.yml``), or what one says.
+        config: a file as published by FineWeb-2 (``configs/fra_Latn.yml``), or its contents.
         words: how texts are split into words; ``spacy:fr`` and the like where spaCy is installed, as FineWeb-2 does.
         language_score_field: the column with the score of the language, to drop texts below ``language_score``.
         text_field: the column that is looked at.
 
     Raises:
-        PipelineError: the file cannot be read, or lacks a key.
+        PipelineError: the file cannot be read, or a key is missing.
 
     Examples:
         >>> thresholds = {
@@ -139,10 +139,10 @@ def _limits(config: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
         raise PipelineError(f"FineWeb-2 thresholds are a mapping of {listed(_KEYS)}, not {type(found).__name__}")
     for key in found:
         if key not in _KEYS:
-            raise PipelineError(f"FineWeb-2 thresholds have no {key!r}{nearest(str(key), _KEYS)}")
+            raise PipelineError(f"FineWeb-2 thresholds have an unknown key {key!r}{nearest(str(key), _KEYS)}")
     missing = [key for key in _KEYS if key not in found]
     if missing:
         raise PipelineError(
-            f"FineWeb-2 thresholds lack {listed(missing)}; take the file of another language as a model"
+            f"FineWeb-2 thresholds have no {listed(missing)}; use another language's file as a template"
         )
     return found

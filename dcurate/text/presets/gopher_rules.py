@@ -1,4 +1,4 @@
-"""Gopher's quality and repetition rules (Rae et al., 2021, section A.1) as six teams read them."""
+"""Gopher's quality and repetition rules (Rae et al., 2021, section A.1) as implemented by six teams."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DUPLICATE: Limits = ((5, 0.15), (6, 0.14), (7, 0.13), (8, 0.12), (9, 0.11), (10,
 
 
 def gopher(variant: Variant = "paper") -> Filters:
-    """Gopher's rules as one team applies them, in its order: quality and repetition.
+    """Gopher's rules as applied by one team, in its order: quality and repetition.
 
     Args:
         variant: ``paper``, where the paper is open the plainest reading of it; ``datatrove`` (0.10, FineWeb's order);
@@ -68,7 +68,7 @@ def gopher_quality(variant: Variant = "paper") -> Filters:
 
 
 def gopher_repetition(variant: Variant = "paper") -> Filters:
-    """Gopher's repetition rules: lines, paragraphs and n-grams that occur twice. See `gopher`."""
+    """Gopher's repetition rules: repeated lines, paragraphs and n-grams. See `gopher`."""
     return {
         "paper": _paper_repetition,
         "datatrove": datatrove_repetition,
@@ -81,7 +81,7 @@ def gopher_repetition(variant: Variant = "paper") -> Filters:
 
 def _known(variant: str) -> str:
     if variant not in get_args(Variant):
-        raise PipelineError(f"there is no variant {variant!r} of Gopher{nearest(variant, get_args(Variant))}")
+        raise PipelineError(f"unknown variant {variant!r} of Gopher{nearest(variant, get_args(Variant))}")
     return variant
 
 
@@ -195,7 +195,7 @@ def _dolma_quality(blank: bool) -> Filters:
 
 
 def _dolma_repetition(blank: bool) -> Filters:
-    """The rules on the most frequent n-gram are in Dolma's mixes, but misspelled, and so never drop a document."""
+    """Dolma's mixes misspell the rules on the most frequent n-gram, so these never drop a document."""
     lines = _dolma_lines(blank)
     grams = Grams("whitespace", Counting(joined=False, duplicates=EVERY, longest=False, spaced=False, singles=True), ())
     return (

@@ -1,4 +1,4 @@
-"""What RefinedWeb does to texts (Penedo et al., 2023), as DCLM reproduces it."""
+"""RefinedWeb's rules on texts (Penedo et al., 2023), as reproduced by DCLM."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dcurate.text.score import ScoreFilter
 
 
 def refinedweb(text_field: str = "text") -> tuple[ProcessingStage[Any, Any], ...]:
-    """RefinedWeb's rules on extracted English text as stages: Gopher, then lines; texts that lose too much go.
+    """RefinedWeb's rules on extracted English text as stages: Gopher, then lines; drops texts that lose too much.
 
     Before it come the URL lists and ``en`` with a score of 0.65; DCLM also removes addresses and newlines beyond two
     (`UrlRemover` and `NewlineNormalizer` come near).

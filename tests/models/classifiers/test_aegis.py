@@ -241,7 +241,7 @@ def test_what_is_poisoned_is_dropped_and_counted(published: Published, asked: An
     assert columns(result)["is_poisoned"] == [False] * poisoned.count(False)
     assert poisoned.count(True) > 0
     assert result.report.stages[-1].dropped == {"is_poisoned: True": poisoned.count(True)}
-    with pytest.raises(PipelineError, match="filter_by has 'maybe', which the model never says"):
+    with pytest.raises(PipelineError, match="filter_by has an unknown label 'maybe'"):
         guard(published, filter_by="maybe")
 
 
@@ -267,18 +267,16 @@ def test_defaults_and_names_of_stages_are_those_of_nemo_curator() -> None:
     assert isinstance(model, InstructionDataGuardModelStage)
     assert (tokenizer.name, model.name, tokenizer.max_chars) == ("llamaguard_7b_tokenizer", f"{variant}_model", None)
     assert InstructionDataGuardClassifier().name == "instruction_data_guard_classifier"
-    with pytest.raises(
-        PipelineError, match="filter_by has 'o3', which the model never says; there are 'unknown', 'safe', 'O1'"
-    ):
+    with pytest.raises(PipelineError, match="filter_by has an unknown label 'o3'; there are 'unknown', 'safe', 'O1'"):
         AegisClassifier(filter_by=["o3"])
 
 
 def test_columns_that_are_there_are_not_replaced_unless_that_is_said(strict: Published) -> None:
-    with pytest.raises(PipelineError, match="column 'aegis_pred' is there already"):
+    with pytest.raises(PipelineError, match="column 'aegis_pred' already exists"):
         run(aegis(strict), "a", aegis_pred=["?"])
-    with pytest.raises(PipelineError, match=f"column '{HIDDEN_TEXT_FIELD}' is there already"):
+    with pytest.raises(PipelineError, match=f"column '{HIDDEN_TEXT_FIELD}' already exists"):
         FormatAegisPromptStage("text", 9).process(batch("a", **{HIDDEN_TEXT_FIELD: ["?"]}))
-    with pytest.raises(PipelineError, match="column '_aegis_raw_pred' is there already"):
+    with pytest.raises(PipelineError, match="column '_aegis_raw_pred' already exists"):
         run(aegis(strict), "a", _aegis_raw_pred=["?"])
     assert columns(run(aegis(strict, overwrite=True), "a", aegis_pred=["?"]))["aegis_pred"] == ["O3"]
 
@@ -300,7 +298,7 @@ def test_a_network_for_another_language_model_is_refused(published: Published, t
     stage = InstructionDataGuardModelStage(
         head, adapter_identifier=published.adapter, base_model_identifier=published.llama
     )
-    with pytest.raises(DataError, match="looks at states of 16 numbers, and .* has 32; they do not belong together"):
+    with pytest.raises(DataError, match="expects states of 16 numbers, and .* has 32; they do not match"):
         stage.setup()
 
 

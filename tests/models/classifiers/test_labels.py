@@ -54,7 +54,7 @@ def test_a_batch_of_which_all_rows_stay_is_passed_on_as_it_is() -> None:
 
 
 def test_a_filter_for_no_label_and_a_column_that_is_not_there_are_refused() -> None:
-    with pytest.raises(PipelineError, match="filter_by is empty, so no row would stay; name a label"):
+    with pytest.raises(PipelineError, match="filter_by is empty, so no row would be kept; name a label"):
         LabelFilter("label", ())
     with pytest.raises(DataError, match="no column 'mood'; the rows have 'n', 'label'"):
         LabelFilter("mood", ("glad",)).process(labelled(["x"]))
@@ -70,9 +70,9 @@ def test_one_label_may_be_given_without_a_list() -> None:
 
 
 def test_a_label_that_the_model_never_says_is_refused_with_the_one_that_was_meant() -> None:
-    with pytest.raises(PipelineError, match="filter_by has 'high', which the model never says; did you mean 'High'"):
+    with pytest.raises(PipelineError, match="filter_by has an unknown label 'high'; did you mean 'High'"):
         check_wanted("quality", ["high"], ["High", "Low"])
-    with pytest.raises(PipelineError, match="filter_by has True, which the model never says; there are 'High', 'Low'"):
+    with pytest.raises(PipelineError, match="filter_by has an unknown label True; there are 'High', 'Low'"):
         check_wanted("quality", [True], ["High", "Low"])
     check_wanted("quality", ["whatever"], None)
 

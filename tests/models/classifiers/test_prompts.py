@@ -110,14 +110,14 @@ def test_prompts_are_kept_by_their_task(published: Published) -> None:
     result = run(PromptTaskComplexityClassifier(model_identifier=published.prompts, filter_by=["Open QA"]), *TEXTS)
     assert columns(result)["task_type_1"] == ["Open QA"] * whole.count("Open QA")
     assert sum(result.report.stages[-1].dropped.values()) == len(TEXTS) - whole.count("Open QA")
-    with pytest.raises(PipelineError, match="filter_by has 'Open', which the model never says; did you mean 'Open QA'"):
+    with pytest.raises(PipelineError, match="filter_by has an unknown label 'Open'; did you mean 'Open QA'"):
         PromptTaskComplexityClassifier(model_identifier=published.prompts, filter_by=["Open"])
     with pytest.raises(PipelineError, match="did you mean 'Closed QA'"):
         PromptTaskComplexityClassifier(filter_by="Closed_QA")
 
 
 def test_a_column_that_is_there_is_not_replaced_unless_that_is_said(published: Published) -> None:
-    with pytest.raises(PipelineError, match="column 'reasoning' is there already"):
+    with pytest.raises(PipelineError, match="column 'reasoning' already exists"):
         run(PromptTaskComplexityClassifier(model_identifier=published.prompts), "a", reasoning=["?"])
     stage = PromptTaskComplexityClassifier(model_identifier=published.prompts, overwrite=True)
     assert columns(run(stage, "a", reasoning=["?"]))["reasoning"] != ["?"]
@@ -126,8 +126,8 @@ def test_a_column_that_is_there_is_not_replaced_unless_that_is_said(published: P
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"task_type_map": {}}, "lacks '0' of task_type_map, weights_map or divisor_map"),
-        ({"divisor_map": {}}, "lacks 'creativity_scope' of task_type_map, weights_map or divisor_map"),
+        ({"task_type_map": {}}, "has no '0' in task_type_map, weights_map or divisor_map"),
+        ({"divisor_map": {}}, "has no 'creativity_scope' in task_type_map, weights_map or divisor_map"),
         (
             {"weights_map": {**PROMPT_CONFIG["weights_map"], "reasoning": [0, 1, 2]}},
             "has 3 weights for 'reasoning', whose head has 2 classes",

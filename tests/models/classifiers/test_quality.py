@@ -122,7 +122,7 @@ def test_tokens_may_be_kept_and_used_by_the_next_classifier_with_the_same_tokeni
 
 
 def test_tokens_that_are_there_are_neither_taken_nor_lost_unless_that_is_said(published: Published) -> None:
-    with pytest.raises(PipelineError, match=r"'input_ids' is there already; to take .* \(of a classifier: use_ex"):
+    with pytest.raises(PipelineError, match=r"'input_ids' already exists; to use .* \(of a classifier: use_ex"):
         run(QualityClassifier(model_identifier=published.quality), "a", input_ids=pa.array([[1, 2]]))
     found = columns(
         run(QualityClassifier(model_identifier=published.quality, overwrite=True), "a", input_ids=pa.array([[1, 2]]))
@@ -140,7 +140,7 @@ def test_two_classifiers_with_tokens_of_their_own_may_stand_in_a_row(published: 
 
 
 def test_a_column_of_labels_that_is_there_is_replaced_only_if_that_is_said(published: Published) -> None:
-    with pytest.raises(PipelineError, match="column 'quality_pred' is there already; give another name, or overwrite"):
+    with pytest.raises(PipelineError, match="column 'quality_pred' already exists; give another name, or overwrite"):
         run(QualityClassifier(model_identifier=published.quality), "a", quality_pred=["?"])
     stage = QualityClassifier(model_identifier=published.quality, score_field="p", overwrite=True)
     found = columns(run(stage, "a", quality_pred=["?"], p=[[1.0, 2.0, 3.0]]))
@@ -224,16 +224,16 @@ def test_settings_reach_the_inner_stages_and_with_names_them() -> None:
 def test_a_label_that_the_published_model_never_says_is_refused_when_the_stage_is_made(
     made: type[Any], wrong: str, right: str
 ) -> None:
-    with pytest.raises(PipelineError, match=f"filter_by has '{wrong}', which the model never says; {right}"):
+    with pytest.raises(PipelineError, match=f"filter_by has an unknown label '{wrong}'; {right}"):
         made(filter_by=wrong)
 
 
 def test_labels_of_a_folder_are_its_own_and_of_an_unknown_model_are_looked_at_in_set_up(published: Published) -> None:
-    with pytest.raises(PipelineError, match="filter_by has 'Good', which the model never says; there are 'High'"):
+    with pytest.raises(PipelineError, match="filter_by has an unknown label 'Good'; there are 'High'"):
         QualityClassifier(model_identifier=published.quality, filter_by=["Good"])
     QualityClassifier(model_identifier="org/unknown", filter_by=["Good"])
     stage = ClassifierModelStage(published.quality, wanted=("Good",))
-    with pytest.raises(PipelineError, match="filter_by has 'Good', which the model never says"):
+    with pytest.raises(PipelineError, match="filter_by has an unknown label 'Good'"):
         stage.setup()
 
 
@@ -262,7 +262,7 @@ def broken(published: Published, folder: Path, **changes: Any) -> str:
         ({"num_hidden_layers": 5}, "is another kind of model: .* weights in all are missing"),
         (
             {"hidden_size": None, "base_model": "org/base"},
-            "does not say what its encoder is like .base_model is 'org/base'",
+            "does not describe its encoder .base_model is 'org/base'",
         ),
     ],
 )
@@ -301,7 +301,7 @@ def test_a_model_that_gives_no_numbers_is_refused(published: Published, tmp_path
     weights = load_file(folder / "model.safetensors")
     weights["fc.bias"][0] = float("nan")
     save_file(weights, folder / "model.safetensors")
-    with pytest.raises(DataError, match="the model gave no number for 2 of 2 texts, the first in row 0; pass autocast"):
+    with pytest.raises(DataError, match="the model returned NaN for 2 of 2 texts, the first in row 0; pass autocast"):
         run(QualityClassifier(model_identifier=str(folder)), "a", "b")
 
 

@@ -220,7 +220,7 @@ def test_the_stages_have_the_names_and_arguments_of_the_original() -> None:
 @pytest.mark.parametrize("column", ["embeddings", "input_ids"])
 def test_a_column_that_is_there_is_not_replaced_unless_that_is_said(tiny: str, column: str) -> None:
     table = pa.table({"text": ["a fox"], column: pa.array([[7]], pa.list_(pa.int32()))})
-    with pytest.raises(PipelineError, match=f"column '{column}' is there already; .* overwrite=True"):
+    with pytest.raises(PipelineError, match=f"column '{column}' already exists; .* overwrite=True"):
         through(EmbeddingCreatorStage(model_identifier=tiny), table)
     found = through(EmbeddingCreatorStage(model_identifier=tiny, overwrite=True), table)
     assert found.equals(through(EmbeddingCreatorStage(model_identifier=tiny), table.select(["text"])))

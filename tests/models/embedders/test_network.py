@@ -119,11 +119,11 @@ def test_files_that_are_damaged_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="modules.json is not JSON"):
         read_layout(str(folder))
     (folder / "modules.json").write_text("{}")
-    with pytest.raises(DataError, match="modules.json does not hold what belongs there; fetch the model again"):
+    with pytest.raises(DataError, match="modules.json has unexpected contents; fetch the model again"):
         read_layout(str(folder))
     (folder / "modules.json").unlink()
     (folder / "config.json").write_text("[1, 2]")
-    with pytest.raises(DataError, match="config.json does not hold what belongs there; fetch the model again"):
+    with pytest.raises(DataError, match="config.json has unexpected contents; fetch the model again"):
         read_layout(str(folder))
 
 

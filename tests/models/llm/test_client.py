@@ -174,7 +174,7 @@ def test_what_no_row_is_to_blame_for_ends_the_run_at_once(
             "prompt too long",
             "the prompt is too long .400: maximum context length is 10.; split the texts first, or lower max_tokens",
         ),
-        ({"kind": "empty"}, "empty answer", "the answer holds no text"),
+        ({"kind": "empty"}, "empty answer", "the answer has no text"),
         ({"kind": "filtered"}, "filtered", "the endpoint's filter withheld the answer"),
     ],
     ids=["400", "context", "empty", "filtered"],
@@ -260,7 +260,7 @@ def test_the_key_of_the_environment_is_taken_where_the_client_is_set_up(
 def test_openai_is_not_asked_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ResourceError, match="wants an API key: set OPENAI_API_KEY where the workers run"):
+    with pytest.raises(ResourceError, match="needs an API key: set OPENAI_API_KEY where the workers run"):
         AsyncOpenAIClient().setup()
 
 
@@ -284,7 +284,7 @@ def test_what_was_opened_does_not_travel(endpoint: Endpoint) -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"base_url": "localhost:8000"}, "base_url='localhost:8000' is no address"),
+        ({"base_url": "localhost:8000"}, "base_url='localhost:8000' is not a URL"),
         ({"base_url": "http://me:secret@host/v1"}, "base_url holds a password"),
         ({"max_concurrent_requests": 0}, "max_concurrent_requests=0 must be at least 1"),
         ({"timeout": 0}, "timeout=0 must be above zero"),
@@ -297,7 +297,7 @@ def test_settings_out_of_range_are_refused(settings: dict[str, Any], sentence: s
 
 
 def test_streams_are_refused() -> None:
-    with pytest.raises(PipelineError, match="stream=True is no use here"):
+    with pytest.raises(PipelineError, match="stream=True is not supported"):
         GenerationConfig(stream=True)
     with pytest.raises(PipelineError, match="has no 'max_token'; did you mean 'max_tokens'"):
         GenerationConfig.of({"max_token": 3})

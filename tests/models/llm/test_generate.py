@@ -146,8 +146,8 @@ def test_an_unknown_column_is_refused_when_the_pipeline_is_built(endpoint: Endpo
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"client": None}, "client=None is no client; give an AsyncOpenAIClient"),
-        ({"model_name": ""}, "model_name= must say which model"),
+        ({"client": None}, "client=None is not a client; pass an AsyncOpenAIClient"),
+        ({"model_name": ""}, "model_name= must name the model"),
         ({"prompt": ""}, "prompt= is empty"),
         ({"prompt": "{"}, "the prompt '{' cannot be read .*; write {{ and }} for braces"),
         ({"prompt": "{0}"}, "has {} without a name"),
@@ -438,7 +438,7 @@ def test_it_runs_where_an_event_loop_runs_already(endpoint: Endpoint) -> None:
 def test_a_slot_waits_for_an_endpoint_that_is_starting(endpoint: Endpoint) -> None:
     asker = BatchClient(client(endpoint, base_url="http://127.0.0.1:9/v1", timeout=1))
     with pytest.raises(
-        ResourceError, match="the endpoint is not there after 0.6 s: http.*; start it, or check base_url="
+        ResourceError, match="the endpoint cannot be reached after 0.6 s: http.*; start it, or check base_url="
     ):
         asker.wait_for_endpoint(0.6)
     asker.close()
@@ -454,7 +454,7 @@ def test_a_model_that_is_not_there_is_told_before_the_first_row(endpoint: Endpoi
 
 def test_a_folder_that_cannot_be_written_is_told(endpoint: Endpoint, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(DataError, match="answers cannot be kept in .*; name a folder on a local disk"):
+    with pytest.raises(DataError, match="answers cannot be stored in .*; name a folder on a local disk"):
         run(said(endpoint, client=client(endpoint, cache=str(tmp_path / "file"))), texts("a"))
 
 

@@ -173,9 +173,9 @@ def test_translations_of_others_are_judged(endpoint: Endpoint) -> None:
         ({"source_lang": " "}, "source_lang= must name a language"),
         ({"output_mode": "row"}, "output_mode='row' is unknown; did you mean 'raw'"),
         ({"segmentation_mode": "words"}, "segmentation_mode='words' is unknown"),
-        ({"backend_type": "google"}, "backend_type='google' is not known, only 'llm'"),
+        ({"backend_type": "google"}, "backend_type='google' is not supported, only 'llm'"),
         ({"merge_scores": True}, "merge_scores=True needs enable_faith_eval=True"),
-        ({"client": None}, "client=None is no client"),
+        ({"client": None}, "client=None is not a client"),
         ({"translation_prompt": "To {target}: {text}"}, "the prompt has {target}; there are 'source_language', 'tar"),
     ],
 )

@@ -19,8 +19,8 @@ from dcurate.text.extract.algorithms import (
     extractor,
 )
 from dcurate.text.extract.charset import decoded
+from dcurate.text.extract.justext_context import judge_by_neighbours
 from dcurate.text.extract.language import shown_text
-from dcurate.text.extract.neighbours import judge_by_neighbours
 from dcurate.text.extract.stage import HtmlExtractor
 from dcurate.text.extract.stop_words import StopLists
 

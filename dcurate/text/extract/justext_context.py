@@ -1,4 +1,4 @@
-"""The step of jusText that judges paragraphs by those around them."""
+"""jusText's context-sensitive classification of paragraphs, in linear time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def judge_by_neighbours(paragraphs: Sequence[Any], max_heading_distance: int) -> None:
-    """Make every paragraph good or bad, as `justext.core.revise_paragraph_classification` does.
+    """Classify every paragraph as good or bad, as in `justext.core.revise_paragraph_classification`.
 
     That one walks over all short paragraphs around each of them: 10,000 short lines take it eight seconds. This one
     goes over the page a few times, however long it is. Headings are treated as jusText's description has it: good text
@@ -47,7 +47,7 @@ def judge_by_neighbours(paragraphs: Sequence[Any], max_heading_distance: int) ->
 
 
 def _leads(paragraphs: Sequence[Any], place: int, distance: int) -> bool:
-    """Whether a good paragraph follows within so many characters."""
+    """Whether a good paragraph follows within a number of characters."""
     for paragraph in paragraphs[place + 1 : place + 2 + max(distance, 0)]:
         if distance < 0:
             return False
@@ -58,7 +58,7 @@ def _leads(paragraphs: Sequence[Any], place: int, distance: int) -> bool:
 
 
 def _nearest(classes: Iterable[str], wanted: Sequence[str]) -> list[str]:
-    """For each place the last class before it that is one of those wanted; bad where there is none.
+    """For each paragraph the last preceding class among ``wanted``; bad if there is none.
 
     Examples:
         >>> _nearest(["good", "short", "bad"], ("good", "bad"))
