@@ -44,10 +44,10 @@ class WorkerInfo:
         memory: bytes that it may use; 0 without a limit.
 
     Examples:
-        >>> worker = Announcement("h0", 0.0, (VisibleCard("GPU-1", 8e9),), "gpu", 2**30)
+        >>> worker = WorkerInfo("h0", 0.0, (VisibleCard("GPU-1", 8e9),), "gpu", 2**30)
         >>> worker.to_dict()["cards"]
         [['GPU-1', 8000000000.0]]
-        >>> Announcement.from_dict(worker.to_dict()) == worker
+        >>> WorkerInfo.from_dict(worker.to_dict()) == worker
         True
     """
 

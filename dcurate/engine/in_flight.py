@@ -28,7 +28,7 @@ class InFlightLimit:
     tasks travel in one message. Very short items share a task.
 
     Examples:
-        >>> window = Window(slots=4)
+        >>> window = InFlightLimit(slots=4)
         >>> window.size, window.group
         (8, 1)
         >>> for _ in range(50): window.took(0.01)

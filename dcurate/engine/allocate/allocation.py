@@ -117,7 +117,7 @@ def count_slots(places: Mapping[SlotLocation, int]) -> dict[str, int]:
     """Slots of each unit in an allocation.
 
     Examples:
-        >>> count_slots({Place("a", "read"): 2, Place("b", "read"): 1})
+        >>> count_slots({SlotLocation("a", "read"): 2, SlotLocation("b", "read"): 1})
         {'read': 3}
     """
     counts: Counter[str] = Counter()
@@ -130,7 +130,8 @@ def throughput(units: Iterable[SchedulingUnit], counts: Mapping[str, int]) -> fl
     """Source splits a second that so many slots of each unit can follow: the slowest unit decides.
 
     Examples:
-        >>> throughput([Unit("read", seconds=0.25), Unit("embed", seconds=1.0)], {"read": 1, "embed": 3})
+        >>> units = [SchedulingUnit("read", seconds=0.25), SchedulingUnit("embed", seconds=1.0)]
+        >>> throughput(units, {"read": 1, "embed": 3})
         3.0
     """
     return min((unit.rate(counts.get(unit.name, 0)) for unit in units), default=float("inf"))

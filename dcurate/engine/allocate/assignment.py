@@ -36,12 +36,12 @@ def assign_slots(
     Examples:
         >>> from collections import Counter
         >>> from dcurate.core.resources import Resources
-        >>> from dcurate.engine.allocate.requests import Demand
-        >>> read, write = (Group((Demand(name, Resources()),), 1.0) for name in ("read", "write"))
-        >>> two = [WorkerView("a", "h"), WorkerView("b", "h")]
-        >>> places = Counter({Place("h", "read"): 1, Place("h", "write"): 1})
-        >>> assign_slots([read, write], two, places, {"b": {"read": Hold(1)}})
-        {'b': {'read': Hold(slots=1, cards=())}, 'a': {'write': Hold(slots=1, cards=())}}
+        >>> from dcurate.engine.allocate.requests import OperatorRequest
+        >>> read, write = (SlotPoolSpec((OperatorRequest(name, Resources()),), 1.0) for name in ("read", "write"))
+        >>> two = [WorkerState("a", "h"), WorkerState("b", "h")]
+        >>> places = Counter({SlotLocation("h", "read"): 1, SlotLocation("h", "write"): 1})
+        >>> assign_slots([read, write], two, places, {"b": {"read": SlotClaim(1)}})
+        {'b': {'read': SlotClaim(slots=1, cards=())}, 'a': {'write': SlotClaim(slots=1, cards=())}}
     """
     by_name = {each.name: each for each in groups}
     table = _Table(workers, {each.name: each.members[0].operator for each in groups}, held)

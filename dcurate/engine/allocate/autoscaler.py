@@ -53,9 +53,9 @@ def desired_workers(
 
     Examples:
         >>> shapes = {"cpu": Shape(maximum=8), "gpu": Shape(cpus=1, cards=1, card_memory=80e9, seats=8, maximum=2)}
-        >>> desired_workers([Unit("read", seconds=1), Unit("embed", gpus=1, seconds=2)], shapes)
+        >>> desired_workers([SchedulingUnit("read", seconds=1), SchedulingUnit("embed", gpus=1, seconds=2)], shapes)
         {'cpu': 1, 'gpu': 2}
-        >>> desired_workers([Unit("read", weight=0), Unit("embed", gpus=1, weight=0)], shapes)
+        >>> desired_workers([SchedulingUnit("read", weight=0), SchedulingUnit("embed", gpus=1, weight=0)], shapes)
         {'cpu': 0, 'gpu': 0}
     """
     least = {kind: shape.minimum for kind, shape in shapes.items()}

@@ -49,11 +49,11 @@ class Capacity:
     """What is free on hosts. A slot on several cards has its seat on the first of them.
 
     Examples:
-        >>> room = Room([Host("a", cpus=2)], [Unit("read")])
-        >>> room.take(Place("a", "read"), 3)
+        >>> room = Capacity([Host("a", cpus=2)], [SchedulingUnit("read")])
+        >>> room.take(SlotLocation("a", "read"), 3)
         2
         >>> room.taken
-        Counter({Place(host='a', unit='read', cards=()): 2})
+        Counter({SlotLocation(host='a', unit='read', cards=()): 2})
     """
 
     def __init__(self, hosts: Iterable[Host], units: Iterable[SchedulingUnit]) -> None:
@@ -140,7 +140,7 @@ def in_excess(units: Iterable[SchedulingUnit], places: Mapping[SlotLocation, int
     """How many slots of each unit are not needed for a throughput; all of a unit without work.
 
     Examples:
-        >>> in_excess([Unit("read", seconds=0.5)], {Place("a", "read"): 5}, throughput=4.0)
+        >>> in_excess([SchedulingUnit("read", seconds=0.5)], {SlotLocation("a", "read"): 5}, throughput=4.0)
         Counter({'read': 3})
     """
     excess: Counter[str] = Counter(count_slots(places))

@@ -33,7 +33,7 @@ def shortfall(units: Sequence[SchedulingUnit], hosts: Sequence[Host]) -> str | N
 
     Examples:
         >>> from dcurate.engine.allocate.allocation import Card
-        >>> units = [Unit("a", gpus=1.0), Unit("b", gpus=0.5)]
+        >>> units = [SchedulingUnit("a", gpus=1.0), SchedulingUnit("b", gpus=0.5)]
         >>> shortfall(units, [Host("h", 8, (Card("gpu0"), Card("gpu1")))])
         >>> sentence = shortfall(units, [Host("h", 8, (Card("gpu0"),))])
         >>> sentence.partition(";")[0].split(", ")  # doctest: +ELLIPSIS

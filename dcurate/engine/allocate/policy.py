@@ -74,12 +74,12 @@ def decide(snapshot: AllocatorInput, last: Decision | None = None) -> Decision:
         last: the decision before, so that a moment at which nothing has changed costs nothing.
 
     Examples:
-        >>> from dcurate.engine.allocate.allocation import Place
+        >>> from dcurate.engine.allocate.allocation import SlotLocation
         >>> from dcurate.engine.allocate.inputs import Measured
-        >>> read = Measured(Unit("read"), seconds=0.5, samples=50, setup_s=0.0)
-        >>> score = Measured(Unit("score"), seconds=1.0, samples=50, setup_s=4.0)
-        >>> held = Counter({Place("a", "read"): 1, Place("a", "score"): 1})
-        >>> decision = decide(Snapshot((Host("a", cpus=3),), (read, score), held, Counter(), now=100.0))
+        >>> read = Measured(SchedulingUnit("read"), seconds=0.5, samples=50, setup_s=0.0)
+        >>> score = Measured(SchedulingUnit("score"), seconds=1.0, samples=50, setup_s=4.0)
+        >>> held = Counter({SlotLocation("a", "read"): 1, SlotLocation("a", "score"): 1})
+        >>> decision = decide(AllocatorInput((Host("a", cpus=3),), (read, score), held, Counter(), now=100.0))
         >>> decision.changes[0].reason
         'score 1 -> 2 slots: bottleneck, +1 splits/s, setup 4 s paid back in 4 s'
     """

@@ -195,7 +195,8 @@ def bound(units: Sequence[SchedulingUnit], hosts: Sequence[Host]) -> float:
         Source splits a second; 0 if not even one slot of each unit fits into the pools, infinite if nothing has work.
 
     Examples:
-        >>> bound([Unit("read", seconds=0.5), Unit("write", seconds=0.25)], [Host("a", cpus=2), Host("b", cpus=1)])
+        >>> units = [SchedulingUnit("read", seconds=0.5), SchedulingUnit("write", seconds=0.25)]
+        >>> bound(units, [Host("a", cpus=2), Host("b", cpus=1)])
         4.0
     """
     return afforded(units, hosts).bound

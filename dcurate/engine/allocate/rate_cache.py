@@ -86,10 +86,10 @@ class RateCache:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = Path(folder) / "rates.json"
-        ...     Remembered(path).store({"embed on H200": Memory(0.2, setup_s=30.0)})
-        ...     Remembered(path).lookup("embed on H200")
+        ...     RateCache(path).store({"embed on H200": CachedRate(0.2, setup_s=30.0)})
+        ...     RateCache(path).lookup("embed on H200")
         True
-        Memory(seconds=0.2, cv=0.5, setup_s=30.0, ratio=1.0)
+        CachedRate(seconds=0.2, cv=0.5, setup_s=30.0, ratio=1.0)
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:

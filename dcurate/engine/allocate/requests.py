@@ -101,7 +101,8 @@ def hosts_of(workers: Iterable[WorkerState]) -> list[Host]:
     Where there are no CPU workers at all, CPU operators use the threads of the GPU workers.
 
     Examples:
-        >>> hosts_of([WorkerView("a", "h"), WorkerView("b", "h"), WorkerView("g", "h", 4, 0, (("gpu0", 8e9),), "gpu")])
+        >>> gpu_worker = WorkerState("g", "h", 4, 0, (("gpu0", 8e9),), "gpu")
+        >>> hosts_of([WorkerState("a", "h"), WorkerState("b", "h"), gpu_worker])
         [Host(name='h', cpus=2.0, cards=(Card(name='gpu0', memory=8000000000.0, seats=4),), seats=2)]
     """
     every = list(workers)
@@ -178,7 +179,7 @@ def seconds_of(each: SlotPoolSpec, seconds: Mapping[str, float], weights: Mappin
     """Seconds per item and items per source split of a group: of several operators, their work as one.
 
     Examples:
-        >>> both = Group((Demand("read", Resources()), Demand("write", Resources())), 1.0)
+        >>> both = SlotPoolSpec((OperatorRequest("read", Resources()), OperatorRequest("write", Resources())), 1.0)
         >>> seconds_of(both, {"read": 2.0, "write": 1.0}, {"read": 1.0, "write": 3.0})
         (5.0, 1.0)
     """

@@ -56,7 +56,7 @@ def solve(
 
     Examples:
         >>> from dcurate.engine.allocate.allocation import Card
-        >>> units = [Unit("read", seconds=0.25), Unit("embed", gpus=0.5, seconds=1.0)]
+        >>> units = [SchedulingUnit("read", seconds=0.25), SchedulingUnit("embed", gpus=0.5, seconds=1.0)]
         >>> solution = solve(units, [Host("a", cpus=8, cards=(Card("gpu0"), Card("gpu1")))])
         >>> solution.counts, solution.throughput
         ({'read': 1, 'embed': 4}, 4.0)
@@ -112,9 +112,9 @@ def spread_spare(
         only: names of the units that may get more; those that are pinned do not.
 
     Examples:
-        >>> units = [Unit("read", seconds=1.0), Unit("embed", seconds=2.0, most=2)]
-        >>> before = {Place("a", "read"): 1, Place("a", "embed"): 2}
-        >>> spread_spare(units, [Host("a", cpus=8)], before, 1.5, ["read", "embed"])[Place("a", "read")]
+        >>> units = [SchedulingUnit("read", seconds=1.0), SchedulingUnit("embed", seconds=2.0, most=2)]
+        >>> before = {SlotLocation("a", "read"): 1, SlotLocation("a", "embed"): 2}
+        >>> spread_spare(units, [Host("a", cpus=8)], before, 1.5, ["read", "embed"])[SlotLocation("a", "read")]
         2
     """
     problem = Problem(units, hosts)

@@ -55,7 +55,7 @@ class WorkerSelector:
     """Knows how many calls of each operator stand at each worker, and says where the next should go.
 
     Examples:
-        >>> placer = Placer()
+        >>> placer = WorkerSelector()
         >>> placer.offer("clean", "a", 1)
         >>> placer.offer("clean", "b", 1)
         >>> placer.choose("clean", 1.0)

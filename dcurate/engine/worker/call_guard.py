@@ -134,7 +134,7 @@ def attempt(function: Callable[[A], B], argument: A, attempts: int = 1) -> B | C
     Examples:
         >>> attempt(len, "four", attempts=2)
         4
-        >>> failure = tried(int, "four", attempts=2)
+        >>> failure = attempt(int, "four", attempts=2)
         >>> failure.tries, str(failure.as_error("stage 'count' failed on batch 'a.jsonl'"))[:65]
         (2, "stage 'count' failed on batch 'a.jsonl': ValueError: invalid lite")
     """

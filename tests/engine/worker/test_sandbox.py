@@ -269,7 +269,7 @@ import pyarrow as pa
 from dcurate import BatchKey, DocumentBatch, ProcessingStage
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.sandbox import run_alone
-from dcurate.engine.worker.operator_task import Program
+from dcurate.engine.worker.operator_task import OperatorSpec
 from tests.engine.worker.failing import MISCHIEF
 
 @dataclass
@@ -284,7 +284,7 @@ class Own(ProcessingStage):
 
 if __name__ == "__main__":
     rows = DocumentBatch(key=BatchKey("a"), data=pa.table({"text": sys.argv[2:]}))
-    program = pickled(Program("own", (Own(sys.argv[1]),), ignore_failures=True))
+    program = pickled(OperatorSpec("own", (Own(sys.argv[1]),), ignore_failures=True))
     print(run_alone(program, "script", [rows]).outputs[0][0].to_arrow()["text"].to_pylist())
 """
 

@@ -33,12 +33,12 @@ def code_of(body: str, *arguments: str) -> int:
 SLOT = """
 import sys
 from dcurate.engine.serialization import pickled
-from dcurate.engine.worker.operator_task import Program
+from dcurate.engine.worker.operator_task import OperatorSpec
 from dcurate.engine.worker.slots import SlotPool
 from tests.engine.worker.failing import Poisoned, batch
 
 run, limits, *texts = sys.argv[1:]
-pool = SlotPool(run, pickled(Program("test", (Poisoned().with_(timeout_s=2),))), 1, "worker", limits=limits == "yes")
+pool = SlotPool(run, pickled(OperatorSpec("test", (Poisoned().with_(timeout_s=2),))), 1, "worker", limits=limits == "yes")
 pool.open()
 for number, text in enumerate(texts):
     pool.work([batch(text, split=f"split-{number}")])
