@@ -18,6 +18,7 @@ from typing import Any
 from dask.utils import parse_bytes
 from distributed import SpecCluster
 
+from dcurate.cluster.compat import reconcile
 from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS, WORKER_PRELOAD, Spec
 from dcurate.cluster.worker_info import visible_cards
 from dcurate.errors import ResourceError
@@ -130,7 +131,7 @@ def hybrid_cluster(
         **options,
     ) as cluster:
         cluster.worker_spec.update({**more_processes(cluster.worker_spec), **cpu_workers})
-        cluster.sync(cluster._correct_state)
+        cluster.sync(reconcile, cluster)
         yield cluster
 
 

@@ -15,6 +15,7 @@ from distributed.deploy import Cluster as DaskCluster
 from distributed.protocol.pickle import dumps
 
 from dcurate.cluster.base import Cluster
+from dcurate.cluster.compat import call_scheduler
 from dcurate.cluster.nannies import (
     DASK_SETTINGS,
     local_scheduler,
@@ -78,7 +79,7 @@ class KindsAdaptive(Adaptive):  # type: ignore[misc]
     async def offer(self) -> dict[str, int]:
         """Tell the scheduler what workers could come; answers what is wanted."""
         shapes = {kind: supply.shape.to_dict() for kind, supply in self.supplies.items()}
-        wanted: dict[str, int] = await self.scheduler.dcurate_offer(shapes=shapes)
+        wanted: dict[str, int] = await call_scheduler(self.cluster, "dcurate_offer", shapes=shapes)
         return wanted
 
     async def number(self, kind: str) -> int:
@@ -114,7 +115,8 @@ class KindsAdaptive(Adaptive):  # type: ignore[misc]
         self._going[kind] = self._going.get(kind, 0) + number
         gone: list[Any] = []
         try:
-            gone = await self.scheduler.dcurate_let_go(among=among, number=number, patience_s=self.patience_s)
+            options = {"among": among, "number": number, "patience_s": self.patience_s}
+            gone = await call_scheduler(self.cluster, "dcurate_let_go", **options)
         finally:
             self._gone[kind].update(gone)
             self._going[kind] -= number
@@ -137,7 +139,7 @@ class KindsAdaptive(Adaptive):  # type: ignore[misc]
         while self._adapting:
             await asyncio.sleep(FINISH_LOOK_S)
         with suppress(OSError):
-            await self.scheduler.dcurate_offer(shapes={})
+            await call_scheduler(self.cluster, "dcurate_offer", shapes={})
 
 
 def adapt_kinds(
@@ -174,8 +176,8 @@ def adapt_kinds(
             )
         supplies[name] = SpecSupply(cluster, name, kind) if isinstance(kind, Kind) else kind
     try:
-        register = cluster.scheduler_comm.register_scheduler_plugin
-        cluster.sync(register, plugin=dumps(Offer()), name=OFFER, idempotent=True)
+        plugin = {"plugin": dumps(Offer()), "name": OFFER, "idempotent": True}
+        cluster.sync(call_scheduler, cluster, "register_scheduler_plugin", **plugin)
     except (ImportError, AttributeError) as error:
         raise ResourceError(f"the scheduler cannot load dcurate ({error}); install the same version there") from error
     options = {"supplies": supplies, "interval": interval_s, "wait_count": wait_count, "patience_s": patience_s}

@@ -17,6 +17,7 @@ from distributed import Client, Nanny, SpecCluster
 
 from dcurate.cluster import cuda
 from dcurate.cluster.base import Cluster
+from dcurate.cluster.compat import PatientSpecCluster
 from dcurate.cluster.nannies import (
     DASK_SETTINGS,
     GPU_PROCESSES,
@@ -39,13 +40,6 @@ from dcurate.errors import ResourceError, RunError
 SETTLE_S = 0.05
 #: What is said where the nannies do not know why their workers are gone.
 LOST = "the worker processes are gone and did not come back; start the run again with resume=True to go on"
-
-
-class Patient(SpecCluster):  # type: ignore[misc]
-    """Does not close a nanny whose worker takes long to come back: it comes, or its `Keeper` says that it does not."""
-
-    def _update_worker_status(self, op: str, msg: Any) -> None:
-        super(SpecCluster, self)._update_worker_status(op, msg)
 
 
 class LocalCluster(Cluster):
@@ -180,5 +174,5 @@ class LocalCluster(Cluster):
         cards, card_gb = self.simulate_gpus, self.simulated_gpu_memory_gb
         for number, process in product(range(cards), range(GPU_PROCESSES)):
             workers[f"gpu-{number}-{process}"] = simulated_gpu_worker(number, cards, card_gb, self.memory_limit)
-        cluster = Patient(workers, local_scheduler(self.dashboard), silence_logs=logging.CRITICAL)
+        cluster = PatientSpecCluster(workers, local_scheduler(self.dashboard), silence_logs=logging.CRITICAL)
         return cast(AbstractContextManager[SpecCluster], cluster)

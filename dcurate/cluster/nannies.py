@@ -15,6 +15,7 @@ from distributed import Nanny, Scheduler, Status
 from distributed.system import MEMORY_LIMIT
 from tornado.ioloop import PeriodicCallback
 
+from dcurate.cluster.compat import ObservableNanny
 from dcurate.core.temporary import folder_of_host
 from dcurate.errors import DcurateError, RunError
 
@@ -69,13 +70,11 @@ DASK_SETTINGS: dict[str, Any] = {
 Spec = dict[str, Any]
 
 
-class Keeper(Nanny):  # type: ignore[misc]
+class Keeper(ObservableNanny):
     """A nanny that starts its worker again whenever it dies, while it starts too, until that fails again and again.
 
     Dask's own starts it again only if it dies while nothing else is under way, and then tries that once.
     """
-
-    process: Any
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -83,12 +82,6 @@ class Keeper(Nanny):  # type: ignore[misc]
         self._starting = asyncio.Lock()
         self._exit_code = 0
         self.periodic_callbacks["dcurate-keep"] = PeriodicCallback(self._keep, LOOK_S * 1000)
-
-    @property
-    def is_up(self) -> bool:
-        """Whether the worker has started and has not been seen to die since."""
-        process = self.process
-        return process is not None and process.status == Status.running and process.is_alive()
 
     async def instantiate(self) -> Status:
         """Start the worker, unless it is up (called by Dask).
@@ -106,7 +99,7 @@ class Keeper(Nanny):  # type: ignore[misc]
                     self.given_up = RunError(f"a worker process did not start within {self.death_timeout:g} seconds")
                     raise self.given_up from error
                 except (OSError, AttributeError):
-                    if not self._died_unborn():
+                    if not self.died_before_start:
                         raise
                     self.process, status = None, Status.failed
                 own_end = 0 < self._exit_code != UNKNOWN_EXIT  # it would end so again
@@ -118,15 +111,10 @@ class Keeper(Nanny):  # type: ignore[misc]
             )
             raise self.given_up
 
-    def _died_unborn(self) -> bool:
-        """Whether the worker's process was killed before it had read what it is to do: writing that to it fails."""
-        process = None if self.process is None else self.process.process
-        return process is not None and process.pid is None
-
-    def _on_worker_exit_sync(self, exitcode: int) -> None:
+    def handles_exit(self, exitcode: int) -> bool:
+        """Whether the worker is being started again."""
         self._exit_code = exitcode
-        if not self._starting.locked():  # else it is being started again
-            super()._on_worker_exit_sync(exitcode)
+        return self._starting.locked()
 
     async def _keep(self) -> None:
         """Start a worker that died where Dask did not see to it: as the last was started, or just before all was up."""

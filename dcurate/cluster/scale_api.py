@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from inspect import isawaitable
 from typing import Any
 
-from distributed import Client, Scheduler, Status
+from distributed import Client, Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.metrics import time as wall_time
 from distributed.scheduler import WorkerState
 
+from dcurate.cluster.compat import cancel_retirement, extensions, handle_rpc, retire, rpc_handler
 from dcurate.cluster.worker_shape import Shape
 
 #: The name of the scheduler plugin, and of what it keeps among the scheduler's extensions.
@@ -38,10 +39,10 @@ class Offer(SchedulerPlugin):  # type: ignore[misc]
         self.shapes: dict[str, Shape] = {}
         self.made = time.monotonic()
         self.arrivals: Counter[str] = Counter()
-        scheduler.extensions[OFFER] = self
-        scheduler.handlers["dcurate_offer"] = self.offer
-        scheduler.handlers["dcurate_let_go"] = self.let_go
-        scheduler.handlers["dcurate_arrivals"] = self.told_arrivals
+        extensions(scheduler)[OFFER] = self
+        handle_rpc(scheduler, "dcurate_offer", self.offer)
+        handle_rpc(scheduler, "dcurate_let_go", self.let_go)
+        handle_rpc(scheduler, "dcurate_arrivals", self.told_arrivals)
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
         """A worker came (called by Dask)."""
@@ -55,7 +56,7 @@ class Offer(SchedulerPlugin):  # type: ignore[misc]
         """Offer workers of these kinds; how many of each are wanted now, nothing where no run has said."""
         self.shapes = {kind: Shape.from_dict(shape) for kind, shape in shapes.items()}
         self.made = time.monotonic()
-        handler = self.scheduler.handlers.get(WANTED)
+        handler = rpc_handler(self.scheduler, WANTED)
         wanted = handler() if handler is not None else {}
         return dict(await wanted if isawaitable(wanted) else wanted)
 
@@ -76,12 +77,12 @@ class Offer(SchedulerPlugin):  # type: ignore[misc]
         newest_first = list(here)[::-1]
         chosen = sorted(newest_first, key=lambda entry: _burden(here[entry]))[:number]
         leaving = [worker.address for entry in chosen for worker in here[entry]]
-        going = list(await self.scheduler.retire_workers(workers=leaving, close_workers=False, remove=False))
+        going = await retire(self.scheduler, leaving, close=False)
         await self._ended(going, patience_s)
-        gone = await self.scheduler.retire_workers(workers=going, close_workers=True, remove=True)
+        gone = await retire(self.scheduler, going, close=True)
         for address in leaving:
             if address not in gone:
-                self._call_back(address)
+                cancel_retirement(self.scheduler, address)
         left = {address for address in leaving if address in self.scheduler.workers}
         return [entry for entry in chosen if not any(worker.address in left for worker in here[entry])]
 
@@ -100,12 +101,6 @@ class Offer(SchedulerPlugin):  # type: ignore[misc]
                 return
             await asyncio.sleep(LOOK_S)
 
-    def _call_back(self, address: str) -> None:
-        """Let a worker that cannot leave take tasks again."""
-        if address in self.scheduler.stream_comms:
-            message = {"status": Status.running.name, "stimulus_id": f"dcurate-call-back-{time.time()}"}
-            self.scheduler.stream_comms[address].send({"op": "worker-status-change", **message})
-
 
 def _burden(workers: Sequence[WorkerState]) -> tuple[int, int, int]:
     return len(workers), sum(len(worker.processing) for worker in workers), sum(worker.nbytes for worker in workers)
@@ -113,7 +108,7 @@ def _burden(workers: Sequence[WorkerState]) -> tuple[int, int, int]:
 
 def offered(scheduler: Scheduler) -> dict[str, Shape]:
     """What workers a scheduler's cluster could have, by kind; nothing where the cluster does not change."""
-    offer = scheduler.extensions.get(OFFER)
+    offer = extensions(scheduler).get(OFFER)
     return dict(offer.shapes) if offer is not None and time.monotonic() - offer.made < STALE_S else {}
 
 

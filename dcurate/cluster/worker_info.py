@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from dcurate.cluster.compat import extensions, memory_limit, own_resources, thread_count
 from dcurate.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def _number(environ: Mapping[str, str], name: str) -> float | None:
 
 def declare(worker: Worker, said: WorkerInfo) -> None:
     """Have a worker announce this and nothing else; several workers of one process may each say their own."""
-    worker.extensions[_KEPT] = said
+    extensions(worker)[_KEPT] = said
 
 
 def announcement(worker: Worker) -> WorkerInfo:
@@ -170,21 +171,21 @@ def announcement(worker: Worker) -> WorkerInfo:
     Raises:
         ResourceError: an environment variable holds what it cannot hold.
     """
-    if _KEPT not in worker.extensions:
+    if _KEPT not in extensions(worker):
         declare(worker, found(worker, Said.in_environment(os.environ)))
-    return cast(WorkerInfo, worker.extensions[_KEPT])
+    return cast(WorkerInfo, extensions(worker)[_KEPT])
 
 
 def found(worker: Worker, said: Said) -> WorkerInfo:
     """What a worker is, where a person said something of it."""
     cards = _cards_of(worker, said)
-    threads = float(worker.state.nthreads)
+    threads = float(thread_count(worker))
     return WorkerInfo(
         host=said.host or socket.gethostname(),
         cpus=said.cpus if said.cpus is not None else 0.0 if cards else threads,
         cards=cards,
         kind=said.kind or ("gpu" if cards else "cpu"),
-        memory=int(worker.memory_manager.memory_limit or 0),
+        memory=int(memory_limit(worker) or 0),
     )
 
 
@@ -198,7 +199,7 @@ def _cards_of(worker: Worker, said: Said) -> tuple[VisibleCard, ...]:
     # Without the variable every process of a host sees every card of it, which makes none of them a GPU worker.
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "" if said.kind is None else "all")
     cards = visible_cards(visible) if visible else ()
-    resources = worker.state.total_resources
+    resources = own_resources(worker)
     memory = float(resources.get("GPU_MEMORY", 0))
     return cards or tuple(
         VisibleCard(f"{worker.name}/{number}", memory) for number in range(int(resources.get("GPU", 0)))

@@ -11,8 +11,9 @@ from typing import Any
 import dask
 from dask.system import CPU_COUNT
 from dask.utils import parse_timedelta
-from distributed import Nanny, SpecCluster, Status
+from distributed import Nanny, SpecCluster
 
+from dcurate.cluster.compat import call_scheduler, forget_refused, reconcile
 from dcurate.cluster.nannies import GPU_THREADS, Spec, cpu_worker, simulated_gpu_worker
 from dcurate.cluster.worker_info import SIMULATED_GB
 from dcurate.cluster.worker_shape import Shape
@@ -111,23 +112,20 @@ class SpecSupply(Supply):
         free = [one for one in range(self.shape.maximum) if f"{self.name}-{one}" not in self.cluster.worker_spec]
         for one in free[:number]:
             self.cluster.worker_spec[f"{self.name}-{one}"] = self.kind.spec(self.name, one)
-        await self.cluster._correct_state()
+        await reconcile(self.cluster)
 
     async def end(self, entries: Sequence[Any]) -> None:
         for entry in entries:
             self.cluster.worker_spec.pop(entry, None)
             self._last_here.pop(entry, None)
-        await self.cluster._correct_state()
+        await reconcile(self.cluster)
 
     async def mend(self) -> None:
-        for entry, worker in list(self.cluster.workers.items()):
-            if worker.status in (Status.created, Status.failed):  # it was refused
-                worker.status = Status.failed  # else Dask would not close the cluster while something refers to it
-                del self.cluster.workers[entry]
+        forget_refused(self.cluster)
         for entry in await self._lost():
             await self.cluster.workers.pop(entry).close()
         if set(self.cluster.worker_spec) - set(self.cluster.workers):
-            await self.cluster._correct_state()
+            await reconcile(self.cluster)
 
     async def _lost(self) -> list[Any]:
         """Entries whose workers were here, and have all been away for too long: jobs that were ended, say.
@@ -138,7 +136,7 @@ class SpecSupply(Supply):
         """
         present = {str(worker["name"]) for worker in self.cluster.scheduler_info["workers"].values()}
         patience_s = parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout"))
-        arrivals = await self.cluster.scheduler_comm.dcurate_arrivals()
+        arrivals = await call_scheduler(self.cluster, "dcurate_arrivals")
         now = time.monotonic()
         for entry, workers in (await self.entries()).items():
             arrived = sum(arrivals.get(worker, 0) for worker in workers)

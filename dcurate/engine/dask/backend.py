@@ -13,6 +13,7 @@ from typing import Any, Self, cast
 import dask
 from distributed import Future, KilledWorker, as_completed
 
+from dcurate.cluster import compat
 from dcurate.cluster.base import Cluster
 from dcurate.core.batch import Batch
 from dcurate.core.events import (
@@ -127,8 +128,7 @@ class DaskBackend:
         self._news.put(event[1])
         if "task" in event[1]:
             return  # the end of the task follows and wakes the driver
-        with self.completed.thread_condition:
-            self.completed.thread_condition.notify()
+        compat.wake(self.completed)
 
     # Tasks
 
@@ -244,9 +244,7 @@ class DaskBackend:
                 return []
             else:
                 self._look_around()
-                with self.completed.thread_condition:
-                    if self._news.empty() and not self.completed.has_ready():
-                        self.completed.thread_condition.wait(LOOK_S)
+                compat.wait_for_task(self.completed, LOOK_S, unless=lambda: not self._news.empty())
         self._heard = time.monotonic()
         return done
 
@@ -305,8 +303,7 @@ class DaskBackend:
 
     def _retry(self, future: Future) -> None:
         """Have the scheduler try again what failed."""
-        # Client.retry would also set the future back when the answer comes, perhaps after what follows has been heard.
-        self.client.sync(self.client.scheduler.retry, keys=[future.key], client=self.client.id)
+        compat.retry_tasks(self.client, [future.key])
         end = time.monotonic() + RETRIED_S
         while future.status == "error" and time.monotonic() < end:
             time.sleep(RETRIED_S / 100)
@@ -315,8 +312,7 @@ class DaskBackend:
         """Tell the scaler how the run goes, when there is something to tell."""
         news = self.figures.news(self.flow, time.monotonic())
         if news is not None and self.client.status == "running":
-            # What Client.log_event would tell, without waiting for an answer.
-            self.client._send_to_scheduler({"op": "dcurate-figures", "run": self.run, "figures": news})
+            compat.send_to_scheduler(self.client, {"op": "dcurate-figures", "run": self.run, "figures": news})
 
     def _summary(self, one: InFlight, future: Future) -> dict[str, Any]:
         """The worker's summary of a task; Dask delivers it before the task's end, else it is fetched."""

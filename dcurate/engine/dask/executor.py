@@ -13,6 +13,7 @@ from distributed.comm import CommClosedError
 from distributed.deploy import Cluster as DaskCluster
 from distributed.protocol.pickle import dumps
 
+from dcurate.cluster import compat
 from dcurate.cluster.attach import cluster_of
 from dcurate.cluster.base import Cluster
 from dcurate.cluster.local import LocalCluster
@@ -155,8 +156,7 @@ class DaskSession:
             worker_timeout_s=self.config.worker_timeout_s,
         )
         self.cluster.settle()
-        # `scheduler_info` answers from a note that the client also renews by itself, and then without workers.
-        workers = self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"].values()
+        workers = compat.identify_workers(self.client).values()
         books.workers = len(workers)
         remembered, keys = RateCache(), _memory_keys(job.plan, workers)
         orders = replace(orders, priors=_priors(remembered, keys))
@@ -270,7 +270,7 @@ def _too_old(error: Exception) -> ResourceError:
 def _unregister(client: Client, scaler: SlotManager) -> None:
     if client.status == "running":
         with suppress(CommClosedError):
-            client._send_to_scheduler({"op": OVER, "run": scaler.run})
+            compat.send_to_scheduler(client, {"op": OVER, "run": scaler.run})
             client.run_on_scheduler(end, name=scaler.name)
 
 

@@ -6,6 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
+from dcurate.cluster import compat
+
 if TYPE_CHECKING:
     from dcurate.engine.dask.scheduler_plugin import SlotManager
 
@@ -87,10 +89,7 @@ class Recycler:
         end = time.monotonic() + STORED_S
         while worker in scheduler.workers and state.has_what and time.monotonic() < end:
             await asyncio.sleep(LOOK_S)
-        stimulus = f"dcurate-recycle-{time.time()}"
         if worker in scheduler.workers and state.has_what:
-            await scheduler.retire_workers(workers=[worker], close_workers=False, remove=False, stimulus_id=stimulus)
+            await compat.move_results_away(scheduler, worker, "recycle")
         if worker in scheduler.workers:
-            await scheduler.restart_workers(
-                [worker], timeout=END_S, wait_for_workers=False, on_error="return", stimulus_id=stimulus
-            )
+            await compat.restart_process(scheduler, worker, END_S, "recycle")

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from operator import attrgetter
 
-from distributed.collections import HeapSet
-from distributed.worker_state_machine import TaskState, WorkerState
+from dcurate.cluster.compat import HeapSet, TaskState, WorkerStateMachine, replace_queue
 
 
 class Amounts(dict[str, float]):
@@ -49,11 +48,8 @@ class FairQueue(HeapSet[TaskState]):
         return all(self._free.get(name, 0) >= needed for name, needed in task.resource_restrictions.items())
 
 
-def install_resource_queue(state: WorkerState) -> None:
+def install_resource_queue(state: WorkerStateMachine) -> None:
     """Have a worker use such a queue, and such amounts, from now on."""
     if not isinstance(state.constrained, FairQueue):
-        state.available_resources = Amounts(state.available_resources)
-        queue = FairQueue(state.available_resources)
-        for task in state.constrained.sorted():
-            queue.add(task)
-        state.constrained = queue
+        amounts = Amounts(state.available_resources)
+        replace_queue(state, amounts, FairQueue(amounts))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import inf
+from functools import partial
 from typing import Any
 
 from distributed import Scheduler
 
+from dcurate.cluster import compat
 from dcurate.engine.allocate.worker_selection import WorkerSelector
 
 #: Seconds that a call of an operator is taken for until one has ended.
@@ -43,20 +44,22 @@ class TaskRouter:
     def place(self, keys: Sequence[Any]) -> None:
         """Choose workers for new tasks, before the scheduler does."""
         planned: list[tuple[str, str]] = []
+        restrictions: dict[Any, str | None] = {}
         backlog: dict[str, float] = {}
         for key in keys:
             operator, task = self.operator_of(key), self.scheduler.tasks[key]
             if operator is None:
                 if self._is_part(key):
                     holders = [state.address for one in task.dependencies for state in one.who_has or ()]
-                    task.worker_restrictions = set(holders[:1]) or None
+                    restrictions[key] = holders[0] if holders else None
                 continue
             worker = self._choose(operator, task, backlog)
             if worker is not None:
-                task.worker_restrictions = {worker}
+                restrictions[key] = worker
                 planned.append((operator, worker))
                 self.placer.begin(operator, worker)
-                backlog[worker] += self._seconds(task)
+                backlog[worker] += compat.mean_seconds(task, UNKNOWN_S)
+        compat.restrict(self.scheduler, restrictions)
         for operator, worker in planned:
             self.placer.end(operator, worker)  # it begins when the scheduler has sent it
 
@@ -70,7 +73,7 @@ class TaskRouter:
         task = self.scheduler.tasks.get(key)
         if task is None or finish == "waiting":
             return  # gone, or on its way to the worker that was chosen
-        task.worker_restrictions = None
+        compat.unrestrict(task)
         if finish == "memory":
             self.place([one.key for one in task.dependents if one.state == "waiting"])
         if operator and finish == "processing" and task.processing_on is not None:
@@ -85,22 +88,11 @@ class TaskRouter:
         if not all(one.who_has for one in inputs):
             return None  # an input is being made again; the scheduler sends the task when it is there
 
-        def fetch(worker: str) -> float:
-            state = self.scheduler.workers[worker]
-            missing = sum(one.get_nbytes() for one in inputs if state not in one.who_has)
-            return float(missing / self.scheduler.bandwidth)
-
         def stands(worker: str) -> float:
             if worker not in backlog:
-                state = self.scheduler.workers.get(worker)
-                running = state is not None and state in self.scheduler.running
-                backlog[worker] = state.occupancy / state.nthreads if running and state is not None else inf
+                backlog[worker] = compat.backlog_seconds(self.scheduler, worker)
             return backlog[worker]
 
         holders = {state.address for one in inputs for state in one.who_has}
-        return self.placer.choose(operator, self._seconds(task), holders, fetch, stands)
-
-    @staticmethod
-    def _seconds(task: Any) -> float:
-        average = task.prefix.duration_average
-        return float(average) if average >= 0 else UNKNOWN_S
+        fetch = partial(compat.transfer_seconds, self.scheduler, inputs)
+        return self.placer.choose(operator, compat.mean_seconds(task, UNKNOWN_S), holders, fetch, stands)

@@ -16,6 +16,7 @@ from distributed import Scheduler, Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 from tornado.ioloop import PeriodicCallback
 
+from dcurate.cluster import compat
 from dcurate.cluster.scale_api import OFFER, WANTED, offered
 from dcurate.cluster.worker_info import WorkerInfo
 from dcurate.cluster.worker_shape import Shape
@@ -106,16 +107,15 @@ class SlotManager(SchedulerPlugin):
         self.scheduler = scheduler
         groups = {group(self.run, name): name for name in self.operators}
         self.steering = TaskRouter(scheduler, groups, parts(self.run))
-        runs = scheduler.extensions.setdefault("dcurate", {})
+        runs = compat.extensions(scheduler).setdefault("dcurate", {})
         runs[self.run] = self
         for sort in ("hello", "held", "told", "figures"):
-            scheduler.stream_handlers[f"dcurate-{sort}"] = partial(_pass_on, runs, sort)
-        over = scheduler.extensions.setdefault(OVER, {})
+            compat.handle_stream(scheduler, f"dcurate-{sort}", partial(_pass_on, runs, sort))
+        over = compat.extensions(scheduler).setdefault(OVER, {})
         over[self.run] = asyncio.Event()
-        scheduler.stream_handlers[OVER] = partial(_said_all, over)
-        scheduler.handlers[WANTED] = lambda **_: wanted_by(scheduler)
-        # The client's own request to be told may come after the first news.
-        scheduler.subscribe_topic(topic(self.run), self.client)
+        compat.handle_stream(scheduler, OVER, partial(_said_all, over))
+        compat.handle_rpc(scheduler, WANTED, lambda **_: wanted_by(scheduler))
+        compat.subscribe_client(scheduler, topic(self.run), self.client)
         self._due = asyncio.Event()
         self._loop = asyncio.ensure_future(self._decide_when_due())
         self._loop.add_done_callback(self._failed)
@@ -126,7 +126,7 @@ class SlotManager(SchedulerPlugin):
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
         """A worker joined, or came back after it died."""
-        scheduler.worker_send(worker, {"op": "dcurate-describe", "run": self.run})
+        compat.send_to_worker(scheduler, worker, {"op": "dcurate-describe", "run": self.run})
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:
         """A worker is gone; what it ran fails at once, and the driver has it made again."""
@@ -148,13 +148,11 @@ class SlotManager(SchedulerPlugin):
             for worker in list(self.asked):
                 self.empty(worker)
             end(scheduler, self.name)
-            scheduler.extensions[OVER].pop(self.run, None)
+            compat.extensions(scheduler)[OVER].pop(self.run, None)
 
     def update_graph(self, scheduler: Scheduler, *, tasks: Sequence[Any], **_: Any) -> None:
         """New tasks: the first death of a worker under one of the run's is told at once, not after three more."""
-        for key in tasks:
-            if self.steering.operator_of(key):
-                scheduler.tasks[key].suspicious = scheduler.allowed_failures
+        compat.fail_on_first_death(scheduler, filter(self.steering.operator_of, tasks))
         self.steering.place(tasks)
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
@@ -170,11 +168,8 @@ class SlotManager(SchedulerPlugin):
         self.is_over = True
         self._ticks.stop()
         self._loop.cancel()
-        self.scheduler.extensions.get("dcurate", {}).pop(self.run, None)
-        for operator in self.operators:
-            self.scheduler.resources.pop(resource(self.run, operator), None)
-            for state in self.scheduler.workers.values():
-                state.resources.pop(resource(self.run, operator), None)
+        compat.extensions(self.scheduler).get("dcurate", {}).pop(self.run, None)
+        compat.forget_resources(self.scheduler, [resource(self.run, operator) for operator in self.operators])
 
     # What the driver and workers say
 
@@ -208,7 +203,7 @@ class SlotManager(SchedulerPlugin):
         raised = slots > self.ready.get((worker, operator), 0)
         self.ready[worker, operator] = slots
         self.steering.placer.offer(operator, worker, slots)
-        self.scheduler.add_resources(worker, {resource(self.run, operator): more["offered"]})
+        compat.set_resource(self.scheduler, worker, resource(self.run, operator), more["offered"])
         self._reassign(worker, more.get("queued", ()))
         if raised:
             self.governor.set_up(operator, setup_seconds)
@@ -219,14 +214,8 @@ class SlotManager(SchedulerPlugin):
 
     def _reassign(self, worker: str, keys: Sequence[Any]) -> None:
         """Send tasks elsewhere that a worker has not begun and will not begin."""
-        tasks = [self.scheduler.tasks.get(tuple(key) if isinstance(key, list) else key) for key in keys]
-        released = {
-            task.key: "released"
-            for task in tasks
-            if task is not None and task.processing_on is not None and task.processing_on.address == worker
-        }
-        if released:
-            self.scheduler.transitions(released, stimulus_id=f"dcurate-reassign-{time.time()}")
+        keys = [tuple(key) if isinstance(key, list) else key for key in keys]
+        compat.reassign_tasks(self.scheduler, worker, keys, "reassign")
 
     # What it decides and does
 
@@ -297,14 +286,14 @@ class SlotManager(SchedulerPlugin):
             self.steering.placer.offer(operator, worker, hold.slots)
             state = self.scheduler.workers.get(worker)
             if state is not None and name in state.resources:
-                self.scheduler.add_resources(worker, {name: state.resources[name] * hold.slots // before})
+                compat.set_resource(self.scheduler, worker, name, state.resources[name] * hold.slots // before)
         seats = self.asked.setdefault(worker, {})
         seats[operator] = hold
         if not hold.slots:
             del seats[operator]
         payload = self.orders.payloads[operator]
         order = {"run": self.run, "operator": operator, "slots": hold.slots, "payload": payload, "cards": hold.cards}
-        self.scheduler.worker_send(worker, {"op": "dcurate-hold", **order})
+        compat.send_to_worker(self.scheduler, worker, {"op": "dcurate-hold", **order})
 
     def _tick(self) -> None:
         """Look at what changes by itself."""
@@ -315,7 +304,7 @@ class SlotManager(SchedulerPlugin):
                 self._pause(worker, state.status != Status.running)
             stray = [task.key for task in state.processing if self._is_stray(worker, state, task)]
             self._reassign(worker, stray)
-        if any(self.steering.is_of_run(task.key) for task in self.scheduler.unrunnable):
+        if any(map(self.steering.is_of_run, compat.unrunnable_keys(self.scheduler))):
             for worker in {worker for worker, _ in self.ready} & set(self.scheduler.workers):
                 self._wake(self.scheduler.workers[worker])
         now = time.monotonic()
@@ -343,7 +332,7 @@ class SlotManager(SchedulerPlugin):
 
     def _look_if_deserted(self, now: float) -> None:
         """End a run that has had no worker for long, unless the cluster starts workers by itself."""
-        if self.scheduler.workers or OFFER in self.scheduler.extensions:
+        if self.scheduler.workers or OFFER in compat.extensions(self.scheduler):
             self._with_workers = now
         elif now - self._with_workers >= self.orders.worker_timeout_s:
             error = (
@@ -354,8 +343,7 @@ class SlotManager(SchedulerPlugin):
 
     def _wake(self, state: Any) -> None:
         """Have tasks that found no worker look whether this one will do."""
-        woken = self.scheduler.bulk_schedule_unrunnable_after_adding_worker(state)
-        self.scheduler.transitions(woken, stimulus_id=f"dcurate-wake-{time.time()}")
+        compat.schedule_unrunnable(self.scheduler, state, "wake")
 
     def empty(self, worker: str) -> None:
         """Have a worker give up all of its slots."""
@@ -398,7 +386,7 @@ def end(dask_scheduler: Scheduler, name: str) -> None:
 
     Dask's own way to unregister a plugin only forgets it: its clock would tick for as long as the scheduler lives.
     """
-    scaler = dask_scheduler.plugins.pop(name, None)
+    scaler = compat.remove_plugin(dask_scheduler, name)
     if isinstance(scaler, SlotManager):
         scaler.stop()
 
@@ -408,11 +396,7 @@ async def have_slots_held(dask_scheduler: Scheduler, plugin: bytes) -> bool:
 
     What `Client.register_plugin` does, but that a worker which dies meanwhile is no error: there, it ends the run.
     """
-    if PLUGIN in dask_scheduler.worker_plugins:
-        return False
-    dask_scheduler.worker_plugins[PLUGIN] = plugin
-    await dask_scheduler.broadcast(msg={"op": "plugin-add", "plugin": plugin, "name": PLUGIN}, on_error="ignore")
-    return True
+    return await compat.add_worker_plugin(dask_scheduler, PLUGIN, plugin)
 
 
 def _said_all(over: Mapping[str, asyncio.Event], run: str, **_: Any) -> None:
@@ -427,25 +411,23 @@ async def let_go(dask_scheduler: Scheduler, run: str, client: str) -> None:
     The driver has cancelled the tasks, but some may be wanted for as long as an error's traceback holds their futures,
     and some may be on their way: this question overtakes what travels on the driver's stream.
     """
-    over = dask_scheduler.extensions.get(OVER, {})
+    over = compat.extensions(dask_scheduler).get(OVER, {})
     if run in over:
         with suppress(TimeoutError):
             await asyncio.wait_for(over[run].wait(), OVER_S)
         over.pop(run, None)
-    dask_scheduler._broker.truncate(topic(run))
+    compat.forget_topic(dask_scheduler, topic(run))
     keys = [key for key in dask_scheduler.tasks if isinstance(key, tuple) and is_of(run, key[0])]
-    dask_scheduler.client_releases_keys(keys=keys, client=client, stimulus_id=f"dcurate-over-{time.time()}")
+    compat.release_keys(dask_scheduler, keys, client, "over")
     # Last, as the scheduler notes the name of each resource that a task needs when it looks for a worker.
-    for name in [name for name in dask_scheduler.resources if name.startswith("stage-") and is_of(run, name)]:
-        del dask_scheduler.resources[name]
-        for worker in dask_scheduler.workers.values():
-            worker.resources.pop(name, None)
+    names = compat.resource_names(dask_scheduler)
+    compat.forget_resources(dask_scheduler, (name for name in names if name.startswith("stage-") and is_of(run, name)))
 
 
 def wanted_by(scheduler: Scheduler) -> dict[str, int]:
     """How many workers of each kind the runs on a scheduler want together."""
     shapes = offered(scheduler)
     total: Counter[str] = Counter()
-    for scaler in scheduler.extensions["dcurate"].values():
+    for scaler in compat.extensions(scheduler)["dcurate"].values():
         total.update(scaler.wanted(shapes) if shapes else {})
     return dict(total)

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, cast
 
-from distributed import Status, Worker, get_worker
+from distributed import Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
-from distributed.worker_state_machine import UnpauseEvent
 
+from dcurate.cluster import compat
 from dcurate.cluster.worker_info import announcement
 from dcurate.core.batch import Batch
 from dcurate.engine.dask.resource_queue import install_resource_queue
@@ -106,8 +106,9 @@ class DcurateWorkerPlugin(WorkerPlugin):
         self.threads = ThreadPoolExecutor(SETUPS, thread_name_prefix="dcurate-setup")
         self.under_way: set[asyncio.Task[None]] = set()
         install_resource_queue(worker.state)
-        worker.stream_handlers["dcurate-describe"] = self.describe
-        worker.stream_handlers["dcurate-hold"] = self.hold
+        compat.handle_stream(worker, "dcurate-describe", self.describe)
+        compat.handle_stream(worker, "dcurate-hold", self.hold)
+        self.send = compat.message_sender(worker)
 
     def teardown(self, worker: Worker) -> None:
         """Tear all slots down when the worker closes (called by Dask)."""
@@ -125,7 +126,7 @@ class DcurateWorkerPlugin(WorkerPlugin):
         except ResourceError as error:
             self._tell(run, {"failed": "", "error": f"worker {self.worker.address}: {error}", "notes": []})
             return
-        self.worker.batched_send({"op": "dcurate-hello", "run": run, "is": said})
+        compat.send_message(self.worker, {"op": "dcurate-hello", "run": run, "is": said})
         for hang in take_hangs(run):
             self._tell(run, {"hung": hang.doing, "trace": hang.trace})
 
@@ -139,8 +140,8 @@ class DcurateWorkerPlugin(WorkerPlugin):
         async with self.changing[run, operator]:
             if run in self.over:  # the scaler's message was overtaken by the driver's, that the run is over
                 return
-            limit = self.worker.memory_manager.memory_limit
-            held = self.held.setdefault((run, operator), SlotQueue(payload, self.worker.nanny is not None, limit))
+            limit = compat.memory_limit(self.worker)
+            held = self.held.setdefault((run, operator), SlotQueue(payload, compat.has_nanny(self.worker), limit))
             try:
                 if slots < held.count:
                     await self._lower(run, operator, slots)
@@ -164,7 +165,7 @@ class DcurateWorkerPlugin(WorkerPlugin):
         held = self.held[run, operator]
         name = resource(run, operator)
         self._offer(run, operator, slots, leaving=True)
-        while not slots and any(name in task.resource_restrictions for task in self._executing()):
+        while not slots and name in compat.used_resources(self.worker):
             await asyncio.sleep(LOOK_S)
         while held.count > slots:
             for failure in await self._in_thread(held.remove):
@@ -173,36 +174,22 @@ class DcurateWorkerPlugin(WorkerPlugin):
 
     def _offer(self, run: str, operator: str, slots: int, leaving: bool = False) -> None:
         """Change the worker's own account of its resources, then have the scheduler's follow."""
-        state = self.worker.state
+        threads = compat.thread_count(self.worker)
         total = sum(held.count for held in self.held.values())
         # A call that waits for its slot in a thread of its own has its inputs fetched, and blocks no other operator's.
-        lead = 2 if state.nthreads >= 2 * total else 1
+        lead = 2 if threads >= 2 * total else 1
         name = resource(run, operator)
-        change = slots * lead - state.total_resources.get(name, 0)
-        state.total_resources[name] = slots * lead
-        state.available_resources[name] = state.available_resources.get(name, 0) + change
-        queued = []
-        if leaving:
-            queued = [
-                key
-                for key, task in state.tasks.items()
-                if name in task.resource_restrictions and task.state in ("waiting", "ready", "constrained")
-            ]
-        elif self.worker.status == Status.running:
-            self.worker.handle_stimulus(UnpauseEvent(stimulus_id=f"dcurate-offer-{name}"))
-        self._say(
-            run, operator, slots, offered=slots * lead, queued=queued, blocks=lead == 1 and slots < state.nthreads
-        )
+        compat.offer_resource(self.worker, name, slots * lead)
+        queued = compat.queued_for(self.worker, name) if leaving else []
+        if not leaving:
+            compat.start_queued(self.worker, f"offer-{name}")
+        self._say(run, operator, slots, offered=slots * lead, queued=queued, blocks=lead == 1 and slots < threads)
 
     def _say(self, run: str, operator: str, slots: int, **more: Any) -> None:
         held = self.held.get((run, operator))
         seconds = held.setup_seconds if held else 0.0
         news = {"run": run, "operator": operator, "slots": slots, "setup_seconds": seconds, **more}
-        self.worker.batched_send({"op": "dcurate-held", **news})
-
-    def _executing(self) -> list[Any]:
-        state = self.worker.state
-        return [*state.executing, *state.long_running]
+        compat.send_message(self.worker, {"op": "dcurate-held", **news})
 
     def _indices(self, cards: tuple[str, ...]) -> tuple[int, ...]:
         """CUDA indices of cards as this process counts them."""
@@ -214,7 +201,7 @@ class DcurateWorkerPlugin(WorkerPlugin):
 
     def _tell(self, run: str, news: dict[str, Any]) -> None:
         """Send news of a run to its scaler, which publishes them unless the run is over."""
-        self.worker.loop.add_callback(self.worker.batched_send, {"op": "dcurate-told", "run": run, "news": news})
+        self.send({"op": "dcurate-told", "run": run, "news": news})
 
     # What tasks and the driver ask for
 
@@ -242,20 +229,18 @@ class DcurateWorkerPlugin(WorkerPlugin):
 
     def _withdraw(self, name: str) -> None:
         """Offer a resource no more; forget it and others of runs that are over, if no call has some to give back."""
-        state = self.worker.state
-        used = {one for task in self._executing() for one in task.resource_restrictions}
+        used = compat.used_resources(self.worker)
         if name in used:
-            state.available_resources[name] = state.available_resources.get(name, 0) - state.total_resources[name]
-            state.total_resources[name] = 0
-        over = [one for one in state.total_resources if any(one.endswith(f"-{run}") for run in self.over)]
+            compat.offer_resource(self.worker, name, 0)
+        offered = compat.own_resources(self.worker)
+        over = [one for one in offered if any(one.endswith(f"-{run}") for run in self.over)]
         for one in set(over) - used:
-            for amounts in (state.total_resources, state.available_resources):
-                amounts.pop(one, None)
+            compat.drop_resource(self.worker, one)
 
 
 def holder_of(worker: Worker) -> DcurateWorkerPlugin:
     """The slots of a Dask worker."""
-    return cast(DcurateWorkerPlugin, worker.plugins[PLUGIN])
+    return cast(DcurateWorkerPlugin, compat.plugin_of(worker, PLUGIN))
 
 
 def work_on(call: Call | None, given: Sequence[Any], picks: Sequence[tuple[int, int]]) -> TaskResult:
@@ -273,12 +258,12 @@ def work_on(call: Call | None, given: Sequence[Any], picks: Sequence[tuple[int, 
 
 def holds_slots(dask_worker: Worker) -> bool:
     """Whether a worker is ready to hold slots; for `Client.run`."""
-    return PLUGIN in dask_worker.plugins
+    return compat.plugin_of(dask_worker, PLUGIN) is not None
 
 
 def describe(dask_worker: Worker) -> dict[str, Any]:
     """What a worker is, in plain values; for `Client.run`."""
-    return {**announcement(dask_worker).to_dict(), "threads": dask_worker.state.nthreads}
+    return {**announcement(dask_worker).to_dict(), "threads": compat.thread_count(dask_worker)}
 
 
 async def dismiss(dask_worker: Worker, run: str) -> list[str]:

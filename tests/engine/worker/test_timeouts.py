@@ -38,7 +38,8 @@ from dcurate.engine.worker.slots import SlotPool
 from tests.engine.worker.failing import Poisoned, batch
 
 run, limits, *texts = sys.argv[1:]
-pool = SlotPool(run, pickled(OperatorSpec("test", (Poisoned().with_(timeout_s=2),))), 1, "worker", limits=limits == "yes")
+payload = pickled(OperatorSpec("test", (Poisoned().with_(timeout_s=2),)))
+pool = SlotPool(run, payload, 1, "worker", limits=limits == "yes")
 pool.open()
 for number, text in enumerate(texts):
     pool.work([batch(text, split=f"split-{number}")])
