@@ -12,8 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from dcurate.engine.worker.slots import forget_host_setup
-from dcurate.engine.worker.timeouts import WATCHDOG, take_hangs
-from dcurate.engine.worker.working_folder import host_folder
+from dcurate.engine.worker.timeouts import WATCHDOG, host_folder, take_hangs
 from tests.conftest import ROOT
 
 
