@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.measure import called, machine, save, table, versions
 from dcurate.engine.allocate.allocation import (
     Allocation,
-    Card,
+    Gpu,
     Host,
     SchedulingUnit,
     SlotLocation,
@@ -26,7 +26,7 @@ from dcurate.engine.allocate.allocation import (
     count_slots,
     throughput,
 )
-from dcurate.engine.allocate.solve import shortfall, solve, solve_in_place
+from dcurate.engine.allocate.solve import explain_infeasible, solve, solve_in_place
 
 GB = 1e9
 
@@ -83,7 +83,7 @@ def _unit(stage: Mapping[str, Any], seconds: Mapping[str, float]) -> SchedulingU
 
 
 def _host(number: int, node: Mapping[str, Any]) -> Host:
-    cards = tuple(Card(f"gpu{card}", node["gpu_memory_gb"] * GB) for card in range(node["gpus"]))
+    cards = tuple(Gpu(f"gpu{card}", node["gpu_memory_gb"] * GB) for card in range(node["gpus"]))
     return Host(f"host{number}", node["cpus"], cards)
 
 
@@ -110,7 +110,7 @@ def blind_starts(case: Case) -> list[Allocation]:
     ones = solve([replace(unit, fixed=1) for unit in case.units], case.hosts)
     filled = solve([replace(unit, seconds=1.0, weight=1.0) for unit in case.units], case.hosts)
     before = solve(case.before, case.hosts) if case.before else None
-    return [start.places for start in (ones, filled, before) if start is not None]
+    return [start.allocation for start in (ones, filled, before) if start is not None]
 
 
 def moved(before: Mapping[SlotLocation, int], after: Allocation) -> int:
@@ -134,14 +134,14 @@ def figures_of(case: Case) -> dict[str, Any]:
         "optimum": case.optimum,
         "true_rates": share(fresh, case),
         "counts": fresh.counts if fresh else {},
-        "refusal": shortfall(case.units, case.hosts),
+        "refusal": explain_infeasible(case.units, case.hosts),
     }
     in_place, repaired, moves = [figures["true_rates"]], [figures["true_rates"]], [0]
     for start in blind_starts(case):
         in_place.append(share(solve_in_place(case.units, case.hosts, start), case))
-        again = solve(case.units, case.hosts, start)
-        repaired.append(share(again, case))
-        moves.append(moved(start, again.places) if again and repaired[-1] > in_place[-1] else 0)
+        restore = solve(case.units, case.hosts, start)
+        repaired.append(share(restore, case))
+        moves.append(moved(start, restore.allocation) if restore and repaired[-1] > in_place[-1] else 0)
     better = min(map(max, zip(in_place, repaired, strict=True)))
     return figures | {"blind_start": better, "blind_start_unmoved": min(in_place), "moved": max(moves)}
 
@@ -189,16 +189,16 @@ def decision_times(count: int, repeat: int) -> dict[str, Any]:
     case = many_hosts(count)
     seconds, solution = timed(lambda: solve(case.units, case.hosts), repeat)
     drifted = [replace(unit, seconds=unit.seconds * (0.8 + 0.04 * number)) for number, unit in enumerate(case.units)]
-    again_s, again = timed(lambda: solve(drifted, case.hosts, solution.places), repeat)
-    place_s, in_place = timed(lambda: solve_in_place(drifted, case.hosts, solution.places), repeat)
+    again_s, restore = timed(lambda: solve(drifted, case.hosts, solution.allocation), repeat)
+    place_s, in_place = timed(lambda: solve_in_place(drifted, case.hosts, solution.allocation), repeat)
     return {
         "hosts": count,
         "units": len(case.units),
-        "slots": solution.places.total(),
+        "slots": solution.allocation.total(),
         "seconds": seconds,
         "share_of_bound": solution.throughput / solution.bound,
-        "after_drift": {"seconds": again_s, "moved": moved(solution.places, again.places)},
-        "after_drift_in_place": {"seconds": place_s, "share": in_place.throughput / again.throughput},
+        "after_drift": {"seconds": again_s, "moved": moved(solution.allocation, restore.allocation)},
+        "after_drift_in_place": {"seconds": place_s, "share": in_place.throughput / restore.throughput},
     }
 
 

@@ -29,7 +29,7 @@ from distributed import Client, Scheduler, Worker
 import benchmarks.sleeping  # noqa: F401  a run is not to wait until every host has imported what it needs
 from benchmarks.measure import ROOT
 from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS
-from dcurate.cluster.worker_info import VisibleCard, WorkerInfo, declare
+from dcurate.cluster.worker_info import VisibleGpu, WorkerInfo, set_worker_info
 
 #: Where dcurate keeps what it measured, for later runs.
 CACHE = "DCURATE_CACHE"
@@ -102,7 +102,7 @@ class HostSpec:
             (f"{self.name}-cpu-{seat}", 1, WorkerInfo(self.name, float(whole + (seat < more)), memory=WORKER_MEMORY))
             for seat in range(self.seats)
         ]
-        cards = [VisibleCard(f"{self.name}-card-{card}", self.card_memory) for card in range(self.cards)]
+        cards = [VisibleGpu(f"{self.name}-card-{card}", self.card_memory) for card in range(self.cards)]
         on_cards = [
             (
                 f"{self.name}-gpu-{card}-{number}",
@@ -138,7 +138,7 @@ async def _run_workers(scheduler: str, spec: HostSpec, part: slice) -> None:
                 dashboard=False,
                 heartbeat_interval=f"{QUIET_S}s",
             )
-            declare(worker, said)
+            set_worker_info(worker, said)
             workers.append(worker)
         for start in range(0, len(workers), 16):
             await asyncio.gather(*workers[start : start + 16])

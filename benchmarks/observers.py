@@ -24,7 +24,10 @@ from dcurate.run import Executor
 from dcurate.ui.publisher import SnapshotPublisher
 
 #: What is switched off, on workers and on the driver, by module and attribute.
-ON_WORKERS = (("dcurate.engine.worker.samples", "Evidence", "add"), ("dcurate.text.filter_run", "Pass", "tell"))
+ON_WORKERS = (
+    ("dcurate.engine.worker.samples", "ScoreSampler", "add"),
+    ("dcurate.text.filter_run", "FilterRun", "tell"),
+)
 ON_DRIVER = (("dcurate.runs.history", "History", "on_event"), ("dcurate.run", "_Run", "_record"))
 
 

@@ -63,31 +63,31 @@ def _on_host(model: Any, units: Sequence[SchedulingUnit], host: Host) -> dict[st
     slots: dict[str, list[Any]] = {}
     cpus: list[tuple[float, Any]] = []
     whole: list[tuple[int, Any]] = []
-    shared = [model.addVariable(0, 1, type=integer) for _ in host.cards]
+    shared = [model.addVariable(0, 1, type=integer) for _ in host.gpus]
     for first, second in itertools.pairwise(shared):
         model.addConstr(first - second >= 0)  # GPUs of a host are alike
-    taken: list[list[tuple[SchedulingUnit, Any]]] = [[] for _ in host.cards]
+    taken: list[list[tuple[SchedulingUnit, Any]]] = [[] for _ in host.gpus]
     for unit in units:
         if unit.on_gpu and unit.gpus < 1:
-            variables = [model.addVariable(0, highspy.kHighsInf, type=integer) for _ in host.cards]
-            for card, variable in zip(taken, variables, strict=True):
-                card.append((unit, variable))
+            variables = [model.addVariable(0, highspy.kHighsInf, type=integer) for _ in host.gpus]
+            for each, variable in zip(taken, variables, strict=True):
+                each.append((unit, variable))
         else:
             wide = math.ceil(unit.gpus)
-            fits = not wide or (len(host.cards) >= wide and unit.gpu_memory <= wide * host.cards[0].memory)
+            fits = not wide or (len(host.gpus) >= wide and unit.gpu_memory <= wide * host.gpus[0].memory)
             variables = [model.addVariable(0, highspy.kHighsInf, type=integer)] if fits else []
             whole += [(wide, variable) for variable in variables if wide]
         slots[unit.name] = variables
         cpus += [(unit.cpus, variable) for variable in variables]
     if cpus:
         model.addConstr(sum(share * variable for share, variable in cpus) <= host.cpus)
-    for gpu, is_shared, each in zip(host.cards, shared, taken, strict=True):
+    for gpu, is_shared, each in zip(host.gpus, shared, taken, strict=True):
         if each:
             model.addConstr(sum(unit.gpus * variable for unit, variable in each) - is_shared <= 0)
             memory = sum(unit.gpu_memory / 1e9 * variable for unit, variable in each)
             model.addConstr(memory - gpu.memory / 1e9 * is_shared <= 0)
     if whole:
-        model.addConstr(sum(wide * variable for wide, variable in whole) + sum(shared) <= len(host.cards))
+        model.addConstr(sum(wide * variable for wide, variable in whole) + sum(shared) <= len(host.gpus))
     return slots
 
 

@@ -19,7 +19,7 @@ import psutil
 from benchmarks.measure import MB, called, machine, save, table, versions
 from benchmarks.simulated import Job, Stage, job_of
 from benchmarks.simulation import Outcome, Simulation
-from dcurate.engine.allocate.allocation import Card, Host, SchedulingUnit
+from dcurate.engine.allocate.allocation import Gpu, Host, SchedulingUnit
 
 #: Operators of the pipeline that is run at several scales: name, CPUs, GPUs, seconds, cv, setup seconds.
 OPERATORS = (
@@ -48,7 +48,7 @@ def cluster(hosts: int, splits: int) -> Job:
         Stage(SchedulingUnit(name, cpus=cpus, gpus=gpus, seconds=seconds), cv, setup_s)
         for name, cpus, gpus, seconds, cv, setup_s in OPERATORS
     )
-    cards = tuple(Card(f"gpu{number}", 80e9) for number in range(8))
+    cards = tuple(Gpu(f"gpu{number}", 80e9) for number in range(8))
     return Job(stages, tuple(Host(f"host-{number}", 96.0, cards) for number in range(hosts)), splits)
 
 

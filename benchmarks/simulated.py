@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dcurate.engine.allocate.allocation import Card, Host, SchedulingUnit
+from dcurate.engine.allocate.allocation import Gpu, Host, SchedulingUnit
 from dcurate.engine.allocate.solve import solve
 
 
@@ -78,5 +78,5 @@ def job_of(scenario: Mapping[str, Any], **settings: Any) -> Job:
     return Job(stages, hosts, **{"splits": scenario["num_tasks"], **settings})
 
 
-def _cards(number: int, memory: float) -> tuple[Card, ...]:
-    return tuple(Card(f"gpu{place}", memory) for place in range(number))
+def _cards(number: int, memory: float) -> tuple[Gpu, ...]:
+    return tuple(Gpu(f"gpu{place}", memory) for place in range(number))

@@ -174,8 +174,8 @@ class Simulation:
             for place, (ref, outputs) in enumerate(zip(task.inputs, sizes, strict=True)):
                 made = [OutputRef(task.id, place, number) for number in range(len(outputs))]
                 self.origin.update(dict.fromkeys(made, self.origin[ref]))
-        self.rates[operator].took(took, len(task.inputs), pool.ready)
-        self.ratios[operator].made(len(task.inputs), sum(map(len, sizes)))
+        self.rates[operator].record(took, len(task.inputs), pool.ready)
+        self.ratios[operator].record(len(task.inputs), sum(map(len, sizes)))
         self.first.setdefault(operator, self.now)
         self.out.calls += 1
         if pool.leaving:
@@ -200,7 +200,7 @@ class Simulation:
         self.setting_up[place] -= 1
         self.held[place] += 1
         operator = self.names.index(place.unit)
-        self.setups[operator].took(self.stage_of[place.unit].setup_s)
+        self.setups[operator].record(self.stage_of[place.unit].setup_s)
         self.pools[operator].ready += 1
         self.flow.set_slots(operator, self.pools[operator].ready)
         self._start(operator)
@@ -285,14 +285,14 @@ class Simulation:
                     seconds=rate.seconds,
                     samples=rate.samples,
                     cv=rate.cv,
-                    remembered=rate.remembered,
+                    cached=rate.cached,
                     first_sample_at=self.first.get(number),
                     weight=weights[number],
                     left=left if self.job.counted or self.flow.exhausted else None,
                     setup_s=self.setups[number].seconds,
                     waiting=self.flow.operators[number].items_waiting,
                     running=running,
-                    finished=self.flow.finished_for_good(number),
+                    finished=self.flow.is_finished(number),
                 )
             )
         under_way = self.setting_up + self.waiting
@@ -309,11 +309,11 @@ class Simulation:
         self.last = decision
         self.due = self.now + ASK_S
         if not self.events:
-            self._later(decision.look_again_s, "_nothing")
+            self._later(decision.next_check_s, "_nothing")
         if decision.changes:
             self.out.changes += [(self.now, change.reason) for change in decision.changes]
-            self._enact(+(snapshot.held + snapshot.setting_up), decision.places)
-        if self.out.right_asked_at is None and self._could(decision.places) >= 0.9 * self.best:
+            self._enact(+(snapshot.ready + snapshot.setting_up), decision.allocation)
+        if self.out.right_asked_at is None and self._could(decision.allocation) >= 0.9 * self.best:
             self.out.right_asked_at = self.now
 
     def _nothing(self) -> None:
@@ -366,8 +366,8 @@ class Simulation:
 
     # What is written down
 
-    def _could(self, places: Mapping[SlotLocation, int]) -> float:
-        return throughput(self.job.truth(self.drifts and self.pulled * 2 > self.job.splits), count_slots(places))
+    def _could(self, allocation: Mapping[SlotLocation, int]) -> float:
+        return throughput(self.job.truth(self.drifts and self.pulled * 2 > self.job.splits), count_slots(allocation))
 
     def _note(self) -> None:
         counts = {name: pool.ready for name, pool in zip(self.names, self.pools, strict=True)}

@@ -120,8 +120,8 @@ def _apply_partition(frame: Any, step: _Step, meta: Any, partition_info: dict[st
 
 def _made(part: Partition, payload: bytes) -> list[DocumentBatch]:
     """The batches that a program makes of a partition."""
-    outcome = _pool(payload).work([part])
-    return [batch for batch in outcome.outputs[0] if isinstance(batch, DocumentBatch)]
+    result = _pool(payload).work([part])
+    return [batch for batch in result.outputs[0] if isinstance(batch, DocumentBatch)]
 
 
 def _pool(payload: bytes) -> SlotPool:

@@ -1,8 +1,8 @@
-"""What ``--preload dcurate.preload`` does in a process of a cluster.
+"""The preload of a cluster's processes: ``--preload dcurate.preload``.
 
-A worker (``dask worker ADDRESS --preload dcurate.preload [OPTIONS]``) says what it is; what no option says is found out
-there. A scheduler (``dask scheduler --preload dcurate.preload``) has its page ``/curation`` and its metrics of runs at
-once, and not only from the first run on.
+A worker (``dask worker ADDRESS --preload dcurate.preload [OPTIONS]``) sets its info; what no option specifies is
+detected. A scheduler (``dask scheduler --preload dcurate.preload``) has its page ``/curation`` and its metrics of runs
+at once, and not only from the first run on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import click
 from distributed import Scheduler, Worker
 
-from dcurate.cluster.worker_info import Said, declare, found, names
+from dcurate.cluster.worker_info import WorkerOverrides, detect, names, set_worker_info
 from dcurate.errors import ResourceError
 from dcurate.ui.scheduler_store import PLUGIN, SchedulerStore
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def _checked(make: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, str | None], T | None]:
-    """A check that ``dask worker`` makes while it reads its options, so that what is wrong ends it at once."""
+    """Make an option's check, which ``dask worker`` runs while it reads its options."""
 
     def check(context: click.Context, parameter: click.Parameter, value: str | None) -> T | None:
         try:
@@ -34,29 +34,29 @@ def _checked(make: Callable[[str], T]) -> Callable[[click.Context, click.Paramet
 
 
 def _amount(text: str) -> float:
-    Said(cpus=float(text))
+    WorkerOverrides(cpus=float(text))
     return float(text)
 
 
 class _Options(click.Command):
-    """Options that are checked together, too, as soon as they are read."""
+    """Options that are also checked together, as soon as they are read."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         rest = super().parse_args(ctx, args)
         try:
-            _said(**ctx.params)
+            _overrides(**ctx.params)
         except ResourceError as error:
             raise click.UsageError(str(error), ctx) from error
         return rest
 
 
-def _said(host_name: str | None, simulate_gpus: tuple[str, ...] | None, **more: Any) -> Said:
-    return Said(host=host_name, simulated_gpus=simulate_gpus, **more)
+def _overrides(host_name: str | None, simulate_gpus: tuple[str, ...] | None, **more: Any) -> WorkerOverrides:
+    return WorkerOverrides(host=host_name, simulated_gpus=simulate_gpus, **more)
 
 
 @click.command(cls=_Options)
-@click.option("--host-name", help="Name of the host, so that workers of one machine can stand for several.")
-@click.option("--cpus", callback=_checked(_amount), help="CPU cores that each worker process stands for.")
+@click.option("--host-name", help="Name of the host, so that workers of one machine can act as several.")
+@click.option("--cpus", callback=_checked(_amount), help="CPU cores that each worker process counts for.")
 @click.option("--kind", help="What workers of this sort are called: 'cpu' (no GPUs), 'gpu', or any other label.")
 @click.option("--simulate-gpus", callback=_checked(names), help="GPUs that are not there, its own first, such as 0,1.")
 @click.option("--simulated-gpu-memory-gb", callback=_checked(_amount), help="Memory of each of these, in GB.")
@@ -64,5 +64,5 @@ def dask_setup(server: Worker | Scheduler, **options: Any) -> Awaitable[None] | 
     """Called by Dask in each process as it starts, with the options behind ``--preload dcurate.preload``."""
     if isinstance(server, Scheduler):
         return cast(Awaitable[None], server.register_scheduler_plugin(SchedulerStore(), PLUGIN, idempotent=True))
-    declare(server, found(server, _said(**options).over(Said.in_environment(os.environ))))
+    set_worker_info(server, detect(server, _overrides(**options).over(WorkerOverrides.in_environment(os.environ))))
     return None

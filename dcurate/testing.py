@@ -1,4 +1,4 @@
-"""Holds a stage of one's own against what the engine relies on."""
+"""Check that a custom stage satisfies what the engine relies on."""
 
 from __future__ import annotations
 
@@ -147,10 +147,10 @@ class _Trial:
 
 def _in_one_slot(stage: AnyStage, calls: Sequence[Sequence[DocumentBatch]]) -> list[list[list[DocumentBatch]]]:
     """For each call and each of its batches, what one slot of the stage makes of it."""
-    program = OperatorSpec(stage.name, (stage,), passes_empty=True)
+    operator_spec = OperatorSpec(stage.name, (stage,), passes_empty=True)
     run = uuid4().hex  # its own, for tests may run side by side
     try:
-        with opened(SlotPool(run, pickled(program), 1, "check")) as slot:
+        with opened(SlotPool(run, pickled(operator_spec), 1, "check")) as slot:
             return [[list(map(_documents, made)) for made in slot.work(call).outputs] for call in calls]
     finally:
         forget_host_setup(run)

@@ -16,7 +16,7 @@ from dcurate.errors import PipelineError, RunError
 class AttachedCluster(Cluster):
     """A scheduler at an address, with the workers that were started for it.
 
-    Workers need dcurate installed, in the same version as here. They say what they are by themselves, or as told:
+    Workers need the same version of dcurate as this process. They detect their resources, unless options say otherwise:
     ``CUDA_VISIBLE_DEVICES=0 dask worker tcp://... --nthreads 8 --preload dcurate.preload --kind gpu``.
 
     Args:
@@ -56,7 +56,7 @@ class AttachedCluster(Cluster):
 
 
 class ClientCluster(Cluster):
-    """A client that a person connected already, in a notebook say; it is used and left open."""
+    """A client that the user connected, in a notebook for example; it is used and left open."""
 
     def __init__(self, client: Client) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class ClientCluster(Cluster):
 
 
 class DaskManagedCluster(Cluster):
-    """A cluster that a person started with Dask or one of its packages; it is connected to, and left running."""
+    """A cluster that the user started with Dask or one of its packages; it is left running."""
 
     def __init__(self, cluster: DaskCluster) -> None:
         super().__init__()
@@ -75,12 +75,12 @@ class DaskManagedCluster(Cluster):
 
     def _connect(self, stack: ExitStack) -> Client:
         if self._given.status.name != "running":
-            raise RunError(f"the cluster {self._given.name!r} is {self._given.status.name}; start one anew")
+            raise RunError(f"the cluster {self._given.name!r} is {self._given.status.name}; start a new one")
         return stack.enter_context(Client(self._given, direct_to_workers=True, set_as_default=False))
 
 
 def cluster_of(given: Any) -> Cluster | None:
-    """What runs where a person said: a cluster, one of Dask's own, a connected client or an address.
+    """Return the cluster for a cluster, one of Dask's own, a connected client or an address.
 
     Raises:
         PipelineError: it is none of these.

@@ -1,4 +1,4 @@
-"""What every cluster offers: a connected client, for as long as it is open."""
+"""The base class of clusters: a connected client, for as long as the cluster is open."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Cluster(ABC):
 
     @abstractmethod
     def _connect(self, stack: ExitStack) -> Client:
-        """Start or find the cluster and connect; what must be undone at the end goes on the stack."""
+        """Start or find the cluster and connect; push what must be undone onto the stack."""
 
     @property
     def client(self) -> Client:
@@ -44,9 +44,9 @@ class Cluster(ABC):
 
     @property
     def dashboard_link(self) -> str | None:
-        """Address of the page that shows runs, of a scheduler that has a dashboard; None of one that serves nothing.
+        """Address of the page that shows runs; None if the scheduler has no dashboard.
 
-        It is made as Dask makes its own, after the setting ``distributed.dashboard.link``.
+        It is derived from Dask's own link, so the setting ``distributed.dashboard.link`` applies.
 
         Raises:
             RunError: the cluster is not open.
@@ -60,22 +60,22 @@ class Cluster(ABC):
         return self._client is not None
 
     def settle(self) -> None:  # noqa: B027
-        """Wait until the workers that the cluster starts itself are there, or have been given up.
+        """Wait until the workers that the cluster starts itself are up, or have failed for good.
 
         Raises:
             RunError: they have been given up.
         """
 
     def trouble(self) -> str:
-        """Why runs cannot go on, where the cluster knows that its workers will not come back; else empty."""
+        """Why runs cannot continue, if the cluster knows that its workers will not come back; else empty."""
         return ""
 
     def open(self) -> Self:
-        """Start or find the cluster and connect, unless it is open already; returns the cluster.
+        """Start or find the cluster and connect, unless it is open; return the cluster.
 
         Raises:
             RunError: it cannot be started or reached.
-            ResourceError: this machine lacks what it asks for.
+            ResourceError: this machine does not have the resources that it asks for.
         """
         if self._client is None:
             with ExitStack() as stack:
@@ -84,7 +84,7 @@ class Cluster(ABC):
         return self
 
     def close(self) -> None:
-        """End what `open` started; nothing, where it is not open. It can be opened again."""
+        """End what `open` started, if the cluster is open. It can be opened again."""
         self._client = None
         self._stack.close()
 

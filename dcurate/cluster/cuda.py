@@ -18,38 +18,39 @@ from typing import Any
 from dask.utils import parse_bytes
 from distributed import SpecCluster
 
+from dcurate.cluster.compat import reconcile
 from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS, WORKER_PRELOAD, Spec
-from dcurate.cluster.worker_info import visible_cards
+from dcurate.cluster.worker_info import visible_gpus
 from dcurate.errors import ResourceError
 
 
 def gpus_here() -> int:
-    """How many GPUs workers of this machine could use: those that NVML finds and CUDA_VISIBLE_DEVICES allows."""
-    return len(visible_cards(os.environ.get("CUDA_VISIBLE_DEVICES", "all")))
+    """Count the GPUs that workers of this machine could use: found by NVML, and allowed by CUDA_VISIBLE_DEVICES."""
+    return len(visible_gpus(os.environ.get("CUDA_VISIBLE_DEVICES", "all")))
 
 
-#: Of a card: bytes, a share from 0 to 1, or text such as ``"8GB"``.
+#: Of GPU memory: bytes, a share from 0 to 1, or text such as ``"8GB"``.
 Amount = int | float | str
 
 
 @dataclass(frozen=True)
-class CardMemory:
-    """How the memory of each card is used, under the names of dask-cuda; amounts are of a whole card.
+class GpuMemorySettings:
+    """Settings of GPU memory, under the names of dask-cuda; amounts are of a whole GPU.
 
-    The processes on a card share it: each has an equal part of what is said here, where dask-cuda would give each all.
+    The processes on a GPU share it: each has an equal part, where dask-cuda would give each the whole amount.
 
     Args:
-        rmm_pool_size: memory that RMM takes at the start; what is allocated then comes from it.
-        rmm_async: have CUDA's own pool, which grows and shrinks, in place of one of a size.
-        rmm_allocator_external_lib_list: libraries that take their memory from RMM too: ``"torch"``, ``"cupy"``.
-        enable_cudf_spill: have cuDF move what it does not need to the machine's memory when the card is full.
-        device_memory_limit: from here on results move to the machine's memory.
+        rmm_pool_size: memory that RMM allocates at the start, and serves allocations from.
+        rmm_async: use CUDA's own pool, which grows and shrinks, instead of one of a fixed size.
+        rmm_allocator_external_lib_list: libraries that also allocate through RMM: ``"torch"``, ``"cupy"``.
+        enable_cudf_spill: let cuDF spill to host memory when the GPU is full.
+        device_memory_limit: above this amount, results are spilled to host memory.
 
     Raises:
         ResourceError: an amount that is none, or settings that exclude each other.
 
     Examples:
-        >>> [CardMemory(rmm_pool_size=size).options()["rmm_pool_size"] for size in (0.8, "8GB")]
+        >>> [GpuMemorySettings(rmm_pool_size=size).options()["rmm_pool_size"] for size in (0.8, "8GB")]
         [0.2, 2000000000]
     """
 
@@ -68,7 +69,7 @@ class CardMemory:
         self.options()
 
     def options(self) -> dict[str, Any]:
-        """The options of `LocalCUDACluster` for one of the processes of a card."""
+        """Return the options of `LocalCUDACluster` for one of the processes of a GPU."""
         pool = self.rmm_pool_size
         wants_rmm = pool is not None or self.rmm_async or self.enable_cudf_spill
         return {
@@ -83,7 +84,7 @@ class CardMemory:
 
 
 def part_of(name: str, amount: Amount) -> int | float:
-    """The part of an amount that one of the processes of a card has: a share of the card, or bytes.
+    """Return the part of an amount for one of the processes of a GPU: a share, or bytes.
 
     Examples:
         >>> part_of("rmm_pool_size", 0.8), part_of("rmm_pool_size", 2**30), part_of("rmm_pool_size", "4 GiB")
@@ -102,14 +103,14 @@ def part_of(name: str, amount: Amount) -> int | float:
 
 @contextmanager
 def hybrid_cluster(
-    cpu_workers: Mapping[str, Spec], gpu_memory_limit: int, card: CardMemory, options: Mapping[str, Any]
+    cpu_workers: Mapping[str, Spec], gpu_memory_limit: int, gpu_memory: GpuMemorySettings, options: Mapping[str, Any]
 ) -> Iterator[SpecCluster]:
-    """A LocalCUDACluster to which workers are added: CPU workers, and more processes on its GPUs, like its own.
+    """Yield a LocalCUDACluster with additional workers: CPU workers, and more processes on its GPUs.
 
     Args:
         cpu_workers: by name.
-        gpu_memory_limit: bytes of the machine's memory that each GPU worker may use.
-        card: how the memory of the cards is used.
+        gpu_memory_limit: bytes of host memory that each GPU worker may use.
+        gpu_memory: settings of GPU memory.
         options: more of `LocalCUDACluster`.
 
     Raises:
@@ -126,18 +127,18 @@ def hybrid_cluster(
         threads_per_worker=GPU_THREADS,
         memory_limit=gpu_memory_limit,
         preload=WORKER_PRELOAD,  # its own preload would else take the place of the one in Dask's settings
-        **card.options(),
+        **gpu_memory.options(),
         **options,
     ) as cluster:
         cluster.worker_spec.update({**more_processes(cluster.worker_spec), **cpu_workers})
-        cluster.sync(cluster._correct_state)
+        cluster.sync(reconcile, cluster)
         yield cluster
 
 
 def more_processes(first: Mapping[Any, Spec]) -> dict[str, Spec]:
-    """Specifications of the other processes of each card, like that of the first, which dask-cuda made.
+    """Specify the other processes of each GPU like the first one, which dask-cuda made.
 
-    They have the same card, pool and settings; what dask-cuda put into them is theirs, too.
+    They have the same GPU, pool and settings.
     """
     made = {}
     for number, spec in enumerate(first.values()):

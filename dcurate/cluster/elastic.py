@@ -15,34 +15,35 @@ from distributed.deploy import Cluster as DaskCluster
 from distributed.protocol.pickle import dumps
 
 from dcurate.cluster.base import Cluster
+from dcurate.cluster.compat import call_scheduler
 from dcurate.cluster.nannies import (
     DASK_SETTINGS,
+    cause_of_start_failure,
     local_scheduler,
-    not_started,
-    outlive_the_resource_tracker,
-    refuse_inside_a_worker,
-    said_why,
+    refuse_inside_worker,
+    start_error,
+    tolerate_resource_tracker_exit,
 )
-from dcurate.cluster.scale_api import OFFER, Offer
+from dcurate.cluster.scale_api import OFFER, ScaleApi
 from dcurate.cluster.worker_pools import Kind, SpecSupply, Supply
 from dcurate.cluster.worker_shape import Shape
 from dcurate.errors import ResourceError, RunError, nearest
 
-#: How long a worker that is to go may go on with its calls, in seconds.
+#: How long a retiring worker may finish its calls, in seconds.
 PATIENCE_S = 60.0
-#: How often it is looked whether the last look at what is wanted has ended, in seconds.
+#: How often to check whether the last adaptation has ended, in seconds.
 FINISH_LOOK_S = 0.02
 
 
 class KindsAdaptive(Adaptive):  # type: ignore[misc]
-    """Brings the workers of each kind to the number that the runs want: up at once, down after some confirmations.
+    """Scales the workers of each kind to the number that the runs want: up at once, down after confirmations.
 
     Args:
         cluster: an open Dask cluster.
-        supplies: where workers come from, by kind.
-        interval: seconds between two looks; None to look only when told.
-        wait_count: looks in a row that must want fewer workers before some go.
-        patience_s: how long a worker that is to go may go on with its calls, in seconds.
+        supplies: start and end workers, by kind.
+        interval: seconds between two adaptations; None to adapt only when asked.
+        wait_count: adaptations in a row that must want fewer workers before some are retired.
+        patience_s: how long a retiring worker may finish its calls, in seconds.
     """
 
     def __init__(
@@ -56,14 +57,14 @@ class KindsAdaptive(Adaptive):  # type: ignore[misc]
         self._adapting: bool = False
         self.supplies = dict(supplies)
         self.patience_s = patience_s
-        self._fewer: dict[str, list[int]] = {}
-        self._going: dict[str, int] = {}
-        self._gone: dict[str, set[Any]] = {kind: set() for kind in supplies}
+        self._lower_targets: dict[str, list[int]] = {}
+        self._retiring: dict[str, int] = {}
+        self._retired: dict[str, set[Any]] = {kind: set() for kind in supplies}
         self._tasks: set[asyncio.Task[None]] = set()
         super().__init__(cluster, interval=interval or 0, minimum=0, maximum=math.inf, wait_count=wait_count)
 
     async def adapt(self) -> None:
-        """Ask what is wanted, and act on it (called by Dask, again and again)."""
+        """Ask for the desired numbers of workers, and act on them (called by Dask periodically)."""
         if self._adapting or self.cluster.status != Status.running:
             return
         self._adapting = True
@@ -71,53 +72,54 @@ class KindsAdaptive(Adaptive):  # type: ignore[misc]
             wanted = await self.offer()
             for kind, supply in self.supplies.items():
                 await supply.mend()
-                await self._approach(kind, supply.shape.clamped(wanted.get(kind, 0)))
+                await self._scale_towards(kind, supply.shape.clamped(wanted.get(kind, 0)))
         finally:
             self._adapting = False
 
     async def offer(self) -> dict[str, int]:
-        """Tell the scheduler what workers could come; answers what is wanted."""
+        """Send the scheduler the shapes of workers that could be started; return the desired numbers."""
         shapes = {kind: supply.shape.to_dict() for kind, supply in self.supplies.items()}
-        wanted: dict[str, int] = await self.scheduler.dcurate_offer(shapes=shapes)
+        wanted: dict[str, int] = await call_scheduler(self.cluster, "dcurate_offer", shapes=shapes)
         return wanted
 
     async def number(self, kind: str) -> int:
-        """Workers of a kind (or jobs, or pods), without those that are about to go."""
+        """Count the workers of a kind (or jobs, or pods), without those that are retiring."""
         entries = await self.supplies[kind].entries()
-        return len(set(entries) - self._gone[kind]) - self._going.get(kind, 0)
+        return len(set(entries) - self._retired[kind]) - self._retiring.get(kind, 0)
 
-    async def bring(self, kind: str, number: int) -> None:
-        """Have so many workers of a kind; returns when those that go are gone."""
+    async def scale(self, kind: str, number: int) -> None:
+        """Scale a kind to `number` workers; return when those that are retired are gone."""
         now = await self.number(kind)
         if number > now:
             await self.supplies[kind].start(number - now)
         elif number < now:
-            await self._let_go(kind, now - number)
+            await self._retire(kind, now - number)
 
-    async def _approach(self, kind: str, wanted: int) -> None:
+    async def _scale_towards(self, kind: str, wanted: int) -> None:
         now = await self.number(kind)
         if wanted >= now:
-            self._fewer.pop(kind, None)
-            await self.bring(kind, wanted)
+            self._lower_targets.pop(kind, None)
+            await self.scale(kind, wanted)
             return
-        fewer = self._fewer.setdefault(kind, [])
+        fewer = self._lower_targets.setdefault(kind, [])
         fewer.append(wanted)
-        if len(fewer) >= self.wait_count and not self._going.get(kind):
-            del self._fewer[kind]
-            task = asyncio.ensure_future(self._let_go(kind, now - max(fewer)))
+        if len(fewer) >= self.wait_count and not self._retiring.get(kind):
+            del self._lower_targets[kind]
+            task = asyncio.ensure_future(self._retire(kind, now - max(fewer)))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _let_go(self, kind: str, number: int) -> None:
+    async def _retire(self, kind: str, number: int) -> None:
         entries = await self.supplies[kind].entries()
-        among = [[entry, list(names)] for entry, names in entries.items() if entry not in self._gone[kind]]
-        self._going[kind] = self._going.get(kind, 0) + number
+        among = [[entry, list(names)] for entry, names in entries.items() if entry not in self._retired[kind]]
+        self._retiring[kind] = self._retiring.get(kind, 0) + number
         gone: list[Any] = []
         try:
-            gone = await self.scheduler.dcurate_let_go(among=among, number=number, patience_s=self.patience_s)
+            options = {"among": among, "number": number, "patience_s": self.patience_s}
+            gone = await call_scheduler(self.cluster, "dcurate_retire", **options)
         finally:
-            self._gone[kind].update(gone)
-            self._going[kind] -= number
+            self._retired[kind].update(gone)
+            self._retiring[kind] -= number
         # A SpecCluster that is stopped while it starts or ends processes would lose sight of them.
         await asyncio.shield(self._end(kind, gone))
 
@@ -125,10 +127,10 @@ class KindsAdaptive(Adaptive):  # type: ignore[misc]
         try:
             await self.supplies[kind].end(entries)
         finally:
-            self._gone[kind].difference_update(entries)
+            self._retired[kind].difference_update(entries)
 
     async def finish(self) -> None:
-        """Stop, leave nothing under way, and take the offer back."""
+        """Stop, cancel what is under way, and withdraw the offer."""
         self.stop(reason="finished")
         tasks = list(self._tasks)
         for task in tasks:
@@ -137,7 +139,7 @@ class KindsAdaptive(Adaptive):  # type: ignore[misc]
         while self._adapting:
             await asyncio.sleep(FINISH_LOOK_S)
         with suppress(OSError):
-            await self.scheduler.dcurate_offer(shapes={})
+            await call_scheduler(self.cluster, "dcurate_offer", shapes={})
 
 
 def adapt_kinds(
@@ -147,15 +149,15 @@ def adapt_kinds(
     wait_count: int = 3,
     patience_s: float = PATIENCE_S,
 ) -> KindsAdaptive:
-    """Have a Dask cluster grow and shrink by kind, with what runs of dcurate want; instead of its own ``adapt``.
+    """Let a Dask cluster grow and shrink by kind, following the runs; instead of its own ``adapt``.
 
     Args:
         cluster: an open cluster, such as dask-jobqueue's ``SLURMCluster``. Its scheduler needs dcurate installed.
         kinds: by name. A `Kind` is kept up within the cluster itself, which must then be a `SpecCluster`; for
             anything else give a `Supply` of your own.
-        interval_s: seconds between two looks; None to look only when told, and to offer nothing to runs.
-        wait_count: looks in a row that must want fewer workers before some go.
-        patience_s: how long a worker that is to go may go on with its calls, in seconds.
+        interval_s: seconds between two adaptations; None to adapt only when asked, and to offer nothing to runs.
+        wait_count: adaptations in a row that must want fewer workers before some are retired.
+        patience_s: how long a retiring worker may finish its calls, in seconds.
 
     Returns:
         What does it; ``stop()`` ends it.
@@ -174,8 +176,8 @@ def adapt_kinds(
             )
         supplies[name] = SpecSupply(cluster, name, kind) if isinstance(kind, Kind) else kind
     try:
-        register = cluster.scheduler_comm.register_scheduler_plugin
-        cluster.sync(register, plugin=dumps(Offer()), name=OFFER, idempotent=True)
+        plugin = {"plugin": dumps(ScaleApi()), "name": OFFER, "idempotent": True}
+        cluster.sync(call_scheduler, cluster, "register_scheduler_plugin", **plugin)
     except (ImportError, AttributeError) as error:
         raise ResourceError(f"the scheduler cannot load dcurate ({error}); install the same version there") from error
     options = {"supplies": supplies, "interval": interval_s, "wait_count": wait_count, "patience_s": patience_s}
@@ -186,8 +188,8 @@ def adapt_kinds(
 
 
 @contextmanager
-def _troubles_shown() -> Iterator[None]:
-    """Have Dask say on stderr when workers cannot be started or let go, however quiet it is else."""
+def _adaptive_warnings_shown() -> Iterator[None]:
+    """Show Dask's warnings about workers that cannot be started or retired, however quiet it is otherwise."""
     log, handler = logging.getLogger("distributed.deploy.adaptive"), logging.StreamHandler()
     handler.setLevel(logging.WARNING)
     log.addHandler(handler)
@@ -205,9 +207,9 @@ class ElasticCluster(Cluster):
         scheduler: class and options of the scheduler, as Dask's `SpecCluster` takes them; one in this process that
             only this machine can reach if not given.
         follow: whether to follow what runs want; else only `scale_kind` changes the numbers.
-        interval_s: seconds between two looks at what is wanted.
-        wait_count: looks in a row that must want fewer workers before some go.
-        patience_s: how long a worker that is to go may go on with its calls, in seconds.
+        interval_s: seconds between two adaptations.
+        wait_count: adaptations in a row that must want fewer workers before some are retired.
+        patience_s: how long a retiring worker may finish its calls, in seconds.
 
     Raises:
         ResourceError: no kinds.
@@ -241,12 +243,12 @@ class ElasticCluster(Cluster):
 
     @property
     def shapes(self) -> dict[str, Shape]:
-        """What workers there may be, by kind."""
+        """Shapes of the workers that there may be, by kind."""
         return {name: kind.shape for name, kind in self.kinds.items()}
 
     @property
     def numbers(self) -> dict[str, int]:
-        """How many workers of each kind there are now, or have been asked for.
+        """How many workers of each kind there are, or have been requested.
 
         Raises:
             RunError: the cluster is not open.
@@ -255,12 +257,12 @@ class ElasticCluster(Cluster):
         return {kind: adaptive.cluster.sync(adaptive.number, kind) for kind in self.kinds}
 
     def scale_kind(self, kind: str, number: int) -> None:
-        """Have so many workers of a kind. Those that go end their calls, and their results move to others.
+        """Scale a kind to `number` workers. Retired workers end their calls, and their results move to others.
 
         Workers whose results nobody could take stay.
 
         Raises:
-            ResourceError: there is no such kind, or there may not be so many of it.
+            ResourceError: there is no such kind, or the number is out of its limits.
             RunError: the cluster is not open, or it follows what runs want.
         """
         adaptive = self._running()
@@ -271,7 +273,7 @@ class ElasticCluster(Cluster):
         shape = self.kinds[kind].shape
         if shape.clamped(number) != number:
             raise ResourceError(f"{number} workers of kind {kind!r}: there may be {shape.minimum} to {shape.maximum}")
-        adaptive.cluster.sync(adaptive.bring, kind, number)
+        adaptive.cluster.sync(adaptive.scale, kind, number)
 
     def _running(self) -> KindsAdaptive:
         if self._adaptive is None:
@@ -282,19 +284,19 @@ class ElasticCluster(Cluster):
         return self._adaptive
 
     def _connect(self, stack: ExitStack) -> Client:
-        refuse_inside_a_worker()
-        outlive_the_resource_tracker()
+        refuse_inside_worker()
+        tolerate_resource_tracker_exit()
         stack.enter_context(dask.config.set(DASK_SETTINGS))
         workers = {
             f"{name}-{number}": kind.spec(name, number)
             for name, kind in self.kinds.items()
             for number in range(kind.shape.minimum)
         }
-        stack.enter_context(_troubles_shown())
+        stack.enter_context(_adaptive_warnings_shown())
         try:
             cluster = stack.enter_context(SpecCluster(workers, self.scheduler, silence_logs=logging.CRITICAL))
         except (RuntimeError, TimeoutError) as error:
-            raise not_started(error) from said_why(error)
+            raise start_error(error) from cause_of_start_failure(error)
         interval_s = self.interval_s if self.follow else None
         adaptive = adapt_kinds(cluster, self.kinds, interval_s, self.wait_count, self.patience_s)
         stack.callback(cluster.sync, adaptive.finish)

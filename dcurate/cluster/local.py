@@ -17,42 +17,36 @@ from distributed import Client, Nanny, SpecCluster
 
 from dcurate.cluster import cuda
 from dcurate.cluster.base import Cluster
+from dcurate.cluster.compat import PatientSpecCluster
 from dcurate.cluster.nannies import (
     DASK_SETTINGS,
     GPU_PROCESSES,
-    Keeper,
+    RestartingNanny,
+    cause_of_start_failure,
     cpu_worker,
     dashboard_options,
-    is_hopeless,
+    is_lost,
     local_scheduler,
     memory_share,
-    not_started,
-    outlive_the_resource_tracker,
-    refuse_inside_a_worker,
-    said_why,
+    refuse_inside_worker,
     simulated_gpu_worker,
+    start_error,
+    tolerate_resource_tracker_exit,
 )
 from dcurate.cluster.worker_info import SIMULATED_GB
 from dcurate.errors import ResourceError, RunError
 
-#: How often it is looked whether workers have started, in seconds.
+#: How often to check whether workers have started, in seconds.
 SETTLE_S = 0.05
-#: What is said where the nannies do not know why their workers are gone.
+#: The message where the nannies do not know why their workers are gone.
 LOST = "the worker processes are gone and did not come back; start the run again with resume=True to go on"
 
 
-class Patient(SpecCluster):  # type: ignore[misc]
-    """Does not close a nanny whose worker takes long to come back: it comes, or its `Keeper` says that it does not."""
-
-    def _update_worker_status(self, op: str, msg: Any) -> None:
-        super(SpecCluster, self)._update_worker_status(op, msg)
-
-
 class LocalCluster(Cluster):
-    """Workers on this machine: one process of one thread a CPU, and four of four threads a GPU where there are any.
+    """Workers on this machine: one process of one thread per CPU, and four of four threads per GPU if there are any.
 
-    CPUs and memory are those that this process may really use, inside a container too. A pipeline with GPU stages
-    can be rehearsed with GPUs that are not there: ``LocalCluster(simulate_gpus=2)``.
+    CPUs and memory are those that this process may use, also inside a container. A pipeline with GPU stages can be
+    rehearsed with simulated GPUs: ``LocalCluster(simulate_gpus=2)``.
 
     Args:
         n_workers: CPU worker processes; one for each CPU if not given.
@@ -60,15 +54,14 @@ class LocalCluster(Cluster):
         gpus: whether to start workers for GPUs; None means if there are any.
         cpu_share: share of the CPUs to use where ``n_workers`` is not given.
         dashboard: whether to serve Dask's dashboard, on a free port of this machine; needs bokeh.
-        simulate_gpus: workers to start that say they have a GPU each; real GPUs are then left alone. Stages see no
-            CUDA device there.
-        simulated_gpu_memory_gb: memory that each of these GPUs is said to have, in GB (10**9 bytes).
-        rmm_pool_size: of the memory of each card, as bytes, text or a share: what RMM takes at the start. This and what
-            follows is named as for dask-cuda; the processes on a card share it evenly. Untested on a GPU.
-        rmm_async: have CUDA's own pool, which grows and shrinks, in place of one of a size.
-        rmm_allocator_external_lib_list: libraries that take memory from RMM too: ``"torch"``, ``"cupy"``.
-        enable_cudf_spill: have cuDF move what it does not need to the machine's memory when the card is full.
-        device_memory_limit: of the memory of each card: from here on results move to the machine's memory.
+        simulate_gpus: number of simulated GPUs; real GPUs are then not used. Stages see no CUDA device there.
+        simulated_gpu_memory_gb: memory of each simulated GPU, in GB (10**9 bytes).
+        rmm_pool_size: of the memory of each GPU, as bytes, text or a share: what RMM allocates at the start. This and
+            the following are named as for dask-cuda; the processes on a GPU share it evenly. Untested on a GPU.
+        rmm_async: use CUDA's own pool, which grows and shrinks, instead of one of a fixed size.
+        rmm_allocator_external_lib_list: libraries that also allocate through RMM: ``"torch"``, ``"cupy"``.
+        enable_cudf_spill: let cuDF spill to host memory when the GPU is full.
+        device_memory_limit: of the memory of each GPU: above this amount, results are spilled to host memory.
 
     Raises:
         ResourceError: less than one worker, GPUs both real and simulated, no amount of memory; or when opened:
@@ -110,7 +103,7 @@ class LocalCluster(Cluster):
             )
         self.n_workers = n_workers or max(1, math.ceil(CPU_COUNT * cpu_share))
         self.gpus = gpus
-        self.card_memory = cuda.CardMemory(
+        self.gpu_memory = cuda.GpuMemorySettings(
             rmm_pool_size, rmm_async, tuple(rmm_allocator_external_lib_list), enable_cudf_spill, device_memory_limit
         )
         self.dashboard = dashboard
@@ -125,35 +118,39 @@ class LocalCluster(Cluster):
         return super().dashboard_link if self.dashboard else None
 
     def trouble(self) -> str:
-        """Why runs cannot go on; empty while there are workers of each kind, or are about to be."""
+        """Why runs cannot continue; empty while there are workers of each kind, or they are being restarted."""
         kinds: defaultdict[str, list[Nanny | None]] = defaultdict(list)
         for name, nanny in self._nannies().items():
             kinds[str(name).partition("-")[0]].append(nanny)
         for nannies in kinds.values():
-            if all(nanny is None or is_hopeless(nanny) for nanny in nannies):
-                reasons = (str(nanny.given_up) for nanny in nannies if isinstance(nanny, Keeper) and nanny.given_up)
+            if all(nanny is None or is_lost(nanny) for nanny in nannies):
+                reasons = (
+                    str(nanny.given_up) for nanny in nannies if isinstance(nanny, RestartingNanny) and nanny.given_up
+                )
                 return next(reasons, LOST)
         return ""
 
     def settle(self) -> None:
-        """Wait until each worker process is up, or has been given up.
+        """Wait until each worker process is up, or has failed for good.
 
         Raises:
             RunError: all of a kind have been given up.
         """
-        while any(isinstance(one, Keeper) and not (one.is_up or is_hopeless(one)) for one in self._nannies().values()):
+        while any(
+            isinstance(one, RestartingNanny) and not (one.is_up or is_lost(one)) for one in self._nannies().values()
+        ):
             time.sleep(SETTLE_S)
         if trouble := self.trouble():
             raise RunError(trouble)
 
     def _nannies(self) -> dict[Any, Nanny | None]:
-        """The nanny of each worker that there should be; None where Dask has given it up."""
+        """Return the nanny of each worker; None where Dask has given it up."""
         cluster = self.client.cluster
         return {name: cluster.workers.get(name) for name in list(cluster.worker_spec)}
 
     def _connect(self, stack: ExitStack) -> Client:
-        refuse_inside_a_worker()
-        outlive_the_resource_tracker()
+        refuse_inside_worker()
+        tolerate_resource_tracker_exit()
         # The profile is a page of the dashboard.
         settings = {**DASK_SETTINGS, "distributed.worker.profile.enabled": self.dashboard}
         stack.enter_context(dask.config.set(settings))
@@ -165,7 +162,7 @@ class LocalCluster(Cluster):
         try:
             cluster = stack.enter_context(self._started(found))
         except (RuntimeError, TimeoutError) as error:
-            raise not_started(error) from said_why(error)
+            raise start_error(error) from cause_of_start_failure(error)
         return stack.enter_context(Client(cluster, direct_to_workers=True, set_as_default=False))
 
     def _started(self, gpus: int) -> AbstractContextManager[SpecCluster]:
@@ -176,9 +173,9 @@ class LocalCluster(Cluster):
                 "dashboard_address": "127.0.0.1:0",
                 "scheduler_kwargs": dashboard_options(self.dashboard),
             }
-            return cuda.hybrid_cluster(workers, self.memory_limit, self.card_memory, options)
-        cards, card_gb = self.simulate_gpus, self.simulated_gpu_memory_gb
-        for number, process in product(range(cards), range(GPU_PROCESSES)):
-            workers[f"gpu-{number}-{process}"] = simulated_gpu_worker(number, cards, card_gb, self.memory_limit)
-        cluster = Patient(workers, local_scheduler(self.dashboard), silence_logs=logging.CRITICAL)
+            return cuda.hybrid_cluster(workers, self.memory_limit, self.gpu_memory, options)
+        gpus, gpu_gb = self.simulate_gpus, self.simulated_gpu_memory_gb
+        for number, process in product(range(gpus), range(GPU_PROCESSES)):
+            workers[f"gpu-{number}-{process}"] = simulated_gpu_worker(number, gpus, gpu_gb, self.memory_limit)
+        cluster = PatientSpecCluster(workers, local_scheduler(self.dashboard), silence_logs=logging.CRITICAL)
         return cast(AbstractContextManager[SpecCluster], cluster)

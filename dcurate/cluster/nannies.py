@@ -1,4 +1,4 @@
-"""Worker processes of this machine, as Dask's `SpecCluster` takes them."""
+"""Worker processes of this machine, as specifications for Dask's `SpecCluster`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from distributed import Nanny, Scheduler, Status
 from distributed.system import MEMORY_LIMIT
 from tornado.ioloop import PeriodicCallback
 
+from dcurate.cluster.compat import ObservableNanny
 from dcurate.errors import DcurateError, RunError
 from dcurate.fs.temporary import folder_of_host
 
 #: How long a worker may take to start, in seconds.
 START_S = 120
-#: How often in a row a worker is started again that is killed before it is up.
+#: How often in a row a worker is started that is killed before it is up.
 STARTS = 4
-#: How often a nanny looks whether its worker is there, in seconds.
+#: How often a nanny checks its worker, in seconds.
 LOOK_S = 0.5
 #: A worker that starts hangs if it gets no CPU time and is never woken from one look to the next, so many times in a
 #: row: 15 seconds. (Looks are counted, as time passes too while all processes of a run are stopped.)
@@ -32,18 +33,18 @@ HANGING_LOOKS = 30
 HANGS = 2
 #: Share of the memory that workers may use together.
 MEMORY_SHARE = 0.9
-#: Worker processes on each GPU, so that each can hold one operator, and their threads: so many slots can each run.
+#: Worker processes per GPU, so that each can hold one operator, and threads of each: slots that it can run.
 GPU_PROCESSES, GPU_THREADS = 4, 4
 
-#: What a script must do whose workers could not start because they began to run it, too.
+#: The message for a script without a main guard, which its workers began to run, too.
 NO_GUARD = 'in a script, put the lines that run the pipeline under: if __name__ == "__main__":'
 
-#: How the process of a worker is named by its nanny.
+#: Name of a worker's process, given by its nanny.
 WORKER_PROCESS = "Dask Worker process"
-#: The exit code of a process of which Dask does not know how it ended.
+#: Exit code of a process of which Dask does not know how it ended.
 UNKNOWN_EXIT = 255
 
-#: What each worker process does first. (Not a worker within a process of something else, such as a test.)
+#: Run first in each worker process. (Not in a worker within another process, such as a test.)
 WORKER_PRELOAD = [
     """
 import logging, signal, threading
@@ -55,7 +56,7 @@ if threading.current_thread() is threading.main_thread():
 """
 ]
 
-#: Settings of Dask that the engine relies on.
+#: Dask settings that the engine relies on.
 DASK_SETTINGS: dict[str, Any] = {
     "distributed.scheduler.work-stealing": True,
     "distributed.comm.timeouts.connect": "30s",
@@ -71,30 +72,22 @@ DASK_SETTINGS: dict[str, Any] = {
     "distributed.worker.memory.monitor-interval": "250ms",
 }
 
-#: A process as `SpecCluster` takes it.
+#: A process as specified for `SpecCluster`.
 Spec = dict[str, Any]
 
 
-class Keeper(Nanny):  # type: ignore[misc]
-    """A nanny that starts its worker again whenever it dies, while it starts too, until that fails again and again.
+class RestartingNanny(ObservableNanny):
+    """A nanny that restarts its worker whenever it dies, also during its start, until that fails repeatedly.
 
-    Dask's own starts it again only if it dies while nothing else is under way, and then tries that once.
+    Dask's own restarts it only if it dies while nothing else is under way, and tries once.
     """
-
-    process: Any
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.given_up: DcurateError | None = None
         self._starting = asyncio.Lock()
         self._exit_code = self._hangs = 0
-        self.periodic_callbacks["dcurate-keep"] = PeriodicCallback(self._keep, LOOK_S * 1000)
-
-    @property
-    def is_up(self) -> bool:
-        """Whether the worker has started and has not been seen to die since."""
-        process = self.process
-        return process is not None and process.status == Status.running and process.is_alive()
+        self.periodic_callbacks["dcurate-keep"] = PeriodicCallback(self._restart_if_dead, LOOK_S * 1000)
 
     async def instantiate(self) -> Status:
         """Start the worker, unless it is up (called by Dask).
@@ -113,7 +106,7 @@ class Keeper(Nanny):  # type: ignore[misc]
                     self.given_up = RunError(f"a worker process did not start within {self.death_timeout:g} seconds")
                     raise self.given_up from error
                 except (OSError, AttributeError):
-                    if not self._died_unborn():
+                    if not self.died_before_start:
                         raise
                     self.process, status = None, Status.failed
                 if self._hangs == HANGS:
@@ -135,7 +128,7 @@ class Keeper(Nanny):  # type: ignore[misc]
             raise self.given_up
 
     async def _start_watched(self) -> Status:
-        """Start the worker by Dask's means; one that hangs is killed."""
+        """Start the worker as Dask does; kill one that hangs."""
         watching = asyncio.create_task(self._kill_if_hanging())
         try:
             status: Status = await super().instantiate()
@@ -162,18 +155,13 @@ class Keeper(Nanny):  # type: ignore[misc]
         except psutil.Error:
             return None
 
-    def _died_unborn(self) -> bool:
-        """Whether the worker's process was killed before it had read what it is to do: writing that to it fails."""
-        process = None if self.process is None else self.process.process
-        return process is not None and process.pid is None
-
-    def _on_worker_exit_sync(self, exitcode: int) -> None:
+    def handles_exit(self, exitcode: int) -> bool:
+        """Whether the worker is being started again."""
         self._exit_code = exitcode
-        if not self._starting.locked():  # else it is being started again
-            super()._on_worker_exit_sync(exitcode)
+        return self._starting.locked()
 
-    async def _keep(self) -> None:
-        """Start a worker that died where Dask did not see to it: as the last was started, or just before all was up."""
+    async def _restart_if_dead(self) -> None:
+        """Restart a worker that died unnoticed by Dask: just as the last start ended, or before all was up."""
         if self.status == Status.running and not self.is_up and self.given_up is None and not self._starting.locked():
             try:
                 if await self.instantiate() != Status.running and self.status == Status.running:
@@ -182,15 +170,15 @@ class Keeper(Nanny):  # type: ignore[misc]
                 self.given_up = self.given_up or RunError(f"a worker process cannot be started again: {error!r}")
 
 
-def is_hopeless(nanny: Nanny) -> bool:
-    """Whether a nanny's worker is not there and will not come back."""
-    if isinstance(nanny, Keeper) and (nanny.is_up or nanny.given_up is not None):
+def is_lost(nanny: Nanny) -> bool:
+    """Whether a nanny's worker is gone for good."""
+    if isinstance(nanny, RestartingNanny) and (nanny.is_up or nanny.given_up is not None):
         return not nanny.is_up
     return nanny.status in (Status.closing, Status.closed, Status.failed)
 
 
 def _unregister(name: str, sort: str) -> None:
-    """Have multiprocessing's resource tracker forget a resource, also if it was killed and another took its place."""
+    """Have the resource tracker forget a resource, also if it was killed and another took its place."""
     resource_tracker.register(name, sort)
     _UNREGISTER(name, sort)
 
@@ -198,22 +186,22 @@ def _unregister(name: str, sort: str) -> None:
 _UNREGISTER = resource_tracker.unregister
 
 
-def outlive_the_resource_tracker() -> None:
-    """Have the end of multiprocessing's resource tracker cost nothing, not even a word.
+def tolerate_resource_tracker_exit() -> None:
+    """Make the end of multiprocessing's resource tracker harmless and silent.
 
-    Another is started when one is needed. It does not know the semaphores of before, and would show a traceback for
-    each that is given up.
+    Another is started when one is needed. It does not know the earlier semaphores, and would print a traceback for each
+    that is released.
     """
     warnings.filterwarnings("ignore", "resource_tracker: process died unexpectedly", UserWarning)
     vars(resource_tracker)["unregister"] = _unregister
 
 
-def refuse_inside_a_worker() -> None:
-    """Refuse to start workers in a process that imports its parent's script anew.
+def refuse_inside_worker() -> None:
+    """Refuse to start workers in a process that imports its parent's script again.
 
     Raises:
-        SystemExit: this is a worker of Dask; the process that started it says what the script lacks.
-        RunError: this is a process of something else; says what the script lacks.
+        SystemExit: this is a worker of Dask; the process that started it reports the missing guard.
+        RunError: this is another process; says which guard is missing.
     """
     process = multiprocessing.current_process()
     if not getattr(process, "_inheriting", False):
@@ -223,8 +211,8 @@ def refuse_inside_a_worker() -> None:
     raise RunError(NO_GUARD)
 
 
-def said_why(error: BaseException) -> BaseException | None:
-    """Why workers did not start, where one of them said so; None where the processes ended without a word."""
+def cause_of_start_failure(error: BaseException) -> BaseException | None:
+    """Return the error with which workers failed to start; None if they ended silently."""
     first = error
     while first.__cause__ or first.__context__:
         first = first.__cause__ or first.__context__ or first
@@ -232,49 +220,49 @@ def said_why(error: BaseException) -> BaseException | None:
     return None if silent else first
 
 
-def not_started(error: BaseException) -> RunError:
-    """The sentence for a cluster whose workers did not start."""
-    why = said_why(error)
+def start_error(error: BaseException) -> RunError:
+    """Return the error for a cluster whose workers did not start."""
+    why = cause_of_start_failure(error)
     if isinstance(why, RunError):
         return why
     return RunError(f"the worker processes did not start; {NO_GUARD if why is None else repr(why)}")
 
 
 def memory_share(processes: int) -> int:
-    """Bytes for each of so many worker processes."""
+    """Bytes for each of `processes` worker processes."""
     return int(MEMORY_LIMIT * MEMORY_SHARE / processes)
 
 
 def local_scheduler(dashboard: bool = False) -> Spec:
-    """A scheduler in this process that this machine alone can reach; the dashboard is on a free port."""
+    """Specify a scheduler in this process, reachable from this machine only; its dashboard is on a free port."""
     options = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0", **dashboard_options(dashboard)}
     return {"cls": Scheduler, "options": {**options, **_local_directory()}}
 
 
 def dashboard_options(dashboard: bool) -> dict[str, Any]:
-    """What a scheduler is told of its dashboard: where there is one, it has the page of runs from the beginning."""
+    """Options of a scheduler with a dashboard, which shows the page of runs from the start."""
     return {"dashboard": dashboard, "preload": ["dcurate.preload"] if dashboard else []}
 
 
 def cpu_worker(memory_limit: int | None = None) -> Spec:
-    """A process of one thread that sees no GPU, whatever there is."""
+    """Specify a process of one thread that sees no GPU."""
     return _process(1, memory_limit, {"CUDA_VISIBLE_DEVICES": "", "DCURATE_KIND": "cpu", "DCURATE_SIMULATED_GPUS": ""})
 
 
-def simulated_gpu_worker(number: int, cards: int, card_gb: float, memory_limit: int | None = None) -> Spec:
-    """A process that says it has a GPU that is not there.
+def simulated_gpu_worker(number: int, gpus: int, gpu_gb: float, memory_limit: int | None = None) -> Spec:
+    """Specify a process that announces a simulated GPU.
 
     Args:
-        number: of its card; it sees the others, too, as a worker of dask-cuda does.
-        cards: how many there are.
-        card_gb: memory of each, in GB (10**9 bytes).
+        number: of its GPU; it also sees the others, as a worker of dask-cuda does.
+        gpus: number of GPUs.
+        gpu_gb: memory of each, in GB (10**9 bytes).
     """
-    seen = [*range(number, cards), *range(number)]
+    seen = [*range(number, gpus), *range(number)]
     said = {
         "CUDA_VISIBLE_DEVICES": "",
         "DCURATE_KIND": "gpu",
         "DCURATE_SIMULATED_GPUS": ",".join(map(str, seen)),
-        "DCURATE_SIMULATED_GPU_MEMORY_GB": str(card_gb),
+        "DCURATE_SIMULATED_GPU_MEMORY_GB": str(gpu_gb),
     }
     return _process(GPU_THREADS, memory_limit, said)
 
@@ -288,9 +276,9 @@ def _process(threads: int, memory_limit: int | None, environment: dict[str, str]
         "silence_logs": logging.CRITICAL,
         "env": environment,
     }
-    return {"cls": Keeper, "options": {**options, **_local_directory()}}
+    return {"cls": RestartingNanny, "options": {**options, **_local_directory()}}
 
 
 def _local_directory() -> dict[str, str]:
-    """Where rows are spilled to, if Dask's configuration says nothing: a folder that nobody else may read."""
+    """The spill directory, unless Dask's configuration has one: a folder that nobody else may read."""
     return {} if dask.config.get("temporary-directory", None) else {"local_directory": str(folder_of_host("dask"))}

@@ -1,4 +1,4 @@
-"""Whether a Dask scheduler may answer at an address, found out before Dask waits for one."""
+"""Check whether a Dask scheduler may answer at an address, before Dask waits for one."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from distributed.core import send_recv
 
 from dcurate.errors import RunError
 
-#: Schemes of Dask that need a host and a port; of them, those where the scheduler speaks first.
+#: Schemes of Dask that need a host and a port; those where the scheduler sends the first message.
 BY_PORT, GREETS = ("tcp", "tls", "ws", "wss"), ("tcp",)
-#: How long something may be silent before it is asked whether it is a web server, in seconds.
+#: Seconds of silence after which a server is asked whether it is a web server.
 SILENT_S = 2.0
-#: A scheduler's first message is not longer than this, in bytes.
+#: Upper limit of a scheduler's first message, in bytes.
 GREETING_BYTES = 1 << 20
 
 #: How a client of WebSocket begins; the key may be any 16 bytes.
@@ -36,7 +36,7 @@ _UPGRADE = (
 
 _T = TypeVar("_T")
 
-_MEND = "give the address that 'dask scheduler' prints, such as 'tcp://10.0.0.1:8786'"
+_ADVICE = "give the address that 'dask scheduler' prints, such as 'tcp://10.0.0.1:8786'"
 
 
 def check_answers(address: str, timeout_s: float) -> None:
@@ -60,7 +60,7 @@ def check_answers(address: str, timeout_s: float) -> None:
                     _check_upgrade(address, connection, end)
         kind = _within(timeout_s, lambda: asyncio.run(_kind_of(address, end - time.monotonic())))
         if kind != "Scheduler":
-            _refuse(address, f"it is the address of a {kind}", _MEND)
+            _refuse(address, f"it is the address of a {kind}", _ADVICE)
     except socket.gaierror as error:
         _refuse(address, f"there is no host {host!r} ({error.strerror})")
     except TimeoutError:
@@ -77,7 +77,7 @@ def check_answers(address: str, timeout_s: float) -> None:
 
 
 def _check_certificate() -> None:
-    """Raise what Dask does where TLS is asked for without a certificate, before anything is asked.
+    """Raise Dask's error for TLS without a certificate before connecting.
 
     Raises:
         TypeError: Dask's configuration names no certificate.
@@ -87,7 +87,7 @@ def _check_certificate() -> None:
 
 
 def shown(address: str) -> str:
-    """An address as it may be shown: without a user and password.
+    """Return an address without user and password.
 
     Examples:
         >>> shown("me:secret@10.0.0.1:8786"), shown("tcp://10.0.0.1:8786")
@@ -96,33 +96,33 @@ def shown(address: str) -> str:
     return re.sub(r"^([^/]*://)?.*@", r"\1", address, flags=re.DOTALL)
 
 
-def _refuse(address: str, why: str, mend: str = "start one with 'dask scheduler', or " + _MEND) -> NoReturn:
+def _refuse(address: str, why: str, advice: str = "start one with 'dask scheduler', or " + _ADVICE) -> NoReturn:
     end = "or leave the address out to run on this machine"
-    raise RunError(f"no Dask scheduler answers at {shown(address)!r}: {why}; {mend}, {end}")
+    raise RunError(f"no Dask scheduler answers at {shown(address)!r}: {why}; {advice}, {end}")
 
 
 def _parsed(address: str) -> tuple[str, str, int]:
-    """Scheme, host and port; no host and port where the scheme has none."""
+    """Return scheme, host and port; empty host and port where the scheme has none."""
     scheme, location = parse_address(address)
     if scheme in ("http", "https"):
-        _refuse(address, "it is the address of a web page, such as Dask's dashboard", _MEND)
+        _refuse(address, "it is the address of a web page, such as Dask's dashboard", _ADVICE)
     if scheme not in backends:
-        _refuse(address, f"Dask knows no scheme {scheme!r}, but {', '.join(map(repr, sorted(backends)))}", _MEND)
+        _refuse(address, f"Dask knows no scheme {scheme!r}, but {', '.join(map(repr, sorted(backends)))}", _ADVICE)
     if scheme not in BY_PORT:
         return scheme, "", 0
     if "@" in location:
-        _refuse(address, "addresses of schedulers have no user and password", _MEND)
+        _refuse(address, "addresses of schedulers have no user and password", _ADVICE)
     try:
         host, port = parse_host_port(location)
     except ValueError:
-        _refuse(address, "it has no host and port", _MEND)
+        _refuse(address, "it has no host and port", _ADVICE)
     if not host or any(sign.isspace() or not sign.isprintable() for sign in host) or not 0 < port < 1 << 16:
-        _refuse(address, "it has no host and port that can be", _MEND)
+        _refuse(address, "it has no host and port that can be", _ADVICE)
     return scheme, host, port
 
 
 def _within(seconds: float, function: Callable[[], _T]) -> _T:
-    """What a function gives, or its error; it goes on by itself where that takes longer, as the search for a host may.
+    """Call a function with a time limit; it continues in the background if it takes longer, as a DNS lookup may.
 
     Raises:
         TimeoutError: it took longer.
@@ -147,7 +147,7 @@ def _within(seconds: float, function: Callable[[], _T]) -> _T:
 
 
 async def _kind_of(address: str, seconds: float) -> str:
-    """What sort of server of Dask's answers."""
+    """Ask which type of Dask server answers."""
     return await asyncio.wait_for(_asked(address, seconds), seconds)
 
 
@@ -161,7 +161,7 @@ async def _asked(address: str, seconds: float) -> str:
 
 
 def _check_greeting(address: str, connection: socket.socket, end: float) -> None:
-    """Whether what listens speaks first, as a scheduler does, and as that does."""
+    """Refuse a server that does not send first, as a scheduler does, or sends something else."""
     head = b""
     connection.settimeout(max(0.01, min(SILENT_S, end - time.monotonic())))
     with suppress(TimeoutError):
@@ -171,9 +171,9 @@ def _check_greeting(address: str, connection: socket.socket, end: float) -> None
         connection.settimeout(max(0.01, end - time.monotonic()))
         head = _read(connection, 8)
     if head.startswith(b"HTTP/"):
-        _refuse(address, "a web server does, which may be Dask's dashboard", _MEND)
+        _refuse(address, "a web server does, which may be Dask's dashboard", _ADVICE)
     if len(head) < 8 or struct.unpack("<Q", head)[0] > GREETING_BYTES:
-        _refuse(address, "something else does", _MEND)
+        _refuse(address, "something else does", _ADVICE)
 
 
 def _check_upgrade(address: str, connection: socket.socket, end: float) -> None:
@@ -182,9 +182,9 @@ def _check_upgrade(address: str, connection: socket.socket, end: float) -> None:
     connection.settimeout(max(0.01, end - time.monotonic()))
     head = _read(connection, len("HTTP/1.1 101"))
     if not head.startswith(b"HTTP/"):
-        _refuse(address, "something else does", _MEND)
+        _refuse(address, "something else does", _ADVICE)
     if not head.endswith(b" 101"):
-        _refuse(address, "a web server does, which may be Dask's dashboard", _MEND)
+        _refuse(address, "a web server does, which may be Dask's dashboard", _ADVICE)
 
 
 def _read(connection: socket.socket, count: int) -> bytes:

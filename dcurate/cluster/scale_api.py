@@ -1,4 +1,4 @@
-"""The scheduler's part of a cluster that changes: what workers it could have, and how workers leave it."""
+"""Scheduler plugin of a scalable cluster: which workers it could start, and how workers are retired."""
 
 from __future__ import annotations
 
@@ -9,119 +9,116 @@ from collections.abc import Mapping, Sequence
 from inspect import isawaitable
 from typing import Any
 
-from distributed import Client, Scheduler, Status
+from distributed import Client, Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.metrics import time as wall_time
 from distributed.scheduler import WorkerState
 
+from dcurate.cluster.compat import cancel_retirement, extensions, handle_rpc, retire, rpc_handler
 from dcurate.cluster.worker_shape import Shape
 
-#: The name of the scheduler plugin, and of what it keeps among the scheduler's extensions.
+#: The name of the scheduler plugin and extension.
 OFFER = "dcurate-offer"
-#: The scheduler's handler that says how many workers of each kind the runs want.
-WANTED = "dcurate_wanted"
-#: An offer that was not made again for so long is taken back, in seconds: its cluster is gone.
+#: The scheduler's handler that returns how many workers of each kind the runs want.
+DESIRED_WORKERS = "dcurate_desired_workers"
+#: Seconds after which an offer expires that is not renewed: its cluster is gone.
 STALE_S = 60.0
-#: How often it is looked whether a worker that leaves has ended its calls, in seconds.
+#: How often to check whether a retiring worker has ended its calls, in seconds.
 LOOK_S = 0.1
 
 
-class Offer(SchedulerPlugin):  # type: ignore[misc]
-    """Keeps what workers the cluster could have, passes on how many are wanted, and lets workers go."""
+class ScaleApi(SchedulerPlugin):  # type: ignore[misc]
+    """Stores the shapes of workers that the cluster could start, returns how many are wanted, and retires workers."""
 
     name = OFFER
     idempotent = True
 
     async def start(self, scheduler: Scheduler) -> None:
-        """Begin on a scheduler (called by Dask)."""
+        """Start on a scheduler (called by Dask)."""
         self.scheduler = scheduler
         self.shapes: dict[str, Shape] = {}
         self.made = time.monotonic()
         self.arrivals: Counter[str] = Counter()
-        scheduler.extensions[OFFER] = self
-        scheduler.handlers["dcurate_offer"] = self.offer
-        scheduler.handlers["dcurate_let_go"] = self.let_go
-        scheduler.handlers["dcurate_arrivals"] = self.told_arrivals
+        extensions(scheduler)[OFFER] = self
+        handle_rpc(scheduler, "dcurate_offer", self.offer)
+        handle_rpc(scheduler, "dcurate_retire", self.retire_entries)
+        handle_rpc(scheduler, "dcurate_arrivals", self.arrival_counts)
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
-        """A worker came (called by Dask)."""
+        """Count the arrival of a worker (called by Dask)."""
         self.arrivals[str(scheduler.workers[worker].name)] += 1
 
-    async def told_arrivals(self) -> dict[str, int]:
-        """How often a worker of each name came."""
+    async def arrival_counts(self) -> dict[str, int]:
+        """Return how often a worker of each name joined."""
         return dict(self.arrivals)
 
     async def offer(self, shapes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-        """Offer workers of these kinds; how many of each are wanted now, nothing where no run has said."""
+        """Store the shapes of workers that could be started; return how many of each kind the runs want."""
         self.shapes = {kind: Shape.from_dict(shape) for kind, shape in shapes.items()}
         self.made = time.monotonic()
-        handler = self.scheduler.handlers.get(WANTED)
+        handler = rpc_handler(self.scheduler, DESIRED_WORKERS)
         wanted = handler() if handler is not None else {}
         return dict(await wanted if isawaitable(wanted) else wanted)
 
-    async def let_go(self, among: Sequence[tuple[Any, Sequence[Any]]], number: int, patience_s: float) -> list[Any]:
-        """Have workers leave: first those that have not come yet, then those with the least to do and to hold.
+    async def retire_entries(
+        self, among: Sequence[tuple[Any, Sequence[Any]]], number: int, patience_s: float
+    ) -> list[Any]:
+        """Retire workers: first those that have not joined yet, then those with the fewest tasks and results.
 
-        A worker that leaves takes no new task; it ends its calls, within the patience, and its results move to others.
+        A retiring worker takes no new task; it ends its calls, within the patience, and its results move to others.
 
         Args:
-            among: entries of which some are to go, and the names of the workers of each.
-            number: how many entries.
-            patience_s: how long calls may go on, in seconds; then they are begun anew elsewhere.
+            among: entries to choose from, and the names of the workers of each.
+            number: how many entries to retire.
+            patience_s: how long calls may continue, in seconds; then they are started again elsewhere.
 
         Returns:
             The entries of which all workers are gone. An entry whose results nobody can take stays.
         """
-        here = {entry: [one for name in names for one in self._named(name)] for entry, names in among}
+        here = {entry: [one for name in names for one in self._workers_named(name)] for entry, names in among}
         newest_first = list(here)[::-1]
-        chosen = sorted(newest_first, key=lambda entry: _burden(here[entry]))[:number]
+        chosen = sorted(newest_first, key=lambda entry: _load(here[entry]))[:number]
         leaving = [worker.address for entry in chosen for worker in here[entry]]
-        going = list(await self.scheduler.retire_workers(workers=leaving, close_workers=False, remove=False))
-        await self._ended(going, patience_s)
-        gone = await self.scheduler.retire_workers(workers=going, close_workers=True, remove=True)
+        going = await retire(self.scheduler, leaving, close=False)
+        await self._wait_until_idle(going, patience_s)
+        gone = await retire(self.scheduler, going, close=True)
         for address in leaving:
             if address not in gone:
-                self._call_back(address)
+                cancel_retirement(self.scheduler, address)
         left = {address for address in leaving if address in self.scheduler.workers}
         return [entry for entry in chosen if not any(worker.address in left for worker in here[entry])]
 
-    def _named(self, name: Any) -> list[WorkerState]:
+    def _workers_named(self, name: Any) -> list[WorkerState]:
         return [worker for worker in self.scheduler.workers.values() if str(worker.name) == str(name)]
 
-    async def _ended(self, addresses: Sequence[str], patience_s: float) -> None:
-        """Wait until the workers have told, since now, that none of them is at a call."""
+    async def _wait_until_idle(self, addresses: Sequence[str], patience_s: float) -> None:
+        """Wait until all workers have reported, since now, that they run no call."""
         asked, end = wall_time(), time.monotonic() + patience_s
         begun: set[Any] = set()
         while time.monotonic() < end:
             workers = [self.scheduler.workers[address] for address in addresses if address in self.scheduler.workers]
             begun |= {task for worker in workers for task in worker.executing}
-            told = all(worker.last_seen > asked + LOOK_S for worker in workers)
-            if told and not any(begun & set(worker.processing) or worker.executing for worker in workers):
+            reported = all(worker.last_seen > asked + LOOK_S for worker in workers)
+            if reported and not any(begun & set(worker.processing) or worker.executing for worker in workers):
                 return
             await asyncio.sleep(LOOK_S)
 
-    def _call_back(self, address: str) -> None:
-        """Let a worker that cannot leave take tasks again."""
-        if address in self.scheduler.stream_comms:
-            message = {"status": Status.running.name, "stimulus_id": f"dcurate-call-back-{time.time()}"}
-            self.scheduler.stream_comms[address].send({"op": "worker-status-change", **message})
 
-
-def _burden(workers: Sequence[WorkerState]) -> tuple[int, int, int]:
+def _load(workers: Sequence[WorkerState]) -> tuple[int, int, int]:
     return len(workers), sum(len(worker.processing) for worker in workers), sum(worker.nbytes for worker in workers)
 
 
-def offered(scheduler: Scheduler) -> dict[str, Shape]:
-    """What workers a scheduler's cluster could have, by kind; nothing where the cluster does not change."""
-    offer = scheduler.extensions.get(OFFER)
+def offered_shapes(scheduler: Scheduler) -> dict[str, Shape]:
+    """Return the shapes of workers that a scheduler's cluster could start, by kind; empty if it does not scale."""
+    offer = extensions(scheduler).get(OFFER)
     return dict(offer.shapes) if offer is not None and time.monotonic() - offer.made < STALE_S else {}
 
 
-def offered_to(client: Client) -> dict[str, Shape]:
-    """What workers the cluster of a client could have, by kind; nothing where the cluster does not change."""
-    shapes = client.run_on_scheduler(_offered_plainly)
+def client_offered_shapes(client: Client) -> dict[str, Shape]:
+    """Return the shapes of workers that the cluster of a client could start, by kind; empty if it does not scale."""
+    shapes = client.run_on_scheduler(_offered_values)
     return {kind: Shape.from_dict(shape) for kind, shape in shapes.items()}
 
 
-def _offered_plainly(dask_scheduler: Scheduler) -> dict[str, dict[str, Any]]:
-    return {kind: shape.to_dict() for kind, shape in offered(dask_scheduler).items()}
+def _offered_values(dask_scheduler: Scheduler) -> dict[str, dict[str, Any]]:
+    return {kind: shape.to_dict() for kind, shape in offered_shapes(dask_scheduler).items()}

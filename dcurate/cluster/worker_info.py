@@ -1,7 +1,7 @@
-"""What a worker process is: the host it stands on, the cores it stands for, and the GPUs that it sees.
+"""Detect what a worker process has: its host, its CPU cores, and the GPUs that it sees.
 
-Found out on the worker itself, since only there can it be known. A person may say otherwise, with options of
-``--preload dcurate.preload`` or with environment variables.
+Detected on the worker itself. The user may override it, with options of ``--preload dcurate.preload`` or with
+environment variables.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from dcurate.cluster.compat import extensions, memory_limit, own_resources, thread_count
 from dcurate.errors import ResourceError
 
 if TYPE_CHECKING:
     from distributed import Worker
 
-#: Memory of a GPU that is not there, in GB (10**9 bytes), where nothing is said about it.
+#: Default memory of a simulated GPU, in GB (10**9 bytes).
 SIMULATED_GB = 80.0
 
-#: Where a worker keeps its announcement, among the extensions of Dask's own.
-_KEPT = "dcurate-announcement"
+#: Key of the `WorkerInfo` among the extensions of a Dask worker.
+_INFO = "dcurate-announcement"
 
 
-class VisibleCard(NamedTuple):
+class VisibleGpu(NamedTuple):
     """A GPU as a process sees it: a name that is the same in every process of the host, and its memory in bytes."""
 
     name: str
@@ -34,18 +35,18 @@ class VisibleCard(NamedTuple):
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """What a worker process is.
+    """The resources of a worker process.
 
     Args:
-        host: the machine that it stands on.
-        cpus: CPU cores that it stands for; 0 for a GPU worker, whose cores are those of the CPU workers beside it.
-        cards: the GPUs that it sees, its own first; memory in bytes, 0 where it is not known.
-        kind: what its cluster calls workers of its sort.
+        host: the machine it runs on.
+        cpus: CPU cores that it counts for; 0 for a GPU worker, which uses cores of the CPU workers beside it.
+        gpus: the GPUs that it sees, its own first; memory in bytes, 0 if unknown.
+        kind: the cluster's name of this kind of worker.
         memory: bytes that it may use; 0 without a limit.
 
     Examples:
-        >>> worker = WorkerInfo("h0", 0.0, (VisibleCard("GPU-1", 8e9),), "gpu", 2**30)
-        >>> worker.to_dict()["cards"]
+        >>> worker = WorkerInfo("h0", 0.0, (VisibleGpu("GPU-1", 8e9),), "gpu", 2**30)
+        >>> worker.to_dict()["gpus"]
         [['GPU-1', 8000000000.0]]
         >>> WorkerInfo.from_dict(worker.to_dict()) == worker
         True
@@ -53,31 +54,31 @@ class WorkerInfo:
 
     host: str
     cpus: float
-    cards: tuple[VisibleCard, ...] = ()
+    gpus: tuple[VisibleGpu, ...] = ()
     kind: str = "cpu"
     memory: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values that Dask can send."""
-        return {**asdict(self), "cards": [list(card) for card in self.cards]}
+        """Return plain values that Dask can send."""
+        return {**asdict(self), "gpus": [list(gpu) for gpu in self.gpus]}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> WorkerInfo:
-        """From what `to_dict` gave."""
-        cards = tuple(VisibleCard(str(name), float(memory)) for name, memory in values["cards"])
+        """Build the info from the values of `to_dict`."""
+        gpus = tuple(VisibleGpu(str(name), float(memory)) for name, memory in values["gpus"])
         host, kind = str(values["host"]), str(values["kind"])
-        return cls(host, float(values["cpus"]), cards, kind, int(values["memory"]))
+        return cls(host, float(values["cpus"]), gpus, kind, int(values["memory"]))
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a person says of a worker; None where they leave it to be found out.
+class WorkerOverrides:
+    """What the user specifies of a worker; None for what is detected.
 
     Args:
-        host: a name for the machine, so that processes of one machine can stand for several.
-        cpus: CPU cores that the process stands for.
-        kind: ``"cpu"`` (no GPU, whatever the process sees), ``"gpu"``, or any other label.
-        simulated_gpus: GPUs that are not there, the worker's own first; workers of a host share those of one name.
+        host: a name for the machine, so that processes of one machine can act as several.
+        cpus: CPU cores that the process counts for.
+        kind: ``"cpu"`` (no GPU, even if the process sees some), ``"gpu"``, or any other label.
+        simulated_gpus: simulated GPUs, the worker's own first; workers of a host share those of one name.
         simulated_gpu_memory_gb: memory of each of these, in GB (10**9 bytes).
 
     Raises:
@@ -101,14 +102,14 @@ class Said:
             )
 
     @classmethod
-    def in_environment(cls, environ: Mapping[str, str]) -> Said:
-        """What is said with environment variables.
+    def in_environment(cls, environ: Mapping[str, str]) -> WorkerOverrides:
+        """Read the overrides from environment variables.
 
         Raises:
             ResourceError: a value that is no number where one is needed; names the variable.
 
         Examples:
-            >>> Said.in_environment({"DCURATE_HOST": "h1", "DCURATE_SIMULATED_GPUS": "1,0"}).simulated_gpus
+            >>> WorkerOverrides.in_environment({"DCURATE_HOST": "h1", "DCURATE_SIMULATED_GPUS": "1,0"}).simulated_gpus
             ('1', '0')
         """
         gpus = environ.get("DCURATE_SIMULATED_GPUS")
@@ -120,19 +121,19 @@ class Said:
             simulated_gpu_memory_gb=_number(environ, "DCURATE_SIMULATED_GPU_MEMORY_GB"),
         )
 
-    def over(self, other: Said) -> Said:
-        """This, and what the other says where this says nothing.
+    def over(self, other: WorkerOverrides) -> WorkerOverrides:
+        """Merge with other overrides; these take precedence.
 
         Examples:
-            >>> Said(host="a").over(Said(host="b", kind="gpu"))
-            Said(host='a', cpus=None, kind='gpu', simulated_gpus=None, simulated_gpu_memory_gb=None)
+            >>> WorkerOverrides(host="a").over(WorkerOverrides(host="b", kind="gpu"))
+            WorkerOverrides(host='a', cpus=None, kind='gpu', simulated_gpus=None, simulated_gpu_memory_gb=None)
         """
-        said = {name: value for name, value in vars(self).items() if value is not None}
-        return replace(other, **said)
+        overrides = {name: value for name, value in vars(self).items() if value is not None}
+        return replace(other, **overrides)
 
 
 def names(listed: str) -> tuple[str, ...]:
-    """The names in a list such as ``"0,1"``.
+    """Split a list such as ``"0,1"`` into names.
 
     Raises:
         ResourceError: the same name twice.
@@ -159,54 +160,54 @@ def _number(environ: Mapping[str, str], name: str) -> float | None:
         raise ResourceError(f"environment variable {name}={text!r} must be a number") from None
 
 
-def declare(worker: Worker, said: WorkerInfo) -> None:
-    """Have a worker announce this and nothing else; several workers of one process may each say their own."""
-    worker.extensions[_KEPT] = said
+def set_worker_info(worker: Worker, info: WorkerInfo) -> None:
+    """Set the info of a worker; several workers of one process may each have their own."""
+    extensions(worker)[_INFO] = info
 
 
-def announcement(worker: Worker) -> WorkerInfo:
-    """What a worker is: what was declared, else what environment variables say, else what is found; the same each time.
+def worker_info(worker: Worker) -> WorkerInfo:
+    """Return the info of a worker: as set, else as overridden by environment variables, else as detected.
 
     Raises:
         ResourceError: an environment variable holds what it cannot hold.
     """
-    if _KEPT not in worker.extensions:
-        declare(worker, found(worker, Said.in_environment(os.environ)))
-    return cast(WorkerInfo, worker.extensions[_KEPT])
+    if _INFO not in extensions(worker):
+        set_worker_info(worker, detect(worker, WorkerOverrides.in_environment(os.environ)))
+    return cast(WorkerInfo, extensions(worker)[_INFO])
 
 
-def found(worker: Worker, said: Said) -> WorkerInfo:
-    """What a worker is, where a person said something of it."""
-    cards = _cards_of(worker, said)
-    threads = float(worker.state.nthreads)
+def detect(worker: Worker, overrides: WorkerOverrides) -> WorkerInfo:
+    """Detect the resources of a worker, except those that are overridden."""
+    gpus = _gpus_of(worker, overrides)
+    threads = float(thread_count(worker))
     return WorkerInfo(
-        host=said.host or socket.gethostname(),
-        cpus=said.cpus if said.cpus is not None else 0.0 if cards else threads,
-        cards=cards,
-        kind=said.kind or ("gpu" if cards else "cpu"),
-        memory=int(worker.memory_manager.memory_limit or 0),
+        host=overrides.host or socket.gethostname(),
+        cpus=overrides.cpus if overrides.cpus is not None else 0.0 if gpus else threads,
+        gpus=gpus,
+        kind=overrides.kind or ("gpu" if gpus else "cpu"),
+        memory=int(memory_limit(worker) or 0),
     )
 
 
-def _cards_of(worker: Worker, said: Said) -> tuple[VisibleCard, ...]:
-    """Simulated GPUs, else those that CUDA_VISIBLE_DEVICES gives the process, else what its Dask resources say."""
-    if said.simulated_gpus is not None:
-        gigabytes = SIMULATED_GB if said.simulated_gpu_memory_gb is None else said.simulated_gpu_memory_gb
-        return tuple(VisibleCard(f"simulated-{name}", gigabytes * 1e9) for name in said.simulated_gpus)
-    if said.kind == "cpu":
+def _gpus_of(worker: Worker, overrides: WorkerOverrides) -> tuple[VisibleGpu, ...]:
+    """Return simulated GPUs, else those in CUDA_VISIBLE_DEVICES, else those of the worker's Dask resources."""
+    if overrides.simulated_gpus is not None:
+        gigabytes = SIMULATED_GB if overrides.simulated_gpu_memory_gb is None else overrides.simulated_gpu_memory_gb
+        return tuple(VisibleGpu(f"simulated-{name}", gigabytes * 1e9) for name in overrides.simulated_gpus)
+    if overrides.kind == "cpu":
         return ()
-    # Without the variable every process of a host sees every card of it, which makes none of them a GPU worker.
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "" if said.kind is None else "all")
-    cards = visible_cards(visible) if visible else ()
-    resources = worker.state.total_resources
+    # Without the variable every process of a host sees all of its GPUs, which makes none of them a GPU worker.
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "" if overrides.kind is None else "all")
+    gpus = visible_gpus(visible) if visible else ()
+    resources = own_resources(worker)
     memory = float(resources.get("GPU_MEMORY", 0))
-    return cards or tuple(
-        VisibleCard(f"{worker.name}/{number}", memory) for number in range(int(resources.get("GPU", 0)))
+    return gpus or tuple(
+        VisibleGpu(f"{worker.name}/{number}", memory) for number in range(int(resources.get("GPU", 0)))
     )
 
 
-def visible_cards(visible: str) -> tuple[VisibleCard, ...]:
-    """The GPUs that a process sees, by NVML; none where there is no NVML.
+def visible_gpus(visible: str) -> tuple[VisibleGpu, ...]:
+    """Return the GPUs that a process sees, from NVML; none without NVML.
 
     Args:
         visible: as in CUDA_VISIBLE_DEVICES: indices, UUIDs (or their beginnings), in order; ``"all"`` for all.
@@ -224,15 +225,15 @@ def visible_cards(visible: str) -> tuple[VisibleCard, ...]:
         for number in range(nvml.nvmlDeviceGetCount()):
             gpu = _handle(nvml, nvml.nvmlDeviceGetHandleByIndex, number)
             if gpu is not None:
-                gpus.append(_card(nvml, gpu))
-                parts += [_card(nvml, part) for part in _parts(nvml, gpu)]
+                gpus.append(_visible_gpu(nvml, gpu))
+                parts += [_visible_gpu(nvml, part) for part in _parts(nvml, gpu)]
         return choose(visible, gpus, parts)
     finally:
         nvml.nvmlShutdown()
 
 
 def _handle(nvml: Any, ask: Callable[..., Any], *arguments: Any) -> Any:
-    """What NVML answers; None for a card that this process may not use, or that is not there."""
+    """Ask NVML; return None for a GPU that this process may not use, or that does not exist."""
     try:
         return ask(*arguments)
     except nvml.NVMLError:
@@ -240,42 +241,42 @@ def _handle(nvml: Any, ask: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _parts(nvml: Any, gpu: Any) -> list[Any]:
-    """The parts into which a card is divided (MIG), if it is."""
+    """Return the MIG instances of a GPU."""
     most = _handle(nvml, nvml.nvmlDeviceGetMaxMigDeviceCount, gpu) or 0
     parts = [_handle(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, number) for number in range(most)]
     return [part for part in parts if part is not None]
 
 
-def _card(nvml: Any, handle: Any) -> VisibleCard:
+def _visible_gpu(nvml: Any, handle: Any) -> VisibleGpu:
     memory = _handle(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
-    return VisibleCard(str(nvml.nvmlDeviceGetUUID(handle)), float(memory.total) if memory is not None else 0.0)
+    return VisibleGpu(str(nvml.nvmlDeviceGetUUID(handle)), float(memory.total) if memory is not None else 0.0)
 
 
-def choose(visible: str, gpus: Sequence[VisibleCard], parts: Sequence[VisibleCard] = ()) -> tuple[VisibleCard, ...]:
-    """The cards that CUDA shows a process: those listed, up to the first that is not there.
+def choose(visible: str, gpus: Sequence[VisibleGpu], parts: Sequence[VisibleGpu] = ()) -> tuple[VisibleGpu, ...]:
+    """Return the GPUs that CUDA shows a process: those listed, up to the first that does not exist.
 
     Args:
         visible: as in CUDA_VISIBLE_DEVICES, or ``"all"``.
-        gpus: the cards of the machine, in order.
-        parts: what cards are divided into (MIG).
+        gpus: the GPUs of the machine, in order.
+        parts: MIG instances.
 
     Examples:
-        >>> two = [VisibleCard("GPU-aa", 8e9), VisibleCard("GPU-bb", 8e9)]
-        >>> [card.name for card in choose("1,0", two)]
+        >>> two = [VisibleGpu("GPU-aa", 8e9), VisibleGpu("GPU-bb", 8e9)]
+        >>> [gpu.name for gpu in choose("1,0", two)]
         ['GPU-bb', 'GPU-aa']
-        >>> [card.name for card in choose("GPU-b,7,0", two)]
+        >>> [gpu.name for gpu in choose("GPU-b,7,0", two)]
         ['GPU-bb']
         >>> choose("", two)
         ()
     """
     if visible == "all":
         return tuple(gpus)
-    chosen: list[VisibleCard] = []
+    chosen: list[VisibleGpu] = []
     for token in (part.strip() for part in visible.split(",")):
         if token.isdigit():
             meant = list(gpus[int(token) :][:1])
         else:
-            meant = [card for card in (*gpus, *parts) if token and card.name.startswith(token)]
+            meant = [gpu for gpu in (*gpus, *parts) if token and gpu.name.startswith(token)]
         if len(meant) != 1:
             break
         chosen += meant

@@ -1,4 +1,4 @@
-"""Where the workers of each kind come from."""
+"""Start and end the workers of each kind."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 import dask
 from dask.system import CPU_COUNT
 from dask.utils import parse_timedelta
-from distributed import Nanny, SpecCluster, Status
+from distributed import Nanny, SpecCluster
 
+from dcurate.cluster.compat import call_scheduler, forget_refused, reconcile
 from dcurate.cluster.nannies import GPU_THREADS, Spec, cpu_worker, simulated_gpu_worker
 from dcurate.cluster.worker_info import SIMULATED_GB
 from dcurate.cluster.worker_shape import Shape
@@ -23,11 +24,11 @@ class Kind:
     """One kind of workers.
 
     Args:
-        shape: what one of them brings, and how many there may be.
+        shape: the resources of one worker, and how many there may be.
         worker: class and options, as Dask's `SpecCluster` takes them: ``{"cls": Nanny, "options": {...}}``; or a
             function that gives them for the number of a worker, which is less than the maximum. For jobs of several
             worker processes it says ``"group"``, too, as `SpecCluster` has it. Workers must announce the kind by the
-            name that it has in the cluster (``--kind NAME``); those whose class is `Nanny` are told it.
+            name that it has in the cluster (``--kind NAME``); those whose class is `Nanny` get it.
 
     Examples:
         >>> Kind.cpus_here(maximum=4).shape.seats
@@ -38,7 +39,7 @@ class Kind:
     worker: Mapping[str, Any] | Callable[[int], Mapping[str, Any]]
 
     def spec(self, name: str, number: int) -> Spec:
-        """The class and options of a worker of this kind, under the name that it has in a cluster."""
+        """Return the class and options of a worker of this kind, named as in the cluster."""
         spec = dict(self.worker(number) if callable(self.worker) else self.worker)
         if isinstance(spec["cls"], type) and issubclass(spec["cls"], Nanny):
             options = dict(spec.get("options", {}))
@@ -54,16 +55,16 @@ class Kind:
     def simulated_gpus_here(
         cls, maximum: int, minimum: int = 0, memory_gb: float = SIMULATED_GB, memory_limit: int | None = None
     ) -> Kind:
-        """Processes on this machine that each say they have a GPU, of so many GB of memory."""
+        """Processes on this machine that each announce a simulated GPU of ``memory_gb`` GB."""
         shape = Shape(0.0, 1, memory_gb * 1e9, GPU_THREADS, maximum=maximum, minimum=minimum, host="here")
         return cls(shape, lambda number: simulated_gpu_worker(number, maximum, memory_gb, memory_limit))
 
 
 class Supply(ABC):
-    """Where workers of one kind come from.
+    """Starts and ends the workers of one kind.
 
     Args:
-        shape: what one of them brings, and how many there may be.
+        shape: the resources of one worker, and how many there may be.
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -71,27 +72,27 @@ class Supply(ABC):
 
     @abstractmethod
     async def entries(self) -> Mapping[Any, Sequence[Any]]:
-        """What was asked for and not given back, whether it came or not: names of the workers of each entry."""
+        """Return the names of the workers of each entry that was started and not ended, whether they joined or not."""
 
     @abstractmethod
     async def start(self, number: int) -> None:
-        """Ask for so many entries more."""
+        """Request more entries."""
 
     @abstractmethod
     async def end(self, entries: Sequence[Any]) -> None:
-        """Give entries back; their workers have left the scheduler."""
+        """End entries; their workers have left the scheduler."""
 
     async def mend(self) -> None:  # noqa: B027
-        """Ask again for what was lost; nothing, where that happens by itself."""
+        """Request lost entries again; nothing, where that happens by itself."""
 
 
 class SpecSupply(Supply):
     """Workers of one kind within a `SpecCluster`, such as dask-jobqueue's: those named after the kind.
 
     Args:
-        cluster: an open one.
+        cluster: an open cluster.
         name: of the kind.
-        kind: what its workers are.
+        kind: of the workers.
     """
 
     def __init__(self, cluster: SpecCluster, name: str, kind: Kind) -> None:
@@ -111,34 +112,30 @@ class SpecSupply(Supply):
         free = [one for one in range(self.shape.maximum) if f"{self.name}-{one}" not in self.cluster.worker_spec]
         for one in free[:number]:
             self.cluster.worker_spec[f"{self.name}-{one}"] = self.kind.spec(self.name, one)
-        await self.cluster._correct_state()
+        await reconcile(self.cluster)
 
     async def end(self, entries: Sequence[Any]) -> None:
         for entry in entries:
             self.cluster.worker_spec.pop(entry, None)
             self._last_here.pop(entry, None)
-        await self.cluster._correct_state()
+        await reconcile(self.cluster)
 
     async def mend(self) -> None:
-        for entry, worker in list(self.cluster.workers.items()):
-            if worker.status in (Status.created, Status.failed):  # it was refused
-                worker.status = Status.failed  # else Dask would not close the cluster while something refers to it
-                del self.cluster.workers[entry]
+        forget_refused(self.cluster)
         for entry in await self._lost():
             await self.cluster.workers.pop(entry).close()
         if set(self.cluster.worker_spec) - set(self.cluster.workers):
-            await self.cluster._correct_state()
+            await reconcile(self.cluster)
 
     async def _lost(self) -> list[Any]:
-        """Entries whose workers were here, and have all been away for too long: jobs that were ended, say.
+        """Return entries whose workers joined, and have all been gone for too long: jobs that were ended, for example.
 
-        Workers that came and went between two looks were here, too.
-
-        `SpecCluster` sees to that itself, but not for entries of several workers.
+        Workers that joined and left between two checks count. `SpecCluster` does this itself, but not for entries of
+        several workers.
         """
         present = {str(worker["name"]) for worker in self.cluster.scheduler_info["workers"].values()}
         patience_s = parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout"))
-        arrivals = await self.cluster.scheduler_comm.dcurate_arrivals()
+        arrivals = await call_scheduler(self.cluster, "dcurate_arrivals")
         now = time.monotonic()
         for entry, workers in (await self.entries()).items():
             arrived = sum(arrivals.get(worker, 0) for worker in workers)

@@ -1,4 +1,4 @@
-"""What workers of a kind bring to a cluster, as a value. Pure."""
+"""The resources of a kind of workers, as a value. Pure."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from dcurate.errors import ResourceError
 
 @dataclass(frozen=True)
 class Shape:
-    """What one worker of a kind brings, and how many of them there may be.
+    """The resources of one worker of a kind, and how many of them there may be.
 
-    Where a kind is made of jobs or pods of several worker processes, this is the shape of a whole job or pod.
+    Where an entry is a job or pod of several worker processes, this is the shape of the whole job or pod.
 
     Args:
         cpus: CPU cores.
         cards: GPUs.
-        card_memory: memory of each GPU in bytes; 0 where it is not known.
+        card_memory: memory of each GPU in bytes; 0 if unknown.
         seats: slots that it can run at once: its threads, for each of its GPUs if it has some.
-        maximum: no more workers than this.
-        minimum: no fewer than this.
-        host: the machine on which all workers of the kinds that name it stand; if empty, each stands on its own.
+        maximum: the largest number of workers.
+        minimum: the smallest number of workers.
+        host: the machine of all workers of the kinds that name it; if empty, each worker has its own.
 
     Raises:
         ResourceError: an amount or a number that cannot be.
@@ -50,7 +50,7 @@ class Shape:
             )
 
     def clamped(self, number: int) -> int:
-        """The number of workers nearest to this one that there may be.
+        """Return the nearest number of workers within the limits.
 
         Examples:
             >>> [Shape(minimum=1, maximum=4).clamped(number) for number in (0, 3, 9)]
@@ -59,10 +59,10 @@ class Shape:
         return max(self.minimum, min(self.maximum, number))
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values that Dask can send."""
+        """Return plain values that Dask can send."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Shape:
-        """From what `to_dict` gave."""
+        """Build the shape from the values of `to_dict`."""
         return cls(**values)

@@ -1,1 +1,1 @@
-"""The engine: what runs a plan."""
+"""Run a plan: decide which batch goes where, and run the operators inline or on Dask."""

@@ -1,4 +1,4 @@
-"""What is to be carried out, and the books that are kept of it."""
+"""The specification of a round, and the accounting of a run."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from dcurate.engine.worker.operator_task import OperatorSpec, rejecting
 from dcurate.errors import PipelineError, without_secrets
 from dcurate.plan.operators import Plan
 
-#: Seconds between two looks at how a run stands.
+#: Seconds between two samples of a run's state.
 SAMPLE_S = 0.5
 
 
 @dataclass
 class Round:
-    """A plan with everything that carrying it out needs.
+    """A plan with everything that running it needs.
 
     Args:
         pipeline: its name.
-        splits: the source splits, listed as they are asked for.
-        delivers: whether what the last operator makes is handed out batch by batch.
-        ledger: knows what earlier runs finished, and is told what this one does.
-        rejections: where rows that stages take out are kept.
-        observers: are told what happens.
+        splits: the source splits, listed lazily.
+        delivers: whether the outputs of the last operator are emitted batch by batch.
+        ledger: knows what earlier runs finished, and records what this one does.
+        rejections: where rows that stages reject are kept.
+        observers: receive events.
         ignore_failures: whether rows on which a stage fails go to quarantine and the run goes on.
-        examples: whether excerpts of a few rows that are dropped are kept for the report.
+        examples: whether excerpts of a few dropped rows are kept for the report.
         run: id of the run that it is the whole or a ``phase`` of; ``last`` says whether no other phase follows.
         stages: names of the run's stages, and ``owners`` whose part others are, as in `RunStarted`.
     """
@@ -66,18 +66,18 @@ class Round:
     owners: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def tag(self) -> str:
-        """What tells it from all other jobs of a cluster: its run, and which phase of it."""
+    def run_key(self) -> str:
+        """The name of the round on a cluster: its run and phase."""
         return f"{self.run}-{self.phase}"
 
     def operators(self) -> list[str]:
-        """Under which names `RejectionSink.keep` is given rows."""
+        """Return the names under which `RejectionSink.keep` is given rows."""
         return [
             rejecting(operator.name, stage) for operator in self.plan.operators for stage in operator.processing_stages
         ]
 
-    def programs(self) -> list[OperatorSpec]:
-        """The operators as they are shipped."""
+    def operator_specs(self) -> list[OperatorSpec]:
+        """Return the operators as they are sent to workers."""
         operators = self.plan.operators
         keeps = [True] * (len(operators) - 1) + [self.delivers]
         return [
@@ -95,7 +95,7 @@ class Round:
 
 @dataclass
 class _Open:
-    """A split that is under way."""
+    """A split that is not finished."""
 
     key: str
     version: str
@@ -105,15 +105,15 @@ class _Open:
 
 
 class RunAccounting:
-    """Counts what happened in a run: for its report, its ledger and its observers.
+    """Counts what happens in a run: for its report, its ledger and its observers.
 
     Args:
-        job: what is carried out.
-        mode: how: ``streaming``, ``batch`` or ``inline``.
+        job: the round that is run.
+        mode: ``streaming``, ``batch`` or ``inline``.
 
     Attributes:
-        unread: why splits do not count as finished that hold files which could not be read, by their keys.
-        repeats: whether calls were made again, as workers died.
+        unread: by split key, why the split does not count as finished: a file of it could not be read.
+        repeats: whether tasks were run again because workers died.
         quarantined: names of the files in quarantine that this run wrote.
     """
 
@@ -139,30 +139,30 @@ class RunAccounting:
         self._number = 0
         operators = tuple(tuple(part.name for part in operator.parts) for operator in job.plan.operators)
         self._sampled = 0.0
-        self.tell(
+        self.emit(
             RunStarted(time.time(), job.run, job.pipeline, mode, operators, job.phase, job.stages, dict(job.owners))
         )
 
-    def tell(self, event: Event) -> None:
-        """Tell the observers."""
+    def emit(self, event: Event) -> None:
+        """Send an event to the observers."""
         for observer in self.job.observers:
             observer.on_event(event)
 
     def sample(self, flow: Flow) -> None:
-        """Tell how the run stands, if that has not just been told."""
+        """Emit a sample of the run's state, unless the last one is recent."""
         now = time.monotonic()
         if not self.job.observers or now - self._sampled < SAMPLE_S:
             return
         self._sampled = now
         made = [0, *(stage.output_bytes for stage in flow.operators)]
         samples = [
-            OperatorSample(one.name, stage.window.slots, len(stage.running), stage.items_waiting, nbytes)
+            OperatorSample(one.name, stage.limit.slots, len(stage.running), stage.items_waiting, nbytes)
             for one, stage, nbytes in zip(self.job.plan.operators, flow.operators, made, strict=False)
         ]
-        self.tell(Sampled(time.time(), tuple(samples), sum(made), int(flow.budget_bytes)))
+        self.emit(Sampled(time.time(), tuple(samples), sum(made), int(flow.budget_bytes)))
 
     def next_splits(self, count: int) -> tuple[list[tuple[int, Batch]], bool]:
-        """Up to ``count`` splits that no earlier run has finished, numbered; and whether the source has no more.
+        """Return up to ``count`` numbered splits that no earlier run has finished, and whether the source is exhausted.
 
         Raises:
             PipelineError: two splits of the source have one key.
@@ -171,7 +171,7 @@ class RunAccounting:
         while len(taken) < count:
             split = next(self.job.splits, None)
             if split is None:
-                self.tell(SourceListed(time.time(), self.splits, self.splits_before))
+                self.emit(SourceListed(time.time(), self.splits, self.splits_before))
                 return taken, True
             self._take(split, taken)
         return taken, False
@@ -183,20 +183,20 @@ class RunAccounting:
         self._names[key] = None
         self.splits += 1
         version = split.version if isinstance(split, FileGroup) else ""
-        self._inputs ^= _mark(key, version)
+        self._inputs ^= _digest(key, version)
         record = self.job.ledger.finished(key, version) if self.job.ledger else None
         if record is not None:
             self.splits_before += 1
             self._before.add(key)
             self._count([StageStats.from_dict(stats) for stats in record.stats])
-            self._write_down(key, tuple(f"{self._output}/{name}" for name in record.files), record.stats[-1:])
+            self._record_output(key, tuple(f"{self._output}/{name}" for name in record.files), record.stats[-1:])
             return
         self._open[self._number] = _Open(key, version)
         taken.append((self._number, split))
         self._number += 1
 
     def task_done(self, operator: int, summary: Mapping[str, Any], splits: Sequence[int]) -> None:
-        """A call is over: ``summary`` is that of its `Outcome`, ``splits`` the number of each input's split."""
+        """Count a finished task: ``summary`` is that of its `TaskResult`, ``splits`` the split number of each input."""
         name = self.job.plan.operators[operator].name
         for place, (number, each) in enumerate(zip(splits, summary["stats"], strict=True)):
             split = self._open[number]
@@ -206,54 +206,54 @@ class RunAccounting:
             stats = [StageStats.from_dict(values) for values in each]
             for one in stats:
                 split.stats.setdefault(one.name, StageStats(one.name)).add(one)
-            self.tell(TaskDone(time.time(), name, split.key, tuple(stats), summary["seconds"] / len(splits)))
+            self.emit(TaskDone(time.time(), name, split.key, tuple(stats), summary["seconds"] / len(splits)))
 
     def split_finished(self, number: int) -> None:
-        """All that came of a split is written, delivered or dropped."""
+        """Record a split of which everything is written, emitted or dropped."""
         entry = self._open.pop(number)
         self._count(entry.stats.values())
         files = tuple(sorted(entry.files))
         counts = tuple(stats.counts() for stats in entry.stats.values())
-        self._write_down(entry.key, files, counts[-1:])
+        self._record_output(entry.key, files, counts[-1:])
         if entry.unread:
             self.unread[entry.key] = entry.unread
         check_accounts(entry.key, counts, [part.name for part in self.job.plan.parts])
         if self.job.ledger is not None and not entry.unread:
             self.job.ledger.record(SplitRecord(entry.key, entry.version, files, counts))
-        self.tell(SplitDone(time.time(), entry.key, files))
+        self.emit(SplitDone(time.time(), entry.key, files))
 
-    def _write_down(self, key: str, files: tuple[str, ...], last: Sequence[Mapping[str, Any]]) -> None:
-        """A split is finished: its files, and what the last stage that it came to did to it."""
+    def _record_output(self, key: str, files: tuple[str, ...], last: Sequence[Mapping[str, Any]]) -> None:
+        """Record the files of a finished split, and the counts of the last stage that it came to."""
         self._written[key] = files
         names = (name.rpartition("/")[2] for name in files)
-        self._outputs ^= _mark(key, *names, *(f"{stats['name']} {stats['rows_out']}" for stats in last))
+        self._outputs ^= _digest(key, *names, *(f"{stats['name']} {stats['rows_out']}" for stats in last))
 
     def _count(self, stats: Iterable[StageStats]) -> None:
         for one in stats:
             self._totals.setdefault(one.name, StageStats(one.name)).add(one)
 
     def close(self, error: str = "") -> None:
-        """The run is over, well or not; what was done is made durable."""
+        """End the run, with or without an error, and flush the ledger."""
         self._seconds = time.time() - self.started
         self.error = error
         if self.job.ledger is not None:
             self.job.ledger.flush()
-        self.tell(RunEnded(time.time(), error, self.job.last or bool(error)))
+        self.emit(RunEnded(time.time(), error, self.job.last or bool(error)))
 
     def files_of_unread(self) -> set[str]:
-        """The files written for splits that do not count as finished."""
+        """Return the files written for splits that do not count as finished."""
         return {file for split in self.unread for file in self._written[split]}
 
     def begun_here(self) -> set[str]:
-        """The splits that no earlier run had finished."""
+        """Return the splits that no earlier run had finished."""
         return self._names.keys() - self._before
 
     def in_order(self) -> list[tuple[str, tuple[str, ...]]]:
-        """Each finished split and the files written for it, in the order of the source."""
+        """Return each finished split and its files, in the order of the source."""
         return [(split, self._written[split]) for split in self._names if split in self._written]
 
     def _notices(self) -> Iterator[str]:
-        """What had to be done again, or is to be."""
+        """Yield notices of work that was or must be repeated."""
         if self.unread:
             split, reason = next(iter(self.unread.items()))
             yield (
@@ -269,7 +269,7 @@ class RunAccounting:
             )
 
     def report(self) -> RunReport:
-        """What the run comes down to, so far or at its end."""
+        """Return the report of the run, so far or at its end."""
         return RunReport(
             run=self.job.run,
             pipeline=self.job.pipeline,
@@ -289,6 +289,6 @@ class RunAccounting:
         )
 
 
-def _mark(*words: str) -> int:
-    """Stands for words, so that a sum of such marks stands for a set of them in any order."""
+def _digest(*words: str) -> int:
+    """Hash words to an integer, so that the XOR of such integers identifies a set in any order."""
     return int.from_bytes(hashlib.blake2b("\n".join(words).encode(errors="surrogatepass"), digest_size=8).digest())

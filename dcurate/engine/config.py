@@ -1,4 +1,4 @@
-"""The settings of the Dask executor, under the names that NeMo Curator's executor has for them."""
+"""Settings of the Dask executor, under the names of NeMo Curator's executor."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from dcurate.errors import PipelineError, nearest
 
 @dataclass(frozen=True)
 class ExecutorConfig:
-    """How a run is carried out on Dask.
+    """Settings of a run on Dask.
 
     Args:
         execution_mode: ``"streaming"`` (all operators at once, bounded memory) or ``"batch"`` (the whole input
             through one operator before the next; only one model is resident at a time).
         cpu_allocation_percentage: share of this machine's CPUs that an embedded cluster takes, above 0 to 1;
             at least one worker is always started.
-        autoscale_interval_s: the longest that the balancer waits before it looks again, in seconds. It looks
-            much earlier when something happened: first figures of a stage, a rate that changed, a worker that
-            came or went.
+        autoscale_interval_s: the longest time between two decisions on the allocation of slots, in seconds. A decision
+            is made much earlier when something happened: the first rates of a stage, a rate that changed, a worker that
+            joined or left.
         ignore_failures: whether rows on which a stage raises or dies go to quarantine, and the run goes on. Nothing
             is dropped without a record. A stage may decide otherwise with ``with_(ignore_failures=...)``.
         max_workers_per_stage: no more slots than this for any stage; None for no limit.
@@ -72,7 +72,7 @@ class ExecutorConfig:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any] | None) -> Self:
-        """The config with these settings.
+        """Build the config from settings by name.
 
         Raises:
             PipelineError: a setting that there is not, with the nearest name; or a value out of range.

@@ -1,4 +1,4 @@
-"""The loop that every executor shares: carry out the instructions of the flow."""
+"""The loop that every executor shares: enact the instructions of the flow."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dcurate.engine.flow import Cancel, Emit, Flow, Instruction, OutputRef, Pull
 
 
 @dataclass(frozen=True)
-class Completed:
-    """A task is over; ``summary`` is that of its `TaskResult`."""
+class TaskDone:
+    """A task that ended; ``summary`` is that of its `TaskResult`."""
 
     task: int
     operator: int
@@ -21,8 +21,8 @@ class Completed:
 
 
 @dataclass(frozen=True)
-class Died:
-    """The worker that ran a task is gone; the task must run again."""
+class TaskDied:
+    """A task whose worker died; it must run again."""
 
     task: int
     operator: int
@@ -43,7 +43,7 @@ class Backend(Protocol):
     def cancel(self, task: int) -> None:
         """Forget a task, whether it has ended or not."""
 
-    def wait(self) -> list[Completed | Died]:
+    def wait(self) -> list[TaskDone | TaskDied]:
         """Block until a task ends or slots change; raises what made a task fail."""
 
 
@@ -52,21 +52,21 @@ class DriverLoop:
 
     Args:
         flow: decides.
-        books: gives splits and counts what happened.
+        accounting: gives splits and counts what happens.
         backend: runs tasks.
     """
 
-    def __init__(self, flow: Flow, books: RunAccounting, backend: Backend) -> None:
+    def __init__(self, flow: Flow, accounting: RunAccounting, backend: Backend) -> None:
         self.flow = flow
-        self.books = books
+        self.accounting = accounting
         self.backend = backend
         #: Splits that no task has consumed yet.
         self._splits: dict[OutputRef, Batch] = {}
 
     def run(self) -> Iterator[Batch]:
-        """Yield the batches that go to the consumer as they come; end when everything is done."""
+        """Yield the batches for the consumer as they come; return when everything is done."""
         while True:
-            self.books.sample(self.flow)
+            self.accounting.sample(self.flow)
             instructions = self.flow.advance()
             if not instructions and self.flow.done:
                 return
@@ -93,14 +93,14 @@ class DriverLoop:
             case Release(refs):
                 self._release(refs)
             case SplitFinished(number):
-                self.books.split_finished(number)
+                self.accounting.split_finished(number)
 
     def _splits_of(self, task: Task) -> list[Batch] | None:
         """The inputs of a task of the first operator; those of others are where tasks made them."""
         return None if task.operator else [self._splits[ref] for ref in task.inputs]
 
     def _pull(self, count: int) -> None:
-        taken, exhausted = self.books.next_splits(count)
+        taken, exhausted = self.accounting.next_splits(count)
         refs = self.flow.pulled([(number, split.nbytes) for number, split in taken], exhausted)
         self._splits.update(zip(refs, (split for _, split in taken), strict=True))
 
@@ -109,12 +109,12 @@ class DriverLoop:
         for ref in refs:
             self._splits.pop(ref, None)
 
-    def _record(self, ended: Completed | Died) -> None:
+    def _record(self, ended: TaskDone | TaskDied) -> None:
         """Count a finished task and let the flow know of its outputs, or that it must run again."""
-        if isinstance(ended, Died):
-            self.books.repeats = True
+        if isinstance(ended, TaskDied):
+            self.accounting.repeats = True
             self.flow.failed(ended.task, ended.operator)
             return
         splits = self.flow.splits_of(ended.task, ended.operator)
         self.flow.finished(ended.task, ended.operator, ended.summary["sizes"], ended.summary["seconds"])
-        self.books.task_done(ended.operator, ended.summary, splits)
+        self.accounting.task_done(ended.operator, ended.summary, splits)

@@ -2,7 +2,7 @@
 
 Feed it events (`pulled`, `finished`, `failed`, `delivered`, `set_slots`) and carry out the instructions that `advance`
 returns. Four limits hold: the tasks in flight of each operator, the bytes and the number of batches between operators,
-and the pace of the consumer. It cannot deadlock: an operator without outputs may always run one task, whatever the
+and the pace of the consumer. It cannot deadlock: an operator without outputs may always run one task, beyond any
 budget.
 """
 
@@ -11,16 +11,29 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import NamedTuple
-
-from dcurate.engine.in_flight import InFlightLimit
 
 #: The `OutputRef.task` of a source split, whose `OutputRef.input` is its number.
 SOURCE = -1
 
+#: Seconds of work that should be queued at a slot: enough to hide the way to the scheduler and back.
+AHEAD_S = 0.5
+#: Tasks in flight per slot, at least and at most.
+MIN_PER_SLOT, MAX_PER_SLOT = 2, 128
+#: Number of tasks that the mean covers. With fewer, the limit would jump where durations vary, and a slot that has
+#: ended its tasks would wait until those of slots in long tasks have shrunk to the smaller limit.
+MEAN_OVER = 64
+#: Tasks that end within this many seconds are replaced together.
+GATHER_S = 0.03
+#: Inputs that may wait before an operator: seconds of its work, at least and at most per slot, and at most in all.
+WAIT_S, MIN_QUEUE_PER_SLOT, MAX_QUEUE_PER_SLOT, MAX_QUEUE = 4.0, 64, 2048, 20_000
+#: Inputs that take less than this many seconds together share a task, up to this many: a task costs Dask milliseconds.
+SHORT_S, MAX_BATCH = 0.05, 16
+
 
 class OutputRef(NamedTuple):
-    """How the engine names a batch: by the task that made it, the input it was made of, and its number among those."""
+    """The engine's name of a batch: the task that made it, the input it was made of, and its number among those."""
 
     task: int
     input: int
@@ -36,7 +49,7 @@ class Pull:
 
 @dataclass(frozen=True)
 class Task:
-    """Run one call of an operator, and answer with `Flow.finished` or `Flow.failed`.
+    """Run one task of an operator, and answer with `Flow.finished` or `Flow.failed`.
 
     Args:
         id: counts from 0 within a round.
@@ -53,7 +66,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Cancel:
-    """Stop a task: a speculative copy of it was sooner. It counts as over."""
+    """Stop a task whose speculative copy ended first. It counts as ended."""
 
     task: int
     operator: int
@@ -75,7 +88,7 @@ class Release:
 
 @dataclass(frozen=True)
 class SplitFinished:
-    """All that came of a source split is written, delivered or dropped."""
+    """Everything that came of a source split is written, emitted or dropped."""
 
     split: int
 
@@ -84,11 +97,73 @@ Instruction = Pull | Task | Cancel | Emit | Release | SplitFinished
 
 
 @dataclass
+class InFlightLimit:
+    """Limits the tasks in flight of an operator: enough to keep its slots busy, and no more.
+
+    Two per slot for long tasks; more for short ones, so that slots never wait for the driver and many tasks travel in
+    one message. Very short inputs share a task.
+
+    Examples:
+        >>> limit = InFlightLimit(slots=4)
+        >>> limit.size, limit.batch_per_task
+        (8, 1)
+        >>> for _ in range(50): limit.record(0.01)
+        >>> limit.size, limit.batch_per_task
+        (44, 5)
+    """
+
+    slots: int = 0
+    mean_s: float = 0.0
+    most: int = MAX_PER_SLOT
+    _taken: int = 0
+    _mean_square: float = 0.0
+
+    def record(self, seconds: float, items: int = 1) -> None:
+        """Learn from a task of a number of items that took some seconds in its slot."""
+        self._taken += 1
+        each, weight = seconds / items, 1 / min(self._taken, MEAN_OVER)
+        self.mean_s += (each - self.mean_s) * weight
+        self._mean_square += (each**2 - self._mean_square) * weight
+
+    @property
+    def batch_per_task(self) -> int:
+        """Calls that share a task."""
+        return max(1, min(MAX_BATCH, int(SHORT_S / max(self.mean_s, 1e-6)))) if self.mean_s else 1
+
+    @property
+    def size(self) -> int:
+        """Tasks that may be in flight."""
+        if not self.mean_s:
+            return self.slots * min(self.most, MIN_PER_SLOT)
+        # Where durations vary, what waits may be short, however long the mean.
+        uneven = 1 + sqrt(max(0.0, self._mean_square - self.mean_s**2)) / self.mean_s
+        wanted = 1 + AHEAD_S * uneven / max(self.mean_s * self.batch_per_task, 1e-6)
+        return int(self.slots * min(self.most, max(MIN_PER_SLOT, wanted)))
+
+    @property
+    def max_queue(self) -> int:
+        """Inputs that may wait before the operator, so that its slots stay busy while the rates of others vary."""
+        each = WAIT_S / self.mean_s if self.mean_s else MIN_QUEUE_PER_SLOT
+        wanted = int(max(1, self.slots) * min(MAX_QUEUE_PER_SLOT, max(MIN_QUEUE_PER_SLOT, each)))
+        return max(min(wanted, MAX_QUEUE), 2 * self.size * self.batch_per_task)
+
+    @property
+    def refill_threshold(self) -> int:
+        """Refill when no more than this many tasks are in flight, so that short tasks are submitted in groups.
+
+        A group is what ends within `GATHER_S`. Waiting for more would leave slots idle where durations vary: one slot
+        may run through all of its tasks while the others are in long ones.
+        """
+        ending = self.slots * GATHER_S / (self.mean_s * self.batch_per_task) if self.mean_s else 1.0
+        return self.size - max(1, int(min(self.size // 4, ending)))
+
+
+@dataclass
 class OperatorState:
-    """One operator as the flow sees it."""
+    """The state of one operator in the flow."""
 
     batch_size: int = 1
-    window: InFlightLimit = field(default_factory=InFlightLimit)
+    limit: InFlightLimit = field(default_factory=InFlightLimit)
     waiting: deque[OutputRef] = field(default_factory=deque)
     #: Tasks that run, by their ids.
     running: dict[int, Task] = field(default_factory=dict)
@@ -105,17 +180,17 @@ class OperatorState:
 
     @property
     def items_waiting(self) -> int:
-        """Inputs that wait for a task, those to be retried among them."""
+        """Inputs that wait for a task, including those to be retried."""
         return len(self.waiting) + sum(len(inputs) for inputs, _ in self.retrying)
 
     @property
     def retries(self) -> bool:
-        """Whether a task runs again whose worker died; one does at a time."""
+        """Whether a task is being retried because its worker died; one is at a time."""
         return any(task.deaths for task in self.running.values())
 
     @property
     def has_work(self) -> bool:
-        """Whether anything waits or runs."""
+        """Whether any input waits or runs."""
         return bool(self.waiting or self.running or self.retrying)
 
 
@@ -124,8 +199,8 @@ class Flow:
 
     Args:
         batch_sizes: of each operator, how many items one call takes.
-        budget_bytes: for all that stands between operators and before the consumer, together.
-        delivers: whether what the last operator makes goes to a consumer.
+        budget_bytes: for all batches between operators and before the consumer, together.
+        delivers: whether the outputs of the last operator go to a consumer.
         barrier: whether an operator starts only when the one before it has finished everything (batch mode).
     """
 
@@ -150,7 +225,7 @@ class Flow:
 
     def set_slots(self, operator: int, slots: int) -> None:
         """Set how many slots an operator has."""
-        self.operators[operator].window.slots = slots
+        self.operators[operator].limit.slots = slots
 
     def pulled(self, splits: Sequence[tuple[int, int]], exhausted: bool) -> list[OutputRef]:
         """Add splits of the source, as (number, bytes); ``exhausted`` says that there are no more."""
@@ -168,17 +243,17 @@ class Flow:
             sizes: bytes of the outputs of each input.
             seconds: that it took.
         """
-        stage = self.operators[operator]
-        done = stage.running.pop(task)
-        copy = self._parted(stage, task)
+        state = self.operators[operator]
+        done = state.running.pop(task)
+        copy = self._unpair(state, task)
         if copy is not None:
-            del stage.running[copy]
+            del state.running[copy]
             self._instructions.append(Cancel(copy, operator))
         if not done.deaths:
-            stage.window.took(seconds, len(done.inputs))
-        stage.items_done += len(done.inputs)
+            state.limit.record(seconds, len(done.inputs))
+        state.items_done += len(done.inputs)
         made_bytes = sum(map(sum, sizes))
-        stage.mean_output_bytes += (made_bytes - stage.mean_output_bytes) * (0.2 if stage.mean_output_bytes else 1.0)
+        state.mean_output_bytes += (made_bytes - state.mean_output_bytes) * (0.2 if state.mean_output_bytes else 1.0)
         last = operator == len(self.operators) - 1
         if not last or self.delivers:
             after = self._deliveries if last else self.operators[operator + 1].waiting
@@ -186,44 +261,44 @@ class Flow:
                 split = self._batches[ref][0]
                 for number, nbytes in enumerate(outputs):
                     after.append(self._add(OutputRef(task, place, number), split, nbytes))
-                    stage.output_bytes += nbytes
-                    stage.output_items += 1
+                    state.output_bytes += nbytes
+                    state.output_items += 1
         for ref in done.inputs:
             self._consumed(ref, operator - 1)
         self._instructions.append(Release(done.inputs))
 
     def failed(self, task: int, operator: int) -> None:
-        """Record that the worker of a task died; its inputs are run again, by themselves."""
-        stage = self.operators[operator]
-        died = stage.running.pop(task)
-        if self._parted(stage, task) is None:  # else the other of the two goes on
-            stage.retrying.append((died.inputs, died.deaths + 1))
+        """Record that the worker of a task died; its inputs run again, by themselves."""
+        state = self.operators[operator]
+        died = state.running.pop(task)
+        if self._unpair(state, task) is None:  # else the other of the two goes on
+            state.retrying.append((died.inputs, died.deaths + 1))
 
     def is_running(self, task: int, operator: int) -> bool:
         """Whether a task has neither ended nor been cancelled."""
         return task in self.operators[operator].running
 
     def splits_of(self, task: int, operator: int) -> list[int]:
-        """The number of the split that each input of a running task is of."""
+        """Return the split number of each input of a running task."""
         return [self._batches[ref][0] for ref in self.operators[operator].running[task].inputs]
 
-    def may_copy(self, operator: int) -> bool:
-        """Whether an operator has only its last tasks left, and slots to spare for copies of them."""
-        stage = self.operators[operator]
-        idle = not stage.waiting and not stage.retrying and len(stage.running) < stage.window.slots
-        return idle and bool(stage.running) and self._upstream_done(operator)
+    def may_speculate(self, operator: int) -> bool:
+        """Whether an operator has only its last tasks left, and idle slots for copies of them."""
+        state = self.operators[operator]
+        idle = not state.waiting and not state.retrying and len(state.running) < state.limit.slots
+        return idle and bool(state.running) and self._upstream_done(operator)
 
-    def copy(self, task: int, operator: int) -> bool:
-        """Run a task that takes very long once more, elsewhere; the first of the two to end counts.
+    def speculate(self, task: int, operator: int) -> bool:
+        """Run a late task once more elsewhere; the first of the two to end counts.
 
         Returns:
             False if it is not the time for that, or has been done.
         """
-        stage = self.operators[operator]
-        if not self.may_copy(operator) or task in stage.speculative or stage.running[task].deaths:
+        state = self.operators[operator]
+        if not self.may_speculate(operator) or task in state.speculative or state.running[task].deaths:
             return False
-        copy = self._start(operator, stage.running[task].inputs)
-        stage.speculative |= {task: copy, copy: task}
+        copy = self._start(operator, state.running[task].inputs)
+        state.speculative |= {task: copy, copy: task}
         return True
 
     def delivered(self, ref: OutputRef) -> None:
@@ -234,7 +309,7 @@ class Flow:
     # Instructions
 
     def advance(self) -> list[Instruction]:
-        """Return what to do now; nothing means to wait, or that all is `done`."""
+        """Return the instructions to carry out now; empty means to wait, or that all is `done`."""
         while self._deliveries:
             self._instructions.append(Emit(self._deliveries.popleft()))
         for operator in reversed(range(len(self.operators))):
@@ -247,22 +322,22 @@ class Flow:
 
     @property
     def operators_running(self) -> int:
-        """How many operators have calls under way."""
-        return sum(bool(stage.running) for stage in self.operators)
+        """Number of operators that have running tasks."""
+        return sum(bool(state.running) for state in self.operators)
 
     @property
     def done(self) -> bool:
-        """Whether everything that the source has is finished."""
+        """Whether everything in the source is finished."""
         return self.exhausted and not self._live
 
     # How
 
     @staticmethod
-    def _parted(stage: OperatorState, task: int) -> int | None:
-        """Forget that a task has a copy, or is one; returns the id of the other."""
-        other = stage.speculative.pop(task, None)
+    def _unpair(state: OperatorState, task: int) -> int | None:
+        """Forget that a task is, or has, a speculative copy; return the id of the other."""
+        other = state.speculative.pop(task, None)
         if other is not None:
-            del stage.speculative[other]
+            del state.speculative[other]
         return other
 
     def _add(self, ref: OutputRef, split: int, nbytes: int) -> OutputRef:
@@ -281,34 +356,34 @@ class Flow:
             self._instructions.append(SplitFinished(split))
 
     def _upstream_done(self, operator: int) -> bool:
-        return self.exhausted and not any(stage.has_work for stage in self.operators[:operator])
+        return self.exhausted and not any(state.has_work for state in self.operators[:operator])
 
-    def finished_for_good(self, operator: int) -> bool:
+    def is_finished(self, operator: int) -> bool:
         """Whether an operator has nothing to do, now or later."""
         return self._upstream_done(operator) and not self.operators[operator].has_work
 
     def _idle(self) -> bool:
-        return not self._pulling and not any(stage.running for stage in self.operators)
+        return not self._pulling and not any(state.running for state in self.operators)
 
     def _submit(self, operator: int, partial: bool) -> None:
-        """Submit what window and budget allow; calls of fewer items than the batch size only if ``partial``."""
-        stage = self.operators[operator]
+        """Submit what limit and budget allow; tasks of fewer inputs than the batch size only if ``partial``."""
+        state = self.operators[operator]
         if self.barrier and operator and not self._upstream_done(operator):
             return
-        if stage.retrying and not stage.retries and stage.window.slots:
-            self._start(operator, *stage.retrying.popleft())
-        if not stage.waiting or len(stage.running) > stage.window.low_water:
+        if state.retrying and not state.retries and state.limit.slots:
+            self._start(operator, *state.retrying.popleft())
+        if not state.waiting or len(state.running) > state.limit.refill_threshold:
             return
-        while stage.waiting and len(stage.running) < stage.window.size and self._has_room(operator):
-            if len(stage.waiting) < stage.batch_size and not partial:
+        while state.waiting and len(state.running) < state.limit.size and self._within_budget(operator):
+            if len(state.waiting) < state.batch_size and not partial:
                 return
             self._submit_one(operator)
 
     def _submit_one(self, operator: int) -> None:
-        stage = self.operators[operator]
-        share = max(1, len(stage.waiting) // (stage.batch_size * max(1, stage.window.slots)))
-        count = stage.batch_size * min(stage.window.group, share)
-        self._start(operator, tuple(stage.waiting.popleft() for _ in range(min(count, len(stage.waiting)))))
+        state = self.operators[operator]
+        share = max(1, len(state.waiting) // (state.batch_size * max(1, state.limit.slots)))
+        count = state.batch_size * min(state.limit.batch_per_task, share)
+        self._start(operator, tuple(state.waiting.popleft() for _ in range(min(count, len(state.waiting)))))
 
     def _start(self, operator: int, inputs: tuple[OutputRef, ...], deaths: int = 0) -> int:
         task = Task(self._next_task, operator, inputs, deaths)
@@ -318,33 +393,33 @@ class Flow:
         return task.id
 
     def _submit_any(self) -> None:
-        """Nothing runs and nothing may: let the last operator that has anything take what there is."""
+        """Break a deadlock: let the last operator that has any input take what there is."""
         for operator in reversed(range(len(self.operators))):
-            if self.operators[operator].waiting and self.operators[operator].window.slots:
+            if self.operators[operator].waiting and self.operators[operator].limit.slots:
                 self._submit_one(operator)
                 return
 
-    def _has_room(self, operator: int) -> bool:
-        stage = self.operators[operator]
+    def _within_budget(self, operator: int) -> bool:
+        state = self.operators[operator]
         last = operator == len(self.operators) - 1
-        if self.barrier or (last and not self.delivers) or not (stage.output_items or stage.running):
+        if self.barrier or (last and not self.delivers) or not (state.output_items or state.running):
             return True
-        if not last and stage.output_items >= self.operators[operator + 1].window.heap:
+        if not last and state.output_items >= self.operators[operator + 1].limit.max_queue:
             return False
-        expected = stage.mean_output_bytes * (len(stage.running) + 1)
+        expected = state.mean_output_bytes * (len(state.running) + 1)
         # Half of the budget is dealt out to the boundaries, so that none starves; the other half goes where it is used.
         share = self.budget_bytes / 2 / self._boundaries
-        used = stage.output_bytes + expected
+        used = state.output_bytes + expected
         if used <= share:
             return True
-        over = sum(max(0.0, other.output_bytes - share) for other in self.operators if other is not stage)
+        over = sum(max(0.0, other.output_bytes - share) for other in self.operators if other is not state)
         return used - share + over <= self.budget_bytes / 2
 
     def _pull(self) -> None:
         first = self.operators[0]
-        each = first.batch_size * first.window.group
+        each = first.batch_size * first.limit.batch_per_task
         held = len(first.waiting) + sum(len(task.inputs) for task in first.running.values())
-        low = held <= first.window.low_water * each
-        if low and first.window.slots and not self.exhausted and not self._pulling:
+        low = held <= first.limit.refill_threshold * each
+        if low and first.limit.slots and not self.exhausted and not self._pulling:
             self._pulling = True
-            self._instructions.append(Pull(first.window.size * each - held))
+            self._instructions.append(Pull(first.limit.size * each - held))

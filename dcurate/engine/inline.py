@@ -1,4 +1,4 @@
-"""Runs a pipeline in the calling process, one batch at a time: for small inputs, tests and debuggers."""
+"""Run a pipeline in the calling process, one task at a time: for small inputs, tests and debuggers."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from contextlib import ExitStack, contextmanager
 
 from dcurate.core.batch import Batch
 from dcurate.engine.accounting import Round, RunAccounting
-from dcurate.engine.driver import Completed, Died, DriverLoop
+from dcurate.engine.driver import DriverLoop, TaskDied, TaskDone
 from dcurate.engine.flow import Flow, OutputRef, Task
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.slots import SlotPool, forget_host_setup, opened
 from dcurate.plan.operators import Plan
 
-#: Bytes that may stand between operators.
+#: Bytes of batches between operators.
 BUDGET = 1 << 30
 
 
 class InlineExecutor:
     """Runs every stage in the calling process, without Dask.
 
-    The rows are the same as on a cluster, and a debugger can step into any stage. A stage that asks for a GPU
-    is run as it is; whether it finds one is its own matter.
+    The rows are the same as on a cluster, and a debugger can step into any stage. A stage that asks for a GPU runs as
+    it is; finding one is its own business.
 
     Examples:
         >>> import pandas as pd
@@ -36,26 +36,26 @@ class InlineExecutor:
 
     @contextmanager
     def session(self) -> Iterator[InlineExecutor]:
-        """Nothing needs to be opened."""
+        """Yield the executor: nothing needs to be opened."""
         yield self
 
     def check(self, plan: Plan) -> None:
-        """Refuse a plan that cannot run here: one with a stage that cannot be pickled, as slots need copies."""
-        for program in Round("", plan, iter(())).programs():
-            pickled(program)
+        """Refuse a plan with a stage that cannot be pickled: slots need copies of it."""
+        for spec in Round("", plan, iter(())).operator_specs():
+            pickled(spec)
 
-    def execute(self, job: Round, books: RunAccounting) -> Iterator[Batch]:
-        """Carry a job out; yields the batches to deliver."""
+    def execute(self, job: Round, accounting: RunAccounting) -> Iterator[Batch]:
+        """Run a round; yield the batches to emit."""
         flow = Flow([operator.batch_size for operator in job.plan.operators], BUDGET, job.delivers)
         with ExitStack() as stack:
-            stack.callback(forget_host_setup, job.tag)
+            stack.callback(forget_host_setup, job.run_key)
             pools = [
-                stack.enter_context(opened(SlotPool(job.tag, pickled(program), 1, "inline")))
-                for program in job.programs()
+                stack.enter_context(opened(SlotPool(job.run_key, pickled(spec), 1, "inline")))
+                for spec in job.operator_specs()
             ]
             for operator in range(len(pools)):
                 flow.set_slots(operator, 1)
-            yield from DriverLoop(flow, books, InlineBackend(pools)).run()
+            yield from DriverLoop(flow, accounting, InlineBackend(pools)).run()
 
 
 class InlineBackend:
@@ -79,7 +79,7 @@ class InlineBackend:
     def cancel(self, task: int) -> None:
         raise AssertionError("one task at a time is never copied")
 
-    def wait(self) -> list[Completed | Died]:
+    def wait(self) -> list[TaskDone | TaskDied]:
         furthest = max(self.tasks, key=lambda each: (each[0].operator, -each[0].id))
         self.tasks.remove(furthest)
         task, splits = furthest
@@ -88,4 +88,4 @@ class InlineBackend:
         for place, outputs in enumerate(result.outputs):
             for number, batch in enumerate(outputs):
                 self.outputs[OutputRef(task.id, place, number)] = batch
-        return [Completed(task.id, task.operator, result.summary())]
+        return [TaskDone(task.id, task.operator, result.summary())]

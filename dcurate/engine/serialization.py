@@ -1,4 +1,4 @@
-"""Makes programs ready to travel, and says clearly when one cannot."""
+"""Pickle operators, with an error that names the culprit if one cannot be pickled."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import cloudpickle
 from dcurate.engine.worker.operator_task import OperatorSpec
 from dcurate.errors import StageError
 
-#: What pickling raises when it cannot.
+#: Exceptions of pickle for objects that it cannot handle.
 _UNPICKLABLE = (pickle.PicklingError, TypeError, AttributeError, RecursionError)
 
 
-def pickled(program: OperatorSpec) -> bytes:
-    """The program as bytes that a worker can load; classes of ``__main__`` and notebooks travel by value.
+def pickled(spec: OperatorSpec) -> bytes:
+    """Pickle an operator for workers; classes of ``__main__`` and notebooks travel by value.
 
     Raises:
         StageError: a stage holds something that cannot be pickled; names the stage and the attribute.
     """
     try:
-        return bytes(cloudpickle.dumps(program))
+        return bytes(cloudpickle.dumps(spec))
     except _UNPICKLABLE as error:
-        for stage in program.stages:
+        for stage in spec.stages:
             culprit = _culprit(stage)
             if culprit is not None:
                 raise StageError(
                     f"stage {stage.name!r} cannot be sent to workers: {culprit} cannot be pickled ({error}); "
                     "make it in setup(), which runs on the worker"
                 ) from error
-        raise StageError(f"operator {program.operator!r} cannot be sent to workers: {error}") from error
+        raise StageError(f"operator {spec.operator!r} cannot be sent to workers: {error}") from error
 
 
 def _culprit(stage: Any) -> str | None:
-    """Which part of the stage cannot be pickled, if one cannot."""
+    """Return the part of a stage that cannot be pickled, if there is one."""
     for name, value in vars(stage).items():
         if not _travels(value):
             return f"its attribute {name!r} ({type(value).__name__})"

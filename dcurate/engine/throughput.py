@@ -1,4 +1,4 @@
-"""What the driver knows of a run's speed: seconds an item, items made of an item, and the work that is left. Pure."""
+"""Statistics of a run on the driver: seconds per item, outputs per input, and the work that is left. Pure."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dcurate.engine.allocate.rates import Rate, Ratio
 from dcurate.engine.flow import Flow
 
 #: The least time between two reports, in seconds.
-OFTEN_S = 0.25
-#: Calls after which what was measured is worth remembering.
-ENOUGH = 10
+MIN_INTERVAL_S = 0.25
+#: Tasks after which a measured rate is worth caching.
+MIN_SAMPLES = 10
 
 
 class ThroughputTracker:
-    """Measures the operators of a run, and says what the governor must know.
+    """Measures the operators of a run, and reports to the allocation controller.
 
     Args:
         operators: their names, in order.
-        priors: what earlier runs measured, by operator: ``seconds``, ``cv`` and ``ratio``.
+        priors: rates of earlier runs by operator: ``seconds``, ``cv`` and ``ratio``.
     """
 
     def __init__(self, operators: Sequence[str], priors: Mapping[str, Mapping[str, float]]) -> None:
@@ -28,31 +28,31 @@ class ThroughputTracker:
         self.rates = [Rate(one["seconds"], one["cv"]) if one else Rate() for one in known]
         self.ratios = [Ratio(one["ratio"]) if one else Ratio() for one in known]
         self._first: dict[int, float] = {}
-        self._told: tuple[Any, ...] = ()
-        self._told_at = -OFTEN_S
-        self._news = False
+        self._reported: tuple[Any, ...] = ()
+        self._reported_at = -MIN_INTERVAL_S
+        self._changed = False
 
-    def done(self, operator: int, items: int, deaths: int, summary: Mapping[str, Any]) -> None:
-        """A call of so many items is over."""
-        self._news = True
-        self.ratios[operator].made(items, sum(len(sizes) for sizes in summary["sizes"]))
+    def record(self, operator: int, items: int, deaths: int, summary: Mapping[str, Any]) -> None:
+        """Record a finished task of `items` inputs."""
+        self._changed = True
+        self.ratios[operator].record(items, sum(len(sizes) for sizes in summary["sizes"]))
         if not deaths:
-            self.rates[operator].took(summary["seconds"], items)
+            self.rates[operator].record(summary["seconds"], items)
 
-    def news(self, flow: Flow, now: float) -> dict[str, Any] | None:
-        """What is to be told now, in plain values; None if nothing has changed or it is too soon.
+    def report(self, flow: Flow, now: float) -> dict[str, Any] | None:
+        """Return a report as plain values; None if nothing has changed or the last one is recent.
 
         Args:
-            now: seconds, on any clock that only goes forward.
+            now: seconds on a monotonic clock.
         """
         for operator, rate in enumerate(self.rates):
             if rate.samples and operator not in self._first:
                 self._first[operator] = now
-        ended = tuple(flow.finished_for_good(operator) for operator in range(len(self.operators)))
+        ended = tuple(flow.is_finished(operator) for operator in range(len(self.operators)))
         state = (len(self._first), flow.exhausted, ended)
-        if state == self._told and (not self._news or now - self._told_at < OFTEN_S):
+        if state == self._reported and (not self._changed or now - self._reported_at < MIN_INTERVAL_S):
             return None
-        self._told, self._told_at, self._news = state, now, False
+        self._reported, self._reported_at, self._changed = state, now, False
         return {
             "exhausted": flow.exhausted,
             "operators": {
@@ -61,7 +61,7 @@ class ThroughputTracker:
                     "samples": self.rates[number].samples,
                     "cv": self.rates[number].cv,
                     "changes": self.rates[number].changes,
-                    "remembered": self.rates[number].remembered,
+                    "cached": self.rates[number].cached,
                     "since_first": now - self._first.get(number, now),
                     "ratio": self.ratios[number].value,
                     "waiting": flow.operators[number].items_waiting,
@@ -73,9 +73,9 @@ class ThroughputTracker:
         }
 
     def measured(self) -> dict[str, dict[str, float]]:
-        """Seconds an item, their variation and the ratio of each operator that was seen often enough."""
+        """Return seconds per item, their variation and the ratio of each operator with enough samples."""
         return {
             name: {"seconds": rate.seconds, "cv": rate.cv, "ratio": ratio.value}
             for name, rate, ratio in zip(self.operators, self.rates, self.ratios, strict=True)
-            if rate.seconds is not None and rate.samples >= ENOUGH
+            if rate.seconds is not None and rate.samples >= MIN_SAMPLES
         }

@@ -1,1 +1,1 @@
-"""From a pipeline to a plan: operators, and the rules that fuse, place and prioritise them. Pure; no Dask."""
+"""Compile a pipeline to a plan: operators, and the rules that fuse, place and prioritise them. Pure; no Dask."""

@@ -13,9 +13,9 @@ Rule = Callable[[Plan], Plan]
 
 
 def fuse(plan: Plan) -> Plan:
-    """Neighbours that need the same share one task, so that no row moves between processes.
+    """Fuse neighbours with the same requirements into one operator, so that no row moves between processes.
 
-    Of stages on GPUs those alone do that load nothing: models scale each for itself.
+    Of GPU stages only those that load nothing are fused: models scale each for itself.
     """
     operators: list[Operator] = []
     for operator in plan.operators:
@@ -42,7 +42,7 @@ def _may_share_task(first: Operator, second: Operator) -> bool:
 
 
 def merge(plan: Plan) -> Plan:
-    """Neighbouring stages of one operator that offer to do their work in one pass do so."""
+    """Merge neighbouring stages of one operator that can work in one pass."""
     return Plan(tuple(replace(operator, stages=_merged(operator.stages)) for operator in plan.operators))
 
 
@@ -61,14 +61,14 @@ def _merged(stages: Iterable[AnyStage]) -> tuple[AnyStage, ...]:
 
 
 def prioritise(plan: Plan) -> Plan:
-    """Later operators go first: a batch that leaves makes room."""
+    """Give later operators a higher priority: a batch that leaves frees memory."""
     return Plan(tuple(replace(operator, priority=10 * place) for place, operator in enumerate(plan.operators)))
 
 
-#: The rules in the order in which they are applied.
+#: The rules in their order.
 RULES: tuple[Rule, ...] = (fuse, merge, prioritise)
 
 
 def compile_plan(stages: Iterable[AnyStage], rules: Iterable[Rule] = RULES) -> Plan:
-    """The plan of the stages of a built pipeline, after all rules."""
+    """Return the plan of a built pipeline's stages, after all rules."""
     return reduce(lambda plan, rule: rule(plan), rules, plan_of(stages))

@@ -1,4 +1,4 @@
-"""A plan: the operators of a pipeline."""
+"""A plan: the operators that run a pipeline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AnyStage = Stage
 
 @dataclass(frozen=True)
 class Operator:
-    """One or more stages in a row that run together in one task.
+    """One or more consecutive stages that run together in one task.
 
     Args:
         stages: in order, after merging.
@@ -27,13 +27,13 @@ class Operator:
 
     @property
     def name(self) -> str:
-        """Its first and last stage's names: it says where the operator begins and ends."""
+        """The names of its first and last stage."""
         first, last = self.parts[0].name, self.parts[-1].name
         return first if first == last else f"{first}-{last}"
 
     @property
     def parts(self) -> tuple[AnyStage, ...]:
-        """The stages as a person wrote them."""
+        """The stages as the user wrote them."""
         return tuple(part for stage in self.stages for part in stage.parts)
 
     @property
@@ -48,12 +48,12 @@ class Operator:
 
     @property
     def resources(self) -> Resources:
-        """What one slot needs."""
+        """Resources of one slot."""
         return self.stages[0].resources
 
     @property
     def batch_size(self) -> int:
-        """How many batches it is given in one call."""
+        """Batches per call."""
         return self.stages[0].batch_size
 
     @property
@@ -63,7 +63,7 @@ class Operator:
 
     @property
     def spec(self) -> StageSpec:
-        """How it is to be run: that of its first stage, with the shortest lifetime of all."""
+        """The spec of its first stage, with the shortest lifetime of all."""
         lifetimes = [stage.spec.worker_max_lifetime_m for stage in self.parts if stage.spec.worker_max_lifetime_m]
         intervals = [stage.spec.worker_restart_interval_m for stage in self.parts]
         return replace(
@@ -80,13 +80,13 @@ class Operator:
 
 @dataclass(frozen=True)
 class Plan:
-    """Operators in a row."""
+    """A sequence of operators."""
 
     operators: tuple[Operator, ...]
 
     @property
     def parts(self) -> tuple[AnyStage, ...]:
-        """The stages as a person wrote them."""
+        """The stages as the user wrote them."""
         return tuple(part for operator in self.operators for part in operator.parts)
 
     @property
@@ -96,7 +96,7 @@ class Plan:
         return last if isinstance(last, SinkStage) else None
 
     def explain(self) -> str:
-        """For a person: the operators, what is fused and merged in each, what each needs, which columns flow."""
+        """Describe the operators: what is fused and merged in each, what each needs, and which columns flow."""
         lines = []
         columns: list[str] | None = None
         for number, operator in enumerate(self.operators, 1):
@@ -140,5 +140,5 @@ def _flow(columns: list[str] | None, stage: AnyStage) -> list[str] | None:
 
 
 def plan_of(stages: Iterable[AnyStage]) -> Plan:
-    """The plan before any rule: one operator a stage."""
+    """Return the plan before any rule: one operator per stage."""
     return Plan(tuple(Operator((stage,)) for stage in stages))

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.scale import at_scale, cluster, in_scenario
 from benchmarks.simulated import Job, Stage, job_of
 from benchmarks.simulation import Simulation
-from dcurate.engine.allocate.allocation import Card, Host, SchedulingUnit, count_slots
+from dcurate.engine.allocate.allocation import Gpu, Host, SchedulingUnit, count_slots
 
 pytestmark = pytest.mark.program
 
@@ -28,7 +28,7 @@ def some_job(splits: int = 400, **later: float) -> Job:
         ),
         Stage(SchedulingUnit("write", seconds=0.1, weight=1.5)),
     )
-    return Job(stages, (Host("a", 24.0, tuple(Card(f"g{number}") for number in range(4))),), splits)
+    return Job(stages, (Host("a", 24.0, tuple(Gpu(f"g{number}") for number in range(4))),), splits)
 
 
 def test_every_item_passes_every_operator_once() -> None:
@@ -74,12 +74,12 @@ def test_a_drift_changes_the_durations_of_the_second_half() -> None:
 
 def test_a_remembered_run_is_right_from_the_first_decision() -> None:
     priors = {stage.unit.name: stage.unit.seconds for stage in some_job().stages}
-    remembered = Simulation(some_job(), priors).run()
+    cached = Simulation(some_job(), priors).run()
     blind = Simulation(some_job()).run()
-    assert remembered.right_asked_at == 0
+    assert cached.right_asked_at == 0
     assert blind.right_asked_at is not None
     assert blind.right_asked_at > 5.0
-    assert remembered.seconds < blind.seconds
+    assert cached.seconds < blind.seconds
 
 
 def test_memory_in_flight_does_not_depend_on_the_number_of_splits() -> None:

@@ -69,7 +69,7 @@ def test_what_workers_of_a_host_announce_adds_up_to_the_host(cpus: int, seats: i
     said = [one for _, _, one in HostSpec("h", cpus, seats, cards, 80e9).announcements()]
     assert sum(one.cpus for one in said) == cpus
     assert {one.host for one in said} == {"h"}
-    owned = [one.cards[0].name for one in said if one.cards]
+    owned = [one.gpus[0].name for one in said if one.gpus]
     assert (len(set(owned)), len(owned)) == (cards, GPU_PROCESSES * cards)
 
 

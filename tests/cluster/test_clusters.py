@@ -14,7 +14,7 @@ from dcurate import AttachedCluster, LocalCluster
 from dcurate.cluster import cuda
 from dcurate.cluster.elastic import ElasticCluster
 from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS
-from dcurate.cluster.worker_info import announcement
+from dcurate.cluster.worker_info import worker_info
 from dcurate.cluster.worker_pools import Kind
 from dcurate.cluster.worker_shape import Shape
 from dcurate.errors import ResourceError, RunError
@@ -100,7 +100,7 @@ def test_where_nvml_finds_no_gpu_none_is_started_and_none_can_be_asked_for() -> 
 
 def told(dask_worker: Worker) -> dict[str, Any]:
     more = {"threads": dask_worker.state.nthreads, "devices": os.environ["CUDA_VISIBLE_DEVICES"]}
-    return {**announcement(dask_worker).to_dict(), **more}
+    return {**worker_info(dask_worker).to_dict(), **more}
 
 
 def test_simulated_gpus_have_workers_each_that_see_the_others_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_simulated_gpus_have_workers_each_that_see_the_others_too(monkeypatch: p
     monkeypatch.setenv("DCURATE_SIMULATED_GPUS", "7")
     with LocalCluster(n_workers=1, simulate_gpus=2, simulated_gpu_memory_gb=24) as cluster:
         every = list(cluster.client.run(told).values())
-        said = {one["kind"] + str(one["cards"]): one for one in every}
+        said = {one["kind"] + str(one["gpus"]): one for one in every}
     first, second = ["simulated-0", 24e9], ["simulated-1", 24e9]
     assert sorted(said) == ["cpu[]", f"gpu{[first, second]}", f"gpu{[second, first]}"]
     assert {(one["kind"], one["threads"], one["cpus"]) for one in said.values()} == {

@@ -16,8 +16,8 @@ from distributed.deploy import Cluster as DaskCluster
 from dcurate import LocalCluster
 from dcurate.cluster.elastic import ElasticCluster, adapt_kinds
 from dcurate.cluster.nannies import local_scheduler
-from dcurate.cluster.scale_api import OFFER, offered_to
-from dcurate.cluster.worker_info import announcement
+from dcurate.cluster.scale_api import DESIRED_WORKERS, OFFER, client_offered_shapes
+from dcurate.cluster.worker_info import worker_info
 from dcurate.cluster.worker_pools import Kind
 from dcurate.cluster.worker_shape import Shape
 from dcurate.errors import ResourceError, RunError
@@ -40,12 +40,12 @@ def until(holds: Callable[[], object], seconds: float = 120.0) -> None:
 
 def want(dask_scheduler: Scheduler, **numbers: int) -> None:
     """Stand in for runs that want so many workers."""
-    dask_scheduler.handlers["dcurate_wanted"] = lambda **_: numbers
+    dask_scheduler.handlers[DESIRED_WORKERS] = lambda **_: numbers
 
 
 def want_nothing(dask_scheduler: Scheduler) -> None:
     """Stand in for a scheduler on which nothing of dcurate has run yet."""
-    dask_scheduler.handlers.pop("dcurate_wanted", None)
+    dask_scheduler.handlers.pop(DESIRED_WORKERS, None)
 
 
 def losses(dask_scheduler: Scheduler) -> list[Any]:
@@ -150,7 +150,7 @@ def test_wanting_fewer_for_a_moment_lets_nobody_go(following: ElasticCluster) ->
 def waver(dask_scheduler: Scheduler) -> None:
     """Want one worker when asked the first time, then two again."""
     answers = iter([1])
-    dask_scheduler.handlers["dcurate_wanted"] = lambda **_: {"cpu": next(answers, 2)}
+    dask_scheduler.handlers[DESIRED_WORKERS] = lambda **_: {"cpu": next(answers, 2)}
 
 
 def test_a_worker_that_goes_ends_its_call_and_takes_no_other(by_hand: ElasticCluster, tmp_path: Path) -> None:
@@ -270,15 +270,15 @@ def test_workers_of_this_machine_announce_the_kind_by_its_name_in_the_cluster() 
 
 
 def told(dask_worker: Worker) -> dict[str, Any]:
-    return announcement(dask_worker).to_dict()
+    return worker_info(dask_worker).to_dict()
 
 
 def test_drivers_know_what_could_come(
     following: ElasticCluster, by_hand: ElasticCluster, cluster: LocalCluster
 ) -> None:
-    assert offered_to(following.client) == following.shapes
-    assert offered_to(by_hand.client) == {}
-    assert offered_to(cluster.client) == {}
+    assert client_offered_shapes(following.client) == following.shapes
+    assert client_offered_shapes(by_hand.client) == {}
+    assert client_offered_shapes(cluster.client) == {}
 
 
 def test_an_offer_ends_with_the_process_that_made_it() -> None:
@@ -291,13 +291,13 @@ def test_an_offer_ends_with_the_process_that_made_it() -> None:
         Client(open_cluster, set_as_default=False) as client,
     ):
         adapt_kinds(open_cluster, kinds).stop()
-        assert offered_to(client) == {"cpu": kinds["cpu"].shape}
+        assert client_offered_shapes(client) == {"cpu": kinds["cpu"].shape}
         client.run_on_scheduler(an_hour_ago)
-        assert offered_to(client) == {}
+        assert client_offered_shapes(client) == {}
         adaptive = adapt_kinds(open_cluster, kinds)
-        assert offered_to(client) == {"cpu": kinds["cpu"].shape}
+        assert client_offered_shapes(client) == {"cpu": kinds["cpu"].shape}
         open_cluster.sync(adaptive.finish)
-        assert offered_to(client) == {}
+        assert client_offered_shapes(client) == {}
 
 
 def test_a_kind_needs_a_cluster_that_starts_workers_from_a_specification(following: ElasticCluster) -> None:

@@ -19,7 +19,15 @@ from distributed import LocalCluster as DaskLocalCluster
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.cluster.worker_info import Said, VisibleCard, WorkerInfo, announcement, choose, declare, found
+from dcurate.cluster.worker_info import (
+    VisibleGpu,
+    WorkerInfo,
+    WorkerOverrides,
+    choose,
+    detect,
+    set_worker_info,
+    worker_info,
+)
 from dcurate.errors import ResourceError
 from tests.conftest import ROOT, process, wait_for, workers_of
 
@@ -52,7 +60,7 @@ names_of_cards = st.lists(st.from_regex(r"GPU-[0-9a-f]{4}", fullmatch=True), uni
 
 
 def told(dask_worker: Worker) -> dict[str, Any]:
-    return announcement(dask_worker).to_dict()
+    return worker_info(dask_worker).to_dict()
 
 
 @contextmanager
@@ -92,8 +100,8 @@ def test_workers_of_one_machine_can_stand_for_hosts_with_gpus(tmp_path: Path) ->
         scheduler(tmp_path, "--preload", "dcurate.preload") as address,
         workers(tmp_path, address, commands, CUDA_VISIBLE_DEVICES="", DCURATE_HOST="elsewhere") as said,
     ):
-        assert (said["w0"].host, said["w0"].cpus, said["w0"].cards, said["w0"].kind) == ("h0", 8.0, (), "cpu")
-        assert said["w1"].cards == (VisibleCard("simulated-1", 24e9), VisibleCard("simulated-0", 24e9))
+        assert (said["w0"].host, said["w0"].cpus, said["w0"].gpus, said["w0"].kind) == ("h0", 8.0, (), "cpu")
+        assert said["w1"].gpus == (VisibleGpu("simulated-1", 24e9), VisibleGpu("simulated-0", 24e9))
         assert (said["w1"].host, said["w1"].cpus, said["w1"].kind) == ("h1", 0.0, "gpu")
         assert said["w2"] == WorkerInfo("elsewhere", 2.0, (), "big", 1_000_000_000)
 
@@ -104,8 +112,8 @@ def test_without_a_preload_environment_variables_and_dask_resources_speak(tmp_pa
         scheduler(tmp_path) as address,
         workers(tmp_path, address, commands, DCURATE_HOST="h7", DCURATE_CPUS="3.5") as said,
     ):
-        assert said["w0"].cards == (VisibleCard("w0/0", 8e9), VisibleCard("w0/1", 8e9))
-        assert said["w1"].cards == (VisibleCard("w1/0", 0.0),)
+        assert said["w0"].gpus == (VisibleGpu("w0/0", 8e9), VisibleGpu("w0/1", 8e9))
+        assert said["w1"].gpus == (VisibleGpu("w1/0", 0.0),)
         assert [one.kind for _, one in sorted(said.items())] == ["gpu", "gpu", "cpu"]
         assert {(one.host, one.cpus) for one in said.values()} == {("h7", 3.5)}
 
@@ -118,17 +126,17 @@ def test_cards_are_those_that_the_process_may_use_by_their_uuids(tmp_path: Path)
     commands = [(), (*preload, "--kind", "cpu"), ("--resources", "GPU=1")]
     with scheduler(tmp_path) as address:
         with workers(tmp_path, address, commands, **aside, CUDA_VISIBLE_DEVICES="1,0,MIG-1,9") as said:
-            seen = (VisibleCard("GPU-2", 0.0), VisibleCard("GPU-0", 80e9), VisibleCard("MIG-1", 10e9))
-            assert (said["w0"].cards, said["w0"].cpus, said["w0"].kind) == (seen, 0.0, "gpu")
-            assert (said["w1"].cards, said["w1"].cpus, said["w1"].kind) == ((), 2.0, "cpu")
-            assert said["w2"].cards == seen
+            seen = (VisibleGpu("GPU-2", 0.0), VisibleGpu("GPU-0", 80e9), VisibleGpu("MIG-1", 10e9))
+            assert (said["w0"].gpus, said["w0"].cpus, said["w0"].kind) == (seen, 0.0, "gpu")
+            assert (said["w1"].gpus, said["w1"].cpus, said["w1"].kind) == ((), 2.0, "cpu")
+            assert said["w2"].gpus == seen
         commands = [(), (*preload, "--kind", "gpu")]
         environ = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "environ", environ)
             with workers(tmp_path, address, commands, **aside) as said:
-                assert said["w0"].cards == ()
-                assert [card.name for card in said["w1"].cards] == ["GPU-0", "GPU-2", "GPU-3"]
+                assert said["w0"].gpus == ()
+                assert [card.name for card in said["w1"].gpus] == ["GPU-0", "GPU-2", "GPU-3"]
 
 
 def test_a_worker_announces_the_cards_that_the_driver_of_the_machine_knows(tmp_path: Path) -> None:
@@ -137,8 +145,8 @@ def test_a_worker_announces_the_cards_that_the_driver_of_the_machine_knows(tmp_p
         query = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
         listed = subprocess.run(query, capture_output=True, text=True, check=True).stdout
     with scheduler(tmp_path) as address, workers(tmp_path, address, [()], CUDA_VISIBLE_DEVICES="0,1") as said:
-        assert [card.name for card in said["w0"].cards] == listed.split()[:2]
-        assert all(card.memory > 1e9 for card in said["w0"].cards)
+        assert [card.name for card in said["w0"].gpus] == listed.split()[:2]
+        assert all(card.memory > 1e9 for card in said["w0"].gpus)
 
 
 @pytest.mark.parametrize(
@@ -161,24 +169,24 @@ def test_options_that_cannot_be_end_the_worker_before_it_starts(options: list[st
 def test_workers_of_one_process_each_announce_their_own() -> None:
     with DaskLocalCluster(n_workers=2, processes=False, threads_per_worker=1, dashboard_address=":0") as cluster:
         first, second = cluster.workers.values()
-        own = WorkerInfo("h0", 4.0, (VisibleCard("a", 1e9),), "gpu", 5)
-        declare(first, own)
-        assert announcement(first) is own
-        assert announcement(second) == found(second, Said())
-        assert announcement(second) is announcement(second)
+        own = WorkerInfo("h0", 4.0, (VisibleGpu("a", 1e9),), "gpu", 5)
+        set_worker_info(first, own)
+        assert worker_info(first) is own
+        assert worker_info(second) == detect(second, WorkerOverrides())
+        assert worker_info(second) is worker_info(second)
 
 
 @pytest.mark.parametrize("name", ["DCURATE_CPUS", "DCURATE_SIMULATED_GPU_MEMORY_GB"])
 def test_an_environment_variable_that_is_no_number_is_named(name: str) -> None:
     with pytest.raises(ResourceError, match=f"environment variable {name}='x' must be a number"):
-        Said.in_environment({name: "x"})
+        WorkerOverrides.in_environment({name: "x"})
 
 
 @given(names_of_cards, st.lists(st.integers(0, 6), unique=True))
 def test_cards_are_seen_in_the_order_listed_up_to_the_first_that_is_not_there(
     names: list[str], listed: list[int]
 ) -> None:
-    gpus = [VisibleCard(name, 1.0) for name in names]
+    gpus = [VisibleGpu(name, 1.0) for name in names]
     seen = choose(",".join(map(str, listed)), gpus)
     missing = next((place for place, number in enumerate(listed) if number >= len(gpus)), len(listed))
     assert seen == tuple(gpus[number] for number in listed[:missing])
@@ -190,7 +198,7 @@ def test_cards_are_seen_in_the_order_listed_up_to_the_first_that_is_not_there(
         WorkerInfo,
         host=st.text(),
         cpus=st.floats(0, 1e6),
-        cards=st.lists(st.builds(VisibleCard, st.text(), st.floats(0, 1e12))).map(tuple),
+        gpus=st.lists(st.builds(VisibleGpu, st.text(), st.floats(0, 1e12))).map(tuple),
         kind=st.text(),
         memory=st.integers(0, 2**60),
     )

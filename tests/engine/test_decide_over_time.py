@@ -9,7 +9,7 @@ import pytest
 
 from dcurate.engine.allocate.allocation import (
     Allocation,
-    Card,
+    Gpu,
     Host,
     SchedulingUnit,
     SlotLocation,
@@ -23,7 +23,7 @@ from dcurate.engine.allocate.solve import solve
 
 
 def host(name: str, cpus: float) -> Host:
-    return Host(name, cpus, tuple(Card(f"g{number}", 80e9) for number in range(8)))
+    return Host(name, cpus, tuple(Gpu(f"g{number}", 80e9) for number in range(8)))
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Loop:
     setups: dict[str, float]
     units: list[SchedulingUnit]
     hosts: list[Host]
-    held: Allocation = field(default_factory=Counter)
+    ready: Allocation = field(default_factory=Counter)
     coming: list[tuple[float, SlotLocation]] = field(default_factory=list)
     torn_down: int = 0
 
@@ -46,26 +46,26 @@ class Loop:
         owed: dict[str, float] = defaultdict(float)
         variance = math.log(1 + self.cv**2)
         while now < until:
-            self.held += Counter(place for ready, place in self.coming if ready <= now)
+            self.ready += Counter(place for ready, place in self.coming if ready <= now)
             self.coming = [one for one in self.coming if one[0] > now]
-            ready = count_slots(self.held)
+            ready = count_slots(self.ready)
             for unit in self.units:
                 slots = ready.get(unit.name, 0)
                 owed[unit.name] += slots * step / unit.seconds
                 for _ in range(int(owed[unit.name])):
                     seconds = unit.seconds * math.exp(order.gauss(-variance / 2, math.sqrt(variance)))
-                    rates[unit.name].took(seconds, slots=slots)
+                    rates[unit.name].record(seconds, slots=slots)
                     first.setdefault(unit.name, now)
                 owed[unit.name] -= int(owed[unit.name])
             last = decide(self.snapshot(rates, first, now), last)
-            stood = self.held + Counter(place for _, place in self.coming)
-            for place, slots in (stood - last.places).items():
+            stood = self.ready + Counter(place for _, place in self.coming)
+            for place, slots in (stood - last.allocation).items():
                 self.torn_down += slots * (self.setups[place.unit] >= 1)
-            self.held -= stood - last.places
-            for place in (last.places - stood).elements():
+            self.ready -= stood - last.allocation
+            for place in (last.allocation - stood).elements():
                 self.coming.append((now + self.setups[place.unit], place))
             now += step
-        return last.places
+        return last.allocation
 
     def snapshot(self, rates: dict[str, Rate], first: dict[str, float], now: float) -> AllocatorInput:
         units = (
@@ -82,7 +82,7 @@ class Loop:
             for unit in self.units
         )
         setting_up = Counter(place for _, place in self.coming)
-        return AllocatorInput(tuple(self.hosts), tuple(units), +self.held, setting_up, now)
+        return AllocatorInput(tuple(self.hosts), tuple(units), +self.ready, setting_up, now)
 
 
 def some_run(seed: int, cv: float) -> Loop:
@@ -105,8 +105,8 @@ def test_from_a_blind_start_the_allocation_comes_near_the_optimum_and_stays(
     run = some_run(seed, cv)
     best = solve(run.units, run.hosts)
     assert best is not None
-    places = run.run(until=1200.0, step=4.0)
-    assert throughput(run.units, count_slots(places)) >= best.throughput * (1 - within) * (1 - 1e-9)
+    allocation = run.run(until=1200.0, step=4.0)
+    assert throughput(run.units, count_slots(allocation)) >= best.throughput * (1 - within) * (1 - 1e-9)
     assert run.torn_down <= (0 if cv == 0 else 0.2 if cv < 1 else 0.6) * sum(best.counts.values())
 
 
@@ -122,5 +122,5 @@ def test_a_drift_is_followed(factor: float) -> None:
     run.units = [replace(unit, seconds=unit.seconds * (factor if unit.name == "filter" else 1)) for unit in units]
     best = solve(run.units, run.hosts)
     assert best is not None
-    places = run.run(until=600.0, step=2.0)
-    assert throughput(run.units, count_slots(places)) >= 0.98 * best.throughput
+    allocation = run.run(until=600.0, step=2.0)
+    assert throughput(run.units, count_slots(allocation)) >= 0.98 * best.throughput

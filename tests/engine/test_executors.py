@@ -231,7 +231,7 @@ def test_a_cluster_of_dask_s_own_serves_and_is_left_running() -> None:
             assert rows(pipeline(*CHAIN).run(DaskExecutor(cluster=cluster))) == rows(pipeline(*CHAIN).run(INLINE))
         with Client(started, set_as_default=False) as client:
             assert client.submit(abs, -1).result() == 1
-    with pytest.raises(RunError, match="the cluster '.*' is closed; start one anew"):
+    with pytest.raises(RunError, match="the cluster '.*' is closed; start a new one"):
         pipeline(Numbers(1, 1)).run(DaskExecutor(cluster=started))
 
 

@@ -111,10 +111,10 @@ def test_a_result_whose_remaking_dies_with_its_worker_is_made_once_more(tmp_path
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         LocalCluster(n_workers=2, gpus=False) as cluster,
     ):
-        hands = object.__new__(DaskBackend)
-        hands.client = cluster.client
+        backend = object.__new__(DaskBackend)
+        backend.client = cluster.client
         future = cluster.client.submit(made_after_deaths, str(tmp_path), 2, pure=False)
-        assert hands._gather(future) == "made"  # type: ignore[comparison-overlap]
+        assert backend._gather(future) == "made"  # type: ignore[comparison-overlap]
         assert len(list(tmp_path.iterdir())) == 3
 
 

@@ -47,7 +47,7 @@ class World:
             if not instructions:
                 assert self.running, "the flow waits, but nothing runs: a deadlock"
                 late = self.order.choice(self.running)
-                if self.order.random() < self.impatience and self.flow.copy(late.id, late.operator):
+                if self.order.random() < self.impatience and self.flow.speculate(late.id, late.operator):
                     self.copied += 1
                     continue
                 self.finish(self.running.pop(self.order.randrange(len(self.running))))
@@ -150,8 +150,8 @@ def test_a_call_whose_copy_runs_may_die_and_loses_nothing() -> None:
     assert flow.advance() == [Pull(4)]
     flow.pulled([(0, 1)], exhausted=True)
     assert flow.advance() == [Task(0, 0, (SPLIT,))]
-    assert flow.copy(0, 0)
-    assert not flow.copy(0, 0)
+    assert flow.speculate(0, 0)
+    assert not flow.speculate(0, 0)
     assert flow.advance() == [Task(1, 0, (SPLIT,))]
     flow.failed(0, 0)
     assert flow.advance() == []

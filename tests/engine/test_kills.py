@@ -130,7 +130,7 @@ def test_a_driver_that_dies_leaves_its_cluster_clean_and_another_goes_on(tmp_pat
             driver.kill()
         with AttachedCluster(address) as cluster:
             end = time.monotonic() + 120
-            while held := cluster.client.run(lambda dask_worker: len(dask_worker.plugins["dcurate"].held)):
+            while held := cluster.client.run(lambda dask_worker: len(dask_worker.plugins["dcurate"].pools)):
                 if not any(held.values()):
                     break
                 assert time.monotonic() < end, f"slots of a run whose driver died are still held: {held}"

@@ -11,7 +11,7 @@ from distributed import Scheduler, Worker, scheduler
 from dcurate import DaskExecutor, LocalCluster, Pipeline
 from dcurate.core.events import Event, RunStarted
 from dcurate.engine.dask import scheduler_plugin
-from dcurate.engine.dask.worker_plugin import holder_of
+from dcurate.engine.dask.worker_plugin import plugin_on
 from dcurate.errors import StageError
 from tests.stages import FailOn, Numbers, Sleep
 
@@ -22,7 +22,7 @@ def left_with(dask_scheduler: Scheduler) -> dict[str, Any]:
     """What a scheduler still holds of runs."""
     return {
         "scalers": list(dask_scheduler.extensions.get("dcurate", {})),
-        "plugins": [name for name in dask_scheduler.plugins if "scaler" in name],
+        "plugins": [name for name in dask_scheduler.plugins if "slot-manager" in name],
         "resources": [name for name in dask_scheduler.resources if name.startswith("stage-")],
         "tasks": list(dask_scheduler.tasks),
     }
@@ -35,9 +35,9 @@ def news_with(dask_scheduler: Scheduler) -> list[str]:
 
 def say_late(dask_worker: Worker, run: str) -> None:
     """Have a worker say of a run that is over what it says of one that goes on."""
-    slots = holder_of(dask_worker)
-    slots._tell(run, {"task": 0})
-    slots._say(run, "sleep", 1, offered=1, queued=[], blocks=False)
+    slots = plugin_on(dask_worker)
+    slots._emit(run, {"task": 0})
+    slots._report_slots(run, "sleep", 1, offered=1, queued=[], blocks=False)
 
 
 class Tags(list[str]):
@@ -111,7 +111,7 @@ def test_what_a_call_outlasts_its_run_with_is_forgotten_with_the_next(cluster: L
 def test_a_run_ends_when_its_driver_has_said_all_and_not_when_time_is_up(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduler_plugin, "OVER_S", 3600.0)  # the scheduler is in this process
+    monkeypatch.setattr(scheduler_plugin, "RUN_ENDED_S", 3600.0)  # the scheduler is in this process
     for _ in range(5):
         result = Pipeline("test", stages=[Numbers(2, 5)]).run(DaskExecutor(cluster=cluster), observers=[])
         assert result.report.stages[-1].rows_out == 10

@@ -16,8 +16,13 @@ from dcurate import ExactDuplicates, JsonlReader, LocalCluster, Pipeline
 from dcurate.core.pipeline import AnyStage
 from dcurate.dedup.removal_ids import RemovalIds
 from dcurate.download import rate_limit
-from dcurate.engine.worker.timeouts import WATCHDOG, take_hangs
-from dcurate.engine.worker.working_folder import hold_host_folder, host_folder, leave_host_folder
+from dcurate.engine.worker.timeouts import (
+    WATCHDOG,
+    acquire_host_folder,
+    host_folder,
+    release_host_folder,
+    take_hangs,
+)
 from dcurate.errors import ResourceError
 from dcurate.fs.temporary import folder_of_host, held, own_folder, scratch_folder, sweep
 
@@ -46,7 +51,7 @@ def rights(path):
 #: Everything that has a folder with a name that others can guess.
 USES = {
     "a folder of ones own": lambda: own_folder("some", "more"),
-    "a run on a host": lambda: hold_host_folder("run"),
+    "a run on a host": lambda: acquire_host_folder("run"),
     "reports of hung calls": lambda: take_hangs("run"),
     "limits per server": lambda: rate_limit._opened("host.0").close(),
     "sorted ids": lambda: RemovalIds("nowhere", "id").opened(),
@@ -102,14 +107,14 @@ def test_every_folder_is_private_whatever_the_umask_and_whatever_it_was(temporar
     base(temporary).chmod(0o777)
     before = os.umask(0)
     try:
-        run = hold_host_folder("run")
+        run = acquire_host_folder("run")
         rate_limit._opened("host.0").close()
         with scratch_folder() as scratch:
             found = [base(temporary), run, Path(scratch), *(one for one in base(temporary).rglob("*") if one.is_dir())]
             assert {path.name: rights(path) for path in found} == {path.name: 0o700 for path in found}
     finally:
         os.umask(before)
-        leave_host_folder("run")
+        release_host_folder("run")
     assert not Path(scratch).exists()
 
 
@@ -118,11 +123,11 @@ import os, sys, time
 from pathlib import Path
 from dcurate.fs.temporary import own_folder, scratch_folder
 from dcurate.fs.locks import open_locked
-from dcurate.engine.worker.working_folder import hold_host_folder
+from dcurate.engine.worker.timeouts import acquire_host_folder
 
 with scratch_folder() as scratch:
     Path(scratch, "rows").touch()
-    (hold_host_folder("theirs") / "operator.done").touch()
+    (acquire_host_folder("theirs") / "operator.done").touch()
     ids = own_folder("ids")
     lock = open_locked(ids / "0123.lock", shared=True)
     (ids / "0123").mkdir()
@@ -142,10 +147,10 @@ def test_what_a_killed_process_left_goes_at_the_next_run_and_what_a_living_one_u
         assert len(left) == 3
 
         def next_run(name):
-            hold_host_folder(name)
+            acquire_host_folder(name)
             with scratch_folder(), pytest.raises(KeyError):
                 RemovalIds("nowhere", "id").opened()
-            leave_host_folder(name)
+            release_host_folder(name)
 
         next_run("one")
         assert all(path.exists() for path in left)
@@ -161,15 +166,15 @@ def test_what_a_killed_process_left_goes_at_the_next_run_and_what_a_living_one_u
 
 
 def test_a_report_of_a_call_that_hung_waits_for_who_asks_for_it(temporary):
-    folder = hold_host_folder("hanging")
+    folder = acquire_host_folder("hanging")
     (folder / "hung-4194305.txt").write_text("stage 'x'\nTimeout (0:00:01)!\n")
-    leave_host_folder("hanging")
-    hold_host_folder("next")
+    release_host_folder("hanging")
+    acquire_host_folder("next")
     assert [hang.doing for hang in take_hangs("hanging")] == ["stage 'x'"]
-    leave_host_folder("next")
-    hold_host_folder("third")
+    release_host_folder("next")
+    acquire_host_folder("third")
     assert not folder.exists()
-    leave_host_folder("third")
+    release_host_folder("third")
 
 
 def test_a_folder_that_is_removed_as_it_is_taken_is_made_again(tmp_path, monkeypatch):

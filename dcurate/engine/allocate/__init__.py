@@ -1,1 +1,1 @@
-"""How many slots of which operator on which host and GPU."""
+"""Allocate slots: how many of which operator on which host and GPU."""

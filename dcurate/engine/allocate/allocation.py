@@ -1,4 +1,4 @@
-"""The values that the balancer works on: hosts, units (what one slot takes) and places (where slots stand). Pure."""
+"""The allocator's values: hosts, scheduling units (what one slot takes) and allocations (where slots are). Pure."""
 
 from __future__ import annotations
 
@@ -7,57 +7,57 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-#: More seats than anything needs: where processes do not limit what a host can hold.
+#: More slots than anything needs: where worker processes do not limit a host.
 UNLIMITED = 1_000_000
 
 
 @dataclass(frozen=True)
-class Card:
+class Gpu:
     """One GPU of a host.
 
     Args:
-        name: tells it from the host's other cards.
-        memory: bytes; 0 where it is not known, and then memory is not held against it.
-        seats: how many slots the worker processes that stand on it can run at once.
+        name: unique on its host.
+        memory: bytes; 0 if unknown, and then memory is not checked.
+        max_slots: how many slots its worker processes can run at once.
     """
 
     name: str
     memory: float = 0.0
-    seats: int = UNLIMITED
+    max_slots: int = UNLIMITED
 
 
 @dataclass(frozen=True)
 class Host:
-    """A machine, as far as slots take from it.
+    """The resources of a machine.
 
     Args:
-        name: tells it from other hosts.
-        cpus: CPU cores that slots may take together, those of GPU slots too.
-        cards: its GPUs.
-        seats: how many slots its CPU worker processes can run at once.
+        name: unique among hosts.
+        cpus: CPU cores for all slots, including GPU slots.
+        gpus: its GPUs.
+        max_slots: how many slots its CPU worker processes can run at once.
     """
 
     name: str
     cpus: float
-    cards: tuple[Card, ...] = ()
-    seats: int = UNLIMITED
+    gpus: tuple[Gpu, ...] = ()
+    max_slots: int = UNLIMITED
 
 
 @dataclass(frozen=True)
 class SchedulingUnit:
-    """What is given slots: an operator, or several CPU operators that share theirs in time.
+    """What slots are allocated to: an operator, or several CPU operators that share slots.
 
     Args:
         name: of the unit.
-        cpus: cores that one slot takes.
-        gpus: share of one card that a slot takes, or a whole number of cards of one host.
-        gpu_memory: bytes that a slot takes on its card; of a slot on several cards, on all of them together.
+        cpus: cores per slot.
+        gpus: share of one GPU per slot, or a whole number of GPUs of one host.
+        gpu_memory: bytes per slot on its GPU; for a slot on several GPUs, on all of them together.
         seconds: time that one slot spends on one item, or on all that comes of one source split if ``weight`` is 1.
         weight: items for each source split (or of the work that is left, in any measure common to all units);
             0 for a unit that has nothing left to do.
-        fixed: the number of slots, where a person pinned it.
-        fixed_per_host: the number of slots on every host that has room for them, where a person pinned that.
-        most: no more slots than this.
+        fixed: the number of slots, if the user pinned it.
+        fixed_per_host: the number of slots on every host that has capacity for them, if the user pinned that.
+        max_slots: the largest number of slots.
     """
 
     name: str
@@ -68,66 +68,66 @@ class SchedulingUnit:
     weight: float = 1.0
     fixed: int | None = None
     fixed_per_host: int | None = None
-    most: int | None = None
+    max_slots: int | None = None
 
     @property
     def on_gpu(self) -> bool:
-        """Whether its slots stand on cards."""
+        """Whether its slots need a GPU."""
         return self.gpus > 0 or self.gpu_memory > 0
 
     def rate(self, slots: int) -> float:
-        """Source splits a second that so many slots can follow; infinite for a unit without work."""
+        """Source splits per second that `slots` slots can process; infinite for a unit without work."""
         work = self.seconds * self.weight
         return slots / work if work > 0 else float("inf")
 
 
 class SlotLocation(NamedTuple):
-    """Where a slot stands: its host, its unit, and the names of its cards (none for a CPU slot)."""
+    """The location of a slot: its host, its unit, and the names of its GPUs (none for a CPU slot)."""
 
     host: str
     unit: str
-    cards: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
 
 
-#: How many slots stand at each place.
+#: Number of slots at each location.
 Allocation = Counter[SlotLocation]
 
 
 @dataclass(frozen=True)
 class Solution:
-    """An allocation and what it can do.
+    """An allocation and its throughput.
 
     Attributes:
-        places: how many slots of each unit stand where.
-        throughput: source splits a second: that of the slowest unit; infinite if no unit has work.
-        bound: what no allocation can exceed, counting fractions of slots and one pool of each resource.
+        allocation: number of slots of each unit at each location.
+        throughput: source splits per second of the slowest unit; infinite if no unit has work.
+        bound: an upper bound for any allocation, with fractional slots and one pool of each resource.
     """
 
-    places: Allocation
+    allocation: Allocation
     throughput: float
     bound: float
 
     @property
     def counts(self) -> dict[str, int]:
-        """Slots of each unit."""
-        return count_slots(self.places)
+        """Number of slots of each unit."""
+        return count_slots(self.allocation)
 
 
-def count_slots(places: Mapping[SlotLocation, int]) -> dict[str, int]:
-    """Slots of each unit in an allocation.
+def count_slots(allocation: Mapping[SlotLocation, int]) -> dict[str, int]:
+    """Count the slots of each unit in an allocation.
 
     Examples:
         >>> count_slots({SlotLocation("a", "read"): 2, SlotLocation("b", "read"): 1})
         {'read': 3}
     """
     counts: Counter[str] = Counter()
-    for place, slots in places.items():
-        counts[place.unit] += slots
+    for location, slots in allocation.items():
+        counts[location.unit] += slots
     return {unit: slots for unit, slots in counts.items() if slots}
 
 
 def throughput(units: Iterable[SchedulingUnit], counts: Mapping[str, int]) -> float:
-    """Source splits a second that so many slots of each unit can follow: the slowest unit decides.
+    """Source splits per second for these numbers of slots: the slowest unit decides.
 
     Examples:
         >>> units = [SchedulingUnit("read", seconds=0.25), SchedulingUnit("embed", seconds=1.0)]

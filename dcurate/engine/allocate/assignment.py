@@ -1,4 +1,4 @@
-"""Which worker process holds which slots, so that the balancer's places come true with the fewest changes. Pure."""
+"""Assign the slots of an allocation to worker processes, with the fewest changes. Pure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class SlotClaim:
 
     Args:
         slots: how many.
-        cards: the names of the GPUs of each slot, the process's own first; none for CPU slots.
+        gpus: the names of the GPUs of each slot, the process's own first; none for CPU slots.
     """
 
     slots: int
-    cards: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
 
 
 #: By worker address, then by operator.
@@ -27,11 +27,11 @@ Assignment = dict[str, dict[str, SlotClaim]]
 
 
 def assign_slots(
-    groups: Sequence[SlotPoolSpec], workers: Sequence[WorkerState], places: Allocation, held: Assignment
+    pools: Sequence[SlotPoolSpec], workers: Sequence[WorkerState], allocation: Allocation, current: Assignment
 ) -> Assignment:
-    """Give the slots of each place to worker processes of its host.
+    """Assign the slots of each location to worker processes of its host.
 
-    A process keeps what it holds where it can, and holds one group where there are processes enough.
+    A process keeps its slots where it can, and holds one pool where there are enough processes.
 
     Examples:
         >>> from collections import Counter
@@ -39,68 +39,70 @@ def assign_slots(
         >>> from dcurate.engine.allocate.requests import OperatorRequest
         >>> read, write = (SlotPoolSpec((OperatorRequest(name, Resources()),), 1.0) for name in ("read", "write"))
         >>> two = [WorkerState("a", "h"), WorkerState("b", "h")]
-        >>> places = Counter({SlotLocation("h", "read"): 1, SlotLocation("h", "write"): 1})
-        >>> assign_slots([read, write], two, places, {"b": {"read": SlotClaim(1)}})
-        {'b': {'read': SlotClaim(slots=1, cards=())}, 'a': {'write': SlotClaim(slots=1, cards=())}}
+        >>> allocation = Counter({SlotLocation("h", "read"): 1, SlotLocation("h", "write"): 1})
+        >>> assign_slots([read, write], two, allocation, {"b": {"read": SlotClaim(1)}})
+        {'b': {'read': SlotClaim(slots=1, gpus=())}, 'a': {'write': SlotClaim(slots=1, gpus=())}}
     """
-    by_name = {each.name: each for each in groups}
-    table = _Table(workers, {each.name: each.members[0].operator for each in groups}, held)
-    wanted = sorted((place for place, slots in places.items() if slots > 0), key=lambda one: (one.unit, one.cards))
-    left = {place: table.keep(place, places[place]) for place in wanted}
-    for place in wanted:
-        table.fill(place, left[place])
-    return _by_operator(by_name, table.given)
+    by_name = {pool.name: pool for pool in pools}
+    assigner = _SlotAssigner(workers, {pool.name: pool.members[0].operator for pool in pools}, current)
+    locations = sorted(
+        (location for location, slots in allocation.items() if slots > 0), key=lambda one: (one.unit, one.gpus)
+    )
+    left = {location: assigner.keep_current(location, allocation[location]) for location in locations}
+    for location in locations:
+        assigner.fill(location, left[location])
+    return _by_operator(by_name, assigner.assigned)
 
 
-class _Table:
-    """The processes, and who sits where so far."""
+class _SlotAssigner:
+    """The worker processes, and the slots that are assigned so far."""
 
-    def __init__(self, workers: Sequence[WorkerState], first: Mapping[str, str], held: Assignment) -> None:
+    def __init__(self, workers: Sequence[WorkerState], first: Mapping[str, str], current: Assignment) -> None:
         self.workers = {worker.address: worker for worker in workers}
         self.on_cpus = {worker.address for worker in cpu_workers(workers)}
         self.first = first
-        self.held = held
+        self.current = current
         self.free = {worker.address: worker.threads for worker in workers}
-        self.given: dict[str, dict[str, SlotClaim]] = {}
+        self.assigned: dict[str, dict[str, SlotClaim]] = {}
 
-    def _may_hold(self, place: SlotLocation) -> list[str]:
-        here = [one for one in self.workers.values() if one.host == place.host]
-        if not place.cards:
+    def _able(self, location: SlotLocation) -> list[str]:
+        here = [one for one in self.workers.values() if one.host == location.host]
+        if not location.gpus:
             return [one.address for one in here if one.address in self.on_cpus]
-        own = [one.address for one in here if one.cards and one.cards[0][0] == place.cards[0]]
-        return own or [one.address for one in here if set(place.cards) <= {name for name, _ in one.cards}]
+        own = [one.address for one in here if one.gpus and one.gpus[0][0] == location.gpus[0]]
+        return own or [one.address for one in here if set(location.gpus) <= {name for name, _ in one.gpus}]
 
-    def _give(self, address: str, place: SlotLocation, slots: int) -> int:
-        seats = self.given.setdefault(address, {})
-        before = seats.get(place.unit)
-        if slots <= 0 or (before is not None and before.cards != place.cards):
+    def _assign(self, address: str, location: SlotLocation, slots: int) -> int:
+        claims = self.assigned.setdefault(address, {})
+        before = claims.get(location.unit)
+        if slots <= 0 or (before is not None and before.gpus != location.gpus):
             return 0
-        seats[place.unit] = SlotClaim(slots + (before.slots if before else 0), place.cards)
+        claims[location.unit] = SlotClaim(slots + (before.slots if before else 0), location.gpus)
         self.free[address] -= slots
         return slots
 
-    def keep(self, place: SlotLocation, slots: int) -> int:
-        """Leave slots where they are; returns how many still have no seat."""
-        for address in self._may_hold(place):
-            now = self.held.get(address, {}).get(self.first[place.unit])
-            if now is not None and now.cards == place.cards:
-                slots -= self._give(address, place, min(now.slots, slots, self.free[address]))
+    def keep_current(self, location: SlotLocation, slots: int) -> int:
+        """Assign slots to processes that have them already; return how many are left."""
+        for address in self._able(location):
+            now = self.current.get(address, {}).get(self.first[location.unit])
+            if now is not None and now.gpus == location.gpus:
+                slots -= self._assign(address, location, min(now.slots, slots, self.free[address]))
         return slots
 
-    def fill(self, place: SlotLocation, slots: int) -> None:
-        """Seat the rest: beside their own, in empty processes, in those that others leave, at last among others."""
+    def fill(self, location: SlotLocation, slots: int) -> None:
+        """Assign the rest: beside slots of the same pool, in empty or released processes, then beside other pools."""
 
         def rank(address: str) -> tuple[int, int]:
-            given, held = self.given.get(address), self.held.get(address)
-            mixed = 3 if given and set(given) != {place.unit} else 0 if given else 2 if held else 1
+            assigned, current = self.assigned.get(address), self.current.get(address)
+            mixed = 3 if assigned and set(assigned) != {location.unit} else 0 if assigned else 2 if current else 1
             return mixed, -self.free[address]
 
         while slots > 0:
-            able = [address for address in self._may_hold(place) if self.free[address] > 0]
+            able = [address for address in self._able(location) if self.free[address] > 0]
             if not able:
                 return
             for address in sorted(able, key=rank):
-                got = self._give(address, place, min(slots, self.free[address]))
+                got = self._assign(address, location, min(slots, self.free[address]))
                 if got:
                     break
             else:
@@ -108,23 +110,23 @@ class _Table:
             slots -= got
 
 
-def _by_operator(groups: Mapping[str, SlotPoolSpec], given: Mapping[str, Mapping[str, SlotClaim]]) -> Assignment:
-    """The seats of each group as slots of each of its operators, of which some may use only a few."""
+def _by_operator(pools: Mapping[str, SlotPoolSpec], assigned: Mapping[str, Mapping[str, SlotClaim]]) -> Assignment:
+    """Convert the slots of each pool to slots of each of its operators, some of which may use only a few."""
     totals: dict[str, int] = {}
-    for seats in given.values():
-        for name, hold in seats.items():
-            totals[name] = totals.get(name, 0) + hold.slots
+    for claims in assigned.values():
+        for name, claim in claims.items():
+            totals[name] = totals.get(name, 0) + claim.slots
     left = {
-        member.operator: groups[name].slots_of(member, total)
+        member.operator: pools[name].slots_of(member, total)
         for name, total in totals.items()
-        for member in groups[name].members
+        for member in pools[name].members
     }
-    seating: Assignment = {}
-    for address, seats in given.items():
-        for name, hold in seats.items():
-            for member in groups[name].members:
-                slots = min(hold.slots, left[member.operator])
+    assignment: Assignment = {}
+    for address, claims in assigned.items():
+        for name, claim in claims.items():
+            for member in pools[name].members:
+                slots = min(claim.slots, left[member.operator])
                 left[member.operator] -= slots
                 if slots:
-                    seating.setdefault(address, {})[member.operator] = SlotClaim(slots, hold.cards)
-    return seating
+                    assignment.setdefault(address, {})[member.operator] = SlotClaim(slots, claim.gpus)
+    return assignment

@@ -1,4 +1,4 @@
-"""How many workers of each kind the flow wants, of a cluster that could have more or fewer. Pure."""
+"""Decide how many workers of each kind a run wants from a cluster that scales. Pure."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from dcurate.engine.allocate.allocation import Host, SchedulingUnit
 from dcurate.engine.allocate.requests import WorkerState, hosts_of
 from dcurate.engine.allocate.solve import solve
 
-#: How long a worker takes to come and be of use, in seconds, where nothing better is known.
+#: Assumed seconds until a new worker is of use.
 START_S = 30.0
-#: Slots that a fraction of this asks for beyond a whole number are not needed.
+#: A fraction of a slot below this does not need another slot.
 TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
 class ClusterState:
-    """What there is now, and what is left to do.
+    """The current workers, and the work that is left.
 
     Args:
-        numbers: workers of each kind that there are, or that were asked for.
-        work_left_s: how long what is left would take with these workers, in seconds; None where it is not known.
-        start_s: how long a worker takes to come and be of use, in seconds.
-        base: workers that stay whatever is wanted: those of no kind that can come and go.
-        unknown: names of units whose seconds and weight mean nothing yet.
+        numbers: workers of each kind that exist or were requested.
+        work_left_s: seconds that the remaining work takes with these workers; None if unknown.
+        start_s: seconds until a new worker is of use.
+        base: workers that stay in any case: those of no kind that scales.
+        unknown: names of units whose seconds and weight are not known yet.
     """
 
     numbers: Mapping[str, int] = field(default_factory=dict)
@@ -37,19 +37,19 @@ class ClusterState:
 
 
 def desired_workers(
-    units: Sequence[SchedulingUnit], shapes: Mapping[str, Shape], standing: ClusterState = ClusterState()
+    units: Sequence[SchedulingUnit], shapes: Mapping[str, Shape], state: ClusterState = ClusterState()
 ) -> dict[str, int]:
-    """How many workers of each kind the flow wants: the fewest that are as fast as all that there may be.
+    """Return the smallest number of workers of each kind that is as fast as the largest allowed cluster.
 
-    While the rate of a unit is not known, enough for one slot of each unit. Once no worker that is asked for could
-    come in time, no more than there are, or than one slot of each unit takes. With nothing left to do, or if no
-    number of workers is enough for one slot of each unit, the minimum of each kind.
+    While the rate of a unit is unknown, enough for one slot of each unit. Once no new worker could start in time, no
+    more than there are, or than one slot of each unit takes. With nothing left to do, or if no number of workers is
+    enough for one slot of each unit, the minimum of each kind.
 
-    Where workers of several kinds would do, those of the kinds named first are wanted.
+    Kinds that are named first are preferred.
 
     Args:
-        units: what is given slots; those of weight 0 want nothing.
-        shapes: what workers of each kind bring, and how many there may be.
+        units: those of weight 0 need nothing.
+        shapes: the resources of a worker of each kind, and the limits of their number.
 
     Examples:
         >>> shapes = {"cpu": Shape(maximum=8), "gpu": Shape(cpus=1, cards=1, card_memory=80e9, seats=8, maximum=2)}
@@ -60,76 +60,76 @@ def desired_workers(
     """
     least = {kind: shape.minimum for kind, shape in shapes.items()}
     most = {kind: shape.maximum for kind, shape in shapes.items()}
-    working = [unit for unit in units if unit.weight > 0 or unit.name in standing.unknown]
+    working = [unit for unit in units if unit.weight > 0 or unit.name in state.unknown]
     if not working:
         return least
-    if any(unit.name in standing.unknown for unit in working):
-        return _one_each(working, shapes, standing) or least
-    best = solve(working, _hosts(shapes, most, standing.base))
+    if any(unit.name in state.unknown for unit in working):
+        return _one_each(working, shapes, state) or least
+    best = solve(working, _hosts(shapes, most, state.base))
     if best is None:
         return least
     slots = {unit.name: _needed(unit, best.throughput) for unit in working}
-    numbers = _fewest(working, slots, shapes, standing) or most
-    if standing.work_left_s is not None and standing.work_left_s <= standing.start_s:
-        there = {kind: min(number, standing.numbers.get(kind, 0)) for kind, number in numbers.items()}
-        one_each = _one_each(working, shapes, standing) or numbers
+    numbers = _fewest(working, slots, shapes, state) or most
+    if state.work_left_s is not None and state.work_left_s <= state.start_s:
+        there = {kind: min(number, state.numbers.get(kind, 0)) for kind, number in numbers.items()}
+        one_each = _one_each(working, shapes, state) or numbers
         return {kind: max(number, one_each[kind]) for kind, number in there.items()}
     return numbers
 
 
 def _one_each(
-    units: Sequence[SchedulingUnit], shapes: Mapping[str, Shape], standing: ClusterState
+    units: Sequence[SchedulingUnit], shapes: Mapping[str, Shape], state: ClusterState
 ) -> dict[str, int] | None:
-    return _fewest(units, dict.fromkeys((unit.name for unit in units), 1), shapes, standing)
+    return _fewest(units, dict.fromkeys((unit.name for unit in units), 1), shapes, state)
 
 
 def workers_at(shapes: Mapping[str, Shape], numbers: Mapping[str, int]) -> list[WorkerState]:
-    """The workers that there would be with so many of each kind: a process for each GPU, or one for the CPUs.
+    """Return the workers of a cluster with these numbers of each kind: a process for each GPU, or one for the CPUs.
 
     Examples:
-        >>> workers_at({"gpu": Shape(cpus=4, cards=1, card_memory=8e9, seats=2)}, {"gpu": 1})[0].cards
+        >>> workers_at({"gpu": Shape(cpus=4, cards=1, card_memory=8e9, seats=2)}, {"gpu": 1})[0].gpus
         (('gpu-0/0', 8000000000.0),)
     """
     found = []
     for kind, shape in shapes.items():
         for number in range(numbers.get(kind, 0)):
             name = f"{kind}-{number}"
-            cards = [(f"{name}/{card}", shape.card_memory) for card in range(shape.cards)]
+            gpus = [(f"{name}/{gpu}", shape.card_memory) for gpu in range(shape.cards)]
             for own in range(max(1, shape.cards)):
-                seen = (*cards[own:], *cards[:own])
+                seen = (*gpus[own:], *gpus[:own])
                 cpus = float(shape.cpus) if own == 0 else 0.0
                 found.append(WorkerState(f"{name}/{own}", f"+{shape.host or name}", shape.seats, cpus, seen, kind))
     return found
 
 
 def _hosts(shapes: Mapping[str, Shape], numbers: Mapping[str, int], base: Sequence[WorkerState]) -> list[Host]:
-    """The hosts that there would be. Where CPU workers can come, GPU workers do not stand in for them."""
-    # A process without threads or cores gives no room; that it is there tells GPU workers from CPU workers.
+    """Return the hosts of such a cluster. Where CPU workers can start, GPU workers do not replace them."""
+    # A process without threads or cores adds no capacity, but makes GPU workers serve GPU operators only.
     some = [] if all(shape.cards for shape in shapes.values()) else [WorkerState("", "+", threads=0, cpus=0.0)]
     return hosts_of([*base, *workers_at(shapes, numbers), *some])
 
 
 def _needed(unit: SchedulingUnit, throughput: float) -> int:
-    """Slots with which a unit follows the flow."""
+    """Slots with which a unit reaches a throughput."""
     slots = throughput * unit.seconds * unit.weight
     return max(1, math.ceil(slots * (1 - TOLERANCE))) if math.isfinite(slots) else 1
 
 
 def _fewest(
-    units: Sequence[SchedulingUnit], slots: Mapping[str, int], shapes: Mapping[str, Shape], standing: ClusterState
+    units: Sequence[SchedulingUnit], slots: Mapping[str, int], shapes: Mapping[str, Shape], state: ClusterState
 ) -> dict[str, int] | None:
-    """The fewest workers that have room for so many slots of each unit; None if no number has."""
+    """Return the fewest workers with capacity for these numbers of slots; None if no number has."""
     pinned = [_pinned(unit, slots[unit.name]) for unit in units]
     numbers = {kind: shape.maximum for kind, shape in shapes.items()}
-    if not _room(pinned, slots, _hosts(shapes, numbers, standing.base)):
+    if not _fits(pinned, slots, _hosts(shapes, numbers, state.base)):
         return None
     last_first = list(shapes)[::-1]
     # GPU workers first: those that stay may bring CPU cores along.
     for kind in sorted(last_first, key=lambda kind: not shapes[kind].cards):
-        low, high = _at_least(kind, pinned, shapes, numbers, standing.base), numbers[kind]
+        low, high = _at_least(kind, pinned, shapes, numbers, state.base), numbers[kind]
         middle, step = low, 1
         while low < high:
-            if _room(pinned, slots, _hosts(shapes, {**numbers, kind: middle}, standing.base)):
+            if _fits(pinned, slots, _hosts(shapes, {**numbers, kind: middle}, state.base)):
                 high, step = middle, 0
             else:
                 low, step = middle + 1, 2 * step
@@ -146,28 +146,31 @@ def _at_least(
     numbers: Mapping[str, int],
     base: Sequence[WorkerState],
 ) -> int:
-    """A number of workers of a kind below which there cannot be room, counting each resource as one pool."""
+    """A lower bound of the workers of a kind, counting each resource as one pool."""
     slots = {unit.name: unit.fixed or 0 for unit in units}
     rest = _hosts(shapes, {**numbers, kind: 0}, base)
     one = _hosts({kind: shapes[kind]}, {kind: 1}, ())[0]
-    lacking = [
+    shortages = [
         (sum(unit.cpus * slots[unit.name] for unit in units) - sum(host.cpus for host in rest), one.cpus),
-        (sum(slots[unit.name] for unit in units if not unit.on_gpu) - sum(host.seats for host in rest), one.seats),
-        (sum(unit.gpus * slots[unit.name] for unit in units) - sum(len(host.cards) for host in rest), len(one.cards)),
+        (
+            sum(slots[unit.name] for unit in units if not unit.on_gpu) - sum(host.max_slots for host in rest),
+            one.max_slots,
+        ),
+        (sum(unit.gpus * slots[unit.name] for unit in units) - sum(len(host.gpus) for host in rest), len(one.gpus)),
     ]
-    needed = [math.ceil(lack / brings - TOLERANCE) for lack, brings in lacking if brings]
+    needed = [math.ceil(shortage / brings - TOLERANCE) for shortage, brings in shortages if brings]
     return min(numbers[kind], shapes[kind].clamped(max([0, *needed])))
 
 
 def _pinned(unit: SchedulingUnit, slots: int) -> SchedulingUnit:
-    """The unit, with just so many slots, if a person did not say how many."""
+    """The unit with exactly this number of slots, unless the user pinned it."""
     if unit.fixed is not None or unit.fixed_per_host is not None:
         return unit
-    return replace(unit, fixed=slots, most=None)
+    return replace(unit, fixed=slots, max_slots=None)
 
 
-def _room(units: Sequence[SchedulingUnit], slots: Mapping[str, int], places: Sequence[Host]) -> bool:
-    solution = solve(units, places)
+def _fits(units: Sequence[SchedulingUnit], slots: Mapping[str, int], allocation: Sequence[Host]) -> bool:
+    solution = solve(units, allocation)
     if solution is None:
         return False
     counts = solution.counts

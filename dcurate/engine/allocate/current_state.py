@@ -1,4 +1,4 @@
-"""What stands on hosts now, as bins; and an answer as places, where most of it stands already. Pure."""
+"""Load the current slots of hosts as bins, and lay a packed layout over them so that most slots stay. Pure."""
 
 from __future__ import annotations
 
@@ -10,207 +10,219 @@ from dcurate.engine.allocate.allocation import Allocation, SchedulingUnit, SlotL
 from dcurate.engine.allocate.packing import (
     Bin,
     Bins,
-    CardFill,
-    Filling,
+    BinState,
+    GpuState,
+    HostClass,
     HostId,
     Layout,
-    PackingModel,
-    added,
-    exchange,
-    places_on,
-    total,
+    allocation_on,
+    replace_hosts,
+    total_slots,
+    with_slots,
 )
 
 
-class Spot(NamedTuple):
-    """Where on a host some slots of an item stand: on a card, on several whole ones, or on its CPUs."""
+class SlotGroup(NamedTuple):
+    """Slots of an item on a host: on one GPU, on several whole GPUs, or on its CPUs."""
 
     unit: int
-    card: int | None
-    wide: tuple[int, ...]
+    gpu: int | None
+    multi_gpu: tuple[int, ...]
     slots: int
 
 
-def spots(one: Bin) -> list[Spot]:
-    """All slots of a host."""
-    found = [Spot(index, None, (), slots) for index, slots in one.held]
-    for card, fill in enumerate(one.cards):
-        found += [Spot(index, card, (), slots) for index, slots in fill.held if slots]
-    return found + [Spot(index, None, wide, 1) for index, wide in one.wide]
+def slot_groups(one: Bin) -> list[SlotGroup]:
+    """Return all slots of a host."""
+    found = [SlotGroup(index, None, (), slots) for index, slots in one.slot_counts]
+    for gpu, fill in enumerate(one.gpus):
+        found += [SlotGroup(index, gpu, (), slots) for index, slots in fill.slot_counts if slots]
+    return found + [SlotGroup(index, None, multi_gpu, 1) for index, multi_gpu in one.multi_gpu]
 
 
-def without(bins: Bins, one: Bin, spot: Spot, slots: int) -> Bin:
-    """A host with fewer slots at a spot."""
-    item = bins.items[spot.unit]
-    return bins.drop_wide(one, item, spot.wide) if spot.wide else bins.put(one, item, spot.card, -slots)
+def remove(bins: Bins, one: Bin, group: SlotGroup, slots: int) -> Bin:
+    """Remove slots of a group from a host."""
+    item = bins.items[group.unit]
+    return (
+        bins.drop_multi_gpu(one, item, group.multi_gpu) if group.multi_gpu else bins.put(one, item, group.gpu, -slots)
+    )
 
 
-def again(bins: Bins, one: Bin, spot: Spot, slots: int) -> Bin | None:
-    """A host with slots put back at a spot; None if they do not fit there."""
-    item = bins.items[spot.unit]
+def restore(bins: Bins, one: Bin, group: SlotGroup, slots: int) -> Bin | None:
+    """Put slots of a group back on a host; None if they do not fit there."""
+    item = bins.items[group.unit]
     if slots * item.cpus > one.cpus:
         return None
-    if spot.wide:
-        return bins.put_wide(one, item, spot.wide) if all(one.cards[c].free_for(item) for c in spot.wide) else None
-    room = one.seats if spot.card is None else one.cards[spot.card].room(item)
-    return bins.put(one, item, spot.card, slots) if slots <= room else None
+    if group.multi_gpu:
+        return (
+            bins.put_multi_gpu(one, item, group.multi_gpu)
+            if all(one.gpus[c].free_for(item) for c in group.multi_gpu)
+            else None
+        )
+    fits = one.free_slots if group.gpu is None else one.gpus[group.gpu].fits(item)
+    return bins.put(one, item, group.gpu, slots) if slots <= fits else None
 
 
 # From places to bins
 
 
-def stand(
-    bins: Bins, units: Sequence[SchedulingUnit], kinds: Sequence[PackingModel], current: Mapping[SlotLocation, int]
+def load_current(
+    bins: Bins, units: Sequence[SchedulingUnit], kinds: Sequence[HostClass], current: Mapping[SlotLocation, int]
 ) -> Layout:
-    """Hosts with what stands on them: a model for each kind of host and filling, so that a slot keeps its card.
+    """Load hosts with their current slots: one host class per kind and filling, so that slots keep their GPUs.
 
-    Slots of hosts, cards and units that are not there, and those that do not fit, are left out.
+    Slots of unknown hosts, GPUs and units, and those that do not fit, are left out.
     """
     index_of = {unit.name: index for index, unit in enumerate(units)}
     on_host: dict[str, list[tuple[int, tuple[str, ...], int]]] = {}
-    for place, slots in current.items():
-        if place.unit in index_of and slots > 0:
-            on_host.setdefault(place.host, []).append((index_of[place.unit], place.cards, slots))
+    for location, slots in current.items():
+        if location.unit in index_of and slots > 0:
+            on_host.setdefault(location.host, []).append((index_of[location.unit], location.gpus, slots))
     fillings: dict[Bin, list[HostId]] = {}
     for kind in kinds:
-        for name, own in kind.members:
-            one, cards = _filled(bins, bins.empty(kind), own, sorted(on_host.get(name, ())))
-            fillings.setdefault(one, []).append((name, cards))
+        for name, own in kind.hosts:
+            one, gpus = _load_host(bins, bins.empty(kind), own, sorted(on_host.get(name, ())))
+            fillings.setdefault(one, []).append((name, gpus))
     layout: Layout = {}
-    for number, (one, members) in enumerate(fillings.items()):
-        kind = one.model
-        model = PackingModel(number, kind.cpus, kind.seats, kind.cards, members)
-        layout[as_model(bins, one, model)] = len(members)
+    for number, (one, hosts) in enumerate(fillings.items()):
+        kind = one.host_class
+        host_class = HostClass(number, kind.cpus, kind.max_slots, kind.gpus, hosts)
+        layout[with_host_class(bins, one, host_class)] = len(hosts)
     return layout
 
 
-def as_model(bins: Bins, one: Bin, model: PackingModel) -> Bin:
-    """A bin as one of another model that has the same resources."""
-    return bins.make(one.filling._replace(model=model))
+def with_host_class(bins: Bins, one: Bin, host_class: HostClass) -> Bin:
+    """The bin in another host class that has the same resources."""
+    return bins.make(one.filling._replace(host_class=host_class))
 
 
-def _filled(
-    bins: Bins, one: Bin, cards: tuple[str, ...], slots: Iterable[tuple[int, tuple[str, ...], int]]
+def _load_host(
+    bins: Bins, one: Bin, gpus: tuple[str, ...], slots: Iterable[tuple[int, tuple[str, ...], int]]
 ) -> tuple[Bin, tuple[str, ...]]:
-    """A host with slots on it; its cards in an order that makes hosts equal that are filled alike."""
-    number = {name: position for position, name in enumerate(cards)}
-    cpus, seats, held, fills = one.cpus, one.seats, one.held, list(one.cards)
-    wide: list[tuple[int, tuple[int, ...]]] = []
+    """Load a host with its slots; order its GPUs so that hosts with equal fillings are equal."""
+    number = {name: position for position, name in enumerate(gpus)}
+    cpus, free_slots, slot_counts, fills = one.cpus, one.free_slots, one.slot_counts, list(one.gpus)
+    multi_gpu: list[tuple[int, tuple[int, ...]]] = []
     for unit, names, count in slots:
         item = bins.items[unit]
         taken = tuple(number[name] for name in names if name in number)
-        if len(taken) != max(item.wide, int(item.on_card)) or len(set(taken)) != len(names):
+        if len(taken) != max(item.num_gpus, int(item.on_gpu)) or len(set(taken)) != len(names):
             continue
         fits = min(count, cpus // item.cpus if item.cpus else count)
-        if item.wide:
-            free = all(fills[card].free_for(item) for card in taken) and fills[taken[0]].seats > 0
+        if item.num_gpus:
+            free = all(fills[gpu].free_for(item) for gpu in taken) and fills[taken[0]].free_slots > 0
             fits = min(fits, int(free))
-            for card in taken if fits else ():
-                fills[card] = CardFill(0, 0, 0, ((unit, 0),))
-            wide += [(unit, taken)] * fits
-        elif item.on_card:
-            fits = min(fits, fills[taken[0]].room(item))
-            fills[taken[0]] = fills[taken[0]].after(item, fits) if fits else fills[taken[0]]
+            for gpu in taken if fits else ():
+                fills[gpu] = GpuState(0, 0, 0, ((unit, 0),))
+            multi_gpu += [(unit, taken)] * fits
+        elif item.on_gpu:
+            fits = min(fits, fills[taken[0]].fits(item))
+            fills[taken[0]] = fills[taken[0]].place(item, fits) if fits else fills[taken[0]]
         else:
-            fits = min(fits, seats)
-            seats -= fits
-            held = added(held, unit, fits)
+            fits = min(fits, free_slots)
+            free_slots -= fits
+            slot_counts = with_slots(slot_counts, unit, fits)
         cpus -= fits * item.cpus
-    return _in_order(bins, Filling(one.model, cpus, seats, tuple(fills), held, tuple(wide)), cards)
+    return _normalize_gpus(
+        bins, BinState(one.host_class, cpus, free_slots, tuple(fills), slot_counts, tuple(multi_gpu)), gpus
+    )
 
 
-def _in_order(bins: Bins, filling: Filling, names: tuple[str, ...]) -> tuple[Bin, tuple[str, ...]]:
-    """Cards of the same kind by what is on them."""
-    group = {card: number for number, (_, taken) in enumerate(filling.wide) for card in taken}
-    empty, fills = filling.model.cards, filling.cards
-    order = sorted(range(len(fills)), key=lambda card: (empty[card], fills[card].held, group.get(card, -1)))
-    now = {card: position for position, card in enumerate(order)}
-    wide = tuple(sorted((unit, tuple(now[card] for card in taken)) for unit, taken in filling.wide))
-    one = bins.make(filling._replace(cards=tuple(fills[card] for card in order), wide=wide))
-    return one, tuple(names[card] for card in order)
+def _normalize_gpus(bins: Bins, filling: BinState, names: tuple[str, ...]) -> tuple[Bin, tuple[str, ...]]:
+    """Order GPUs of the same kind by their slots."""
+    multi_gpu_index = {gpu: number for number, (_, taken) in enumerate(filling.multi_gpu) for gpu in taken}
+    empty, fills = filling.host_class.gpus, filling.gpus
+    order = sorted(
+        range(len(fills)), key=lambda gpu: (empty[gpu], fills[gpu].slot_counts, multi_gpu_index.get(gpu, -1))
+    )
+    now = {gpu: position for position, gpu in enumerate(order)}
+    multi_gpu = tuple(sorted((unit, tuple(now[gpu] for gpu in taken)) for unit, taken in filling.multi_gpu))
+    one = bins.make(filling._replace(gpus=tuple(fills[gpu] for gpu in order), multi_gpu=multi_gpu))
+    return one, tuple(names[gpu] for gpu in order)
 
 
-def trimmed(bins: Bins, layout: Layout, most: Sequence[int | None]) -> Layout:
-    """Without the slots beyond so many of each item: first those whose going frees a card, then from emptier hosts."""
+def drop_surplus(bins: Bins, layout: Layout, limits: Sequence[int | None]) -> Layout:
+    """Drop slots above `limits`, preferring those that free a whole GPU, then those on emptier hosts."""
     layout = dict(layout)
-    counts = total(layout, len(bins.items))
-    for index, limit in enumerate(most):
+    counts = total_slots(layout, len(bins.items))
+    for index, limit in enumerate(limits):
         extra = counts[index] - limit if limit is not None else 0
         while extra > 0:
-            one, spot = min(
-                ((one, spot) for one in layout for spot in spots(one) if spot.unit == index),
-                key=lambda found: _clings(*found),
+            one, group = min(
+                ((one, group) for one in layout for group in slot_groups(one) if group.unit == index),
+                key=lambda found: _drop_order(*found),
             )
-            slots = min(spot.slots, extra)
+            slots = min(group.slots, extra)
             hosts = min(layout[one], extra // slots)
-            exchange(layout, one, without(bins, one, spot, slots), hosts)
+            replace_hosts(layout, one, remove(bins, one, group, slots), hosts)
             extra -= hosts * slots
     return layout
 
 
-def _clings(one: Bin, spot: Spot) -> tuple[bool, int, int]:
-    shared = spot.card is not None and len(one.cards[spot.card].held) > 1
-    return shared, sum(one.slots().values()), one.model.number
+def _drop_order(one: Bin, group: SlotGroup) -> tuple[bool, int, int]:
+    shared = group.gpu is not None and len(one.gpus[group.gpu].slot_counts) > 1
+    return shared, sum(one.slots().values()), one.host_class.number
 
 
-# Laying an answer over what stands
+# Laying a layout over the current slots
 
 
-def relaid(bins: Bins, units: Sequence[SchedulingUnit], layout: Layout, standing: Layout) -> Allocation:
-    """A layout as places, on those of its equal hosts and cards that have most of it now.
+def align_to_current(bins: Bins, units: Sequence[SchedulingUnit], layout: Layout, current_layout: Layout) -> Allocation:
+    """Convert a layout to locations, on those of its equal hosts and GPUs that have most of it now.
 
     Args:
-        layout: in models of `dcurate.engine.allocate.packing.models`.
-        standing: the same hosts as they stand, see `stand`.
+        layout: in classes of `dcurate.engine.allocate.packing.host_classes`.
+        current_layout: the same hosts with their current slots, see `load_current`.
     """
-    places: Allocation = Counter()
+    allocation: Allocation = Counter()
     now: dict[tuple[object, ...], list[tuple[Bin, list[HostId]]]] = {}
-    for one in standing:
-        now.setdefault(resources(one.model), []).append((one, list(one.model.members)))
+    for one in current_layout:
+        now.setdefault(resources(one.host_class), []).append((one, list(one.host_class.hosts)))
     left = dict(layout)
     pairs: list[tuple[int, bool, int, int, Bin, int]] = []
     for new in layout:
         counts = new.slots()
-        for number, (old, _) in enumerate(now[resources(new.model)]):
+        for number, (old, _) in enumerate(now[resources(new.host_class)]):
             before = old.slots()
             same = sum(min(slots, before.get(index, 0)) for index, slots in counts.items())
             more = sum(before.values()) - same
-            pairs.append((-same, new.cards != old.cards, more, len(pairs), new, number))
+            pairs.append((-same, new.gpus != old.gpus, more, len(pairs), new, number))
     for *_, new, number in sorted(pairs, key=lambda pair: pair[:4]):
-        old, members = now[resources(new.model)][number]
-        order = _card_order(new, old) if left[new] and members else ()
-        while left[new] and members:
-            host, cards = members.pop(0)
+        old, hosts = now[resources(new.host_class)][number]
+        order = _gpu_order(new, old) if left[new] and hosts else ()
+        while left[new] and hosts:
+            host, gpus = hosts.pop(0)
             left[new] -= 1
-            places.update(places_on(new, units, host, [cards[number] for number in order]))
-    return places
+            allocation.update(allocation_on(new, units, host, [gpus[number] for number in order]))
+    return allocation
 
 
-def resources(model: PackingModel) -> tuple[object, ...]:
-    """What hosts of a model have."""
-    return model.cpus, model.seats, model.cards
+def resources(host_class: HostClass) -> tuple[object, ...]:
+    """The resources of a host of a class."""
+    return host_class.cpus, host_class.max_slots, host_class.gpus
 
 
-def _card_order(new: Bin, old: Bin) -> list[int]:
-    """For each card of a bin one of those that stand, so that most slots stay."""
+def _gpu_order(new: Bin, old: Bin) -> list[int]:
+    """Map each GPU of a bin to a GPU of the current one, so that most slots stay."""
     order: dict[int, int] = {}
-    free = list(old.wide)
-    for index, taken in new.wide:
+    free = list(old.multi_gpu)
+    for index, taken in new.multi_gpu:
         same = next((one for one in free if one[0] == index), None)
         if same is not None and all(
-            new.model.cards[a] == old.model.cards[b] for a, b in zip(taken, same[1], strict=True)
+            new.host_class.gpus[a] == old.host_class.gpus[b] for a, b in zip(taken, same[1], strict=True)
         ):
             free.remove(same)
             order.update(zip(taken, same[1], strict=True))
     pairs = []
-    for a, fill in enumerate(new.cards):
-        counts = dict(fill.held)
-        for b, before in enumerate(old.cards):
-            if new.model.cards[a] == old.model.cards[b]:
-                pairs.append((-sum(min(slots, counts.get(index, 0)) for index, slots in before.held), a != b, a, b))
+    for a, fill in enumerate(new.gpus):
+        counts = dict(fill.slot_counts)
+        for b, before in enumerate(old.gpus):
+            if new.host_class.gpus[a] == old.host_class.gpus[b]:
+                pairs.append(
+                    (-sum(min(slots, counts.get(index, 0)) for index, slots in before.slot_counts), a != b, a, b)
+                )
     used = set(order.values())
     for _, _, a, b in sorted(pairs):
         if a not in order and b not in used:
             order[a] = b
             used.add(b)
-    return [order[card] for card in range(len(new.cards))]
+    return [order[gpu] for gpu in range(len(new.gpus))]

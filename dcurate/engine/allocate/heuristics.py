@@ -1,4 +1,4 @@
-"""The greedy ways of packing: in which order items are placed, and on which host each slot goes. Pure."""
+"""Greedy packing heuristics: the order of the items, and the host of each slot. Pure."""
 
 from __future__ import annotations
 
@@ -8,149 +8,149 @@ from typing import NamedTuple
 
 from dcurate.engine.allocate.packing import MILLION, PLENTY, Bin, Bins, Item, Layout
 
-#: Amounts beyond so many of the largest common part of all sizes can be filled somehow.
-MOST_GRAINS = 4096
+#: Amounts beyond this many quanta (the common divisor of all sizes) can be filled in some way.
+MAX_QUANTA = 4096
 
 #: How many slots fewer than fit on a host are considered.
-MOST_FEWER = 5
+MAX_FEWER = 5
 
 
 class Heuristic(NamedTuple):
-    """A greedy way: an order of the items (see `orders`), and how a host is chosen for a GPU slot (see `RANKS`)."""
+    """A greedy heuristic: an order of the items (`item_orders`) and a rule that ranks hosts for GPU slots (`RANKS`)."""
 
     order: int
     choice: str
 
 
-#: Ways, those first that most often succeed.
+#: Heuristics, those that succeed most often first.
 HEURISTICS = tuple(
     Heuristic(order, choice)
     for order, choice in (
-        *((0, choice) for choice in ("tight", "match", "spread", "thrifty", "strand")),
-        *((1, choice) for choice in ("tight", "match", "spread")),
-        *((2, choice) for choice in ("tight", "spread", "match")),
-        *((order, choice) for order in (3, 4) for choice in ("tight", "match", "spread", "strand")),
-        *((order, "strand") for order in (1, 2)),
-        *((order, "thrifty") for order in (1, 2, 3, 4)),
+        *((0, choice) for choice in ("best_fit", "dot_product", "worst_fit", "min_waste", "min_stranded")),
+        *((1, choice) for choice in ("best_fit", "dot_product", "worst_fit")),
+        *((2, choice) for choice in ("best_fit", "worst_fit", "dot_product")),
+        *((order, choice) for order in (3, 4) for choice in ("best_fit", "dot_product", "worst_fit", "min_stranded")),
+        *((order, "min_stranded") for order in (1, 2)),
+        *((order, "min_waste") for order in (1, 2, 3, 4)),
     )
 )
 
 
-#: How many of them are tried for every question; the others for those that matter.
-SIMPLE = 11
+#: How many of them are tried for every question; the others only for important ones.
+FAST_HEURISTICS = 11
 
 
 class Scale(NamedTuple):
-    """How scarce resources are: what a core, and a card, is worth for the slots that are sought.
+    """How scarce resources are: the value of a core and of a GPU for the needed slots.
 
     Attributes:
-        cores: needed, of those that hosts have on average.
-        cards: likewise.
-        lean: cores for a card, of the item that needs the fewest.
+        cores: cores needed, relative to those that a host has on average.
+        gpus: likewise.
+        cores_per_gpu: of the item that needs the fewest.
     """
 
     cores: float
-    cards: float
-    lean: float
+    gpus: float
+    cores_per_gpu: float
 
 
 class SubsetSums:
-    """What is left at least where sizes are to fill an amount, each as often as one likes.
+    """Subset sums: the least remainder of an amount that is filled with sizes, each any number of times.
 
     Args:
-        grain: sizes, and amounts that will be asked for, are sums of these.
-        largest: amount that will be asked for; nothing is said to be left of amounts too large for the grain.
+        quantum: sizes and amounts are multiples of the common divisor of these.
+        largest: largest amount; the remainder of an amount with too many quanta is taken as 0.
 
     Examples:
-        >>> SubsetSums([2, 4], 20, [4]).after(6)
+        >>> SubsetSums([2, 4], 20, [4]).remainder(6)
         2
     """
 
-    def __init__(self, grain: Sequence[int], largest: int, sizes: Sequence[int]) -> None:
-        self.grain = math.gcd(*grain)
-        self.largest = min(largest // self.grain, MOST_GRAINS)
+    def __init__(self, quantum: Sequence[int], largest: int, sizes: Sequence[int]) -> None:
+        self.quantum = math.gcd(*quantum)
+        self.largest = min(largest // self.quantum, MAX_QUANTA)
         self.filled = 1
         for size in sizes:
-            step = size // self.grain
+            step = size // self.quantum
             while 0 < step <= self.largest:
                 self.filled |= self.filled << step
                 step *= 2
             self.filled &= (2 << self.largest) - 1
 
-    def after(self, amount: int) -> int:
-        """What is left of an amount."""
-        grains = amount // self.grain
-        if grains > self.largest:
+    def remainder(self, amount: int) -> int:
+        """The part of an amount that no sum of sizes fills."""
+        quanta = amount // self.quantum
+        if quanta > self.largest:
             return 0
-        return amount - ((self.filled & (2 << grains) - 1).bit_length() - 1) * self.grain
+        return amount - ((self.filled & (2 << quanta) - 1).bit_length() - 1) * self.quantum
 
 
-def orders(items: Sequence[Item], layout: Layout) -> list[list[int]]:
-    """Orders of the items: the hardest to place first, by several ideas of what is hard."""
-    memory = max((card.memory for one in layout for card in one.model.cards if card.memory < PLENTY), default=PLENTY)
+def item_orders(items: Sequence[Item], layout: Layout) -> list[list[int]]:
+    """Orders of the items by several measures of size, the hardest to place first."""
+    memory = max((gpu.memory for one in layout for gpu in one.host_class.gpus if gpu.memory < PLENTY), default=PLENTY)
 
     def size(item: Item) -> float:
         return max(item.share, item.memory * MILLION // memory)
 
     def density(item: Item) -> float:
-        return item.cpus / (max(size(item), item.gpu) or MILLION)
+        return item.cpus / (max(size(item), item.gpu_total) or MILLION)
 
-    ideas = (
-        lambda item: (item.on_card, item.wide, size(item), item.cpus),
-        lambda item: (item.on_card, item.wide, density(item)),
-        lambda item: (item.on_card, density(item)),
-        lambda item: (item.wide > 1, item.cpus),
+    sort_keys = (
+        lambda item: (item.on_gpu, item.num_gpus, size(item), item.cpus),
+        lambda item: (item.on_gpu, item.num_gpus, density(item)),
+        lambda item: (item.on_gpu, density(item)),
+        lambda item: (item.num_gpus > 1, item.cpus),
         lambda item: (item.cpus,),
     )
-    return [[item.unit for item in sorted(items, key=idea, reverse=True)] for idea in ideas]
+    return [[item.unit for item in sorted(items, key=sort_key, reverse=True)] for sort_key in sort_keys]
 
 
-def gaps_for(items: Sequence[Item], need: Sequence[int], item: Item, layout: Layout) -> SubsetSums | None:
-    """What the other items that are needed can fill: of a host's cores, or of a card; None if that cannot be said."""
+def subset_sums_for(items: Sequence[Item], need: Sequence[int], item: Item, layout: Layout) -> SubsetSums | None:
+    """Subset sums of the other needed items: of a host's cores, or of a GPU; None if not applicable."""
     others = [each for each in items if need[each.unit] and each.unit != item.unit]
-    if item.on_card:
+    if item.on_gpu:
         sizes = [each.share for each in others if each.share]
         return SubsetSums([item.share, *sizes], MILLION, sizes) if item.share and sizes else None
-    sizes = [each.cpus for each in others if each.cpus and not each.on_card]
+    sizes = [each.cpus for each in others if each.cpus and not each.on_gpu]
     largest = max((one.cpus for one in layout), default=0)
     return SubsetSums([item.cpus, *sizes], largest, sizes) if item.cpus and sizes else None
 
 
-def thrifty(bins: Bins, one: Bin, item: Item, slots: int, gaps: SubsetSums) -> tuple[int, Bin]:
-    """A few slots fewer on a host, or card, than fit, if what is left suits the other items better.
+def min_waste(bins: Bins, one: Bin, item: Item, slots: int, sums: SubsetSums) -> tuple[int, Bin]:
+    """Place a few slots fewer on a host or GPU than fit, if the other items then waste less of it.
 
-    One that has slots of the item is left as it is.
+    A host that has slots of the item is left as it is.
 
     Returns:
         How many slots, and what the host becomes.
     """
-    size, left, card = item.cpus, one.cpus, None
-    if item.on_card:
+    size, left, gpu = item.cpus, one.cpus, None
+    if item.on_gpu:
         fits = [
-            (bool(fill.held), -fill.share, number)
-            for number, fill in enumerate(one.cards)
-            if fill.room(item) and all(index != item.unit for index, _ in fill.held)
+            (bool(fill.slot_counts), -fill.share, number)
+            for number, fill in enumerate(one.gpus)
+            if fill.fits(item) and all(index != item.unit for index, _ in fill.slot_counts)
         ]
         if not fits:
             return 0, one
-        card = max(fits)[2]
-        size, left, slots = item.share, one.cards[card].share, min(slots, one.cards[card].room(item))
-    elif any(index == item.unit for index, _ in one.held):
+        gpu = max(fits)[2]
+        size, left, slots = item.share, one.gpus[gpu].share, min(slots, one.gpus[gpu].fits(item))
+    elif any(index == item.unit for index, _ in one.slot_counts):
         return 0, one
-    fewest = max(1, slots - MOST_FEWER)
-    slots = min(range(slots, fewest - 1, -1), key=lambda count: gaps.after(left - count * size))
-    return slots, bins.put(one, item, card, slots)
+    fewest = max(1, slots - MAX_FEWER)
+    slots = min(range(slots, fewest - 1, -1), key=lambda count: sums.remainder(left - count * size))
+    return slots, bins.put(one, item, gpu, slots)
 
 
 def scale_of(items: Sequence[Item], need: Sequence[int], layout: Layout) -> Scale:
-    """How scarce resources are on these hosts, if so many slots of each item are needed."""
+    """Compute how scarce resources are on these hosts for these numbers of slots."""
     hosts = sum(layout.values())
     cores = sum(one.cpus * count for one, count in layout.items()) or 1
-    cards = sum(one.load * count for one, count in layout.items()) or 1
+    gpus = sum(one.free_gpu * count for one, count in layout.items()) or 1
     asked_cores = sum(item.cpus * slots for item, slots in zip(items, need, strict=True))
-    asked_cards = sum(item.gpu * slots for item, slots in zip(items, need, strict=True))
-    lean = min((item.cpus / item.gpu for item in items if item.gpu), default=0.0)
-    return Scale((asked_cores / cores + 0.05) / cores * hosts, (asked_cards / cards + 0.05) / cards * hosts, lean)
+    asked_gpus = sum(item.gpu_total * slots for item, slots in zip(items, need, strict=True))
+    cores_per_gpu = min((item.cpus / item.gpu_total for item in items if item.gpu_total), default=0.0)
+    return Scale((asked_cores / cores + 0.05) / cores * hosts, (asked_gpus / gpus + 0.05) / gpus * hosts, cores_per_gpu)
 
 
 # How hosts rank: the lowest is taken. Each looks at a host, what it becomes, and the item.
@@ -158,41 +158,43 @@ def scale_of(items: Sequence[Item], need: Sequence[int], layout: Layout) -> Scal
 _Rank = tuple[float, float]
 
 
-def _tight(_one: Bin, new: Bin, _item: Item, scale: Scale) -> _Rank:
-    """The least left."""
-    return new.cpus * scale.cores + new.load * scale.cards, 0.0
+def _best_fit(_one: Bin, new: Bin, _item: Item, scale: Scale) -> _Rank:
+    """Least left."""
+    return new.cpus * scale.cores + new.free_gpu * scale.gpus, 0.0
 
 
-def _match(one: Bin, new: Bin, item: Item, scale: Scale) -> _Rank:
-    """Cores and cards left in the proportion that the slot needs them."""
-    cores, cards = one.cpus * scale.cores, one.load * scale.cards
-    length = math.hypot(cores, cards)
-    along = cores * item.cpus * scale.cores + cards * item.gpu * scale.cards
-    return -along / length if length else 0.0, new.cpus * scale.cores + new.load * scale.cards
+def _dot_product(one: Bin, new: Bin, item: Item, scale: Scale) -> _Rank:
+    """Cores and GPUs left in the proportion that the slot needs them."""
+    cores, gpus = one.cpus * scale.cores, one.free_gpu * scale.gpus
+    length = math.hypot(cores, gpus)
+    along = cores * item.cpus * scale.cores + gpus * item.gpu_total * scale.gpus
+    return -along / length if length else 0.0, new.cpus * scale.cores + new.free_gpu * scale.gpus
 
 
-def _spread(_one: Bin, new: Bin, _item: Item, scale: Scale) -> _Rank:
-    """The most cores left; for slots that are placed one by one."""
+def _worst_fit(_one: Bin, new: Bin, _item: Item, scale: Scale) -> _Rank:
+    """Most cores left; for slots that are placed one by one."""
     return -new.cpus * scale.cores, 0.0
 
 
-def _strand(one: Bin, new: Bin, _item: Item, scale: Scale) -> _Rank:
-    """Few cards that have no cores left to go with them."""
-    stranded = max(0.0, new.load * scale.lean - new.cpus) - max(0.0, one.load * scale.lean - one.cpus)
-    return stranded, new.cpus * scale.cores + new.load * scale.cards
+def _min_stranded(one: Bin, new: Bin, _item: Item, scale: Scale) -> _Rank:
+    """Fewest GPUs without cores to go with them."""
+    stranded = max(0.0, new.free_gpu * scale.cores_per_gpu - new.cpus) - max(
+        0.0, one.free_gpu * scale.cores_per_gpu - one.cpus
+    )
+    return stranded, new.cpus * scale.cores + new.free_gpu * scale.gpus
 
 
 def _cpu(_one: Bin, new: Bin, _item: Item, scale: Scale) -> _Rank:
-    """For CPU slots: hosts where no cards wait for cores, then the least left."""
-    return new.load * scale.cards * 100 + new.cpus * scale.cores, 0.0
+    """For CPU slots: hosts without GPUs that need the cores, then the least left."""
+    return new.free_gpu * scale.gpus * 100 + new.cpus * scale.cores, 0.0
 
 
-#: By choice; "cpu" is for CPU slots, whatever the choice.
+#: By name; "cpu" is for CPU slots, with any heuristic.
 RANKS: dict[str, Callable[[Bin, Bin, Item, Scale], _Rank]] = {
-    "tight": _tight,
-    "match": _match,
-    "spread": _spread,
-    "strand": _strand,
-    "thrifty": _tight,
+    "best_fit": _best_fit,
+    "dot_product": _dot_product,
+    "worst_fit": _worst_fit,
+    "min_stranded": _min_stranded,
+    "min_waste": _best_fit,
     "cpu": _cpu,
 }

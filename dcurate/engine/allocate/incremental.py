@@ -1,4 +1,4 @@
-"""Other counts of slots where some stand: they are added, or dropped to make room; the rest stays in place. Pure."""
+"""Change slot counts without moving running slots: add slots, or drop some to free capacity. Pure."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from dcurate.engine.allocate.current_state import Spot, again, spots, trimmed, without
+from dcurate.engine.allocate.current_state import SlotGroup, drop_surplus, remove, restore, slot_groups
 from dcurate.engine.allocate.heuristics import HEURISTICS
-from dcurate.engine.allocate.packing import PLENTY, Bin, Bins, Item, Layout, exchange, total
+from dcurate.engine.allocate.packing import PLENTY, Bin, Bins, Item, Layout, replace_hosts, total_slots
 from dcurate.engine.allocate.search import Packer
 
-#: Kinds of hosts that are looked at for slots to drop, for one slot and for one question; and moves that are tried.
-LOOKED_AT, LOOKS, TRIES = 64, 500, 200
+#: Limits of the search: host classes looked at for one slot, evictions planned for one question, and relocations tried.
+MAX_HOSTS, MAX_PLANS, TRIES = 64, 500, 200
 
 
-class _Cleared(NamedTuple):
-    """A host where slots were dropped, and how many of each unit."""
+class _Eviction(NamedTuple):
+    """A host after slots were dropped, and how many of each unit."""
 
     one: Bin
     dropped: dict[int, int]
@@ -27,34 +27,34 @@ class _Cleared(NamedTuple):
 
 
 class IncrementalPacker:
-    """What stands, and how it can serve other counts of slots without moving any.
+    """Current slots, and how they can become other counts without moving any.
 
     Args:
         bins: of the units.
-        layout: what stands; each model has one bin.
+        layout: the current slots; each host class has one bin.
     """
 
     def __init__(self, bins: Bins, layout: Layout, effort: int) -> None:
         self.bins, self.layout = bins, layout
-        self.counts = total(layout, len(bins.items))
+        self.counts = total_slots(layout, len(bins.items))
         self.packer = Packer(bins, layout, effort)
-        self._dropped: dict[Bin, tuple[tuple[Spot, int], ...]] = {}
+        self._dropped: dict[Bin, tuple[tuple[SlotGroup, int], ...]] = {}
 
-    def grown(self, wanted: Sequence[int], hard: bool = False) -> Layout | None:
-        """At least so many slots of each unit; where there are more now, of them as many as can stay."""
-        layout, missing = self.nearest(wanted, hard)
+    def grow_to(self, wanted: Sequence[int], hard: bool = False) -> Layout | None:
+        """At least these numbers of slots of each unit; where there are more now, as many of them as can stay."""
+        layout, missing = self.closest_to(wanted, hard)
         return None if any(missing) else layout
 
-    def nearest(self, wanted: Sequence[int], hard: bool = False) -> tuple[Layout, list[int]]:
-        """What comes closest to so many slots of each unit, and the slots that are missing."""
-        lack = [max(0, want - count) for want, count in zip(wanted, self.counts, strict=True)]
-        packed = self.packer.pack_hard(lack)[0] if hard else self.packer.pack(lack)
+    def closest_to(self, wanted: Sequence[int], hard: bool = False) -> tuple[Layout, list[int]]:
+        """The layout that comes closest to these numbers of slots, and the slots that are missing."""
+        shortage = [max(0, want - count) for want, count in zip(wanted, self.counts, strict=True)]
+        packed = self.packer.pack_exhaustively(shortage)[0] if hard else self.packer.pack(shortage)
         if packed is not None:
-            return packed, [0] * len(lack)
+            return packed, [0] * len(shortage)
         surplus = [max(0, count - want) for want, count in zip(wanted, self.counts, strict=True)]
         best = None
-        for layout, missing in self.packer.most(lack, len(HEURISTICS) if hard else 3)[:3]:
-            left = self._make_room(layout, missing, list(surplus))
+        for layout, missing in self.packer.closest(shortage, len(HEURISTICS) if hard else 3)[:3]:
+            left = self._evict(layout, missing, list(surplus))
             if best is None or sum(left[1]) < sum(best[1]):
                 best = left
             if not any(best[1]):
@@ -62,55 +62,59 @@ class IncrementalPacker:
         assert best is not None
         layout, missing = best
         if hard and any(missing) and any(surplus):
-            others = self._with_others_dropped(layout, missing, wanted)
-            layout, missing = (layout, missing) if others is None else (others, [0] * len(lack))
-        return self._restored(layout), missing
+            others = self._evict_others(layout, missing, wanted)
+            layout, missing = (layout, missing) if others is None else (others, [0] * len(shortage))
+        return self._restore_all(layout), missing
 
-    def _with_others_dropped(self, layout: Layout, missing: Sequence[int], wanted: Sequence[int]) -> Layout | None:
-        """With other slots dropped of the units that have more than they need, so that all find room."""
+    def _evict_others(self, layout: Layout, missing: Sequence[int], wanted: Sequence[int]) -> Layout | None:
+        """Drop other slots of the units that have more than they need, so that all slots fit."""
         units = list(zip(wanted, self.counts, strict=True))
         limits = [want if count > want else None for want, count in units]
 
         def put_back(_: Sequence[int], after: Layout) -> Layout | None:
-            stand = zip(limits, total(after, len(units)), strict=True)
-            return self._returned([max(0, (limit or 0) - slots) for limit, slots in stand], after)
+            pinned_now = zip(limits, total_slots(after, len(units)), strict=True)
+            return self._put_back([max(0, (limit or 0) - slots) for limit, slots in pinned_now], after)
 
-        return self._shifted(trimmed(self.bins, layout, limits), missing, [limit is None for limit in limits], put_back)
+        return self._relocate(
+            drop_surplus(self.bins, layout, limits), missing, [limit is None for limit in limits], put_back
+        )
 
-    def _make_room(self, layout: Layout, missing: Sequence[int], surplus: list[int]) -> tuple[Layout, list[int]]:
-        """Drop slots that are not needed for such as are, as few as possible for each."""
-        layout, missing, looks = dict(layout), list(missing), LOOKS
+    def _evict(self, layout: Layout, missing: Sequence[int], surplus: list[int]) -> tuple[Layout, list[int]]:
+        """Drop unneeded slots in favour of needed ones, as few as possible for each."""
+        layout, missing, plans_left = dict(layout), list(missing), MAX_PLANS
         for unit in self.packer.hardest_first:
             item = self.bins.items[unit]
-            known: dict[Bin, _Cleared | None] = {}
-            while missing[unit] and looks > 0:
-                best: tuple[int, Bin, _Cleared] | None = None
-                for one in sorted(layout, key=lambda one: (-one.cpus - one.load, one.model.number))[:LOOKED_AT]:
+            known: dict[Bin, _Eviction | None] = {}
+            while missing[unit] and plans_left > 0:
+                best: tuple[int, Bin, _Eviction] | None = None
+                for one in sorted(layout, key=lambda one: (-one.cpus - one.free_gpu, one.host_class.number))[
+                    :MAX_HOSTS
+                ]:
                     plan = known.get(one)
                     if one not in known or (plan and any(surplus[i] < slots for i, slots in plan.dropped.items())):
-                        plan = known[one] = self._cleared(one, item, surplus)
-                        looks -= 1
+                        plan = known[one] = self._clear_for(one, item, surplus)
+                        plans_left -= 1
                     if plan and (best is None or plan.slots < best[0]):
                         best = plan.slots, one, plan
                 if best is None:
                     break
                 _, one, plan = best
                 hosts = min(layout[one], missing[unit], *(surplus[i] // slots for i, slots in plan.dropped.items()))
-                exchange(layout, one, self.bins.after(plan.one, item, 1), hosts)
+                replace_hosts(layout, one, self.bins.place(plan.one, item, 1), hosts)
                 missing[unit] -= hosts
                 for i, slots in plan.dropped.items():
                     surplus[i] -= slots * hosts
         return layout, missing
 
-    def moved(self, layout: Layout, missing: Sequence[int], stays: Sequence[bool]) -> Layout | None:
-        """Make room for slots that are missing by moving others to where there is room, few for each.
+    def relocate(self, layout: Layout, missing: Sequence[int], stays: Sequence[bool]) -> Layout | None:
+        """Free capacity for missing slots by moving others elsewhere, few for each.
 
         Args:
             stays: whether slots of a unit must stay where they are.
         """
-        return self._shifted(layout, missing, stays, lambda slots, after: self.packer.pack(slots, layout=after))
+        return self._relocate(layout, missing, stays, lambda slots, after: self.packer.pack(slots, layout=after))
 
-    def _shifted(
+    def _relocate(
         self,
         layout: Layout,
         missing: Sequence[int],
@@ -120,17 +124,17 @@ class IncrementalPacker:
         """Take slots away where others are missing, and place them elsewhere."""
         layout, missing, tries = dict(layout), list(missing), TRIES
         while any(missing):
-            plans: list[tuple[int, int, Bin, Item, _Cleared]] = []
-            for one in sorted(layout, key=lambda one: (-one.cpus - one.load, one.model.number))[:LOOKED_AT]:
+            plans: list[tuple[int, int, Bin, Item, _Eviction]] = []
+            for one in sorted(layout, key=lambda one: (-one.cpus - one.free_gpu, one.host_class.number))[:MAX_HOSTS]:
                 for item in self.bins.items:
                     free = [0 if fast or unit == item.unit else PLENTY for unit, fast in enumerate(stays)]
-                    plan = self._cleared(one, item, free) if missing[item.unit] else None
+                    plan = self._clear_for(one, item, free) if missing[item.unit] else None
                     if plan:
                         plans.append((plan.slots, len(plans), one, item, plan))
             for _, _, one, item, plan in sorted(plans, key=lambda plan: plan[:2])[:tries]:
                 tries -= 1
                 after = dict(layout)
-                exchange(after, one, self.bins.after(plan.one, item, 1))
+                replace_hosts(after, one, self.bins.place(plan.one, item, 1))
                 placed = place([plan.dropped.get(unit, 0) for unit in range(len(missing))], after)
                 if placed is not None:
                     layout = placed
@@ -140,79 +144,82 @@ class IncrementalPacker:
                 return None
         return layout
 
-    def _returned(self, slots: Sequence[int], layout: Layout) -> Layout | None:
+    def _put_back(self, slots: Sequence[int], layout: Layout) -> Layout | None:
         """Put slots back where others of their unit were dropped."""
         layout = dict(layout)
         for unit, count in enumerate(slots):
             for _ in range(count):
-                found = next(((one, new) for one in layout if (new := self._with_one_back(one, unit))), None)
+                found = next(((one, new) for one in layout if (new := self._put_one_back(one, unit))), None)
                 if found is None:
                     return None
-                exchange(layout, *found)
+                replace_hosts(layout, *found)
         return layout
 
-    def _with_one_back(self, one: Bin, unit: int) -> Bin | None:
-        for spot, _ in self._gone(one):
-            if spot.unit == unit and (new := again(self.bins, one, spot, 1)) is not None:
+    def _put_one_back(self, one: Bin, unit: int) -> Bin | None:
+        for group, _ in self._dropped_groups(one):
+            if group.unit == unit and (new := restore(self.bins, one, group, 1)) is not None:
                 return new
         return None
 
-    def _gone(self, one: Bin) -> tuple[tuple[Spot, int], ...]:
-        """Where slots of what stands were dropped on a host, and how many."""
+    def _dropped_groups(self, one: Bin) -> tuple[tuple[SlotGroup, int], ...]:
+        """Return the current slots that were dropped on a host, and how many."""
         if one not in self._dropped:
-            here = {spot[:3]: spot.slots for spot in spots(one)}
-            before = spots(self.packer.base[one.model])
-            gone = ((spot, spot.slots - here.get(spot[:3], 0)) for spot in before)
-            self._dropped[one] = tuple((spot, slots) for spot, slots in gone if slots > 0)
+            here = {group[:3]: group.slots for group in slot_groups(one)}
+            before = slot_groups(self.packer.base[one.host_class])
+            gone = ((group, group.slots - here.get(group[:3], 0)) for group in before)
+            self._dropped[one] = tuple((group, slots) for group, slots in gone if slots > 0)
         return self._dropped[one]
 
-    def _cleared(self, one: Bin, item: Item, surplus: Sequence[int]) -> _Cleared | None:
-        """A host with room for a slot, where only what must go has gone; None if there is no way."""
+    def _clear_for(self, one: Bin, item: Item, surplus: Sequence[int]) -> _Eviction | None:
+        """Drop only what must go from a host to fit a slot; None if that is impossible."""
         bins, items = self.bins, self.bins.items
-        if bins.room(one, item):
-            return _Cleared(one, {})
+        if bins.fits(one, item):
+            return _Eviction(one, {})
         left, empty, gone = list(surplus), one, []
-        for spot in sorted(spots(one), key=lambda spot: _clinging(one, spot, surplus)):
-            slots = min(spot.slots, left[spot.unit])
+        for group in sorted(slot_groups(one), key=lambda group: _eviction_cost(one, group, surplus)):
+            slots = min(group.slots, left[group.unit])
             if slots:
-                left[spot.unit] -= slots
-                empty = without(bins, empty, spot, slots)
-                gone.append(spot._replace(slots=slots))
-        if not bins.room(empty, item):
+                left[group.unit] -= slots
+                empty = remove(bins, empty, group, slots)
+                gone.append(group._replace(slots=slots))
+        if not bins.fits(empty, item):
             return None
-        crowd = Counter({spot.card: 0 for spot in gone})
-        for spot in gone:
-            crowd[spot.card] += spot.slots
-        gone.sort(key=lambda spot: (crowd[spot.card] / max(1, len(spot.wide)), items[spot.unit].gpu), reverse=True)
-        for spot in gone:
-            empty = self._back(empty, spot, item)
+        crowd = Counter({group.gpu: 0 for group in gone})
+        for group in gone:
+            crowd[group.gpu] += group.slots
+        gone.sort(
+            key=lambda group: (crowd[group.gpu] / max(1, len(group.multi_gpu)), items[group.unit].gpu_total),
+            reverse=True,
+        )
+        for group in gone:
+            empty = self._restore_up_to(empty, group, item)
         before, after = one.slots(), empty.slots()
         dropped = {unit: slots - after.get(unit, 0) for unit, slots in before.items()}
-        return _Cleared(empty, {unit: slots for unit, slots in dropped.items() if slots})
+        return _Eviction(empty, {unit: slots for unit, slots in dropped.items() if slots})
 
-    def _back(self, one: Bin, spot: Spot, item: Item | None = None) -> Bin:
-        """As many slots put back at a spot as leave room for a slot of an item."""
-        left = step = spot.slots
+    def _restore_up_to(self, one: Bin, group: SlotGroup, item: Item | None = None) -> Bin:
+        """Put back as many slots of a group as leave capacity for a slot of an item."""
+        left = step = group.slots
         while step:
-            new = again(self.bins, one, spot, step) if step <= left else None
-            if new is not None and (item is None or self.bins.room(new, item)):
+            new = restore(self.bins, one, group, step) if step <= left else None
+            if new is not None and (item is None or self.bins.fits(new, item)):
                 one, left = new, left - step
             else:
                 step //= 2
         return one
 
-    def _restored(self, layout: Layout) -> Layout:
-        """With every slot put back that was dropped and would still fit."""
+    def _restore_all(self, layout: Layout) -> Layout:
+        """Put every dropped slot back that still fits."""
         restored: Layout = {}
         for one, hosts in layout.items():
             new = one
-            for spot, slots in self._gone(one):
-                new = self._back(new, spot._replace(slots=slots))
+            for group, slots in self._dropped_groups(one):
+                new = self._restore_up_to(new, group._replace(slots=slots))
             restored[new] = restored.get(new, 0) + hosts
         return restored
 
 
-def _clinging(one: Bin, spot: Spot, surplus: Sequence[int]) -> tuple[int, int]:
-    """How little it helps to drop slots: on cards where others stay, and where there are many."""
-    held = one.cards[spot.card].held if spot.card is not None else ()
-    return sum(slots for unit, slots in held if not surplus[unit]), sum(slots for _, slots in held)
+def _eviction_cost(one: Bin, group: SlotGroup, surplus: Sequence[int]) -> tuple[int, int]:
+    """How little it helps to drop slots: on GPUs where others stay, and where there are many."""
+    slot_counts = one.gpus[group.gpu].slot_counts if group.gpu is not None else ()
+    return sum(slots for unit, slots in slot_counts if not surplus[unit]), sum(slots for _, slots in slot_counts)

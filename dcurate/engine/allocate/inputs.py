@@ -1,4 +1,4 @@
-"""What the decider looks at: a run at one moment, in plain values. Pure."""
+"""The input of the allocation policy: a run at one moment, as plain values. Pure."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from functools import cached_property
 from math import inf, sqrt
 
 from dcurate.engine.allocate.allocation import Allocation, Host, SchedulingUnit, count_slots
-from dcurate.engine.allocate.capacity import Capacity, keep
+from dcurate.engine.allocate.capacity import Capacity, place_all
 from dcurate.engine.allocate.rates import PRIOR_WEIGHT
 
-#: A unit is known by so many samples, or by one so many seconds after it came.
-ENOUGH, SOON_S = 3, 1.0
-#: A call that has run for so many seconds without end says that its unit is at least as slow as that.
+#: A unit is known after this many samples, or this many seconds after its first.
+MIN_SAMPLES, SOON_S = 3, 1.0
+#: A call that has run for this many seconds shows that its unit is at least as slow.
 LONG_S = 30.0
-#: Slots that are set up faster than this many seconds are cheap: they come and go without regret.
+#: Slots that are set up faster than this, in seconds, are cheap: starting and stopping them costs nothing.
 CHEAP_S = 1.0
-#: What a setup is taken to last where none was seen, in seconds.
+#: Assumed seconds of a setup where none was measured.
 UNSEEN_SETUP_S = 5.0
-#: A run of which nobody knows how long it will last is taken to last as long as it has, and at least so many seconds.
+#: A run of unknown length is assumed to last as long as it has so far, and at least this many seconds.
 LEAST_AHEAD_S = 60.0
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A unit and what is known of it.
+    """A unit and its measurements.
 
     Args:
-        unit: what it asks for; its ``seconds`` and ``weight`` are not looked at.
-        seconds: that a slot spends on an item; None if not known.
-        samples: calls that this rests on.
-        cv: their standard deviation over the mean.
-        remembered: whether earlier runs count among them.
+        unit: what it asks for; its ``seconds`` and ``weight`` are ignored.
+        seconds: per item and slot; None if unknown.
+        samples: number of calls.
+        cv: coefficient of variation of their durations.
+        cached: whether earlier runs count among them.
         first_sample_at: when the first call ended, on the clock of `AllocatorInput.now`.
-        weight: items for each source split.
-        left: items that it has still to do, those that wait or will come counted; None if not known.
-        setup_s: seconds that a slot is set up; None if not known.
+        weight: items per source split.
+        left: items that it has still to do, including those that wait or will come; None if unknown.
+        setup_s: seconds to set a slot up; None if unknown.
         waiting: items that wait for it.
-        running: items of calls under way.
+        running: items of running calls.
         elapsed: seconds that the oldest of these calls has run.
         finished: whether it has nothing to do, now or later.
     """
@@ -47,7 +47,7 @@ class Measured:
     seconds: float | None = None
     samples: int = 0
     cv: float = 0.5
-    remembered: bool = False
+    cached: bool = False
     first_sample_at: float | None = None
     weight: float = 1.0
     left: float | None = None
@@ -59,29 +59,29 @@ class Measured:
 
     @property
     def name(self) -> str:
-        """Of the unit."""
+        """The name of the unit."""
         return self.unit.name
 
     def known(self, now: float) -> bool:
-        """Whether there is an estimate to build on."""
+        """Whether there is an estimate to rely on."""
         if self.seconds is None:
             return self.elapsed >= LONG_S
         waited = self.first_sample_at is not None and now - self.first_sample_at >= SOON_S
-        return self.remembered or self.samples >= ENOUGH or (self.samples > 0 and waited)
+        return self.cached or self.samples >= MIN_SAMPLES or (self.samples > 0 and waited)
 
     @property
     def estimate(self) -> float:
-        """Seconds an item, at least as many as a first call has run so far; 0 if not known."""
+        """Seconds per item, at least as many as a first call has run so far; 0 if unknown."""
         return self.seconds if self.seconds is not None else self.elapsed
 
     @property
     def setup(self) -> float:
-        """Seconds to set a slot up, guessed if not known."""
+        """Seconds to set a slot up, guessed if unknown."""
         return UNSEEN_SETUP_S if self.setup_s is None else self.setup_s
 
     @property
     def cheap(self) -> bool:
-        """Whether its slots come and go without regret."""
+        """Whether starting and stopping its slots costs nothing."""
         return self.setup_s is not None and self.setup_s < CHEAP_S
 
 
@@ -90,20 +90,20 @@ class AllocatorInput:
     """A run at one moment.
 
     Args:
-        hosts: that can be counted on; one with a paused worker is smaller, one that is gone is missing.
-        units: all of them, with what is known.
-        held: slots that are ready. Those on their way out are not counted, nor is what they take.
+        hosts: available hosts; one with a paused worker is smaller.
+        units: all of them, with their measurements.
+        ready: slots that are ready. Those that are being torn down are not counted, nor are their resources.
         setting_up: slots that are being set up, which are never taken away before they are ready.
-        now: seconds on a clock that only goes forward.
-        began: when the run did, on the same clock.
+        now: seconds on a monotonic clock.
+        started: when the run started, on the same clock.
     """
 
     hosts: tuple[Host, ...]
     units: tuple[Measured, ...]
-    held: Allocation
+    ready: Allocation
     setting_up: Allocation
     now: float
-    began: float = 0.0
+    started: float = 0.0
 
     @cached_property
     def by_name(self) -> dict[str, Measured]:
@@ -112,22 +112,22 @@ class AllocatorInput:
 
     @cached_property
     def learning(self) -> bool:
-        """Whether a unit that could be known soon is not: then nobody can say what a fair share is."""
+        """Whether a unit that could be known soon is not: then no fair share can be computed."""
         return any(
-            not (each.finished or each.known(self.now) or (self._ready.get(each.name, 0) and not each.running))
+            not (each.finished or each.known(self.now) or (self._ready_counts.get(each.name, 0) and not each.running))
             for each in self.units
         )
 
     @cached_property
     def work_known(self) -> bool:
-        """Whether it is known of every unit how much it has still to do."""
+        """Whether the remaining work of every unit is known."""
         return all(each.finished or each.left is not None for each in self.units)
 
     @cached_property
     def solvable(self) -> tuple[SchedulingUnit, ...]:
-        """The units as the solver takes them: one that is not known takes no time, one without work has no pins.
+        """The units for the solver: one that is unknown takes no time, one without work has no pins.
 
-        If the work left is known, weights are items left, and throughput is shares of that work a second.
+        If the remaining work is known, weights are items left, and throughput is shares of that work per second.
         """
         return tuple(self._solvable(each) for each in self.units)
 
@@ -141,72 +141,72 @@ class AllocatorInput:
 
     @cached_property
     def working(self) -> tuple[SchedulingUnit, ...]:
-        """Those of them that still have work."""
+        """The units that still have work, for the solver."""
         return tuple(unit for unit, each in zip(self.solvable, self.units, strict=True) if not each.finished)
 
     def cheap(self, name: str) -> bool:
-        """Whether the slots of a unit come and go without regret, or are not needed any more."""
+        """Whether slots of a unit can be stopped without regret, or are not needed any more."""
         each = self.by_name.get(name)
         return each is None or each.finished or each.cheap
 
     @cached_property
-    def _ready(self) -> dict[str, int]:
-        return count_slots(self.held)
+    def _ready_counts(self) -> dict[str, int]:
+        return count_slots(self.ready)
 
     def error(self, name: str) -> float:
-        """Relative standard error of a unit's estimate, and what the calls that still run in its slots may add."""
+        """Relative standard error of a unit's estimate, including what its running calls may add."""
         each = self.by_name[name]
-        weight = each.samples + PRIOR_WEIGHT * each.remembered
-        running = max(0, self._ready.get(name, 0) - 1)
+        weight = each.samples + PRIOR_WEIGHT * each.cached
+        running = max(0, self._ready_counts.get(name, 0) - 1)
         return each.cv * sqrt(1 / weight + (each.cv * running / weight) ** 2) if weight else 1.0
 
     @cached_property
-    def asked(self) -> Allocation:
-        """All slots that stand or are being set up."""
-        return self.held + self.setting_up
+    def requested(self) -> Allocation:
+        """All slots that are ready or being set up."""
+        return self.ready + self.setting_up
 
     @cached_property
     def current(self) -> Allocation:
-        """Those of them that the hosts have room for: of others than cheap ones first those that are being set up."""
+        """Those of them that fit on the hosts: of costly slots first those that are being set up."""
         there = {host.name for host in self.hosts}
-        every = Counter({place: slots for place, slots in self.asked.items() if place.host in there})
-        if keep(Capacity(self.hosts, (each.unit for each in self.units)), every) == every:
+        every = Counter({location: slots for location, slots in self.requested.items() if location.host in there})
+        if place_all(Capacity(self.hosts, (each.unit for each in self.units)), every) == every:
             return every
-        room = Capacity(self.hosts, (each.unit for each in self.units))
-        return keep(room, self._dear(self.setting_up), self._dear(every), every)
+        capacity = Capacity(self.hosts, (each.unit for each in self.units))
+        return place_all(capacity, self._costly(self.setting_up), self._costly(every), every)
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """Slots of each unit that stand."""
+        """Current slots of each unit."""
         return count_slots(self.current)
 
     @cached_property
     def untouchable(self) -> Allocation:
-        """Slots that are being set up, of which the work would be lost; and their neighbours at the same place."""
-        under_way = self._dear(self.setting_up)
-        return Counter({place: slots for place, slots in self.current.items() if under_way[place]})
+        """Costly slots that are being set up, whose work would be lost, and others at the same location."""
+        under_way = self._costly(self.setting_up)
+        return Counter({location: slots for location, slots in self.current.items() if under_way[location]})
 
-    def _dear(self, places: Allocation) -> Allocation:
-        return Counter({place: slots for place, slots in places.items() if not self.cheap(place.unit)})
+    def _costly(self, allocation: Allocation) -> Allocation:
+        return Counter({location: slots for location, slots in allocation.items() if not self.cheap(location.unit)})
 
     @cached_property
-    def dear(self) -> Allocation:
+    def costly(self) -> Allocation:
         """Slots that took long to set up."""
-        return self._dear(self.current)
+        return self._costly(self.current)
 
     @property
     def ahead_s(self) -> float:
-        """Seconds that the run is taken to last from now if the work left is not known."""
-        return max(LEAST_AHEAD_S, self.now - self.began)
+        """Assumed seconds until the end of the run if the remaining work is unknown."""
+        return max(LEAST_AHEAD_S, self.now - self.started)
 
     def throughput(self, counts: dict[str, int]) -> float:
-        """What so many slots can do; nothing if a unit that has work has no slot."""
+        """Throughput of these numbers of slots; 0 if a unit with work has no slot."""
         if any(not counts.get(unit.name) for unit in self.working):
             return 0.0
         return min((unit.rate(counts[unit.name]) for unit in self.working), default=inf)
 
     def splits_a_second(self, counts: dict[str, int]) -> float:
-        """Source splits a second that so many slots can follow, of the units that are known; infinite if none is."""
+        """Source splits per second for these numbers of slots, of the known units; infinite if none is known."""
         rates = (
             counts.get(each.name, 0) / (each.estimate * each.weight)
             for each in self.units

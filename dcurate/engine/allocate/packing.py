@@ -1,8 +1,8 @@
-"""How slots fill hosts: needs and hosts in whole numbers, and every filling of a host as a value. Pure.
+"""Vector bin packing of slots on hosts: needs and hosts as integers, and every filling of a host as a value. Pure.
 
-Hosts that are alike are one *model*, and a *bin* is a model filled in some way. A *layout* says how many hosts are
-filled like which bin, so that a thousand equal hosts cost no more than one. Each bin is made once and remembers what
-becomes of it when slots are added, which makes trying many layouts cheap.
+Equal hosts form one *host class*, and a *bin* is a host class filled in some way. A *layout* says how many hosts are
+filled like which bin, so that a thousand equal hosts cost no more than one. Each bin is made once and caches what it
+becomes when slots are added, which makes trying many layouts cheap.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dcurate.engine.allocate.allocation import Allocation, Card, Host, SchedulingUnit, SlotLocation
+from dcurate.engine.allocate.allocation import Allocation, Gpu, Host, SchedulingUnit, SlotLocation
 
-#: Cores, and shares of a card, are counted in millionths.
+#: Cores, and shares of a GPU, are counted in millionths.
 MILLION = 1_000_000
 
-#: More of something than is ever needed.
+#: More of a resource than is ever needed.
 PLENTY = 1 << 60
 
 #: Slots by item, ascending.
-Held = tuple[tuple[int, int], ...]
+SlotCounts = tuple[tuple[int, int], ...]
 
 
 def whole(amount: float, scale: float = MILLION) -> int:
-    """An amount in whole numbers: tenths add up to one, a sixth six times is not more than one.
+    """Convert an amount to an integer: ten tenths make one, six sixths are not more than one.
 
     Examples:
         >>> whole(0.1), 6 * whole(1 / 6)
@@ -34,49 +34,49 @@ def whole(amount: float, scale: float = MILLION) -> int:
 
 
 class Item(NamedTuple):
-    """What one slot of a unit takes.
+    """The requirement of one slot of a unit.
 
     Attributes:
         unit: its index.
         cpus: millionths of a core.
-        share: millionths of a card; 0 for a slot that takes whole cards.
-        memory: bytes on each of its cards.
-        wide: how many whole cards.
-        on_card: whether it takes a seat on a card, and not one of the host.
+        share: millionths of a GPU; 0 for a slot that takes whole GPUs.
+        memory: bytes on each of its GPUs.
+        num_gpus: number of whole GPUs.
+        on_gpu: whether it runs in a process of a GPU, and not in a CPU process.
     """
 
     unit: int
     cpus: int
     share: int
     memory: int
-    wide: int
-    on_card: bool
+    num_gpus: int
+    on_gpu: bool
 
     @property
-    def gpu(self) -> int:
-        """Millionths of cards, all together."""
-        return self.share + self.wide * MILLION
+    def gpu_total(self) -> int:
+        """Millionths of GPUs, all together."""
+        return self.share + self.num_gpus * MILLION
 
     @classmethod
     def of(cls, number: int, unit: SchedulingUnit) -> Item:
-        """The item of a unit; a number of GPUs above one is rounded up."""
-        wide = -int(-unit.gpus // 1) if unit.gpus >= 1 else 0
-        share = 0 if wide else max(whole(unit.gpus), int(unit.gpus > 0))
-        memory = whole(unit.gpu_memory / max(wide, 1), 1)
-        return cls(number, whole(unit.cpus), share, memory, wide, unit.on_gpu)
+        """Build the item of a unit; a number of GPUs above one is rounded up."""
+        num_gpus = -int(-unit.gpus // 1) if unit.gpus >= 1 else 0
+        share = 0 if num_gpus else max(whole(unit.gpus), int(unit.gpus > 0))
+        memory = whole(unit.gpu_memory / max(num_gpus, 1), 1)
+        return cls(number, whole(unit.cpus), share, memory, num_gpus, unit.on_gpu)
 
 
-class CardFill(NamedTuple):
-    """What is left of a card, and the slots on it; a card of a wide slot is held with 0 slots of it."""
+class GpuState(NamedTuple):
+    """Free resources of a GPU, and its slots; a GPU of a multi-GPU slot is taken with 0 slots of it."""
 
     share: int
     memory: int
-    seats: int
-    held: Held = ()
+    free_slots: int
+    slot_counts: SlotCounts = ()
 
-    def room(self, item: Item) -> int:
-        """How many slots fit, if cores do not matter; for slots that do not take whole cards."""
-        slots = self.seats
+    def fits(self, item: Item) -> int:
+        """How many slots fit, ignoring cores; for slots that do not take whole GPUs."""
+        slots = self.free_slots
         if item.share:
             slots = min(slots, self.share // item.share)
         if item.memory and self.memory < PLENTY:
@@ -84,99 +84,110 @@ class CardFill(NamedTuple):
         return slots
 
     def free_for(self, item: Item) -> bool:
-        """Whether it may be one of the cards of a wide slot."""
-        return not self.held and self.memory >= item.memory
+        """Whether it can be one of the GPUs of a multi-GPU slot."""
+        return not self.slot_counts and self.memory >= item.memory
 
-    def after(self, item: Item, slots: int) -> CardFill:
-        """With more slots, or fewer if negative."""
+    def place(self, item: Item, slots: int) -> GpuState:
+        """The GPU with more slots, or fewer if negative."""
         memory = self.memory - slots * item.memory if self.memory < PLENTY else PLENTY
-        held = added(self.held, item.unit, slots)
-        return CardFill(self.share - slots * item.share, memory, self.seats - slots, held)
+        slot_counts = with_slots(self.slot_counts, item.unit, slots)
+        return GpuState(self.share - slots * item.share, memory, self.free_slots - slots, slot_counts)
 
 
-def added(held: Held, index: int, slots: int) -> Held:
-    """With more slots of one item, or fewer if negative."""
-    counts = dict(held)
+def with_slots(slot_counts: SlotCounts, index: int, slots: int) -> SlotCounts:
+    """Add slots of one item, or remove them if negative."""
+    counts = dict(slot_counts)
     counts[index] = counts.get(index, 0) + slots
     return tuple(sorted(one for one in counts.items() if one[1]))
 
 
-#: Name of a host, and names of its cards.
+#: Name of a host, and names of its GPUs.
 HostId = tuple[str, tuple[str, ...]]
 
 
-class PackingModel:
-    """Hosts that are alike.
+class HostClass:
+    """Hosts with equal resources.
 
     Attributes:
-        number: tells it from other models; models are in the same order whatever the order of the hosts.
+        number: unique; independent of the order of the hosts.
         cpus: millionths of a core.
-        seats: for CPU slots.
-        cards: each when it is empty, the smallest first.
-        members: name of each host and of its cards, in the order of ``cards``.
+        max_slots: for CPU slots.
+        gpus: each when it is empty, the smallest first.
+        hosts: name of each host and of its GPUs, in the order of ``gpus``.
     """
 
-    def __init__(self, number: int, cpus: int, seats: int, cards: tuple[CardFill, ...], members: list[HostId]) -> None:
-        self.number, self.cpus, self.seats, self.cards, self.members = number, cpus, seats, cards, members
+    def __init__(self, number: int, cpus: int, max_slots: int, gpus: tuple[GpuState, ...], hosts: list[HostId]) -> None:
+        self.number, self.cpus, self.max_slots, self.gpus, self.hosts = number, cpus, max_slots, gpus, hosts
 
 
-class Filling(NamedTuple):
-    """What is left of a host of a model, and the slots on it.
+class BinState(NamedTuple):
+    """Free resources of a host of a class, and its slots.
 
     Attributes:
         cpus: millionths of a core.
-        seats: for CPU slots.
-        cards: each as it is.
-        held: CPU slots.
-        wide: slots that take whole cards: the item, and the positions of the cards, the one with the seat first.
+        free_slots: for CPU slots.
+        gpus: state of each GPU.
+        slot_counts: CPU slots.
+        multi_gpu: slots that take whole GPUs: the item, and the positions of the GPUs, that of its process first.
     """
 
-    model: PackingModel
+    host_class: HostClass
     cpus: int
-    seats: int
-    cards: tuple[CardFill, ...]
-    held: Held = ()
-    wide: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    free_slots: int
+    gpus: tuple[GpuState, ...]
+    slot_counts: SlotCounts = ()
+    multi_gpu: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
 class Bin:
-    """A filling that knows what becomes of it. Only `Bins` makes them; two that are equal are the same.
+    """A filled host that caches what it becomes. Only `Bins` makes bins; equal bins are identical.
 
     Attributes:
-        load: what is left for GPU slots, in millionths of cards, where memory counts as a share of the card's.
-        rooms: how many slots of an item fit, as far as it was asked.
-        afters: what it becomes with so many slots of an item, as far as it was asked.
+        free_gpu: free GPU capacity in millionths of GPUs, where memory counts as a share of the GPU's.
+        fits_cache: how many slots of an item fit.
+        place_cache: the bin with a number of slots of an item added.
     """
 
-    __slots__ = ("afters", "cards", "cpus", "filling", "held", "load", "model", "rooms", "seats", "wide")
+    __slots__ = (
+        "cpus",
+        "filling",
+        "fits_cache",
+        "free_gpu",
+        "free_slots",
+        "gpus",
+        "host_class",
+        "multi_gpu",
+        "place_cache",
+        "slot_counts",
+    )
 
-    def __init__(self, filling: Filling) -> None:
+    def __init__(self, filling: BinState) -> None:
         self.filling = filling
-        self.model, self.cpus, self.seats, self.cards, self.held, self.wide = filling
-        self.load = sum(
-            min(card.share, card.memory * MILLION // empty.memory)
-            for card, empty in zip(self.cards, self.model.cards, strict=True)
+        self.host_class, self.cpus, self.free_slots, self.gpus, self.slot_counts, self.multi_gpu = filling
+        self.free_gpu = sum(
+            min(gpu.share, gpu.memory * MILLION // empty.memory)
+            for gpu, empty in zip(self.gpus, self.host_class.gpus, strict=True)
         )
-        self.rooms: dict[int, int] = {}
-        self.afters: dict[tuple[int, int], Bin] = {}
+        self.fits_cache: dict[int, int] = {}
+        self.place_cache: dict[tuple[int, int], Bin] = {}
 
     def slots(self) -> dict[int, int]:
-        """How many slots of each item stand here."""
-        counts = dict(self.held)
-        for card in self.cards:
-            for item, slots in card.held:
+        """Count the slots of each item."""
+        counts = dict(self.slot_counts)
+        for gpu in self.gpus:
+            for item, slots in gpu.slot_counts:
                 counts[item] = counts.get(item, 0) + slots
-        for item, _ in self.wide:
+        for item, _ in self.multi_gpu:
             counts[item] = counts.get(item, 0) + 1
         return {item: slots for item, slots in counts.items() if slots}
 
 
-#: How many hosts are filled like which bin.
+#: Number of hosts that are filled like each bin.
 Layout = dict[Bin, int]
 
 
-def exchange(layout: Layout, old: Bin, new: Bin, hosts: int = 1) -> None:
-    """Fill hosts of one bin like another."""
+def replace_hosts(layout: Layout, old: Bin, new: Bin, hosts: int = 1) -> None:
+    """Refill hosts of one bin like another."""
     if layout[old] == hosts:
         del layout[old]
     else:
@@ -184,8 +195,8 @@ def exchange(layout: Layout, old: Bin, new: Bin, hosts: int = 1) -> None:
     layout[new] = layout.get(new, 0) + hosts
 
 
-def total(layout: Layout, items: int) -> list[int]:
-    """How many slots of each item there are."""
+def total_slots(layout: Layout, items: int) -> list[int]:
+    """Count the slots of each item."""
     counts = [0] * items
     for one, hosts in layout.items():
         for index, slots in one.slots().items():
@@ -194,158 +205,164 @@ def total(layout: Layout, items: int) -> list[int]:
 
 
 class Bins:
-    """Every bin met so far, and how one becomes another."""
+    """Makes and caches bins."""
 
     def __init__(self, units: Sequence[SchedulingUnit]) -> None:
         self.items = tuple(Item.of(index, unit) for index, unit in enumerate(units))
-        self._known: dict[Filling, Bin] = {}
+        self._known: dict[BinState, Bin] = {}
 
-    def make(self, filling: Filling) -> Bin:
-        """The bin that is filled so."""
+    def make(self, filling: BinState) -> Bin:
+        """Return the bin with this state."""
         known = self._known.get(filling)
         if known is None:
             known = self._known[filling] = Bin(filling)
         return known
 
-    def empty(self, model: PackingModel) -> Bin:
-        """A host of the model with nothing on it."""
-        return self.make(Filling(model, model.cpus, model.seats, model.cards))
+    def empty(self, host_class: HostClass) -> Bin:
+        """Return an empty host of a class."""
+        return self.make(BinState(host_class, host_class.cpus, host_class.max_slots, host_class.gpus))
 
-    def room(self, one: Bin, item: Item) -> int:
-        """How many slots still fit on a host."""
-        slots = one.rooms.get(item.unit)
+    def fits(self, one: Bin, item: Item) -> int:
+        """How many slots fit on a host."""
+        slots = one.fits_cache.get(item.unit)
         if slots is None:
-            slots = one.rooms[item.unit] = _room(one, item)
+            slots = one.fits_cache[item.unit] = _fits_on(one, item)
         return slots
 
-    def after(self, one: Bin, item: Item, slots: int) -> Bin:
-        """A host with more slots, of which there must be room: on the card that they fill best."""
+    def place(self, one: Bin, item: Item, slots: int) -> Bin:
+        """Return a host with more slots, which must fit: on the GPUs that they fill best."""
         key = (item.unit, slots)
-        new = one.afters.get(key)
+        new = one.place_cache.get(key)
         if new is None:
-            new = one.afters[key] = self._after(one, item, slots)
+            new = one.place_cache[key] = self._place(one, item, slots)
         return new
 
-    def _after(self, one: Bin, item: Item, slots: int) -> Bin:
-        if not item.on_card:
+    def _place(self, one: Bin, item: Item, slots: int) -> Bin:
+        if not item.on_gpu:
             return self.put(one, item, None, slots)
-        if item.wide:
+        if item.num_gpus:
             for _ in range(slots):
-                one = self.put_wide(one, item, _cards_for(one, item))
+                one = self.put_multi_gpu(one, item, _choose_gpus(one, item))
             return one
         while slots:
-            best, card, fits = None, 0, 0
-            for number, fill in enumerate(one.cards):
-                here = min(slots, fill.room(item))
+            best, gpu, fits = None, 0, 0
+            for number, fill in enumerate(one.gpus):
+                here = min(slots, fill.fits(item))
                 if not here:
                     continue
-                memory = one.model.cards[number].memory
+                memory = one.host_class.gpus[number].memory
                 left = (fill.share - here * item.share) / MILLION
                 if item.memory and memory < PLENTY:
                     left += (fill.memory - here * item.memory) / memory
-                rank = (not fill.held, left)
+                rank = (not fill.slot_counts, left)
                 if best is None or rank < best:
-                    best, card, fits = rank, number, here
-            one = self.put(one, item, card, fits)
+                    best, gpu, fits = rank, number, here
+            one = self.put(one, item, gpu, fits)
             slots -= fits
         return one
 
-    def put(self, one: Bin, item: Item, card: int | None, slots: int = 1) -> Bin:
-        """With more slots, or fewer if negative, on one card, or among the CPU slots."""
+    def put(self, one: Bin, item: Item, gpu: int | None, slots: int = 1) -> Bin:
+        """Return a host with more slots, or fewer if negative, on one GPU, or among the CPU slots."""
         cpus = one.cpus - slots * item.cpus
-        if card is None:
-            held = added(one.held, item.unit, slots)
-            return self.make(Filling(one.model, cpus, one.seats - slots, one.cards, held, one.wide))
-        fill = one.cards[card].after(item, slots)
-        cards = (*one.cards[:card], fill if fill.held else one.model.cards[card], *one.cards[card + 1 :])
-        return self.make(Filling(one.model, cpus, one.seats, cards, one.held, one.wide))
+        if gpu is None:
+            slot_counts = with_slots(one.slot_counts, item.unit, slots)
+            return self.make(
+                BinState(one.host_class, cpus, one.free_slots - slots, one.gpus, slot_counts, one.multi_gpu)
+            )
+        fill = one.gpus[gpu].place(item, slots)
+        gpus = (*one.gpus[:gpu], fill if fill.slot_counts else one.host_class.gpus[gpu], *one.gpus[gpu + 1 :])
+        return self.make(BinState(one.host_class, cpus, one.free_slots, gpus, one.slot_counts, one.multi_gpu))
 
-    def put_wide(self, one: Bin, item: Item, cards: tuple[int, ...]) -> Bin:
-        """With a slot that takes whole cards."""
-        taken = CardFill(0, 0, 0, ((item.unit, 0),))
-        fills = tuple(taken if number in cards else fill for number, fill in enumerate(one.cards))
-        wide = tuple(sorted((*one.wide, (item.unit, cards))))
-        return self.make(Filling(one.model, one.cpus - item.cpus, one.seats, fills, one.held, wide))
+    def put_multi_gpu(self, one: Bin, item: Item, gpus: tuple[int, ...]) -> Bin:
+        """Return a host with one more slot that takes whole GPUs."""
+        taken = GpuState(0, 0, 0, ((item.unit, 0),))
+        fills = tuple(taken if number in gpus else fill for number, fill in enumerate(one.gpus))
+        multi_gpu = tuple(sorted((*one.multi_gpu, (item.unit, gpus))))
+        return self.make(
+            BinState(one.host_class, one.cpus - item.cpus, one.free_slots, fills, one.slot_counts, multi_gpu)
+        )
 
-    def drop_wide(self, one: Bin, item: Item, cards: tuple[int, ...]) -> Bin:
-        """Without a slot that took whole cards."""
-        fills = tuple(one.model.cards[number] if number in cards else fill for number, fill in enumerate(one.cards))
-        wide = tuple(slot for slot in one.wide if slot != (item.unit, cards))
-        return self.make(Filling(one.model, one.cpus + item.cpus, one.seats, fills, one.held, wide))
+    def drop_multi_gpu(self, one: Bin, item: Item, gpus: tuple[int, ...]) -> Bin:
+        """Return a host without a slot that took whole GPUs."""
+        fills = tuple(one.host_class.gpus[number] if number in gpus else fill for number, fill in enumerate(one.gpus))
+        multi_gpu = tuple(slot for slot in one.multi_gpu if slot != (item.unit, gpus))
+        return self.make(
+            BinState(one.host_class, one.cpus + item.cpus, one.free_slots, fills, one.slot_counts, multi_gpu)
+        )
 
 
-def _room(one: Bin, item: Item) -> int:
+def _fits_on(one: Bin, item: Item) -> int:
     limit = one.cpus // item.cpus if item.cpus else PLENTY
     if limit <= 0:
         return 0
-    if not item.on_card:
-        return min(limit, one.seats)
-    if item.wide:
-        free = [card for card in one.cards if card.free_for(item)]
-        return min(limit, len(free) // item.wide, sum(card.seats > 0 for card in free))
-    return min(limit, sum(card.room(item) for card in one.cards))
+    if not item.on_gpu:
+        return min(limit, one.free_slots)
+    if item.num_gpus:
+        free = [gpu for gpu in one.gpus if gpu.free_for(item)]
+        return min(limit, len(free) // item.num_gpus, sum(gpu.free_slots > 0 for gpu in free))
+    return min(limit, sum(gpu.fits(item) for gpu in one.gpus))
 
 
-def _cards_for(one: Bin, item: Item) -> tuple[int, ...]:
-    """Cards for a wide slot: with memory enough and no more than needed, and only one that has a seat if possible."""
-    free = [number for number, card in enumerate(one.cards) if card.free_for(item)]
-    first = next(number for number in free if one.cards[number].seats > 0)
+def _choose_gpus(one: Bin, item: Item) -> tuple[int, ...]:
+    """Choose GPUs for a multi-GPU slot: with no more memory than needed, and few with free processes."""
+    free = [number for number, gpu in enumerate(one.gpus) if gpu.free_for(item)]
+    first = next(number for number in free if one.gpus[number].free_slots > 0)
     rest = [number for number in free if number != first]
-    rest.sort(key=lambda number: (one.cards[number].seats > 0, one.cards[number].memory, number))
-    return (first, *rest[: item.wide - 1])
+    rest.sort(key=lambda number: (one.gpus[number].free_slots > 0, one.gpus[number].memory, number))
+    return (first, *rest[: item.num_gpus - 1])
 
 
 # From hosts to models, and back
 
 
-def in_order(host: Host) -> list[Card]:
-    """The cards of a host in the order of its model."""
-    return sorted(host.cards, key=lambda card: (card.memory or PLENTY, card.seats, card.name))
+def sorted_gpus(host: Host) -> list[Gpu]:
+    """The GPUs of a host in the order of its class."""
+    return sorted(host.gpus, key=lambda gpu: (gpu.memory or PLENTY, gpu.max_slots, gpu.name))
 
 
-def models(hosts: Sequence[Host]) -> list[PackingModel]:
-    """Hosts by what they have, in an order that does not depend on theirs.
+def host_classes(hosts: Sequence[Host]) -> list[HostClass]:
+    """Group hosts by their resources, in an order that does not depend on theirs.
 
     Examples:
-        >>> [len(each.members) for each in models([Host("a", 4), Host("b", 8), Host("c", 4)])]
+        >>> [len(each.hosts) for each in host_classes([Host("a", 4), Host("b", 8), Host("c", 4)])]
         [2, 1]
     """
     kinds: dict[tuple[float, int, tuple[tuple[float, int], ...]], list[HostId]] = {}
     for host in sorted(hosts, key=lambda one: one.name):
-        cards = in_order(host)
-        kind = (host.cpus, host.seats, tuple([(card.memory, card.seats) for card in cards]))
-        kinds.setdefault(kind, []).append((host.name, tuple([card.name for card in cards])))
+        gpus = sorted_gpus(host)
+        kind = (host.cpus, host.max_slots, tuple([(gpu.memory, gpu.max_slots) for gpu in gpus]))
+        kinds.setdefault(kind, []).append((host.name, tuple([gpu.name for gpu in gpus])))
     return [
-        PackingModel(number, whole(cpus), seats, tuple(_empty(*card) for card in cards), kinds[cpus, seats, cards])
-        for number, (cpus, seats, cards) in enumerate(sorted(kinds))
+        HostClass(number, whole(cpus), free_slots, tuple(_empty(*gpu) for gpu in gpus), kinds[cpus, free_slots, gpus])
+        for number, (cpus, free_slots, gpus) in enumerate(sorted(kinds))
     ]
 
 
-def _empty(memory: float, seats: int) -> CardFill:
-    return CardFill(MILLION, whole(memory, 1) if memory > 0 else PLENTY, seats)
+def _empty(memory: float, free_slots: int) -> GpuState:
+    return GpuState(MILLION, whole(memory, 1) if memory > 0 else PLENTY, free_slots)
 
 
-def places_on(one: Bin, units: Sequence[SchedulingUnit], host: str, cards: Sequence[str]) -> Allocation:
-    """The slots of a bin as places on a host."""
-    places: Allocation = Counter()
-    for index, slots in one.held:
-        places[SlotLocation(host, units[index].name)] += slots
-    for name, fill in zip(cards, one.cards, strict=True):
-        for index, slots in fill.held:
+def allocation_on(one: Bin, units: Sequence[SchedulingUnit], host: str, gpus: Sequence[str]) -> Allocation:
+    """Convert the slots of a bin to locations on a host."""
+    allocation: Allocation = Counter()
+    for index, slots in one.slot_counts:
+        allocation[SlotLocation(host, units[index].name)] += slots
+    for name, fill in zip(gpus, one.gpus, strict=True):
+        for index, slots in fill.slot_counts:
             if slots:
-                places[SlotLocation(host, units[index].name, (name,))] += slots
-    for index, positions in one.wide:
-        places[SlotLocation(host, units[index].name, tuple(cards[number] for number in positions))] += 1
-    return places
+                allocation[SlotLocation(host, units[index].name, (name,))] += slots
+    for index, positions in one.multi_gpu:
+        allocation[SlotLocation(host, units[index].name, tuple(gpus[number] for number in positions))] += 1
+    return allocation
 
 
 def to_allocation(layout: Layout, units: Sequence[SchedulingUnit]) -> Allocation:
-    """A layout as places, on the hosts of each model in their order."""
-    places: Allocation = Counter()
-    used: dict[PackingModel, int] = {}
+    """Convert a layout to locations, on the hosts of each class in their order."""
+    allocation: Allocation = Counter()
+    used: dict[HostClass, int] = {}
     for one, hosts in layout.items():
-        begin = used.get(one.model, 0)
-        used[one.model] = begin + hosts
-        for host, cards in one.model.members[begin : begin + hosts]:
-            places.update(places_on(one, units, host, cards))
-    return places
+        begin = used.get(one.host_class, 0)
+        used[one.host_class] = begin + hosts
+        for host, gpus in one.host_class.hosts[begin : begin + hosts]:
+            allocation.update(allocation_on(one, units, host, gpus))
+    return allocation

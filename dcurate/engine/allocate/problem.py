@@ -1,4 +1,4 @@
-"""Units and hosts as the balancer works on them: what a throughput needs, and what none can exceed. Pure."""
+"""The allocation problem: the slots that a throughput needs, and an upper bound of the throughput. Pure."""
 
 from __future__ import annotations
 
@@ -8,94 +8,94 @@ from dataclasses import replace
 from functools import cached_property
 
 from dcurate.engine.allocate.allocation import Host, SchedulingUnit, SlotLocation
-from dcurate.engine.allocate.current_state import spots, stand, without
-from dcurate.engine.allocate.packing import Bin, Bins, Item, Layout, models, total
+from dcurate.engine.allocate.current_state import load_current, remove, slot_groups
+from dcurate.engine.allocate.packing import Bin, Bins, Item, Layout, host_classes, total_slots
 from dcurate.engine.allocate.search import EFFORT, Packer
 
-#: Slots are counted as whole if they miss that by this share.
-CLOSE = 1e-9
+#: Numbers of slots within this share of an integer count as that integer.
+TOLERANCE = 1e-9
 
 
 class Problem:
-    """What is to be packed where, in an order that does not depend on that of units and hosts.
+    """Units and hosts in an order that does not depend on that of the arguments.
 
     Attributes:
         units: in this order; ``bins.items`` are theirs.
-        start: empty hosts, but for the slots that are pinned to each host.
-        pinned: how many these are together; None for units that are not pinned so.
-        most: no more slots of each unit than this; None if there is no such limit.
+        start: empty hosts, except for the slots that are pinned per host.
+        pinned: how many these are together; None for units that are not pinned per host.
+        max_slots: the largest number of slots of each unit; None without a limit.
     """
 
     def __init__(self, units: Sequence[SchedulingUnit], hosts: Sequence[Host]) -> None:
-        self.units = sorted(units, key=_sort_key)
-        self.models = models(hosts)
+        self.units = sorted(units, key=_unit_order)
+        self.host_classes = host_classes(hosts)
         self.bins = Bins(self.units)
         self.work = [unit.seconds * unit.weight for unit in self.units]
         self.start: Layout = {}
-        for model in self.models:
-            self.start[self.with_pins(self.bins.empty(model))] = len(model.members)
-        placed = total(self.start, len(self.units))
+        for host_class in self.host_classes:
+            self.start[self.with_pins(self.bins.empty(host_class))] = len(host_class.hosts)
+        placed = total_slots(self.start, len(self.units))
         pins = [unit.fixed_per_host is not None for unit in self.units]
         self.pinned = [slots if pin else None for slots, pin in zip(placed, pins, strict=True)]
-        self.most = [
-            pinned if pinned is not None else unit.fixed if unit.fixed is not None else unit.most
+        self.max_slots = [
+            pinned if pinned is not None else unit.fixed if unit.fixed is not None else unit.max_slots
             for unit, pinned in zip(self.units, self.pinned, strict=True)
         ]
 
     def with_pins(self, one: Bin) -> Bin:
-        """An empty host with the slots that are pinned to each host and for which it has room."""
+        """Add the slots that are pinned per host to an empty host, where they fit."""
         for index, wanted in self.pins_on(one).items():
-            one = self.bins.after(one, self.bins.items[index], wanted)
+            one = self.bins.place(one, self.bins.items[index], wanted)
         return one
 
     def pins_on(self, one: Bin) -> dict[int, int]:
-        """Slots by item that are pinned to a host of this model."""
+        """Slots by item that are pinned to a host of this class."""
         pins = {}
-        empty = self.bins.empty(one.model)
+        empty = self.bins.empty(one.host_class)
         for unit, item in sorted(zip(self.units, self.bins.items, strict=True), key=lambda pair: _size(pair[0])):
-            if unit.fixed_per_host and self.bins.room(empty, item) >= unit.fixed_per_host:
+            if unit.fixed_per_host and self.bins.fits(empty, item) >= unit.fixed_per_host:
                 pins[item.unit] = unit.fixed_per_host
-                empty = self.bins.after(empty, item, unit.fixed_per_host)
+                empty = self.bins.place(empty, item, unit.fixed_per_host)
         return pins
 
-    def standing(self, current: Mapping[SlotLocation, int]) -> Layout:
-        """What stands, and of what is pinned to each host so many, as far as there is room beside the rest.
+    def current_layout(self, current: Mapping[SlotLocation, int]) -> Layout:
+        """Return the current slots, with the slots pinned per host that fit beside the rest.
 
-        Slots that have nothing to do go where they are in the way.
+        Slots that have nothing to do are dropped where they are in the way.
         """
         layout: Layout = {}
-        for one, hosts in stand(self.bins, self.units, self.models, current).items():
+        for one, hosts in load_current(self.bins, self.units, self.host_classes, current).items():
             pins, new = self.pins_on(one), one
             for index, unit in enumerate(self.units):
                 if unit.fixed_per_host is None:
                     continue
-                item, lack = self.bins.items[index], pins.get(index, 0) - one.slots().get(index, 0)
-                for spot in spots(one) if lack < 0 else ():
-                    if spot.unit == index and lack < 0:
-                        new = without(self.bins, new, spot, min(spot.slots, -lack))
-                        lack += min(spot.slots, -lack)
-                if lack > self.bins.room(new, item):
+                item, shortage = self.bins.items[index], pins.get(index, 0) - one.slots().get(index, 0)
+                for group in slot_groups(one) if shortage < 0 else ():
+                    if group.unit == index and shortage < 0:
+                        new = remove(self.bins, new, group, min(group.slots, -shortage))
+                        shortage += min(group.slots, -shortage)
+                if shortage > self.bins.fits(new, item):
                     new = self._without_idle(new)
-                if lack > 0 and (fits := min(lack, self.bins.room(new, item))):
-                    new = self.bins.after(new, item, fits)
+                if shortage > 0 and (fits := min(shortage, self.bins.fits(new, item))):
+                    new = self.bins.place(new, item, fits)
             layout[new] = hosts
         return layout
 
     def _without_idle(self, one: Bin) -> Bin:
-        """Without slots of units that have nothing to do."""
-        for spot in spots(one):
-            if not self.units[spot.unit].weight:
-                one = without(self.bins, one, spot, spot.slots)
+        """Remove slots of units that have nothing to do."""
+        for group in slot_groups(one):
+            if not self.units[group.unit].weight:
+                one = remove(self.bins, one, group, group.slots)
         return one
 
     # What a throughput needs
 
     def need(self, throughput: float) -> list[int] | None:
-        """The slots of each unit beside those on every host; None if limits forbid as many."""
+        """The slots of each unit besides those pinned per host; None if limits forbid as many."""
         need = []
-        for unit, work, pinned, most in zip(self.units, self.work, self.pinned, self.most, strict=True):
+        for unit, work, pinned, max_slots in zip(self.units, self.work, self.pinned, self.max_slots, strict=True):
             slots = max(int(unit.weight > 0), -floor(-throughput * work))
-            if most is not None and slots > most:
+            if max_slots is not None and slots > max_slots:
                 return None
             need.append(0 if pinned is not None else slots if unit.fixed is None else unit.fixed)
         return need
@@ -103,20 +103,24 @@ class Problem:
     @cached_property
     def bound(self) -> float:
         """See the function of this name."""
-        layout = {self.bins.empty(model): len(model.members) for model in self.models}
-        limits = [most / work for most, work in zip(self.most, self.work, strict=True) if most is not None and work > 0]
+        layout = {self.bins.empty(host_class): len(host_class.hosts) for host_class in self.host_classes}
+        limits = [
+            max_slots / work
+            for max_slots, work in zip(self.max_slots, self.work, strict=True)
+            if max_slots is not None and work > 0
+        ]
         pools = [(size, [taken(item) for item in self.bins.items]) for size, taken in _pools(layout)]
         return min([*limits, *(_pool_bound(self, size, taken) for size, taken in pools)])
 
     def counts(self, need: Sequence[int]) -> list[int]:
-        """With the slots on every host."""
+        """Add the slots pinned per host."""
         return [slots if pinned is None else pinned for slots, pinned in zip(need, self.pinned, strict=True)]
 
     def reached(self, counts: Sequence[int]) -> float:
-        """The throughput that so many slots give, within the limits; infinite if nothing has work."""
+        """The throughput of these numbers of slots, within the limits; infinite if nothing has work."""
         rates = (
-            min(slots, slots if most is None else most) / work
-            for slots, work, most in zip(counts, self.work, self.most, strict=True)
+            min(slots, slots if max_slots is None else max_slots) / work
+            for slots, work, max_slots in zip(counts, self.work, self.max_slots, strict=True)
             if work > 0
         )
         return min(rates, default=math.inf)
@@ -127,16 +131,16 @@ class Problem:
         return above if above is not None and self.need(above) is not None else None
 
 
-def afforded(units: Sequence[SchedulingUnit], hosts: Sequence[Host]) -> Problem:
-    """The problem with as many slots of those that are pinned as leave room for one slot of each unit."""
+def affordable(units: Sequence[SchedulingUnit], hosts: Sequence[Host]) -> Problem:
+    """The problem with as many pinned slots as leave capacity for one slot of each unit."""
     problem = Problem(units, hosts)
-    most = max((pin or 0 for unit in units for pin in (unit.fixed, unit.fixed_per_host)), default=0)
-    if all(with_least(unit) == unit for unit in units) or _fits(problem):
+    max_slots = max((pin or 0 for unit in units for pin in (unit.fixed, unit.fixed_per_host)), default=0)
+    if all(minimal(unit) == unit for unit in units) or _fits(problem):
         return problem
-    best, low, high = Problem([with_least(unit) for unit in units], hosts), 0, most
+    best, low, high = Problem([minimal(unit) for unit in units], hosts), 0, max_slots
     while high - low > 1:
         middle = (low + high) // 2
-        problem = Problem([_scaled(unit, middle, most) for unit in units], hosts)
+        problem = Problem([_scaled(unit, middle, max_slots) for unit in units], hosts)
         if _fits(problem):
             best, low = problem, middle
         else:
@@ -144,8 +148,8 @@ def afforded(units: Sequence[SchedulingUnit], hosts: Sequence[Host]) -> Problem:
     return best
 
 
-def with_least(unit: SchedulingUnit) -> SchedulingUnit:
-    """A unit as it is if pinned slots have to give way: with one slot, or none if it has no work on any host."""
+def minimal(unit: SchedulingUnit) -> SchedulingUnit:
+    """The unit with the fewest pinned slots: one, or none per host if it has no work."""
     if unit.fixed_per_host:
         return replace(unit, fixed=1 if unit.weight > 0 else None, fixed_per_host=None)
     return replace(unit, fixed=1) if unit.fixed else unit
@@ -154,42 +158,42 @@ def with_least(unit: SchedulingUnit) -> SchedulingUnit:
 def _fits(problem: Problem) -> bool:
     need = problem.need(0.0)
     packer = Packer(problem.bins, problem.start, EFFORT // 10)
-    return need is not None and packer.pack_hard(need)[0] is not None
+    return need is not None and packer.pack_exhaustively(need)[0] is not None
 
 
-def _scaled(unit: SchedulingUnit, part: int, whole: int) -> SchedulingUnit:
-    """With a part of the slots that are pinned, but at least one."""
+def _scaled(unit: SchedulingUnit, part: int, largest: int) -> SchedulingUnit:
+    """Scale the number of pinned slots, to at least one."""
 
     def scaled(pin: int | None) -> int | None:
-        return max(1, pin * part // whole) if pin else pin
+        return max(1, pin * part // largest) if pin else pin
 
     return replace(unit, fixed=scaled(unit.fixed), fixed_per_host=scaled(unit.fixed_per_host))
 
 
 def floor(slots: float) -> int:
-    """The greatest whole number that is not above, or hardly.
+    """The greatest integer that is not above, within a tolerance.
 
     Examples:
         >>> floor(2.9), floor(3 - 1e-12), floor(-2.1)
         (2, 3, -3)
     """
     near = round(slots)
-    return near if abs(slots - near) <= CLOSE * max(1.0, abs(slots)) else math.floor(slots)
+    return near if abs(slots - near) <= TOLERANCE * max(1.0, abs(slots)) else math.floor(slots)
 
 
 def _size(unit: SchedulingUnit) -> tuple[object, ...]:
-    """Sorts units by what they take, the largest first, whatever their rates."""
+    """Sort units by the size of a slot, the largest first, regardless of their rates."""
     return (not unit.on_gpu, -unit.gpus, -unit.gpu_memory, -unit.cpus, -(unit.fixed_per_host or 0), unit.name)
 
 
-def _sort_key(unit: SchedulingUnit) -> tuple[object, ...]:
-    limits = [-1 if limit is None else limit for limit in (unit.fixed, unit.fixed_per_host, unit.most)]
+def _unit_order(unit: SchedulingUnit) -> tuple[object, ...]:
+    limits = [-1 if limit is None else limit for limit in (unit.fixed, unit.fixed_per_host, unit.max_slots)]
     work = unit.seconds * unit.weight
     return (unit.on_gpu, unit.gpus, unit.gpu_memory, unit.cpus, work, unit.weight > 0, *limits, unit.name)
 
 
 def bound(units: Sequence[SchedulingUnit], hosts: Sequence[Host]) -> float:
-    """The throughput that no allocation exceeds: slots may be divided, and there is one pool of each resource.
+    """An upper bound of the throughput: slots may be divided, and there is one pool of each resource.
 
     Returns:
         Source splits a second; 0 if not even one slot of each unit fits into the pools, infinite if nothing has work.
@@ -199,30 +203,30 @@ def bound(units: Sequence[SchedulingUnit], hosts: Sequence[Host]) -> float:
         >>> bound(units, [Host("a", cpus=2), Host("b", cpus=1)])
         4.0
     """
-    return afforded(units, hosts).bound
+    return affordable(units, hosts).bound
 
 
 def _pools(layout: Layout) -> list[tuple[int, Callable[[Item], int]]]:
-    """How much there is of each resource, and what a slot takes of it."""
+    """The total of each resource, and what a slot takes of it."""
     hosts = list(layout.items())
     return [
         (sum(one.cpus * count for one, count in hosts), lambda item: item.cpus),
-        (sum(one.seats * count for one, count in hosts), lambda item: int(not item.on_card)),
-        (sum(card.share * count for one, count in hosts for card in one.cards), lambda item: item.gpu),
-        (sum(card.seats * count for one, count in hosts for card in one.cards), lambda item: int(item.on_card)),
+        (sum(one.free_slots * count for one, count in hosts), lambda item: int(not item.on_gpu)),
+        (sum(gpu.share * count for one, count in hosts for gpu in one.gpus), lambda item: item.gpu_total),
+        (sum(gpu.free_slots * count for one, count in hosts for gpu in one.gpus), lambda item: int(item.on_gpu)),
         (
-            sum(card.memory * count for one, count in hosts for card in one.cards),
-            lambda item: item.memory * max(item.wide, 1),
+            sum(gpu.memory * count for one, count in hosts for gpu in one.gpus),
+            lambda item: item.memory * max(item.num_gpus, 1),
         ),
     ]
 
 
 def _pool_bound(problem: Problem, size: float, taken: Sequence[int]) -> float:
-    """The throughput at which a resource is used up, where each unit that is not pinned has one slot at least."""
+    """The throughput at which a resource is used up, where each unit that is not pinned has at least one slot."""
     rising = []
-    for unit, work, most, one in zip(problem.units, problem.work, problem.most, taken, strict=True):
+    for unit, work, max_slots, one in zip(problem.units, problem.work, problem.max_slots, taken, strict=True):
         if unit.fixed is not None or unit.fixed_per_host is not None:
-            size -= (most or 0) * one
+            size -= (max_slots or 0) * one
         elif unit.weight > 0:
             size -= one
             rising.append((1 / work if work > 0 else math.inf, one))

@@ -1,6 +1,6 @@
-"""What earlier runs measured, kept in a file of the user's, so that the next run of the same operators starts knowing.
+"""Cache measured rates in a file of the user's, so that the next run of the same operators starts with them.
 
-It only ever saves time: a file that is missing, broken or cannot be written is as good as none, and never ends a run.
+It only saves time: a file that is missing, broken or cannot be written is ignored, and never ends a run.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Any, Self
 
 from dcurate.fs.atomic import atomic_write
 
-#: Operators that are remembered at most; those not used for longest are dropped first.
+#: Operators in the cache at most; those not used for longest are dropped first.
 MOST = 2000
-#: Changes of what the file holds change this, and older files count as empty.
+#: Raised when the format of the file changes; older files count as empty.
 VERSION = 1
 
 
 @dataclass(frozen=True)
 class CachedRate:
-    """What runs measured of an operator.
+    """Measurements of an operator.
 
     Args:
-        seconds: that a slot spends on an item.
-        cv: its standard deviation over the mean.
+        seconds: per item and slot.
+        cv: coefficient of variation.
         setup_s: seconds to set a slot up.
-        ratio: items made of an item.
+        ratio: outputs per item.
     """
 
     seconds: float
@@ -40,21 +40,21 @@ class CachedRate:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self | None:
-        """The memory with these values; None if they make no sense."""
+        """Build the rate from values; None if they are invalid."""
         try:
-            memory = cls(**{field.name: float(values[field.name]) for field in fields(cls)})
+            rate = cls(**{field.name: float(values[field.name]) for field in fields(cls)})
         except (KeyError, TypeError, ValueError):
             return None
-        sound = all(math.isfinite(value) and value >= 0 for value in asdict(memory).values())
-        return memory if sound and memory.seconds > 0 else None
+        sound = all(math.isfinite(value) and value >= 0 for value in asdict(rate).values())
+        return rate if sound and rate.seconds > 0 else None
 
 
 def key_of(stages: Iterable[str], hardware: str) -> str:
-    """The name under which an operator is remembered.
+    """The key of an operator in the cache.
 
     Args:
-        stages: how its stages are configured, in order.
-        hardware: the kind of machine and card that its slots stand on.
+        stages: configuration of its stages, in order.
+        hardware: the kind of machine and GPU of its slots.
 
     Examples:
         >>> key_of(["Lower()"], "cpu") == key_of(["Lower()"], "cpu")
@@ -66,7 +66,7 @@ def key_of(stages: Iterable[str], hardware: str) -> str:
 
 
 def cache_file() -> Path:
-    """Where rates are kept: below ``DCURATE_CACHE``, else ``XDG_CACHE_HOME/dcurate``, else ``~/.cache/dcurate``."""
+    """The cache file: below ``DCURATE_CACHE``, else ``XDG_CACHE_HOME/dcurate``, else ``~/.cache/dcurate``."""
     folder = os.environ.get("DCURATE_CACHE")
     if not folder:
         above = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
@@ -75,9 +75,9 @@ def cache_file() -> Path:
 
 
 class RateCache:
-    """The rates of earlier runs, in a JSON file.
+    """Rates of earlier runs, in a JSON file.
 
-    Runs that end at the same time may each leave out what the other adds; none can break the file.
+    Runs that end at the same time may each miss what the other adds; none can break the file.
 
     Args:
         path: of the file; by default `cache_file`.
@@ -94,10 +94,10 @@ class RateCache:
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = Path(path) if path is not None else cache_file()
-        self._memories: dict[str, CachedRate] | None = None
+        self._rates: dict[str, CachedRate] | None = None
 
     def load(self) -> dict[str, CachedRate]:
-        """All that is remembered, by key, the latest used last; empty if the file cannot be read."""
+        """Return all cached rates by key, the latest used last; empty if the file cannot be read."""
         try:
             kept = json.loads(self.path.read_bytes())
         except (OSError, ValueError, RecursionError):
@@ -105,27 +105,27 @@ class RateCache:
         if not isinstance(kept, dict) or kept.get("version") != VERSION or not isinstance(kept.get("rates"), dict):
             kept = {"rates": {}}
         read = {key: CachedRate.of(values) for key, values in kept["rates"].items() if isinstance(values, dict)}
-        self._memories = {key: memory for key, memory in read.items() if memory is not None}
-        return dict(self._memories)
+        self._rates = {key: rate for key, rate in read.items() if rate is not None}
+        return dict(self._rates)
 
     def lookup(self, key: str) -> CachedRate | None:
-        """What is remembered of an operator; None if nothing. Reads the file the first time."""
-        if self._memories is None:
+        """Return the cached rate of an operator; None if there is none. Reads the file the first time."""
+        if self._rates is None:
             self.load()
-        assert self._memories is not None
-        return self._memories.get(key)
+        assert self._rates is not None
+        return self._rates.get(key)
 
-    def store(self, memories: Mapping[str, CachedRate]) -> bool:
-        """Keep these beside what the file holds now, in one step; whether that could be done."""
-        sound = {key: memory for key, memory in memories.items() if CachedRate.of(asdict(memory)) is not None}
-        kept = {key: memory for key, memory in self.load().items() if key not in sound} | sound
-        self._memories = dict(list(kept.items())[-MOST:])
-        rates = {key: asdict(memory) for key, memory in self._memories.items()}
-        return _replace(self.path, json.dumps({"version": VERSION, "rates": rates}))
+    def store(self, rates: Mapping[str, CachedRate]) -> bool:
+        """Add rates to the file atomically; return whether that succeeded."""
+        sound = {key: rate for key, rate in rates.items() if CachedRate.of(asdict(rate)) is not None}
+        kept = {key: rate for key, rate in self.load().items() if key not in sound} | sound
+        self._rates = dict(list(kept.items())[-MOST:])
+        values = {key: asdict(rate) for key, rate in self._rates.items()}
+        return _replace(self.path, json.dumps({"version": VERSION, "rates": values}))
 
 
 def _replace(path: Path, text: str) -> bool:
-    """Write a file whole or not at all; False if that cannot be done."""
+    """Write a file atomically; False if that is not possible."""
     try:
         with atomic_write(path, durable=False, mode=0o600) as file:
             file.write(text.encode())

@@ -1,40 +1,42 @@
-"""How long an operator takes for an item, how much it makes of one, how long a slot takes to set up. Pure.
+"""Estimate seconds per item, outputs per item, and seconds to set a slot up. Pure.
 
 Estimates are plain means over everything since the last change: durations with heavy tails need every sample that there
-is, and a drift makes the old ones worthless. So each estimate looks for the moment at which its samples became
-different, and forgets what was before.
+is, and a drift makes the old ones worthless. So each estimate detects the moment at which its samples changed, and
+forgets what was before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import expm1, inf, log, sqrt
 
 #: Calls after which the oldest are forgotten in any case, so that a creeping change is followed too; and for each slot.
 MOST_CALLS, MOST_A_SLOT = 16_384, 20
-#: Of calls that began together the short ones end first. So a change needs this many calls for each slot before it and
+#: Of calls that started together the short ones end first. So a change needs this many calls per slot before it and
 #: after it, and a greater shift the fewer there are.
 CALLS_A_SLOT = 5
-#: A remembered rate weighs as many samples as this, and is given up after ten times as many real ones.
+#: A cached rate weighs as many samples as this, and is dropped after ten times as many real ones.
 PRIOR_WEIGHT = 3.0
-#: Variation that is assumed of an operator that has been seen once, in standard deviations over the mean.
+#: Assumed coefficient of variation of an operator with one sample.
 ASSUMED_CV = 0.5
-#: Few samples of a heavy tail hide it: up to so many, the tail is guessed from the logarithms, but not beyond this cv.
+#: Few samples of a heavy tail hide it: up to this many, the tail is estimated from the logarithms, but not beyond this
+#: cv.
 FEW, MOST_CV = 64, 2.5
-#: Durations below this many seconds are not told apart.
+#: Durations below this many seconds are not distinguished.
 TICK_S = 1e-6
 
 
 class Moments:
-    """Sums over calls: enough for a mean, its error, and a test against other calls."""
+    """Sums over calls: sufficient for a mean, its error, and a test against other calls."""
 
-    __slots__ = ("amount", "amount2", "amount_items", "calls", "items", "items2", "mark", "mark2")
+    __slots__ = ("amount", "amount2", "amount_items", "calls", "items", "items2", "transformed", "transformed2")
 
     def __init__(self) -> None:
         self.calls = 0
-        self.items = self.items2 = self.amount = self.amount2 = self.amount_items = self.mark = self.mark2 = 0.0
+        self.items = self.items2 = self.amount = self.amount2 = self.amount_items = self.transformed = (
+            self.transformed2
+        ) = 0.0
 
-    def count(self, items: float, amount: float, mark: float) -> None:
+    def count(self, items: float, amount: float, transformed: float) -> None:
         """Add one call."""
         self.calls += 1
         self.items += items
@@ -42,26 +44,26 @@ class Moments:
         self.amount += amount
         self.amount2 += amount * amount
         self.amount_items += amount * items
-        self.mark += mark
-        self.mark2 += mark * mark
+        self.transformed += transformed
+        self.transformed2 += transformed * transformed
 
     def add(self, other: Moments, sign: int = 1) -> None:
-        """Add the other's sums to these, or take them away with ``sign=-1``."""
+        """Add the other's sums to these, or subtract them with ``sign=-1``."""
         self.calls += sign * other.calls
         self.items += sign * other.items
         self.items2 += sign * other.items2
         self.amount += sign * other.amount
         self.amount2 += sign * other.amount2
         self.amount_items += sign * other.amount_items
-        self.mark += sign * other.mark
-        self.mark2 += sign * other.mark2
+        self.transformed += sign * other.transformed
+        self.transformed2 += sign * other.transformed2
 
-    def marks_variance(self) -> float:
-        """Variance of the calls' marks."""
-        return max(0.0, self.mark2 - self.mark * self.mark / self.calls) / max(1, self.calls - 1)
+    def transformed_variance(self) -> float:
+        """Variance of the calls' transformed values."""
+        return max(0.0, self.transformed2 - self.transformed * self.transformed / self.calls) / max(1, self.calls - 1)
 
     def mean(self) -> float:
-        """Amount for an item."""
+        """Amount per item."""
         return self.amount / self.items
 
     def cv(self) -> float:
@@ -74,15 +76,16 @@ class Moments:
 
 
 class RateHistory:
-    """Calls since their last change, in buckets that are the finer the newer they are.
+    """Calls since their last change, in buckets that are finer the newer they are.
 
-    The test is that of the likelihood ratio for one shift in the mean of normal marks of unknown variance, at every
-    border between buckets.
+    Changes are detected by the likelihood ratio for one shift in the mean of normal values of unknown variance, at
+    every border between buckets.
 
     Args:
-        threshold: twice the log likelihood ratio at which a change is believed.
-        least: calls that a change needs after it; of one slot, one call before it will do, as a first one may be slow.
-        smallest: a shift of the marks that is not worth a change.
+        threshold: twice the log likelihood ratio above which a change is accepted.
+        least: calls that a change needs after it; with one slot, one call before it suffices, as a first one may be
+            slow.
+        smallest: a smaller shift of the transformed values is no change.
     """
 
     def __init__(self, threshold: float = 25.0, least: int = 3, smallest: float = 0.05) -> None:
@@ -106,9 +109,9 @@ class RateHistory:
         total.add(self._open)
         return total
 
-    def add(self, items: float, amount: float, mark: float) -> None:
-        """Add a call of so many items, what it took or made for all of them, and the number that is tested."""
-        self._open.count(items, amount, mark)
+    def add(self, items: float, amount: float, transformed: float) -> None:
+        """Add a call: its number of items, the amount for all of them, and the transformed value that is tested."""
+        self._open.count(items, amount, transformed)
         if self._open.calls >= min(16, self._closed.calls // 16):
             self._buckets.append(self._open)
             self._closed.add(self._open)
@@ -117,8 +120,8 @@ class RateHistory:
 
     def _forget(self) -> None:
         if len(self._buckets) > 64:
-            self._merge()
-        keep, most = self._change(), max(MOST_CALLS, MOST_A_SLOT * self.slots)
+            self._merge_buckets()
+        keep, most = self._find_change(), max(MOST_CALLS, MOST_A_SLOT * self.slots)
         self.changes += keep > 0
         while keep == 0 and self._closed.calls > most and len(self._buckets) > 1:
             self._closed.add(self._buckets.pop(0), sign=-1)
@@ -128,22 +131,30 @@ class RateHistory:
             for bucket in self._buckets:
                 self._closed.add(bucket)
 
-    def _change(self) -> int:
+    def _find_change(self) -> int:
         """How many of the newest buckets came after a change; 0 if there was none."""
         total, best, keep = self._closed, self.threshold, 0
         least = CALLS_A_SLOT * self.slots if self.slots > 1 else 1
-        recent, mark, mark2 = 0, 0.0, 0.0
+        recent, transformed, transformed2 = 0, 0.0, 0.0
         for count, bucket in enumerate(reversed(self._buckets), 1):
-            recent, mark, mark2 = recent + bucket.calls, mark + bucket.mark, mark2 + bucket.mark2
+            recent, transformed, transformed2 = (
+                recent + bucket.calls,
+                transformed + bucket.transformed,
+                transformed2 + bucket.transformed2,
+            )
             before = total.calls - recent
             if before < least:
                 break
             if recent < max(least, self.least):
                 continue
-            shift = mark / recent - (total.mark - mark) / before
+            shift = transformed / recent - (total.transformed - transformed) / before
             if abs(shift) < self.smallest:
                 continue
-            within = total.mark2 - mark * mark / recent - (total.mark - mark) ** 2 / before
+            within = (
+                total.transformed2
+                - transformed * transformed / recent
+                - (total.transformed - transformed) ** 2 / before
+            )
             within = max(within, total.calls * (self.smallest / 2) ** 2)
             if abs(shift) < sqrt(within / total.calls) * (self.slots - 1) / min(recent, before):
                 continue
@@ -152,7 +163,7 @@ class RateHistory:
                 best, keep = ratio, count
         return keep
 
-    def _merge(self) -> None:
+    def _merge_buckets(self) -> None:
         """Join neighbours: a bucket may hold a quarter as many calls as all newer ones together."""
         merged: list[Moments] = []
         newer = 0
@@ -166,24 +177,24 @@ class RateHistory:
 
 
 class Rate:
-    """Service time of an operator: seconds that one slot spends on one item.
+    """Service time of an operator: seconds per item and slot.
 
-    A rate of earlier runs may be given. It counts as a few samples, and is dropped once there are enough real ones,
-    or as soon as they contradict it.
+    A rate of earlier runs may be given. It counts as a few samples, and is dropped once there are enough real ones, or
+    as soon as they contradict it.
 
     Args:
-        prior: seconds an item of earlier runs.
-        prior_cv: their standard deviation over the mean.
+        prior: seconds per item of earlier runs.
+        prior_cv: their coefficient of variation.
 
     Examples:
         >>> rate = Rate()
         >>> rate.seconds is None
         True
-        >>> rate.took(1.5, items=3)
-        >>> for _ in range(39): rate.took(0.5)
+        >>> rate.record(1.5, items=3)
+        >>> for _ in range(39): rate.record(0.5)
         >>> rate.seconds, rate.samples
         (0.5, 40)
-        >>> for _ in range(8): rate.took(2.0)
+        >>> for _ in range(8): rate.record(2.0)
         >>> rate.seconds, rate.samples, rate.changes > 0
         (2.0, 8, True)
     """
@@ -193,12 +204,12 @@ class Rate:
         self._prior = prior
         self._prior_cv = prior_cv
 
-    def took(self, seconds: float, items: int = 1, slots: int = 1) -> None:
-        """Learn from a call of so many items that took so many seconds in its slot, without any waiting.
+    def record(self, seconds: float, items: int = 1, slots: int = 1) -> None:
+        """Record a call of some items that took some seconds in its slot, without any waiting.
 
         Args:
-            slots: that the operator has now. Of calls that began together the short ones end first; nothing is
-                concluded from that.
+            slots: of the operator now. Of calls that started together the short ones end first; no change is concluded
+                from that.
         """
         self._history.slots = slots
         each = max(seconds / items, TICK_S)
@@ -208,7 +219,7 @@ class Rate:
 
     @property
     def samples(self) -> int:
-        """Calls since the last change; remembered ones do not count."""
+        """Calls since the last change, without cached ones."""
         return self._history.calls
 
     @property
@@ -217,13 +228,13 @@ class Rate:
         return self._history.changes
 
     @property
-    def remembered(self) -> bool:
+    def cached(self) -> bool:
         """Whether a rate of earlier runs still counts."""
         return self._prior is not None
 
     @property
     def seconds(self) -> float | None:
-        """Seconds an item; None if nothing is known."""
+        """Seconds per item; None if unknown."""
         total = self._history.total
         if self._prior is None:
             return total.mean() if total.calls else None
@@ -232,46 +243,22 @@ class Rate:
 
     @property
     def cv(self) -> float:
-        """Standard deviation over the mean. Of few samples it is a cautious guess, since they hide a heavy tail."""
+        """Coefficient of variation. For few samples it is a cautious guess, since they hide a heavy tail."""
         total = self._history.total
         if not total.calls:
             return self._prior_cv
         spread = total.cv()
         if total.calls < FEW:
-            by_logarithms = sqrt(expm1(min(total.marks_variance(), log(1 + MOST_CV**2))))
+            by_logarithms = sqrt(expm1(min(total.transformed_variance(), log(1 + MOST_CV**2))))
             spread = max(spread, by_logarithms)
         assumed = self._prior_cv if self._prior is not None else ASSUMED_CV
         return sqrt((assumed**2 + spread**2 * total.calls) / (1 + total.calls))
 
     @property
     def error(self) -> float:
-        """Relative standard error of `seconds`, and what calls that still run may add; infinite if nothing is known."""
+        """Relative standard error of `seconds`, including what running calls may add; infinite if nothing is known."""
         weight = self.samples + (PRIOR_WEIGHT if self._prior is not None else 0)
         return self.cv * sqrt(1 / weight + (self.cv * (self._history.slots - 1) / weight) ** 2) if weight else inf
-
-    def with_running(self, elapsed: Iterable[float]) -> float | None:
-        """Seconds an item, given for how long the calls that have not ended yet have run.
-
-        What has ended early was short: after ten mean durations of cv 2.5 the plain mean is 30 % too low. Calls that
-        have run longer than the mean are counted with the time that they took so far, which halves that.
-
-        Examples:
-            >>> rate = Rate()
-            >>> for _ in range(3): rate.took(1.0)
-            >>> rate.with_running([0.5, 6.0])
-            2.25
-        """
-        mean = self.seconds
-        if mean is None:
-            return None
-        calls = self.samples + (PRIOR_WEIGHT if self._prior is not None else 0.0)
-        each = self._history.total.items / self.samples if self.samples else 1.0
-        taken = calls * mean
-        for longer in sorted((seconds / each for seconds in elapsed), reverse=True):
-            if longer <= taken / calls:
-                break
-            taken, calls = taken + longer, calls + 1
-        return taken / calls
 
     def _outdated(self, prior: float) -> bool:
         total = self._history.total
@@ -282,10 +269,10 @@ class Rate:
 
 
 class Ratio:
-    """Items that an operator makes of one: more than 1 where it fans out, less where it filters.
+    """Outputs of an operator per item: more than 1 where it fans out, less where it filters.
 
-    It counts ended calls only, so it is right while the pipeline fills. Weights of operators further down are
-    products of these.
+    It counts ended calls only, so it is right while the pipeline fills. Weights of later operators are products of
+    these.
 
     Args:
         prior: the ratio of earlier runs, counted like a few samples.
@@ -294,7 +281,7 @@ class Ratio:
         >>> ratio = Ratio()
         >>> ratio.value
         1.0
-        >>> ratio.made(inputs=4, outputs=1)
+        >>> ratio.record(inputs=4, outputs=1)
         >>> ratio.value
         0.25
     """
@@ -303,8 +290,8 @@ class Ratio:
         self._history = RateHistory(threshold=36.0, least=20, smallest=0.02)
         self._prior = prior
 
-    def made(self, inputs: int, outputs: int) -> None:
-        """Learn from a call that made so many items of so many."""
+    def record(self, inputs: int, outputs: int) -> None:
+        """Record a call with its numbers of inputs and outputs."""
         self._history.add(inputs, outputs, outputs / inputs)
         if self.samples >= 10 * PRIOR_WEIGHT:
             self._prior = None
@@ -316,7 +303,7 @@ class Ratio:
 
     @property
     def value(self) -> float:
-        """Outputs for an input; 1 if nothing is known."""
+        """Outputs per input; 1 if nothing is known."""
         total = self._history.total
         if not total.calls:
             return 1.0 if self._prior is None else self._prior
@@ -332,16 +319,16 @@ class Ratio:
 
 
 class Setup:
-    """Seconds that it takes to set a slot up.
+    """Seconds to set a slot up.
 
     Args:
-        prior: of earlier runs; counts until the first has been seen.
+        prior: of earlier runs; counts until the first is measured.
 
     Examples:
         >>> setup = Setup(prior=60.0)
         >>> setup.seconds
         60.0
-        >>> setup.took(40.0); setup.took(20.0); setup.seconds
+        >>> setup.record(40.0); setup.record(20.0); setup.seconds
         30.0
     """
 
@@ -350,8 +337,8 @@ class Setup:
         self._sum = 0.0
         self.samples = 0
 
-    def took(self, seconds: float) -> None:
-        """Learn from a slot that was set up in so many seconds."""
+    def record(self, seconds: float) -> None:
+        """Record how long a slot took to set up."""
         self._sum += seconds
         self.samples += 1
 

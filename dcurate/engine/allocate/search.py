@@ -1,17 +1,26 @@
-"""Whether so many slots fit on hosts: several greedy ways, then repair, then bounded backtracking. Pure."""
+"""Search for a packing: greedy heuristics, then repair, then bounded backtracking. Pure."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 
-from dcurate.engine.allocate.heuristics import HEURISTICS, RANKS, SIMPLE, Scale, gaps_for, orders, scale_of, thrifty
-from dcurate.engine.allocate.packing import PLENTY, Bin, Bins, Item, Layout, exchange
+from dcurate.engine.allocate.heuristics import (
+    FAST_HEURISTICS,
+    HEURISTICS,
+    RANKS,
+    Scale,
+    item_orders,
+    min_waste,
+    scale_of,
+    subset_sums_for,
+)
+from dcurate.engine.allocate.packing import PLENTY, Bin, Bins, Item, Layout, replace_hosts
 
-#: How much is tried where the simple ways fail, for all that one `Packer` is asked, counted in bins looked at.
+#: Effort of one `Packer` where the fast heuristics fail, counted in bins looked at.
 EFFORT = 200_000
 
-#: Positions that a backtracking search looks at for the whole cluster, and for two or three hosts.
+#: Positions of a backtracking search over the whole cluster, and over two or three hosts.
 WIDE_SEARCH, NARROW_SEARCH = 400, 60
 
 #: Rounds in which slots are spread over hosts, where these are many.
@@ -21,12 +30,12 @@ MOST_ROUNDS = 32
 TOO_MANY = 400
 
 
-#: From a host, and how many slots are to be placed yet, to how many of them go there, and what it becomes.
+#: Maps a host, and the slots still to be placed, to how many of them go there, and the new bin.
 Fill = Callable[[Bin, int], tuple[int, Bin]]
 
 
 class Packer:
-    """Packs slots on hosts that may be partly filled; nothing that stands is moved.
+    """Packs slots on hosts that may be partly filled; slots that are there are not moved.
 
     Args:
         bins: of the units.
@@ -35,59 +44,59 @@ class Packer:
 
     def __init__(self, bins: Bins, start: Layout, effort: int = EFFORT) -> None:
         self.bins, self.items, self.start, self.effort = bins, bins.items, start, effort
-        self.base = {one.model: one for one in start}
-        self._orders = orders(self.items, start)
+        self.base = {one.host_class: one for one in start}
+        self._item_orders = item_orders(self.items, start)
         self._first = HEURISTICS[0]
 
     @property
     def hardest_first(self) -> list[int]:
-        """The items in the order in which they are placed if nothing speaks against it."""
-        return self._orders[0]
+        """The items in their default order of placement."""
+        return self._item_orders[0]
 
-    def fluid(self, need: Sequence[int], layout: Layout) -> bool:
-        """Whether the slots would fit if all hosts were one, and each unit's if it were alone."""
+    def passes_relaxation(self, need: Sequence[int], layout: Layout) -> bool:
+        """Whether the slots would fit if all hosts were one, and each unit's slots if it were alone."""
         if any(
-            slots and sum(self.bins.room(one, item) * hosts for one, hosts in layout.items()) < slots
+            slots and sum(self.bins.fits(one, item) * hosts for one, hosts in layout.items()) < slots
             for item, slots in zip(self.items, need, strict=True)
         ):
             return False
-        cpus = seats = share = memory = 0
+        cpus = free_slots = share = memory = 0
         for item, slots in zip(self.items, need, strict=True):
             cpus += slots * item.cpus
-            seats += slots * (not item.on_card)
-            share += slots * item.gpu
-            memory += slots * item.memory * max(item.wide, 1)
+            free_slots += slots * (not item.on_gpu)
+            share += slots * item.gpu_total
+            memory += slots * item.memory * max(item.num_gpus, 1)
         for one, hosts in layout.items():
             cpus -= one.cpus * hosts
-            seats -= one.seats * hosts
-            share -= sum(card.share for card in one.cards) * hosts
-            memory -= sum(card.memory for card in one.cards) * hosts
-        return max(cpus, seats, share, memory) <= 0
+            free_slots -= one.free_slots * hosts
+            share -= sum(gpu.share for gpu in one.gpus) * hosts
+            memory -= sum(gpu.memory for gpu in one.gpus) * hosts
+        return max(cpus, free_slots, share, memory) <= 0
 
-    def pack(self, need: Sequence[int], ways: int = SIMPLE, layout: Layout | None = None) -> Layout | None:
-        """The slots on the hosts, in the first of some ways that succeeds."""
+    def pack(self, need: Sequence[int], tries: int = FAST_HEURISTICS, layout: Layout | None = None) -> Layout | None:
+        """Place the slots with the first heuristic that succeeds."""
         start = self.start if layout is None else layout
-        if not self.fluid(need, start):
+        if not self.passes_relaxation(need, start):
             return None
         scale = scale_of(self.items, need, start)
-        for way in dict.fromkeys((self._first, *HEURISTICS[:ways])):
-            packed, missing = self.greedy(need, self._orders[way.order], way.choice, scale, start)
+        for heuristic in dict.fromkeys((self._first, *HEURISTICS[:tries])):
+            packed, missing = self.greedy(need, self._item_orders[heuristic.order], heuristic.choice, scale, start)
             if not any(missing):
-                self._first = way
+                self._first = heuristic
                 return packed
         return None
 
-    def most(self, need: Sequence[int], ways: int = SIMPLE) -> list[tuple[Layout, list[int]]]:
-        """What each way makes of it, with the slots that are missing; the nearest misses first."""
+    def closest(self, need: Sequence[int], tries: int = FAST_HEURISTICS) -> list[tuple[Layout, list[int]]]:
+        """The result of each heuristic with the slots that are missing, the closest first."""
         scale = scale_of(self.items, need, self.start)
         tried: list[tuple[float, int, Layout, list[int]]] = []
-        for way in HEURISTICS[:ways]:
-            packed, missing = self.greedy(need, self._orders[way.order], way.choice, scale, self.start)
-            lack = sum(
-                slots * (item.cpus * scale.cores + item.gpu * scale.cards + 1)
+        for heuristic in HEURISTICS[:tries]:
+            packed, missing = self.greedy(need, self._item_orders[heuristic.order], heuristic.choice, scale, self.start)
+            shortage = sum(
+                slots * (item.cpus * scale.cores + item.gpu_total * scale.gpus + 1)
                 for item, slots in zip(self.items, missing, strict=True)
             )
-            tried.append((lack, len(tried), packed, missing))
+            tried.append((shortage, len(tried), packed, missing))
         return [(packed, missing) for _, _, packed, missing in sorted(tried, key=lambda one: one[:2])]
 
     def greedy(
@@ -101,15 +110,15 @@ class Packer:
         layout, missing = dict(start), [0] * len(need)
         for number in order:
             item, left = self.items[number], need[number]
-            rank = RANKS[choice if item.on_card else "cpu"]
-            fills = self._fills(need, item, choice) if left else []
+            rank = RANKS[choice if item.on_gpu else "cpu"]
+            fills = self._fill_rules(need, item, choice) if left else []
             while left and fills:
                 best: tuple[tuple[float, float, int], Bin, Bin, int] | None = None
                 self.effort -= len(layout)
                 for one in layout:
                     slots, new = fills[0](one, left)
                     if slots:
-                        ranked = (*rank(one, new, item, scale), one.model.number)
+                        ranked = (*rank(one, new, item, scale), one.host_class.number)
                         if best is None or ranked < best[0]:
                             best = ranked, one, new, slots
                 if best is None:
@@ -117,56 +126,56 @@ class Packer:
                     continue
                 _, one, new, slots = best
                 hosts = min(layout[one], left // slots)
-                exchange(layout, one, new, hosts)
+                replace_hosts(layout, one, new, hosts)
                 left -= hosts * slots
             missing[number] = left
         return layout, missing
 
-    def _fills(self, need: Sequence[int], item: Item, choice: str) -> list[Fill]:
-        """Ways to put slots on a host at once, and what is done when the first finds no host."""
+    def _fill_rules(self, need: Sequence[int], item: Item, choice: str) -> list[Fill]:
+        """Rules for how many slots go on a host at once; the next rule applies when the first finds no host."""
         bins, limit = self.bins, PLENTY
-        if choice == "spread" and item.on_card:
+        if choice == "worst_fit" and item.on_gpu:
             limit = 1 + need[item.unit] // (MOST_ROUNDS * max(1, sum(self.start.values())))
-        gaps = gaps_for(self.items, need, item, self.start) if choice == "thrifty" else None
+        sums = subset_sums_for(self.items, need, item, self.start) if choice == "min_waste" else None
 
         def full(one: Bin, left: int) -> tuple[int, Bin]:
-            slots = min(bins.room(one, item), left, limit)
-            return slots, bins.after(one, item, slots) if slots else one
+            slots = min(bins.fits(one, item), left, limit)
+            return slots, bins.place(one, item, slots) if slots else one
 
         def spared(one: Bin, left: int) -> tuple[int, Bin]:
-            slots = min(bins.room(one, item), left)
-            return thrifty(bins, one, item, slots, gaps) if slots and gaps else (0, one)
+            slots = min(bins.fits(one, item), left)
+            return min_waste(bins, one, item, slots, sums) if slots and sums else (0, one)
 
-        return [spared, full] if gaps else [full]
+        return [spared, full] if sums else [full]
 
-    def pack_hard(self, need: Sequence[int]) -> tuple[Layout | None, bool]:
-        """The slots on the hosts, in every way there is, as long as there is effort left.
+    def pack_exhaustively(self, need: Sequence[int]) -> tuple[Layout | None, bool]:
+        """Place the slots with every method, until the effort is used up.
 
         Returns:
             The layout if one was found, and whether the answer is certain.
         """
-        if not self.fluid(need, self.start):
+        if not self.passes_relaxation(need, self.start):
             return None, True
         packed = self.pack(need, len(HEURISTICS))
         if packed is None and self.effort > 0:
-            packed = self._turns(need)
+            packed = self._reorder(need)
         if packed is None and self.effort > 0 and sum(need) <= TOO_MANY:
             packed, certain = self.backtrack(need, self.start, WIDE_SEARCH)
             if certain:
                 return packed, True
         if packed is not None:
             return packed, True
-        for layout, missing in self.most(need, len(HEURISTICS))[:3]:
+        for layout, missing in self.closest(need, len(HEURISTICS))[:3]:
             if self.effort > 0 and (packed := self.repair(layout, missing)) is not None:
                 return packed, True
         return None, False
 
-    def _turns(self, need: Sequence[int], turns: int = 5) -> Layout | None:
-        """Place the item that did not fit earlier, again and again."""
+    def _reorder(self, need: Sequence[int], tries: int = 5) -> Layout | None:
+        """Place the item that did not fit earlier in the order, repeatedly."""
         scale = scale_of(self.items, need, self.start)
-        for order, choice in itertools.product(self._orders[:3], ("tight", "match", "strand")):
+        for order, choice in itertools.product(self._item_orders[:3], ("best_fit", "dot_product", "min_stranded")):
             line = list(order)
-            for _ in range(turns):
+            for _ in range(tries):
                 packed, missing = self.greedy(need, line, choice, scale, self.start)
                 late = next((index for index in line if missing[index]), None)
                 if late is None:
@@ -179,30 +188,30 @@ class Packer:
 
     # Repair
 
-    def repair(self, layout: Layout, missing: Sequence[int], most: int = 12) -> Layout | None:
-        """Find room for slots that are missing by packing two or three hosts anew, as often as it helps."""
+    def repair(self, layout: Layout, missing: Sequence[int], max_missing: int = 12) -> Layout | None:
+        """Place missing slots by repacking two or three hosts, as often as it helps."""
         layout, missing = dict(layout), list(missing)
-        if sum(missing) > most:
+        if sum(missing) > max_missing:
             return None
         while any(missing):
-            for hosts, item in self._shortcomings(layout, missing):
+            for hosts, item in self._repair_candidates(layout, missing):
                 if self.effort <= 0:
                     return None
-                packed = self._anew(hosts, item)
+                packed = self._repack(hosts, item)
                 if packed is not None:
                     for one in hosts:
-                        exchange(layout, one, self.base[one.model])
+                        replace_hosts(layout, one, self.base[one.host_class])
                     for one, count in packed.items():
-                        exchange(layout, self.base[one.model], one, count)
+                        replace_hosts(layout, self.base[one.host_class], one, count)
                     missing[item.unit] -= 1
                     break
             else:
                 return None
         return layout
 
-    def _shortcomings(self, layout: Layout, missing: Sequence[int]) -> Iterator[tuple[tuple[Bin, ...], Item]]:
-        """Two or three hosts that together might have room for a slot that is missing; those with most left first."""
-        line = sorted(layout, key=lambda one: (-one.cpus - one.load, one.model.number))
+    def _repair_candidates(self, layout: Layout, missing: Sequence[int]) -> Iterator[tuple[tuple[Bin, ...], Item]]:
+        """Two or three hosts that together might fit a missing slot; those with most left first."""
+        line = sorted(layout, key=lambda one: (-one.cpus - one.free_gpu, one.host_class.number))
         for count in (2, 3):
             for hosts in itertools.combinations_with_replacement(line, count):
                 if any(hosts.count(one) > layout[one] for one in hosts):
@@ -210,41 +219,41 @@ class Packer:
                 self.effort -= 1
                 if self.effort <= 0:
                     return
-                cpus, load = sum(one.cpus for one in hosts), sum(one.load for one in hosts)
+                cpus, free_gpu = sum(one.cpus for one in hosts), sum(one.free_gpu for one in hosts)
                 for item in self.items:
-                    able = not item.on_card or any(one.cards for one in hosts)
-                    if missing[item.unit] and able and cpus >= item.cpus and load >= item.gpu:
+                    able = not item.on_gpu or any(one.gpus for one in hosts)
+                    if missing[item.unit] and able and cpus >= item.cpus and free_gpu >= item.gpu_total:
                         yield hosts, item
 
-    def _anew(self, hosts: Sequence[Bin], item: Item) -> Layout | None:
-        """The slots of a few hosts and one more, packed on these hosts."""
+    def _repack(self, hosts: Sequence[Bin], item: Item) -> Layout | None:
+        """Pack the slots of a few hosts and one more on these hosts."""
         need = [0] * len(self.items)
         need[item.unit] = 1
         start: Layout = {}
         for one in hosts:
-            base = self.base[one.model]
+            base = self.base[one.host_class]
             start[base] = start.get(base, 0) + 1
             for index, slots in one.slots().items():
                 need[index] += slots
             for index, slots in base.slots().items():
                 need[index] -= slots
         packed = self.pack(need, layout=start)
-        if packed is None and sum(need) <= TOO_MANY and self.fluid(need, start):
+        if packed is None and sum(need) <= TOO_MANY and self.passes_relaxation(need, start):
             packed, _ = self.backtrack(need, start, NARROW_SEARCH)
         return packed
 
     # Backtracking
 
     def backtrack(self, need: Sequence[int], start: Layout, budget: int) -> tuple[Layout | None, bool]:
-        """Place slot by slot and go back where it fails, for so many positions.
+        """Place slot by slot and go back where it fails, for at most `budget` positions.
 
         Returns:
             The layout if one was found, and whether the answer is certain.
         """
-        slots = [self.items[index] for index in self._orders[0] for _ in range(need[index])]
+        slots = [self.items[index] for index in self._item_orders[0] for _ in range(need[index])]
         if not slots:
             return start, True
-        left = _countdown(need, slots)
+        left = _remaining_needs(need, slots)
         failed: set[tuple[int, frozenset[tuple[Bin, int]]]] = set()
         line = [(start, self._moves(start, slots[0]))]
         while line:
@@ -255,7 +264,7 @@ class Packer:
                 failed.add((len(line), frozenset(layout.items())))
                 continue
             layout = dict(layout)
-            exchange(layout, *move)
+            replace_hosts(layout, *move)
             depth = len(line)
             if depth == len(slots):
                 return layout, True
@@ -266,34 +275,36 @@ class Packer:
             self.effort -= 20
             if budget <= 0:
                 return None, False
-            if self.fluid(left[depth], layout):
+            if self.passes_relaxation(left[depth], layout):
                 line.append((layout, self._moves(layout, slots[depth])))
             else:
                 failed.add(position)
         return None, True
 
     def _moves(self, layout: Layout, item: Item) -> Iterator[tuple[Bin, Bin]]:
-        """Where a slot may go: every kind of place once, the tightest first."""
+        """Yield the possible positions of a slot, without equal ones, the tightest first."""
         moves = []
         for one in layout:
-            if not self.bins.room(one, item):
+            if not self.bins.fits(one, item):
                 continue
-            if item.wide or not item.on_card:
-                new = self.bins.after(one, item, 1)
-                moves.append(((False, 0, new.cpus + new.load, one.model.number), one, new))
+            if item.num_gpus or not item.on_gpu:
+                new = self.bins.place(one, item, 1)
+                moves.append(((False, 0, new.cpus + new.free_gpu, one.host_class.number), one, new))
                 continue
             seen = set()
-            for card, fill in enumerate(one.cards):
-                if fill.room(item) and fill not in seen:
+            for gpu, fill in enumerate(one.gpus):
+                if fill.fits(item) and fill not in seen:
                     seen.add(fill)
-                    new = self.bins.put(one, item, card)
-                    moves.append(((not fill.held, fill.share, new.cpus + new.load, one.model.number), one, new))
+                    new = self.bins.put(one, item, gpu)
+                    moves.append(
+                        ((not fill.slot_counts, fill.share, new.cpus + new.free_gpu, one.host_class.number), one, new)
+                    )
         moves.sort(key=lambda move: move[0])
         return iter([(old, new) for _, old, new in moves])
 
 
-def _countdown(need: Sequence[int], slots: Sequence[Item]) -> list[list[int]]:
-    """What is needed yet after each slot."""
+def _remaining_needs(need: Sequence[int], slots: Sequence[Item]) -> list[list[int]]:
+    """What is still needed after each slot."""
     counts = [list(need)]
     for item in slots:
         left = list(counts[-1])

@@ -1,13 +1,13 @@
-"""The balancer: which slots stand where, so that source splits go through as fast as the hosts allow. Pure.
+"""Solve the allocation: place slots so that source splits are processed as fast as the hosts allow. Pure.
 
-For a throughput T each unit needs at least ``T * seconds * weight`` slots, and one in any case. The greatest T is one
-at which some unit has exactly what it needs. It is sought by halving, and then step by step beyond what the simple ways
-of packing reach, see `dcurate.engine.allocate.search`.
+For a throughput T each unit needs at least ``T * seconds * weight`` slots, and at least one. The greatest T is one at
+which some unit has exactly what it needs. It is found by bisection, and then step by step beyond what the fast
+heuristics reach, see `dcurate.engine.allocate.search`.
 
-A unit that is pinned to so many slots on each host gets them first, the largest such unit first of all, on every host
-that could hold them if nothing but these stood there; no other limit counts for it. Where pinned slots leave no room
-for one slot of each unit there are fewer of them, of all pinned units in proportion. A unit of weight 0 gets no slots
-unless a number of them is pinned.
+A unit that is pinned per host gets its slots first, the largest such unit first of all, on every host that could hold
+them if it were empty otherwise; no other limit counts for it. Where pinned slots leave no capacity for one slot of each
+unit, they are reduced, for all pinned units in proportion. A unit of weight 0 gets no slots unless a number of them is
+pinned.
 """
 
 from __future__ import annotations
@@ -25,102 +25,108 @@ from dcurate.engine.allocate.allocation import (
     count_slots,
     throughput,
 )
-from dcurate.engine.allocate.current_state import as_model, relaid, resources, stand, trimmed
-from dcurate.engine.allocate.diagnostics import shortfall
+from dcurate.engine.allocate.current_state import (
+    align_to_current,
+    drop_surplus,
+    load_current,
+    resources,
+    with_host_class,
+)
+from dcurate.engine.allocate.diagnostics import explain_infeasible
 from dcurate.engine.allocate.incremental import IncrementalPacker
-from dcurate.engine.allocate.packing import Layout, exchange, to_allocation, total
-from dcurate.engine.allocate.problem import CLOSE, Problem, afforded, bound
+from dcurate.engine.allocate.packing import Layout, replace_hosts, to_allocation, total_slots
+from dcurate.engine.allocate.problem import TOLERANCE, Problem, affordable, bound
 from dcurate.engine.allocate.search import EFFORT, Packer
 
-__all__ = ["bound", "shortfall", "solve", "solve_in_place", "spread_spare"]
+__all__ = ["add_slack", "bound", "explain_infeasible", "solve", "solve_in_place"]
 
-#: Halvings of the range of throughputs, steps upwards from there, and refusals in a row after which the search ends.
-HALVINGS, STEPS, REFUSALS = 60, 100, 4
+#: Bisections of the range of throughputs, steps upwards from there, and failures in a row that end the search.
+BISECTIONS, STEPS, MAX_REFUSALS = 60, 100, 4
 
 
 def solve(
     units: Sequence[SchedulingUnit], hosts: Sequence[Host], current: Mapping[SlotLocation, int] | None = None
 ) -> Solution | None:
-    """The allocation of the greatest throughput, with the fewest slots that give it.
+    """Return the allocation of the greatest throughput, with the fewest slots that give it.
 
-    The same units and hosts in another order give the same throughput.
+    The result does not depend on the order of units and hosts.
 
     Args:
         units: with different names.
         hosts: with different names.
-        current: what stands now. Of allocations with the same throughput one is sought that leaves most of it in
-            place, and none is worse than what stands. Places that are not there (any more) do not count.
+        current: current slots. Among allocations with the same throughput one is sought that keeps most of them in
+            place, and none is worse than the current one. Unknown locations are ignored.
 
     Returns:
-        None if one slot of each unit does not fit (see `shortfall`).
+        None if one slot of each unit does not fit (see `explain_infeasible`).
 
     Examples:
-        >>> from dcurate.engine.allocate.allocation import Card
+        >>> from dcurate.engine.allocate.allocation import Gpu
         >>> units = [SchedulingUnit("read", seconds=0.25), SchedulingUnit("embed", gpus=0.5, seconds=1.0)]
-        >>> solution = solve(units, [Host("a", cpus=8, cards=(Card("gpu0"), Card("gpu1")))])
+        >>> solution = solve(units, [Host("a", cpus=8, gpus=(Gpu("gpu0"), Gpu("gpu1")))])
         >>> solution.counts, solution.throughput
         ({'read': 1, 'embed': 4}, 4.0)
     """
-    problem = afforded(units, hosts)
+    problem = affordable(units, hosts)
     best = _from_scratch(problem)
     if best is None:
         return None
     if not current:
         return _solution(problem, to_allocation(best.layout, problem.units))
-    return _solution(problem, _laid_over(problem, best, current))
+    return _solution(problem, _align(problem, best, current))
 
 
 def solve_in_place(
     units: Sequence[SchedulingUnit], hosts: Sequence[Host], current: Mapping[SlotLocation, int]
 ) -> Solution | None:
-    """The allocation of the greatest throughput that can be had without moving a slot.
+    """Return the allocation of the greatest throughput that is possible without moving a slot.
 
-    Slots are added where there is room. Slots of a unit that has more than it needs are dropped where others need
-    their room, and only there; but those beyond what is pinned, or beyond the most that is allowed, go in any case.
+    Slots are added where there is capacity. Slots of a unit that has more than it needs are dropped where others need
+    their capacity, and only there; but those beyond a pin or limit go in any case.
 
     Args:
-        current: what stands now; places that are not there (any more) do not count.
+        current: current slots; unknown locations are ignored.
 
     Returns:
         None if some unit has no slot, and none can be given to it so.
     """
-    problem = afforded(units, hosts)
-    standing = problem.standing(current)
-    allowed = trimmed(problem.bins, standing, problem.most)
-    if allowed != standing:
-        standing = problem.standing(to_allocation(allowed, problem.units))
-    keeper = IncrementalPacker(problem.bins, standing, EFFORT // 2)
-    best = _grown(problem, keeper, keep_pins=False)
+    problem = affordable(units, hosts)
+    current_layout = problem.current_layout(current)
+    allowed = drop_surplus(problem.bins, current_layout, problem.max_slots)
+    if allowed != current_layout:
+        current_layout = problem.current_layout(to_allocation(allowed, problem.units))
+    incremental = IncrementalPacker(problem.bins, current_layout, EFFORT // 2)
+    best = _solve_in_place(problem, incremental, keep_pins=False)
     if best is None and any(unit.fixed for unit in problem.units):
-        best = _grown(problem, keeper, keep_pins=True)
+        best = _solve_in_place(problem, incremental, keep_pins=True)
     return None if best is None else _solution(problem, to_allocation(best.layout, problem.units))
 
 
-def spread_spare(
+def add_slack(
     units: Sequence[SchedulingUnit],
     hosts: Sequence[Host],
-    places: Mapping[SlotLocation, int],
+    allocation: Mapping[SlotLocation, int],
     slack: float,
     only: Collection[str],
 ) -> Allocation:
-    """Add slots where there is room left, so that units that are just fast enough do not hold up others.
+    """Add slots where there is capacity left, so that units that are just fast enough do not delay others.
 
-    The next slot always goes to the unit that has the least to spare. Nothing is moved or dropped.
+    The next slot always goes to the unit with the least slack. Nothing is moved or dropped.
 
     Args:
-        slack: units get more only while they are below the throughput of ``places`` times this.
-        only: names of the units that may get more; those that are pinned do not.
+        slack: units get more only while they are below the throughput of ``allocation`` times this.
+        only: names of the units that may get more; pinned units do not.
 
     Examples:
-        >>> units = [SchedulingUnit("read", seconds=1.0), SchedulingUnit("embed", seconds=2.0, most=2)]
+        >>> units = [SchedulingUnit("read", seconds=1.0), SchedulingUnit("embed", seconds=2.0, max_slots=2)]
         >>> before = {SlotLocation("a", "read"): 1, SlotLocation("a", "embed"): 2}
-        >>> spread_spare(units, [Host("a", cpus=8)], before, 1.5, ["read", "embed"])[SlotLocation("a", "read")]
+        >>> add_slack(units, [Host("a", cpus=8)], before, 1.5, ["read", "embed"])[SlotLocation("a", "read")]
         2
     """
     problem = Problem(units, hosts)
     bins, work = problem.bins, problem.work
-    before = layout = stand(bins, problem.units, problem.models, places)
-    counts = total(layout, len(problem.units))
+    before = layout = load_current(bins, problem.units, problem.host_classes, allocation)
+    counts = total_slots(layout, len(problem.units))
     enough = slack * problem.reached(counts)
     growing = {
         index
@@ -130,84 +136,84 @@ def spread_spare(
     layout = dict(layout)
     while growing:
         index = min(growing, key=lambda index: (counts[index] / work[index], index))
-        item, most = bins.items[index], problem.most[index]
-        able = [one for one in layout if bins.room(one, item)]
-        if not able or counts[index] / work[index] >= enough or counts[index] == most:
+        item, max_slots = bins.items[index], problem.max_slots[index]
+        able = [one for one in layout if bins.fits(one, item)]
+        if not able or counts[index] / work[index] >= enough or counts[index] == max_slots:
             growing.remove(index)
             continue
-        one = min(able, key=lambda one: (one.load, one.cpus, one.model.number))
-        exchange(layout, one, bins.after(one, item, 1))
+        one = min(able, key=lambda one: (one.free_gpu, one.cpus, one.host_class.number))
+        replace_hosts(layout, one, bins.place(one, item, 1))
         counts[index] += 1
-    added = to_allocation(layout, problem.units)
-    added.subtract(to_allocation(before, problem.units))
-    return Counter(places) + added
+    with_slots = to_allocation(layout, problem.units)
+    with_slots.subtract(to_allocation(before, problem.units))
+    return Counter(allocation) + with_slots
 
 
-class _Answer(NamedTuple):
-    """Slots of each unit beside those on every host, the throughput, and where they stand."""
+class _Packed(NamedTuple):
+    """Slots of each unit besides those pinned per host, the throughput, and the layout."""
 
     throughput: float
     need: list[int]
     layout: Layout
 
 
-def _from_scratch(problem: Problem) -> _Answer | None:
+def _from_scratch(problem: Problem) -> _Packed | None:
     """The greatest throughput that is found on empty hosts."""
     packer = Packer(problem.bins, problem.start)
     need = problem.need(0.0)
-    layout = packer.pack_hard(need)[0] if need is not None else None
+    layout = packer.pack_exhaustively(need)[0] if need is not None else None
     if need is None or layout is None:
         return None
-    first = _Answer(problem.reached(problem.counts(need)), need, layout)
+    first = _Packed(problem.reached(problem.counts(need)), need, layout)
 
     def hard(need: Sequence[int]) -> tuple[Layout | None, bool]:
-        packed, certain = packer.pack_hard(need)
+        packed, certain = packer.pack_exhaustively(need)
         return packed, certain or packer.effort <= 0
 
-    return _greatest(problem, first, packer.pack, hard)
+    return _maximize(problem, first, packer.pack, hard)
 
 
-def _grown(problem: Problem, keeper: IncrementalPacker, keep_pins: bool) -> _Answer | None:
-    """The greatest throughput that is found without moving what stands.
+def _solve_in_place(problem: Problem, incremental: IncrementalPacker, keep_pins: bool) -> _Packed | None:
+    """The greatest throughput that is found without moving slots.
 
     Args:
-        keep_pins: whether a pinned unit that has slots is content with them, even if they are fewer than pinned.
+        keep_pins: whether a pinned unit keeps the slots that it has, even if they are fewer than pinned.
     """
     content = [
-        pin is not None or (keep_pins and bool(unit.fixed and stands))
-        for unit, pin, stands in zip(problem.units, problem.pinned, keeper.counts, strict=True)
+        pin is not None or (keep_pins and bool(unit.fixed and current_slots))
+        for unit, pin, current_slots in zip(problem.units, problem.pinned, incremental.counts, strict=True)
     ]
 
     def wanted(need: Sequence[int]) -> list[int]:
-        units = zip(need, keeper.counts, content, strict=True)
-        return [stands if is_content else slots for slots, stands, is_content in units]
+        units = zip(need, incremental.counts, content, strict=True)
+        return [current_slots if is_content else slots for slots, current_slots, is_content in units]
 
     def hard(need: Sequence[int]) -> tuple[Layout | None, bool]:
-        return keeper.grown(wanted(need), hard=True), keeper.packer.effort <= 0
+        return incremental.grow_to(wanted(need), hard=True), incremental.packer.effort <= 0
 
-    reached = problem.reached(keeper.counts)
+    reached = problem.reached(incremental.counts)
     need = problem.need(reached if reached < float("inf") else 0.0)
-    layout = keeper.grown(wanted(need), hard=True) if need is not None else None
+    layout = incremental.grow_to(wanted(need), hard=True) if need is not None else None
     if need is None or layout is None:
         return None
-    first = _Answer(problem.reached(wanted(need)), need, layout)
-    return _greatest(problem, first, lambda need: keeper.grown(wanted(need)), hard)
+    first = _Packed(problem.reached(wanted(need)), need, layout)
+    return _maximize(problem, first, lambda need: incremental.grow_to(wanted(need)), hard)
 
 
-def _greatest(
+def _maximize(
     problem: Problem,
-    best: _Answer,
+    best: _Packed,
     simple: Callable[[Sequence[int]], Layout | None],
     hard: Callable[[Sequence[int]], tuple[Layout | None, bool]],
-) -> _Answer:
-    """The greatest throughput from an answer upwards.
+) -> _Packed:
+    """The greatest throughput from a first answer upwards.
 
     Args:
         simple: packs slots, if it is easy.
-        hard: packs slots, if it can; and says whether there is no point in asking for more if it cannot.
+        hard: packs slots, if it can; also returns whether asking for more is pointless if it cannot.
     """
-    ceiling = high = problem.bound * (1 + CLOSE)
-    for _ in range(HALVINGS):
+    ceiling = high = problem.bound * (1 + TOLERANCE)
+    for _ in range(BISECTIONS):
         above = problem.above(best.throughput)
         if above is None or above >= high:
             break
@@ -217,11 +223,11 @@ def _greatest(
         if need is None or layout is None:
             high = middle
         else:
-            best = _Answer(problem.reached(problem.counts(need)), need, layout)
+            best = _Packed(problem.reached(problem.counts(need)), need, layout)
     refusals, tried, stride = 0, best.throughput, 0.0
     for _ in range(STEPS):
         above = problem.above(tried)
-        if above is None or above > ceiling or refusals == REFUSALS:
+        if above is None or above > ceiling or refusals == MAX_REFUSALS:
             break
         aim = best.throughput + stride
         need = problem.need(aim) if above < aim <= ceiling else None
@@ -231,7 +237,7 @@ def _greatest(
         if layout is not None:
             reached = problem.reached(problem.counts(need))
             stride = 2 * (reached - best.throughput)
-            best, tried, refusals = _Answer(reached, need, layout), reached, 0
+            best, tried, refusals = _Packed(reached, need, layout), reached, 0
         elif stride:
             stride = 0.0
         elif pointless:
@@ -241,39 +247,43 @@ def _greatest(
     return best
 
 
-def _laid_over(problem: Problem, best: _Answer, current: Mapping[SlotLocation, int]) -> Allocation:
-    """The best answer, or what stands if that is better, so that most of what stands can stay."""
+def _align(problem: Problem, best: _Packed, current: Mapping[SlotLocation, int]) -> Allocation:
+    """The best answer, or the current slots if they are better, so that most of them can stay."""
     units, bins = problem.units, problem.bins
-    standing = problem.standing(current)
-    keeper = IncrementalPacker(bins, standing, EFFORT // 4)
-    elsewhere = relaid(bins, units, best.layout, standing)
-    if any(pin not in (None, stands) for pin, stands in zip(problem.pinned, keeper.counts, strict=True)):
+    current_layout = problem.current_layout(current)
+    incremental = IncrementalPacker(bins, current_layout, EFFORT // 4)
+    elsewhere = align_to_current(bins, units, best.layout, current_layout)
+    if any(
+        pin not in (None, current_slots) for pin, current_slots in zip(problem.pinned, incremental.counts, strict=True)
+    ):
         return elsewhere
-    reached, need = problem.reached(keeper.counts), best.need
-    if best.throughput * (1 + CLOSE) < reached < float("inf"):
+    reached, need = problem.reached(incremental.counts), best.need
+    if best.throughput * (1 + TOLERANCE) < reached < float("inf"):
         better = problem.need(reached)
-        if better is not None and keeper.grown(problem.counts(better)) is not None:
+        if better is not None and incremental.grow_to(problem.counts(better)) is not None:
             need = better
     wanted = problem.counts(need)
-    layout, missing = keeper.nearest(wanted, hard=True)
-    layout = trimmed(bins, layout, wanted)
+    layout, missing = incremental.closest_to(wanted, hard=True)
+    layout = drop_surplus(bins, layout, wanted)
     if not any(missing):
         return to_allocation(layout, units)
     answers = [elsewhere]
-    shifted = keeper.moved(layout, missing, [pin is not None for pin in problem.pinned])
+    shifted = incremental.relocate(layout, missing, [pin is not None for pin in problem.pinned])
     if shifted is not None:
         answers.append(to_allocation(shifted, units))
-    starts = {resources(one.model): one.model for one in problem.start}
+    starts = {resources(one.host_class): one.host_class for one in problem.start}
     movable: Layout = {}
     for one, hosts in layout.items():
-        free = as_model(bins, one, starts[resources(one.model)])
+        free = with_host_class(bins, one, starts[resources(one.host_class)])
         movable[free] = movable.get(free, 0) + hosts
-    repaired = Packer(bins, problem.start, EFFORT // 4).repair(movable, missing, most=64)
+    repaired = Packer(bins, problem.start, EFFORT // 4).repair(movable, missing, max_missing=64)
     if repaired is not None:
-        answers.append(relaid(bins, units, repaired, standing))
-    return max(answers, key=lambda places: sum(min(slots, places[place]) for place, slots in current.items()))
+        answers.append(align_to_current(bins, units, repaired, current_layout))
+    return max(
+        answers, key=lambda allocation: sum(min(slots, allocation[location]) for location, slots in current.items())
+    )
 
 
-def _solution(problem: Problem, places: Allocation) -> Solution:
-    counts = count_slots(places)
-    return Solution(places, throughput(problem.units, counts), problem.bound)
+def _solution(problem: Problem, allocation: Allocation) -> Solution:
+    counts = count_slots(allocation)
+    return Solution(allocation, throughput(problem.units, counts), problem.bound)

@@ -1,4 +1,4 @@
-"""What it is worth to go from one allocation to another, and how to say so. Pure."""
+"""Evaluate the change from one allocation to another, and explain it. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from math import inf
 from dcurate.engine.allocate.allocation import Allocation, count_slots
 from dcurate.engine.allocate.inputs import AllocatorInput, Measured
 
-#: What tears down slots that may be missed must gain at least this share.
+#: A preempting change must gain at least this share.
 LEAST_GAIN = 0.02
 
 
@@ -26,11 +26,11 @@ class Change:
 
 @dataclass(frozen=True)
 class AllocationChange:
-    """From what stands to another allocation.
+    """The change from the current allocation to another.
 
     Args:
         snapshot: of the run.
-        after: how many slots of each unit are to stand where.
+        after: number of slots of each unit at each location.
     """
 
     snapshot: AllocatorInput
@@ -38,12 +38,12 @@ class AllocationChange:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """Slots of each unit in the end."""
+        """Slots of each unit after the change."""
         return self.snapshot.counts if self.after is self.snapshot.current else count_slots(self.after)
 
     @cached_property
     def throughput(self) -> float:
-        """In the end."""
+        """After the change."""
         return self.snapshot.throughput(self.counts)
 
     @cached_property
@@ -67,10 +67,10 @@ class AllocationChange:
         return Counter(self.counts) - self.kept_counts
 
     @cached_property
-    def bold(self) -> bool:
-        """Whether it tears down what may be missed: dear slots, or cheap ones of a unit with little to spare."""
+    def preempting(self) -> bool:
+        """Whether it tears down slots that may be missed: costly ones, or cheap ones of a unit with little slack."""
         units = {unit.name: unit for unit in self.snapshot.working}
-        enough = self.throughput * (1 + max(LEAST_GAIN, self.doubt))
+        enough = self.throughput * (1 + max(LEAST_GAIN, self.uncertainty))
         return any(
             not self.snapshot.cheap(name) or units[name].rate(self.counts.get(name, 0)) < enough
             for name in self.dropped
@@ -79,20 +79,20 @@ class AllocationChange:
 
     @cached_property
     def drain_s(self) -> float:
-        """Seconds for which slots that leave are missed: they end their calls before others have room."""
+        """Seconds for which leaving slots are missed: they end their calls before others can start."""
         by_name = self.snapshot.by_name
         calls = (by_name[name].estimate * (1 + by_name[name].cv) for name in self.dropped if self.gained)
         return max(calls, default=0.0) / 2
 
     @cached_property
     def soon(self) -> dict[str, int]:
-        """Slots that work as soon as there is room: those that stay, and new ones that are cheap."""
+        """Slots that work as soon as there is capacity: those that stay, and new ones that are cheap."""
         new = {name: slots for name, slots in self.gained.items() if self.snapshot.cheap(name)}
         return self.kept_counts + Counter(new)
 
     @cached_property
     def setup_s(self) -> float:
-        """Seconds to set up what is needed besides."""
+        """Seconds to set up the other slots that are needed."""
         return max(
             (
                 self.snapshot.by_name[unit.name].setup
@@ -104,12 +104,12 @@ class AllocationChange:
 
     @property
     def done_in(self) -> float:
-        """Seconds until all is as it should be."""
+        """Seconds until the change is complete."""
         return self.drain_s + self.setup_s
 
     @cached_property
     def meanwhile(self) -> float:
-        """Throughput until then, on average."""
+        """Mean throughput until then."""
         if not self.done_in:
             return self.throughput
         throughput = self.snapshot.throughput
@@ -117,20 +117,20 @@ class AllocationChange:
         return work / self.done_in
 
     def seconds_for(self, work: float) -> float:
-        """Seconds from now until so much work is done."""
+        """Seconds from now until an amount of work is done."""
         first = self.meanwhile * self.done_in
         if first >= work:
             return work / self.meanwhile if self.meanwhile > 0 else 0.0
         return self.done_in + ((work - first) / self.throughput if self.throughput > 0 else inf)
 
     def paid_back_in(self, base: AllocationChange) -> float:
-        """Seconds until as much is done as would have been with another move that is done at once."""
+        """Seconds until it has done as much as another change that is complete at once."""
         gain = self.throughput - base.throughput
         return self.done_in * (self.throughput - self.meanwhile) / gain if gain > 0 else inf
 
     @cached_property
-    def doubt(self) -> float:
-        """Relative standard error of the gain: of what is slowest without the move, and of what it tears down."""
+    def uncertainty(self) -> float:
+        """Relative standard error of the gain: of the slowest unit without the change, and of what it tears down."""
         by_name, current = self.snapshot.by_name, self.snapshot.counts
         slowest = min(self.snapshot.working, key=lambda unit: unit.rate(current.get(unit.name, 0)), default=None)
         lost = [self.snapshot.error(name) for name in self.dropped if not by_name[name].finished]
@@ -151,15 +151,15 @@ def explain(move: AllocationChange, spare: Allocation) -> tuple[Change, ...]:
         name = each.name
         if before.get(name, 0) != after.get(name, 0) or move.dropped[name]:
             why = _why(move, each, beyond.get(name, 0))
-            told = f"{name} {before.get(name, 0)} -> {after.get(name, 0)} slots: {why}"
-            changes.append(Change(name, before.get(name, 0), after.get(name, 0), told))
+            sentence = f"{name} {before.get(name, 0)} -> {after.get(name, 0)} slots: {why}"
+            changes.append(Change(name, before.get(name, 0), after.get(name, 0), sentence))
     return tuple(changes)
 
 
 def _why(move: AllocationChange, each: Measured, beyond: int) -> str:
     snapshot, counts = move.snapshot, move.counts
-    stood = snapshot.counts
-    before, after = stood.get(each.name, 0), counts.get(each.name, 0)
+    slots_before = snapshot.counts
+    before, after = slots_before.get(each.name, 0), counts.get(each.name, 0)
     if after < before:
         if each.finished:
             return "nothing left to do"
@@ -172,7 +172,7 @@ def _why(move: AllocationChange, each: Measured, beyond: int) -> str:
         return "idle room, so that uneven durations do not hold others up"
     if not before and not each.known(snapshot.now):
         return "to learn how long it takes"
-    was, will = snapshot.splits_a_second(stood), snapshot.splits_a_second(counts)
+    was, will = snapshot.splits_a_second(slots_before), snapshot.splits_a_second(counts)
     stay = AllocationChange(snapshot, snapshot.current)
     slowest = [unit.name for unit in snapshot.working if unit.rate(before) <= stay.throughput * 1.001]
     if was == 0 or will in (was, inf) or each.name not in slowest:

@@ -13,6 +13,7 @@ from typing import Any, Self, cast
 import dask
 from distributed import Future, KilledWorker, as_completed
 
+from dcurate.cluster import compat
 from dcurate.cluster.base import Cluster
 from dcurate.core.batch import Batch
 from dcurate.core.events import (
@@ -26,40 +27,48 @@ from dcurate.core.events import (
     WorkerRecycled,
 )
 from dcurate.engine.accounting import Round, RunAccounting
-from dcurate.engine.dask.worker_plugin import Call, group, needs, parts, priority, topic, work_on
-from dcurate.engine.driver import Completed, Died
+from dcurate.engine.dask.worker_plugin import (
+    TaskSpec,
+    priority,
+    resources_for,
+    run_call,
+    split_prefix,
+    task_prefix,
+    topic,
+)
+from dcurate.engine.driver import TaskDied, TaskDone
 from dcurate.engine.flow import Flow, OutputRef, Task
 from dcurate.engine.throughput import ThroughputTracker
 from dcurate.engine.worker.operator_task import TaskResult
 from dcurate.errors import DataError, DcurateError, ResourceError, RunError, StageError
 
-#: Seconds between two looks at the cluster while no event comes, and until a lost scheduler ends the run.
-LOOK_S, LOST_S = 0.25, 15.0
-#: How long to wait for more tasks to end, at most in seconds and as a share of the shortest.
-LINGER_S, LINGER = 0.03, 0.15
-#: Bytes of all outputs of a task from which on each output becomes a Dask task of its own.
+#: Seconds between two checks of the cluster while no event comes, and until a lost scheduler ends the run.
+POLL_S, LOST_S = 0.25, 15.0
+#: How long to wait for more tasks to end: in seconds at most, and as a share of the shortest task.
+BATCH_DELAY_S, BATCH_DELAY_SHARE = 0.03, 0.15
+#: Results of at least this many bytes are split: each output becomes a Dask task of its own.
 LARGE_BYTES = 4 << 20
-#: A task is late when it takes longer than this many seconds, and this many times as long as others: as much as even an
-#: unusual one would, by how much durations vary. Then, when slots are idle in the end, a copy of it may be sooner.
+#: A task is late if it takes longer than this many seconds and this many times as long as others, more so where
+#: durations vary. While slots are idle at the end of an operator, a late task is run again speculatively.
 LATE_S, LATE, LATE_CV = 5.0, 3.0, 6.0
-#: How often a task is retried because its inputs were lost with the worker that made them.
-TRIES = 5
-#: Seconds to wait for the client to learn that a task is retried.
-RETRIED_S = 2.0
+#: How often a task is retried because its inputs were lost with the worker that held them.
+MAX_RETRIES = 5
+#: Seconds to wait until the client sees that a task is retried.
+RETRY_WAIT_S = 2.0
 
 
 @dataclass(eq=False)
 class InFlight:
-    """A task that was submitted, until nothing needs its outputs any more.
+    """A task from its submission until nothing needs its outputs.
 
     Args:
-        future: of all outputs together; None once they were taken apart.
+        future: of the result; None once it was split.
         started: `time.monotonic` when it was submitted.
-        summary: of its `TaskResult`, sent by the worker before Dask reports the task's end.
-        ended: whether the flow knows that it is over.
+        summary: of its `TaskResult`; the worker sends it before Dask reports the end of the task.
+        ended: whether the flow knows that the task has ended.
         retries: how often it was retried because its inputs were lost.
-        needed: outputs that something still needs.
-        parts: futures of single outputs that were taken apart.
+        needed: outputs that are still needed.
+        split: futures of single outputs, once the result was split.
     """
 
     task: Task
@@ -69,41 +78,46 @@ class InFlight:
     ended: bool = False
     retries: int = 0
     needed: set[OutputRef] = field(default_factory=set)
-    parts: dict[OutputRef, Future] = field(default_factory=dict)
+    split: dict[OutputRef, Future] = field(default_factory=dict)
 
     def output(self, ref: OutputRef) -> tuple[Future, tuple[int, int]]:
-        """The future that holds an output, and its place in the result."""
-        if ref in self.parts:
-            return self.parts[ref], (0, 0)
+        """Return the future that holds an output, and the output's position in the result."""
+        if ref in self.split:
+            return self.split[ref], (0, 0)
         return self.future, (ref.input, ref.output)
 
     def futures(self) -> Iterator[Future]:
-        """All futures that it holds."""
+        """Yield all futures of the task."""
         if self.future is not None:
             yield self.future
-        yield from self.parts.values()
+        yield from self.split.values()
 
 
 class DaskBackend:
-    """Runs tasks as Dask tasks, annotated with one unit of the operator's resource.
+    """Runs tasks as Dask tasks that each take one unit of their operator's resource.
 
-    Outputs stay on the worker that made them. Their bytes, files and counts travel as an event that the worker sends
-    before the task ends, so that no result is gathered for them.
+    Outputs stay on the worker that made them. Their sizes, files and counts travel as an event that the worker sends
+    before the task ends, so results are not gathered.
     """
 
     def __init__(
-        self, cluster: Cluster, job: Round, books: RunAccounting, flow: Flow, priors: Mapping[str, Mapping[str, float]]
+        self,
+        cluster: Cluster,
+        job: Round,
+        accounting: RunAccounting,
+        flow: Flow,
+        priors: Mapping[str, Mapping[str, float]],
     ) -> None:
         self.cluster = cluster
         self.client = cluster.client
-        self.run = job.tag
+        self.run = job.run_key
         self.operators = job.plan.operators
-        self._priorities = {group(self.run, one.name): one.priority for one in self.operators}
-        self._priorities[parts(self.run)] = 1 + max(self._priorities.values())
-        self.books = books
+        self._priorities = {task_prefix(self.run, one.name): one.priority for one in self.operators}
+        self._priorities[split_prefix(self.run)] = 1 + max(self._priorities.values())
+        self.accounting = accounting
         self.flow = flow
         self.completed = as_completed(loop=self.client.loop)
-        self._news: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._events: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self._in_flight: dict[int, InFlight] = {}
         #: Tasks whose outputs are to be taken apart.
         self._large: list[InFlight] = []
@@ -111,33 +125,32 @@ class DaskBackend:
         self._tail: dict[int, float] = {}
         self._slots: dict[tuple[str, str], int] = {}
         self.setups: dict[str, float] = {}
-        self.figures = ThroughputTracker([operator.name for operator in self.operators], priors)
-        self._heard = time.monotonic()
+        self.throughput = ThroughputTracker([operator.name for operator in self.operators], priors)
+        self._last_contact = time.monotonic()
 
     def __enter__(self) -> Self:
-        self.client.subscribe_topic(topic(self.run), self._hear)
+        self.client.subscribe_topic(topic(self.run), self._on_event)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.client.status == "running":
             self.client.unsubscribe_topic(topic(self.run))
 
-    def _hear(self, event: tuple[float, dict[str, Any]]) -> None:
-        """Take an event of workers or the scheduler plugin; called on the client's own thread."""
-        self._news.put(event[1])
+    def _on_event(self, event: tuple[float, dict[str, Any]]) -> None:
+        """Queue an event of a worker or the scheduler plugin; called on the client's own thread."""
+        self._events.put(event[1])
         if "task" in event[1]:
             return  # the end of the task follows and wakes the driver
-        with self.completed.thread_condition:
-            self.completed.thread_condition.notify()
+        compat.wake(self.completed)
 
     # Tasks
 
     def submit(self, tasks: Sequence[tuple[Task, list[Batch] | None]]) -> None:
-        """Submit all tasks together: every graph costs the scheduler as much as several tasks.
+        """Submit tasks as one graph: a graph costs the scheduler as much as several tasks.
 
         Resources and priority of a Dask task follow from its key.
         """
-        self._take_apart()
+        self._split_outputs()
         names = [self.operators[task.operator].name for task, _ in tasks]
         inputs: list[Sequence[Any]] = []
         picks: list[list[tuple[int, int]]] = []
@@ -146,8 +159,8 @@ class DaskBackend:
             inputs.append(splits or [future for future, _ in found])
             picks.append([place for _, place in found])
         futures = self._map(
-            [(group(self.run, name), task.id) for name, (task, _) in zip(names, tasks, strict=True)],
-            [Call(self.run, name, task.id, task.deaths) for name, (task, _) in zip(names, tasks, strict=True)],
+            [(task_prefix(self.run, name), task.id) for name, (task, _) in zip(names, tasks, strict=True)],
+            [TaskSpec(self.run, name, task.id, task.deaths) for name, (task, _) in zip(names, tasks, strict=True)],
             inputs,
             picks,
         )
@@ -159,32 +172,32 @@ class DaskBackend:
     def _map(
         self,
         keys: Sequence[tuple[str | int, ...]],
-        calls: Sequence[Call | None],
+        calls: Sequence[TaskSpec | None],
         inputs: Sequence[Sequence[Any]],
         picks: Sequence[Sequence[tuple[int, int]]],
     ) -> list[Future]:
-        with dask.annotate(resources=needs, priority=partial(priority, self._priorities)):
-            return list(self.client.map(work_on, calls, inputs, picks, key=keys, pure=False))
+        with dask.annotate(resources=resources_for, priority=partial(priority, self._priorities)):
+            return list(self.client.map(run_call, calls, inputs, picks, key=keys, pure=False))
 
-    def _take_apart(self) -> None:
-        """Make each output of large results a Dask task of its own, so that workers fetch only what they need."""
+    def _split_outputs(self) -> None:
+        """Make each output of a large result a Dask task of its own, so that workers fetch only what they need."""
         refs = [(one, ref) for one in self._large for ref in sorted(one.needed)]
         self._large.clear()
         if not refs:
             return
         found = [one.output(ref) for one, ref in refs]
         futures = self._map(
-            [(parts(self.run), *ref) for _, ref in refs],
+            [(split_prefix(self.run), *ref) for _, ref in refs],
             [None] * len(refs),
             [[future] for future, _ in found],
             [[place] for _, place in found],
         )
         for (one, ref), future in zip(refs, futures, strict=True):
-            one.parts[ref] = future
+            one.split[ref] = future
             one.future = None
 
     def fetch(self, ref: OutputRef) -> Batch:
-        self._take_apart()
+        self._split_outputs()
         future, (place, number) = self._in_flight[ref.task].output(ref)
         return self._gather(future).outputs[place][number]
 
@@ -194,77 +207,75 @@ class DaskBackend:
             if one is None:
                 continue  # a split
             one.needed.discard(ref)
-            one.parts.pop(ref, None)
+            one.split.pop(ref, None)
             if not one.needed:
                 del self._in_flight[ref.task]
 
     def close(self) -> None:
-        """Cancel everything that is still under way."""
+        """Cancel all tasks."""
         futures = [future for one in self._in_flight.values() for future in one.futures()]
         self._in_flight.clear()
         if futures and self.client.status == "running":
             self.client.cancel(futures, force=True)
 
     def cancel(self, task: int) -> None:
-        """Cancel a task; the result of its worker, if that still runs, is thrown away."""
+        """Cancel a task; if its worker still runs it, the result is discarded."""
         one = self._in_flight.pop(task, None)
         if one is not None:
             self._large = [each for each in self._large if each is not one]
             self.client.cancel(list(one.futures()), force=True)
 
     def _speculate(self) -> bool:
-        """Whether some of an operator's last tasks take so long that copies of them are to run."""
+        """Run late tasks again on idle slots; return whether there are any."""
         now, copied = time.monotonic(), False
-        may = [self.flow.may_copy(operator) for operator in range(len(self.operators))]
+        may = [self.flow.may_speculate(operator) for operator in range(len(self.operators))]
         self._tail = {operator: self._tail.get(operator, now) for operator, able in enumerate(may) if able}
         for one in [one for one in self._in_flight.values() if not one.ended]:
             operator = one.task.operator
-            rate = self.figures.rates[operator]
+            rate = self.throughput.rates[operator]
             if operator not in self._tail or rate.seconds is None:
                 continue
             usual = rate.seconds * len(one.task.inputs)
             # Only the time counts in which the task cannot have waited for others.
             seconds = now - max(self._tail[operator], one.started)
-            if seconds > max(LATE_S, usual * (LATE + LATE_CV * rate.cv)) and self.flow.copy(one.task.id, operator):
+            if seconds > max(LATE_S, usual * (LATE + LATE_CV * rate.cv)) and self.flow.speculate(one.task.id, operator):
                 copied = True
-                self.books.tell(CallCopied(time.time(), self.operators[operator].name, seconds, usual))
+                self.accounting.emit(CallCopied(time.time(), self.operators[operator].name, seconds, usual))
         return copied
 
     # Results
 
-    def wait(self) -> list[Completed | Died]:
-        done: list[Completed | Died] = []
-        self._report()
+    def wait(self) -> list[TaskDone | TaskDied]:
+        done: list[TaskDone | TaskDied] = []
+        self._report_stats()
         while not done:
-            changed = self._read_news()
+            changed = self._drain_events()
             if self.completed.has_ready():
-                time.sleep(self._linger_s())
-                done = self._ended()
+                time.sleep(self._batch_delay_s())
+                done = self._completed_tasks()
             elif changed or self._speculate():
                 return []
             else:
-                self._look_around()
-                with self.completed.thread_condition:
-                    if self._news.empty() and not self.completed.has_ready():
-                        self.completed.thread_condition.wait(LOOK_S)
-        self._heard = time.monotonic()
+                self._heartbeat()
+                compat.wait_for_task(self.completed, POLL_S, unless=lambda: not self._events.empty())
+        self._last_contact = time.monotonic()
         return done
 
-    def _linger_s(self) -> float:
-        """How long to wait for more tasks to end: what follows is submitted together, which costs the scheduler less.
+    def _batch_delay_s(self) -> float:
+        """Seconds to wait for more tasks to end, so that their successors are submitted together.
 
-        Every slot has a task beyond the one that it works on, so a fraction of a task's time is no loss.
+        Every slot has a queued task besides the running one, so a fraction of a task's time is no loss.
         """
         calls = [
-            stage.window.mean_s * stage.window.group
+            stage.limit.mean_s * stage.limit.batch_per_task
             for stage in self.flow.operators
-            if stage.running and stage.window.mean_s
+            if stage.running and stage.limit.mean_s
         ]
-        return min(LINGER_S, LINGER * min(calls)) if len(calls) == self.flow.operators_running else 0.0
+        return min(BATCH_DELAY_S, BATCH_DELAY_SHARE * min(calls)) if len(calls) == self.flow.operators_running else 0.0
 
-    def _ended(self) -> list[Completed | Died]:
-        """Tasks that ended; one whose result died with its worker is being made again, and waits on."""
-        ended: list[Completed | Died] = []
+    def _completed_tasks(self) -> list[TaskDone | TaskDied]:
+        """Return tasks that ended; keep waiting for those whose result is lost and computed again."""
+        ended: list[TaskDone | TaskDied] = []
         for future in self.completed.next_batch(block=False):
             status = future.status
             one = self._in_flight.get(future.key[1])
@@ -277,13 +288,13 @@ class DaskBackend:
             task = one.task
             if status == "error" and isinstance(future.exception(), KilledWorker):
                 del self._in_flight[task.id]
-                ended.append(Died(task.id, task.operator))
+                ended.append(TaskDied(task.id, task.operator))
                 continue
             if status != "finished":
                 raise self._failure(future, task)
             summary = self._summary(one, future)
-            ended.append(Completed(task.id, task.operator, summary))
-            self.figures.done(task.operator, len(task.inputs), task.deaths, summary)
+            ended.append(TaskDone(task.id, task.operator, summary))
+            self.throughput.record(task.operator, len(task.inputs), task.deaths, summary)
             sizes = summary["sizes"]
             one.needed = {OutputRef(task.id, i, n) for i, each in enumerate(sizes) for n in range(len(each))}
             if not one.needed:
@@ -293,39 +304,37 @@ class DaskBackend:
         return ended
 
     def _inputs_lost(self, one: InFlight, future: Future) -> bool:
-        """Whether a task could not begin as the worker that remade its inputs died too; then it is retried."""
+        """Retry a task whose inputs were lost with the worker that recomputed them; return whether it is retried."""
         error = future.exception()
         if not isinstance(error, KilledWorker) or error.task == future.key:
             return False
         one.retries += 1
-        if one.retries > TRIES:
+        if one.retries > MAX_RETRIES:
             return False
         self._retry(future)
         return True
 
     def _retry(self, future: Future) -> None:
-        """Have the scheduler try again what failed."""
-        # Client.retry would also set the future back when the answer comes, perhaps after what follows has been heard.
-        self.client.sync(self.client.scheduler.retry, keys=[future.key], client=self.client.id)
-        end = time.monotonic() + RETRIED_S
+        """Have the scheduler run a failed task again."""
+        compat.retry_tasks(self.client, [future.key])
+        end = time.monotonic() + RETRY_WAIT_S
         while future.status == "error" and time.monotonic() < end:
-            time.sleep(RETRIED_S / 100)
+            time.sleep(RETRY_WAIT_S / 100)
 
-    def _report(self) -> None:
-        """Tell the scaler how the run goes, when there is something to tell."""
-        news = self.figures.news(self.flow, time.monotonic())
-        if news is not None and self.client.status == "running":
-            # What Client.log_event would tell, without waiting for an answer.
-            self.client._send_to_scheduler({"op": "dcurate-figures", "run": self.run, "figures": news})
+    def _report_stats(self) -> None:
+        """Send statistics of the run to the slot manager if they have changed."""
+        report = self.throughput.report(self.flow, time.monotonic())
+        if report is not None and self.client.status == "running":
+            compat.send_to_scheduler(self.client, {"op": "dcurate-stats", "run": self.run, "stats": report})
 
     def _summary(self, one: InFlight, future: Future) -> dict[str, Any]:
-        """The worker's summary of a task; Dask delivers it before the task's end, else it is fetched."""
-        self._read_news()
+        """Return the worker's summary of a task: from the event that precedes the task's end, else from the result."""
+        self._drain_events()
         return one.summary or self._gather(future).summary()
 
     def _gather(self, future: Future) -> TaskResult:
-        """What a call made; if its worker died with it, it is made again, and again if that one dies, too."""
-        for _ in range(TRIES):
+        """Gather a result; recompute it if its worker died with it, a few times if need be."""
+        for _ in range(MAX_RETRIES):
             with suppress(KilledWorker):
                 return cast(TaskResult, self.client.gather(future))
             self._retry(future)
@@ -342,65 +351,65 @@ class DaskBackend:
             return DataError(f"operator {name!r}: {error}; use a smaller blocksize or files_per_partition")
         return StageError(f"operator {name!r} failed: {type(error).__name__}: {error}")
 
-    def _look_around(self) -> None:
-        """Check that the scheduler is there, and workers or a prospect of them; sample the state of the run."""
-        self.books.sample(self.flow)
+    def _heartbeat(self) -> None:
+        """Check the scheduler and the workers, and sample the state of the run."""
+        self.accounting.sample(self.flow)
         if trouble := self.cluster.trouble():
             raise RunError(trouble)
         if self.client.status == "running":
-            self._heard = time.monotonic()
-        elif time.monotonic() - self._heard > LOST_S or self.client.status == "closed":
+            self._last_contact = time.monotonic()
+        elif time.monotonic() - self._last_contact > LOST_S or self.client.status == "closed":
             raise RunError("the scheduler does not answer any more; start the run again with resume=True to go on")
 
-    def _read_news(self) -> bool:
-        """Take in what workers and scaler said; whether slots changed."""
+    def _drain_events(self) -> bool:
+        """Handle queued events; return whether slots changed."""
         changed = False
         while True:
             try:
-                news = self._news.get_nowait()
+                event = self._events.get_nowait()
             except Empty:
                 return changed
-            match news:
+            match event:
                 case {"task": task}:
                     if task in self._in_flight:
-                        self._in_flight[task].summary = news
+                        self._in_flight[task].summary = event
                 case {"ready": operator, "worker": worker, "slots": slots}:
                     self._slots[operator, worker] = slots
                     self._count_slots()
-                    total = sum(held for (name, _), held in self._slots.items() if name == operator)
-                    seconds = news["setup_seconds"]
+                    total = sum(count for (name, _), count in self._slots.items() if name == operator)
+                    seconds = event["setup_seconds"]
                     self.setups[operator] = seconds or self.setups.get(operator, 0.0)
-                    self.books.tell(SlotsChanged(time.time(), operator, worker, slots, total, seconds))
+                    self.accounting.emit(SlotsChanged(time.time(), operator, worker, slots, total, seconds))
                     changed = True
                 case {"lost": worker}:
                     for key in [key for key in self._slots if key[1] == worker]:
                         del self._slots[key]
                     self._count_slots()
-                    self.books.tell(WorkerLost(time.time(), worker))
+                    self.accounting.emit(WorkerLost(time.time(), worker))
                     changed = True
                 case {"failed": operator, "error": message}:
                     failure = StageError(message) if operator else ResourceError(message)
-                    for note in news.get("notes", ()):
+                    for note in event.get("notes", ()):
                         failure.add_note(note)
                     raise failure
                 case _:
-                    self._pass_on(news)
+                    self._forward_to_observers(event)
 
-    def _pass_on(self, news: dict[str, Any]) -> None:
-        """Tell observers what changes nothing here."""
+    def _forward_to_observers(self, event: dict[str, Any]) -> None:
+        """Emit an event that only observers use."""
         now = time.time()
-        match news:
+        match event:
             case {"decision": unit, "before": before, "after": after, "reason": reason}:
-                self.books.tell(Decided(now, unit, before, after, reason))
+                self.accounting.emit(Decided(now, unit, before, after, reason))
             case {"recycled": worker, "reason": reason} | {"kept": worker, "reason": reason}:
-                self.books.tell(WorkerRecycled(now, worker, reason))
+                self.accounting.emit(WorkerRecycled(now, worker, reason))
             case {"hung": doing, "trace": trace}:
-                self.books.tell(CallHung(now, doing, trace))
+                self.accounting.emit(CallHung(now, doing, trace))
             case {"hosts": hosts}:
-                self.books.tell(HostsSampled(now, tuple(map(HostSample.from_dict, hosts))))
+                self.accounting.emit(HostsSampled(now, tuple(map(HostSample.from_dict, hosts))))
 
     def _count_slots(self) -> None:
-        """Let the flow know the slots that there are."""
+        """Update the flow's number of slots per operator."""
         for number, operator in enumerate(self.operators):
             slots = sum(count for (name, _), count in self._slots.items() if name == operator.name)
             self.flow.set_slots(number, slots)

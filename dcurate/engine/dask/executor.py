@@ -1,4 +1,4 @@
-"""Runs a pipeline on Dask, streaming or in batch mode."""
+"""Run a pipeline on Dask, in streaming or batch mode."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from distributed.comm import CommClosedError
 from distributed.deploy import Cluster as DaskCluster
 from distributed.protocol.pickle import dumps
 
+from dcurate.cluster import compat
 from dcurate.cluster.attach import cluster_of
 from dcurate.cluster.base import Cluster
 from dcurate.cluster.local import LocalCluster
-from dcurate.cluster.scale_api import offered_to
+from dcurate.cluster.scale_api import client_offered_shapes
 from dcurate.cluster.worker_info import WorkerInfo
 from dcurate.core.batch import Batch
 from dcurate.core.fingerprint import fingerprint
@@ -27,16 +28,23 @@ from dcurate.engine.allocate.rate_cache import CachedRate, RateCache, key_of
 from dcurate.engine.allocate.requests import OperatorRequest, WorkerState, form_pools
 from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.dask.backend import DaskBackend
-from dcurate.engine.dask.scheduler_plugin import OVER, RunConfig, SlotManager, end, have_slots_held, let_go
-from dcurate.engine.dask.worker_plugin import DcurateWorkerPlugin, describe, dismiss, holds_slots
+from dcurate.engine.dask.scheduler_plugin import (
+    RUN_ENDED,
+    RunConfig,
+    SlotManager,
+    forget_run,
+    install_worker_plugin,
+    stop_run,
+)
+from dcurate.engine.dask.worker_plugin import DcurateWorkerPlugin, describe, has_plugin, release_run
 from dcurate.engine.driver import DriverLoop
 from dcurate.engine.flow import Flow
 from dcurate.engine.serialization import pickled
 from dcurate.errors import DcurateError, ResourceError, RunError, StageError
 from dcurate.plan.operators import Plan
 
-#: How often workers are asked that die or come meanwhile, and after how many seconds.
-ASKS, ASK_S = 50, 0.2
+#: How often workers are asked again that die or start meanwhile, and seconds between two attempts.
+ATTEMPTS, RETRY_S = 50, 0.2
 
 
 class DaskExecutor:
@@ -83,10 +91,10 @@ class DaskExecutor:
 
 @dataclass(frozen=True)
 class DaskSession:
-    """An open cluster on which jobs are carried out.
+    """An open cluster on which rounds are run.
 
     Args:
-        seen: whether somebody may look at the scheduler's pages or metrics.
+        seen: whether the scheduler's pages or metrics are served.
     """
 
     cluster: Cluster
@@ -99,7 +107,7 @@ class DaskSession:
         return self.cluster.client
 
     @property
-    def _in_turn(self) -> bool:
+    def _sequential(self) -> bool:
         return self.config.execution_mode == "batch"
 
     def check(self, plan: Plan) -> None:
@@ -109,44 +117,44 @@ class DaskSession:
             ResourceError: an operator does not fit on the workers.
             StageError: a stage cannot be pickled.
         """
-        for program in Round("", plan, iter(())).programs():
-            pickled(program)
-        shapes = offered_to(self.client)
+        for spec in Round("", plan, iter(())).operator_specs():
+            pickled(spec)
+        shapes = client_offered_shapes(self.client)
         coming = workers_at(shapes, {kind: shape.maximum for kind, shape in shapes.items()})
-        views = [*(view for view in self._views() if view.kind not in shapes), *coming]
-        if not views:
+        workers = [*(worker for worker in self._workers() if worker.kind not in shapes), *coming]
+        if not workers:
             raise ResourceError(
                 "the cluster has no workers; start some first. (Dask's own adapt() begins with none unless it is given "
                 "a minimum, and starts none for a run that has not begun.)"
             )
-        form_pools(_demands(plan, self.config, _have_gpus(views)), views, self._in_turn)
+        form_pools(_requests(plan, self.config, _have_gpus(workers)), workers, self._sequential)
 
     def _gpus_for(self, plan: Plan) -> bool:
-        """Whether there is or will be a GPU; not asked where no stage of the plan leaves that open."""
+        """Whether there is or will be a GPU; True without asking if no stage of the plan makes its GPU optional."""
         if not any(operator.spec.gpu_optional for operator in plan.operators):
             return True
-        shapes = offered_to(self.client)
+        shapes = client_offered_shapes(self.client)
         coming = workers_at(shapes, {kind: shape.maximum for kind, shape in shapes.items()})
-        return _have_gpus([*self._views(), *coming])
+        return _have_gpus([*self._workers(), *coming])
 
-    def _views(self) -> list[WorkerState]:
-        """What the workers say they are; asked again while those that the cluster starts itself come back."""
-        for _ in range(ASKS):
+    def _workers(self) -> list[WorkerState]:
+        """Ask the workers for their info, again while those that the cluster starts itself come back."""
+        for _ in range(ATTEMPTS):
             self.cluster.settle()
-            if views := _views(self.client):
-                return views
+            if workers := _workers(self.client):
+                return workers
             if not isinstance(self.cluster, LocalCluster):
                 break
-            time.sleep(ASK_S)
+            time.sleep(RETRY_S)
         return []
 
-    def execute(self, job: Round, books: RunAccounting) -> Iterator[Batch]:
-        """Carry a job out; yields the batches to deliver as they come."""
+    def execute(self, job: Round, accounting: RunAccounting) -> Iterator[Batch]:
+        """Run a round; yield the batches to emit as they come."""
         job = replace(job, ignore_failures=self.config.ignore_failures)
-        orders = RunConfig(
-            demands=_demands(job.plan, self.config, self._gpus_for(job.plan)),
-            payloads={program.operator: pickled(program) for program in job.programs()},
-            one_at_a_time=self._in_turn,
+        config = RunConfig(
+            requests=_requests(job.plan, self.config, self._gpus_for(job.plan)),
+            payloads={spec.operator: pickled(spec) for spec in job.operator_specs()},
+            sequential=self._sequential,
             lifetimes={
                 one.name: (one.spec.worker_max_lifetime_m, one.spec.worker_restart_interval_m)
                 for one in job.plan.operators
@@ -155,38 +163,37 @@ class DaskSession:
             worker_timeout_s=self.config.worker_timeout_s,
         )
         self.cluster.settle()
-        # `scheduler_info` answers from a note that the client also renews by itself, and then without workers.
-        workers = self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"].values()
-        books.workers = len(workers)
-        remembered, keys = RateCache(), _memory_keys(job.plan, workers)
-        orders = replace(orders, priors=_priors(remembered, keys))
+        workers = compat.identify_workers(self.client).values()
+        accounting.workers = len(workers)
+        cache, keys = RateCache(), _cache_keys(job.plan, workers)
+        config = replace(config, priors=_priors(cache, keys))
         budget = sum(int(one["memory_limit"] or 0) for one in workers) * self.config.memory_share
-        flow = Flow([one.batch_size for one in job.plan.operators], budget, job.delivers, self._in_turn)
+        flow = Flow([one.batch_size for one in job.plan.operators], budget, job.delivers, self._sequential)
         failures: list[str] = []
         with ExitStack() as stack:
-            backend = stack.enter_context(DaskBackend(self.cluster, job, books, flow, orders.priors))
-            stack.callback(_let_go, self.client, job.tag)
-            stack.callback(lambda: failures.extend(_dismiss(self.client, job.tag)))
+            backend = stack.enter_context(DaskBackend(self.cluster, job, accounting, flow, config.priors))
+            stack.callback(_forget_run, self.client, job.run_key)
+            stack.callback(lambda: failures.extend(_release_run(self.client, job.run_key)))
             stack.callback(backend.close)
             try:
-                _register(self.client, SlotManager(job.tag, orders, self.client.id), stack)
-                yield from DriverLoop(flow, books, backend).run()
+                _register(self.client, SlotManager(job.run_key, config, self.client.id), stack)
+                yield from DriverLoop(flow, accounting, backend).run()
             except CommClosedError as error:  # in the middle of a question to it
                 raise RunError(
                     "the scheduler does not answer any more; start the run again with resume=True to go on"
                 ) from error
             finally:
-                remembered.store(_memories(backend, keys))
+                cache.store(_measured_rates(backend, keys))
         if failures:
             raise StageError(f"the output is complete, but {'; '.join(failures)}")
 
 
-def _have_gpus(views: Iterable[WorkerState]) -> bool:
-    return any(view.cards for view in views)
+def _have_gpus(workers: Iterable[WorkerState]) -> bool:
+    return any(worker.gpus for worker in workers)
 
 
-def _demands(plan: Plan, config: ExecutorConfig, gpus: bool) -> list[OperatorRequest]:
-    """What operators ask for, where there are GPUs or where there are none."""
+def _requests(plan: Plan, config: ExecutorConfig, gpus: bool) -> list[OperatorRequest]:
+    """Build the requests of the operators, with or without GPUs."""
     return [
         OperatorRequest(
             operator=one.name,
@@ -200,8 +207,8 @@ def _demands(plan: Plan, config: ExecutorConfig, gpus: bool) -> list[OperatorReq
     ]
 
 
-def _memory_keys(plan: Plan, workers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Under which name the speed of each operator is remembered: its stages, and the sort of workers that there are."""
+def _cache_keys(plan: Plan, workers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the key of each operator in the rate cache, from its stages and the kind of workers."""
     hardware = repr(sorted({(int(one["nthreads"]), *sorted(one["resources"])) for one in workers}))
     return {
         one.name: key_of([f"{name} {digest}" for name, digest in fingerprint(one.parts).items()], hardware)
@@ -209,23 +216,23 @@ def _memory_keys(plan: Plan, workers: Iterable[Mapping[str, Any]]) -> dict[str, 
     }
 
 
-def _priors(remembered: RateCache, keys: Mapping[str, str]) -> dict[str, dict[str, float]]:
-    found = {operator: remembered.lookup(key) for operator, key in keys.items()}
-    return {operator: asdict(memory) for operator, memory in found.items() if memory is not None}
+def _priors(cache: RateCache, keys: Mapping[str, str]) -> dict[str, dict[str, float]]:
+    found = {operator: cache.lookup(key) for operator, key in keys.items()}
+    return {operator: asdict(rate) for operator, rate in found.items() if rate is not None}
 
 
-def _memories(backend: DaskBackend, keys: Mapping[str, str]) -> dict[str, CachedRate]:
-    """What the run measured well enough to be remembered."""
-    measured = backend.figures.measured()
+def _measured_rates(backend: DaskBackend, keys: Mapping[str, str]) -> dict[str, CachedRate]:
+    """Return the rates that were measured well enough to be cached."""
+    measured = backend.throughput.measured()
     return {
-        keys[operator]: CachedRate(**figures, setup_s=backend.setups.get(operator, 0.0))
-        for operator, figures in measured.items()
+        keys[operator]: CachedRate(**throughput, setup_s=backend.setups.get(operator, 0.0))
+        for operator, throughput in measured.items()
     }
 
 
-def _views(client: Client) -> list[WorkerState]:
-    """What the workers of a cluster say they are; one that goes away meanwhile is left out."""
-    views = []
+def _workers(client: Client) -> list[WorkerState]:
+    """Ask the workers for their info, except those that go away meanwhile."""
+    workers = []
     for address, said in client.run(describe, on_error="return").items():
         if isinstance(said, ImportError | AttributeError):
             raise _too_old(said) from said
@@ -233,31 +240,31 @@ def _views(client: Client) -> list[WorkerState]:
             raise said
         if isinstance(said, dict):
             one = WorkerInfo.from_dict(said)
-            views.append(WorkerState(address, one.host, said["threads"], one.cpus, one.cards, one.kind))
-    return views
+            workers.append(WorkerState(address, one.host, said["threads"], one.cpus, one.gpus, one.kind))
+    return workers
 
 
 def _register(client: Client, scaler: SlotManager, stack: ExitStack) -> None:
     try:
-        _have_slots_held(client)
+        _install_worker_plugin(client)
         client.register_plugin(scaler)
     except (ImportError, AttributeError) as error:
         raise _too_old(error) from error
     stack.callback(_unregister, client, scaler)
 
 
-def _have_slots_held(client: Client) -> None:
-    """Have every worker hold slots, those that come later too, whichever die meanwhile."""
-    if not client.run_on_scheduler(have_slots_held, plugin=dumps(DcurateWorkerPlugin())):
+def _install_worker_plugin(client: Client) -> None:
+    """Install the worker plugin on all workers, present and future, whichever die meanwhile."""
+    if not client.run_on_scheduler(install_worker_plugin, plugin=dumps(DcurateWorkerPlugin())):
         return
-    for _ in range(ASKS):
-        answers = client.run(holds_slots, on_error="return").values()
+    for _ in range(ATTEMPTS):
+        answers = client.run(has_plugin, on_error="return").values()
         for fault in answers:
             if isinstance(fault, ImportError | AttributeError):
                 raise fault
         if all(answer is True for answer in answers):
             return
-        time.sleep(ASK_S)
+        time.sleep(RETRY_S)
     raise RunError("workers do not answer, or die, as the run begins; start the run again with resume=True to go on")
 
 
@@ -270,21 +277,21 @@ def _too_old(error: Exception) -> ResourceError:
 def _unregister(client: Client, scaler: SlotManager) -> None:
     if client.status == "running":
         with suppress(CommClosedError):
-            client._send_to_scheduler({"op": OVER, "run": scaler.run})
-            client.run_on_scheduler(end, name=scaler.name)
+            compat.send_to_scheduler(client, {"op": RUN_ENDED, "run": scaler.run})
+            client.run_on_scheduler(stop_run, name=scaler.name)
 
 
-def _let_go(client: Client, run: str) -> None:
+def _forget_run(client: Client, run: str) -> None:
     if client.status == "running":
         with suppress(CommClosedError):
-            client.run_on_scheduler(let_go, run=run, client=client.id)
+            client.run_on_scheduler(forget_run, run=run, client=client.id)
 
 
-def _dismiss(client: Client, run: str) -> list[str]:
-    """Tear down the run's slots everywhere; what failed, in words."""
+def _release_run(client: Client, run: str) -> list[str]:
+    """Tear down the run's slots on all workers; return error messages."""
     if client.status != "running":
         return []
     answers: dict[str, list[str]] = {}
     with suppress(CommClosedError):
-        answers = client.run(dismiss, run=run, on_error="ignore")
+        answers = client.run(release_run, run=run, on_error="ignore")
     return [failure for failures in answers.values() if isinstance(failures, list) for failure in failures]

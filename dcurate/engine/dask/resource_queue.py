@@ -1,8 +1,8 @@
-"""The queue of a worker's tasks, in which one that must wait for its resource does not hold up the others.
+"""Let a worker skip queued tasks whose resource is taken.
 
-Dask looks at the first task of the queue only (dask/distributed#6136). A worker that holds slots of several operators,
-as one with several threads on a GPU may, would leave slots idle behind a task of an operator whose slots are busy.
-And a task for a resource that a worker has no more, on its way to it when the resource went, ends the worker.
+Dask looks at the first task of the queue only (dask/distributed#6136). A worker with slots of several operators, as a
+worker with several threads on a GPU may be, would leave slots idle behind a task of an operator whose slots are busy.
+And a task for a resource that the worker has just withdrawn would end the worker.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from operator import attrgetter
 
-from distributed.collections import HeapSet
-from distributed.worker_state_machine import TaskState, WorkerState
+from dcurate.cluster.compat import HeapSet, TaskState, WorkerStateMachine, replace_queue
 
 
 class Amounts(dict[str, float]):
-    """How much there is of each resource; nothing of those that are not there."""
+    """The free amount of each resource; 0 for an unknown one."""
 
     def __missing__(self, name: str) -> float:
         return 0.0
 
 
 class FairQueue(HeapSet[TaskState]):
-    """Tasks by priority; the first is the first of those whose resources are free, if there are any.
+    """Tasks by priority; the first task is the first one whose resources are free, if there is one.
 
     Args:
         free: amounts of each resource that are free.
@@ -33,14 +32,14 @@ class FairQueue(HeapSet[TaskState]):
         self._free = free
 
     def peek(self) -> TaskState:
-        """The task to look at next."""
+        """Return the next task."""
         first = super().peek()
         if self._may_run(first):
             return first
         return next((task for task in self.sorted() if self._may_run(task)), first)
 
     def pop(self) -> TaskState:
-        """Take the task that `peek` shows."""
+        """Remove and return the task that `peek` returns."""
         task = self.peek()
         self.discard(task)
         return task
@@ -49,11 +48,8 @@ class FairQueue(HeapSet[TaskState]):
         return all(self._free.get(name, 0) >= needed for name, needed in task.resource_restrictions.items())
 
 
-def install_resource_queue(state: WorkerState) -> None:
-    """Have a worker use such a queue, and such amounts, from now on."""
+def install_resource_queue(state: WorkerStateMachine) -> None:
+    """Replace the queue and the free resources of a worker by a `FairQueue` and `Amounts`."""
     if not isinstance(state.constrained, FairQueue):
-        state.available_resources = Amounts(state.available_resources)
-        queue = FairQueue(state.available_resources)
-        for task in state.constrained.sorted():
-            queue.add(task)
-        state.constrained = queue
+        amounts = Amounts(state.available_resources)
+        replace_queue(state, amounts, FairQueue(amounts))

@@ -1,81 +1,84 @@
-"""Sends a run's calls to the workers that its `WorkerSelector` names, on the scheduler."""
+"""Send the tasks of a run to the workers that its `WorkerSelector` chooses; runs on the scheduler."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import inf
+from functools import partial
 from typing import Any
 
 from distributed import Scheduler
 
+from dcurate.cluster import compat
 from dcurate.engine.allocate.worker_selection import WorkerSelector
 
-#: Seconds that a call of an operator is taken for until one has ended.
+#: Assumed seconds of a task of an operator of which none has ended.
 UNKNOWN_S = 0.5
 
 
 class TaskRouter:
-    """Restricts each new task of a run to one worker, for as long as it takes the scheduler to send it there.
+    """Restricts each new task of a run to one worker until the scheduler has sent it there.
 
-    From then on the task is free: it is stolen, made again and sent elsewhere as Dask does with any other.
+    After that the task is free: Dask may steal it, recompute it and send it elsewhere.
 
     Args:
         scheduler: that the run is on.
         operators: their names by the first part of their tasks' keys.
-        parts: the first part of the keys of tasks that take a batch out of an outcome, which they do where that is.
+        split_prefix: first part of the keys of tasks that take one batch out of a result; they run where that is.
     """
 
-    def __init__(self, scheduler: Scheduler, operators: Mapping[str, str], parts: str) -> None:
+    def __init__(self, scheduler: Scheduler, operators: Mapping[str, str], split_prefix: str) -> None:
         self.scheduler = scheduler
         self.operators = operators
-        self.parts = parts
-        self.placer = WorkerSelector()
-        self._at: dict[Any, tuple[str, str]] = {}
+        self.parts = split_prefix
+        self.selector = WorkerSelector()
+        self._processing: dict[Any, tuple[str, str]] = {}
 
     def operator_of(self, key: Any) -> str | None:
-        """The operator that a task belongs to; None if it is not one of the run's calls."""
+        """Return the operator of a task; None if it does not run an operator of this run."""
         return self.operators.get(key[0]) if isinstance(key, tuple) and key else None
 
     def is_of_run(self, key: Any) -> bool:
-        """Whether a task is one of the run's calls, or takes a batch out of what one made."""
+        """Whether a task runs an operator of the run or splits one of its results."""
         return self.operator_of(key) is not None or self._is_part(key)
 
-    def place(self, keys: Sequence[Any]) -> None:
+    def route(self, keys: Sequence[Any]) -> None:
         """Choose workers for new tasks, before the scheduler does."""
         planned: list[tuple[str, str]] = []
+        restrictions: dict[Any, str | None] = {}
         backlog: dict[str, float] = {}
         for key in keys:
             operator, task = self.operator_of(key), self.scheduler.tasks[key]
             if operator is None:
                 if self._is_part(key):
                     holders = [state.address for one in task.dependencies for state in one.who_has or ()]
-                    task.worker_restrictions = set(holders[:1]) or None
+                    restrictions[key] = holders[0] if holders else None
                 continue
             worker = self._choose(operator, task, backlog)
             if worker is not None:
-                task.worker_restrictions = {worker}
+                restrictions[key] = worker
                 planned.append((operator, worker))
-                self.placer.begin(operator, worker)
-                backlog[worker] += self._seconds(task)
+                self.selector.add_task(operator, worker)
+                backlog[worker] += compat.mean_seconds(task, UNKNOWN_S)
+        compat.restrict(self.scheduler, restrictions)
         for operator, worker in planned:
-            self.placer.end(operator, worker)  # it begins when the scheduler has sent it
+            self.selector.remove_task(operator, worker)  # it begins when the scheduler has sent it
 
-    def moved(self, key: Any, finish: str) -> None:
-        """A task went from one state to another."""
+    def on_transition(self, key: Any, finish: str) -> None:
+        """Update the load of workers when a task changes its state."""
         operator = self.operator_of(key)
         if not self.is_of_run(key):
             return
-        if key in self._at:
-            self.placer.end(*self._at.pop(key))
+        if key in self._processing:
+            self.selector.remove_task(*self._processing.pop(key))
         task = self.scheduler.tasks.get(key)
         if task is None or finish == "waiting":
             return  # gone, or on its way to the worker that was chosen
-        task.worker_restrictions = None
+        compat.unrestrict(task)
         if finish == "memory":
-            self.place([one.key for one in task.dependents if one.state == "waiting"])
+            self.route([one.key for one in task.dependents if one.state == "waiting"])
         if operator and finish == "processing" and task.processing_on is not None:
-            self._at[key] = (operator, task.processing_on.address)
-            self.placer.begin(*self._at[key])
+            self._processing[key] = (operator, task.processing_on.address)
+            self.selector.add_task(*self._processing[key])
 
     def _is_part(self, key: Any) -> bool:
         return isinstance(key, tuple) and bool(key) and key[0] == self.parts
@@ -85,22 +88,11 @@ class TaskRouter:
         if not all(one.who_has for one in inputs):
             return None  # an input is being made again; the scheduler sends the task when it is there
 
-        def fetch(worker: str) -> float:
-            state = self.scheduler.workers[worker]
-            missing = sum(one.get_nbytes() for one in inputs if state not in one.who_has)
-            return float(missing / self.scheduler.bandwidth)
-
-        def stands(worker: str) -> float:
+        def backlog_of(worker: str) -> float:
             if worker not in backlog:
-                state = self.scheduler.workers.get(worker)
-                running = state is not None and state in self.scheduler.running
-                backlog[worker] = state.occupancy / state.nthreads if running and state is not None else inf
+                backlog[worker] = compat.backlog_seconds(self.scheduler, worker)
             return backlog[worker]
 
         holders = {state.address for one in inputs for state in one.who_has}
-        return self.placer.choose(operator, self._seconds(task), holders, fetch, stands)
-
-    @staticmethod
-    def _seconds(task: Any) -> float:
-        average = task.prefix.duration_average
-        return float(average) if average >= 0 else UNKNOWN_S
+        fetch = partial(compat.transfer_seconds, self.scheduler, inputs)
+        return self.selector.select_worker(operator, compat.mean_seconds(task, UNKNOWN_S), holders, fetch, backlog_of)

@@ -1,4 +1,4 @@
-"""The scheduler's part: it knows which worker holds which slots, decides what it should be, and has it made so."""
+"""Scheduler plugin: tracks slots per worker and reconciles them with the desired allocation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import time
 import traceback
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,51 +16,54 @@ from distributed import Scheduler, Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 from tornado.ioloop import PeriodicCallback
 
-from dcurate.cluster.scale_api import OFFER, WANTED, offered
+from dcurate.cluster import compat
+from dcurate.cluster.scale_api import DESIRED_WORKERS, OFFER, offered_shapes
 from dcurate.cluster.worker_info import WorkerInfo
 from dcurate.cluster.worker_shape import Shape
+from dcurate.core.events import GpuSample, HostSample
 from dcurate.engine.allocate.assignment import Assignment, SlotClaim
 from dcurate.engine.allocate.controller import AllocationController
 from dcurate.engine.allocate.requests import OperatorRequest, WorkerState
 from dcurate.engine.dask.recycling import Recycler
 from dcurate.engine.dask.routing import TaskRouter
-from dcurate.engine.dask.telemetry import TELL_S, machines
-from dcurate.engine.dask.worker_plugin import PLUGIN, group, is_of, parts, resource, topic
+from dcurate.engine.dask.worker_plugin import PLUGIN, belongs_to, resource_name, split_prefix, task_prefix, topic
 
-#: How often the scaler looks at what changes by itself (pauses, lifetimes, memory), in milliseconds.
+#: Seconds between two samples of the hosts.
+HOSTS_INTERVAL_S = 2.0
+#: How often to check what changes without an event (pauses, lifetimes, memory), in milliseconds.
 TICK_MS = 500
 #: The least time between two decisions, in seconds.
-LEAST_S = 0.1
-#: A worker that is paused for longer than this, in seconds, is not counted on.
+MIN_INTERVAL_S = 0.1
+#: A worker that is paused for longer than this, in seconds, gets no slots.
 PAUSE_S = 10.0
-#: A run all of whose workers are paused and idle for so many seconds does not go on by itself.
+#: A run all of whose workers are paused and idle for this many seconds does not continue by itself.
 STUCK_S = 120.0
-#: The scheduler's extension with an event for each run: that the driver has said all that it will say on its stream.
-OVER = "dcurate-over"
+#: The scheduler's extension with an event per run that is set when the driver has sent its last message.
+RUN_ENDED = "dcurate-run-ended"
 #: How long to wait for that, in seconds.
-OVER_S = 10.0
-#: For how long an answer to how many workers are wanted holds, in seconds.
-WANTED_S = 2.0
+RUN_ENDED_S = 10.0
+#: For how long the desired number of workers is cached, in seconds.
+DESIRED_S = 2.0
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What the scaler is told about a run.
+    """What a `SlotManager` needs to know about a run.
 
     Args:
-        demands: what each operator asks for, in order.
-        payloads: each operator's pickled program, by name.
-        one_at_a_time: whether operators run one after the other (batch mode).
+        requests: of the operators, in order.
+        payloads: each operator's pickled `OperatorSpec`, by name.
+        sequential: whether operators run one after the other (batch mode).
         priors: rates of earlier runs, by operator, as `AllocationController` takes them.
-        lifetimes: of operators whose processes are recycled: minutes that one lives, and between two restarts.
-        interval_s: the longest time between two looks at the allocation, in seconds.
-        recycle_share: share of a worker's memory limit at which its process is recycled.
+        lifetimes: by operator, the minutes that a worker process lives, and the minutes between two restarts.
+        interval_s: the longest time between two decisions, in seconds.
+        recycle_share: share of a worker's memory limit at which its process is restarted.
         worker_timeout_s: how long to wait for workers where there are none, in seconds.
     """
 
-    demands: Sequence[OperatorRequest]
+    requests: Sequence[OperatorRequest]
     payloads: Mapping[str, bytes]
-    one_at_a_time: bool = False
+    sequential: bool = False
     priors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     lifetimes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     interval_s: float = 180.0
@@ -69,53 +72,51 @@ class RunConfig:
 
 
 class SlotManager(SchedulerPlugin):
-    """Holds the truth about one run's slots, asks the governor what it should be, and has workers make it so.
+    """Tracks the slots of one run, asks the controller for the desired state, and requests it from the workers.
 
     Args:
         run: id of the run.
-        orders: what is to be run.
-        client: id of the Dask client that is told the news.
+        config: of the run.
+        client: id of the Dask client that receives events.
     """
 
-    def __init__(self, run: str, orders: RunConfig, client: str) -> None:
-        self.name = f"dcurate-scaler-{run}"
+    def __init__(self, run: str, config: RunConfig, client: str) -> None:
+        self.name = f"dcurate-slot-manager-{run}"
         self.run = run
-        self.orders = orders
+        self.config = config
         self.client = client
-        self.operators = [demand.operator for demand in orders.demands]
-        self.governor = AllocationController(orders.demands, orders.one_at_a_time, orders.priors)
-        self.views: dict[str, WorkerState] = {}
-        self.asked: Assignment = {}
+        self.operators = [request.operator for request in config.requests]
+        self.controller = AllocationController(config.requests, config.sequential, config.priors)
+        self.members: dict[str, WorkerState] = {}
+        self.requested: Assignment = {}
         self.ready: dict[tuple[str, str], int] = {}
         self.leaving: set[tuple[str, str]] = set()
         self.paused: dict[str, float] = {}
-        self._wanted: dict[str, int] = {}
-        self._wanted_until = 0.0
-        self.recycler = Recycler(self)
-        self.asked_before: dict[str, tuple[str, ...]] = {}
+        self._desired: dict[str, int] = {}
+        self._desired_until = 0.0
+        self.recycler = Recycler(self, config.lifetimes, config.recycle_share)
         self.target: Assignment = {}
-        self._told: dict[str, int] = {}
-        self._told_hosts = 0.0
-        self._with_workers = time.monotonic()
-        self.is_over = False
+        self._announced: dict[str, int] = {}
+        self._hosts_sent_at = 0.0
+        self._last_with_workers = time.monotonic()
+        self.ended = False
 
     # What Dask calls
 
     async def start(self, scheduler: Scheduler) -> None:
-        """Begin on a scheduler: ask every worker what it is."""
+        """Start on a scheduler: ask every worker to register."""
         self.scheduler = scheduler
-        groups = {group(self.run, name): name for name in self.operators}
-        self.steering = TaskRouter(scheduler, groups, parts(self.run))
-        runs = scheduler.extensions.setdefault("dcurate", {})
+        prefixes = {task_prefix(self.run, name): name for name in self.operators}
+        self.router = TaskRouter(scheduler, prefixes, split_prefix(self.run))
+        runs = compat.extensions(scheduler).setdefault("dcurate", {})
         runs[self.run] = self
-        for sort in ("hello", "held", "told", "figures"):
-            scheduler.stream_handlers[f"dcurate-{sort}"] = partial(_pass_on, runs, sort)
-        over = scheduler.extensions.setdefault(OVER, {})
-        over[self.run] = asyncio.Event()
-        scheduler.stream_handlers[OVER] = partial(_said_all, over)
-        scheduler.handlers[WANTED] = lambda **_: wanted_by(scheduler)
-        # The client's own request to be told may come after the first news.
-        scheduler.subscribe_topic(topic(self.run), self.client)
+        for kind in ("register", "slots", "event", "stats"):
+            compat.handle_stream(scheduler, f"dcurate-{kind}", partial(_dispatch, runs, kind))
+        ended_events = compat.extensions(scheduler).setdefault(RUN_ENDED, {})
+        ended_events[self.run] = asyncio.Event()
+        compat.handle_stream(scheduler, RUN_ENDED, partial(_driver_done, ended_events))
+        compat.handle_rpc(scheduler, DESIRED_WORKERS, lambda **_: total_desired_workers(scheduler))
+        compat.subscribe_client(scheduler, topic(self.run), self.client)
         self._due = asyncio.Event()
         self._loop = asyncio.ensure_future(self._decide_when_due())
         self._loop.add_done_callback(self._failed)
@@ -125,210 +126,213 @@ class SlotManager(SchedulerPlugin):
             self.add_worker(scheduler, worker)
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
-        """A worker joined, or came back after it died."""
-        scheduler.worker_send(worker, {"op": "dcurate-describe", "run": self.run})
+        """Ask a worker that joined, or came back after it died, to register."""
+        compat.send_to_worker(scheduler, worker, {"op": "dcurate-describe", "run": self.run})
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:
-        """A worker is gone; what it ran fails at once, and the driver has it made again."""
-        self.steering.placer.remove(worker)
-        if self.views.pop(worker, None) is None:
+        """Forget a worker; its tasks fail at once, and the driver runs them again."""
+        self.router.selector.remove_worker(worker)
+        if self.members.pop(worker, None) is None:
             return
-        self.asked.pop(worker, None)
+        self.requested.pop(worker, None)
         self.target.pop(worker, None)
         self.paused.pop(worker, None)
         self.leaving = {one for one in self.leaving if one[0] != worker}
         self.ready = {one: slots for one, slots in self.ready.items() if one[0] != worker}
         if not self.recycler.forget(worker):
-            self.tell({"lost": worker})
+            self.publish({"lost": worker})
         self._due.set()
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
-        """The driver is gone without a word: give the workers free."""
+        """Stop the run if its driver is gone without a word."""
         if client == self.client:
-            for worker in list(self.asked):
-                self.empty(worker)
-            end(scheduler, self.name)
-            scheduler.extensions[OVER].pop(self.run, None)
+            for worker in list(self.requested):
+                self.drain(worker)
+            stop_run(scheduler, self.name)
+            compat.extensions(scheduler)[RUN_ENDED].pop(self.run, None)
 
     def update_graph(self, scheduler: Scheduler, *, tasks: Sequence[Any], **_: Any) -> None:
-        """New tasks: the first death of a worker under one of the run's is told at once, not after three more."""
-        for key in tasks:
-            if self.steering.operator_of(key):
-                scheduler.tasks[key].suspicious = scheduler.allowed_failures
-        self.steering.place(tasks)
+        """Route new tasks, and report those whose worker dies at the first death."""
+        compat.fail_on_first_death(scheduler, filter(self.router.operator_of, tasks))
+        self.router.route(tasks)
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
-        """A task went on."""
-        self.steering.moved(key, finish)
+        """Update the router when a task changes its state."""
+        self.router.on_transition(key, finish)
 
     async def close(self) -> None:
-        """The scheduler closes."""
+        """Stop when the scheduler closes."""
         self.stop()
 
     def stop(self) -> None:
-        """The run is over: decide nothing more, and leave nothing of it with the scheduler."""
-        self.is_over = True
+        """Decide nothing more, and leave nothing of the run on the scheduler."""
+        self.ended = True
         self._ticks.stop()
         self._loop.cancel()
-        self.scheduler.extensions.get("dcurate", {}).pop(self.run, None)
-        for operator in self.operators:
-            self.scheduler.resources.pop(resource(self.run, operator), None)
-            for state in self.scheduler.workers.values():
-                state.resources.pop(resource(self.run, operator), None)
+        compat.extensions(self.scheduler).get("dcurate", {}).pop(self.run, None)
+        compat.forget_resources(self.scheduler, [resource_name(self.run, operator) for operator in self.operators])
 
     # What the driver and workers say
 
-    def figures(self, figures: Mapping[str, Any], **_: Any) -> None:
-        """The driver told how the run goes."""
-        self.governor.take_in(figures, time.monotonic())
+    def on_stats(self, stats: Mapping[str, Any], **_: Any) -> None:
+        """Handle statistics of the driver."""
+        self.controller.record_stats(stats, time.monotonic())
         self._due.set()
 
-    def hello(self, worker: str, **news: Any) -> None:
-        """A worker said what it is."""
+    def on_register(self, worker: str, info: Mapping[str, Any]) -> None:
+        """Add a worker that sent its info."""
         state = self.scheduler.workers.get(worker)
         if state is not None:
-            said = WorkerInfo.from_dict(news["is"])
-            self.views[worker] = WorkerState(worker, said.host, state.nthreads, said.cpus, said.cards, said.kind)
-            self.recycler.born[worker] = time.monotonic()
+            one = WorkerInfo.from_dict(info)
+            self.members[worker] = WorkerState(worker, one.host, state.nthreads, one.cpus, one.gpus, one.kind)
+            self.recycler.add_worker(worker, time.monotonic())
             self._due.set()
 
-    def told(self, worker: str, news: dict[str, Any]) -> None:
-        """A worker has news for the driver."""
-        self.tell({**news, "worker": worker})
+    def on_event(self, worker: str, event: dict[str, Any]) -> None:
+        """Publish an event of a worker."""
+        self.publish({**event, "worker": worker})
 
-    def held(self, worker: str, operator: str, slots: int, setup_seconds: float, **more: Any) -> None:
-        """A worker changed its slots: tell the driver, offer what there is, and wake the tasks that waited for it."""
+    def on_slots(self, worker: str, operator: str, slots: int, setup_seconds: float, **more: Any) -> None:
+        """Record a worker's slots, publish them, offer them as resources, and schedule the tasks that waited."""
         state = self.scheduler.workers.get(worker)
-        if state is None or worker not in self.views:
+        if state is None or worker not in self.members:
             return
         if more.get("left"):
             self.leaving.discard((worker, operator))
-            self._enact()
+            self._reconcile()
             return
         raised = slots > self.ready.get((worker, operator), 0)
         self.ready[worker, operator] = slots
-        self.steering.placer.offer(operator, worker, slots)
-        self.scheduler.add_resources(worker, {resource(self.run, operator): more["offered"]})
+        self.router.selector.set_slots(operator, worker, slots)
+        compat.set_resource(self.scheduler, worker, resource_name(self.run, operator), more["offered"])
         self._reassign(worker, more.get("queued", ()))
         if raised:
-            self.governor.set_up(operator, setup_seconds)
+            self.controller.record_setup(operator, setup_seconds)
             self._wake(state)
-        news = {"worker": worker, "slots": slots, "setup_seconds": setup_seconds}
-        self.tell({"ready": operator, **news})
+        event = {"worker": worker, "slots": slots, "setup_seconds": setup_seconds}
+        self.publish({"ready": operator, **event})
         self._due.set()
 
     def _reassign(self, worker: str, keys: Sequence[Any]) -> None:
         """Send tasks elsewhere that a worker has not begun and will not begin."""
-        tasks = [self.scheduler.tasks.get(tuple(key) if isinstance(key, list) else key) for key in keys]
-        released = {
-            task.key: "released"
-            for task in tasks
-            if task is not None and task.processing_on is not None and task.processing_on.address == worker
-        }
-        if released:
-            self.scheduler.transitions(released, stimulus_id=f"dcurate-reassign-{time.time()}")
+        keys = [tuple(key) if isinstance(key, list) else key for key in keys]
+        compat.reassign_tasks(self.scheduler, worker, keys, "reassign")
 
     # What it decides and does
 
-    def wanted(self, shapes: Mapping[str, Shape]) -> dict[str, int]:
-        """How many workers of each kind the run wants; thought over anew every few seconds."""
+    def desired_workers(self, shapes: Mapping[str, Shape]) -> dict[str, int]:
+        """Return how many workers of each kind the run wants; computed again every few seconds."""
         now = time.monotonic()
-        if now >= self._wanted_until:
-            self._wanted = self.governor.wanted(shapes, list(self.views.values()))
-            self._wanted_until = now + WANTED_S
-        return self._wanted
+        if now >= self._desired_until:
+            self._desired = self.controller.desired_workers(shapes, list(self.members.values()))
+            self._desired_until = now + DESIRED_S
+        return self._desired
 
     async def _decide_when_due(self) -> None:
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._due.wait(), min(self.governor.look_again_s, self.orders.interval_s))
+                await asyncio.wait_for(self._due.wait(), min(self.controller.next_check_s, self.config.interval_s))
             self._due.clear()
             now = time.monotonic()
-            views = [view for address, view in self.views.items() if now - self.paused.get(address, now) < PAUSE_S]
-            decision = self.governor.decide(now, views, self.asked, self.ready)
+            members = [
+                member for address, member in self.members.items() if now - self.paused.get(address, now) < PAUSE_S
+            ]
+            decision = self.controller.decide(now, members, self.requested, self.ready)
             if decision is not None:
-                self.target = decision.seating
+                self.target = decision.assignment
                 for change in decision.changes:
-                    if self._told.get(change.unit) == change.after:
-                        continue  # it is not there yet, and has been told
-                    self._told[change.unit] = change.after
+                    if self._announced.get(change.unit) == change.after:
+                        continue  # it is not there yet, and was announced before
+                    self._announced[change.unit] = change.after
                     counts = {"before": change.before, "after": change.after}
-                    self.tell({"decision": change.unit, "reason": change.reason, **counts})
-                self._enact()
-            await asyncio.sleep(LEAST_S)
+                    self.publish({"decision": change.unit, "reason": change.reason, **counts})
+                self._reconcile()
+            await asyncio.sleep(MIN_INTERVAL_S)
 
     def _failed(self, loop: asyncio.Task[None]) -> None:
-        """The loop ended; if by a fault of ours, the run must not wait for ever."""
+        """End the run if the decision loop failed."""
         error = None if loop.cancelled() else loop.exception()
         if error is not None:
             trace = "".join(traceback.format_exception(error))
-            self.tell({"failed": "", "error": f"the balancer failed: {error!r}; please report this", "notes": [trace]})
+            self.publish(
+                {
+                    "failed": "",
+                    "error": f"the allocation controller failed: {error!r}; please report this",
+                    "notes": [trace],
+                }
+            )
 
-    def _enact(self) -> None:
-        """Bring what workers are asked to hold nearer to the target: give up first, then take."""
-        for worker, seats in list(self.asked.items()):
-            wanted = self.target.get(worker, {})
-            for operator, hold in list(seats.items()):
-                new = wanted.get(operator, SlotClaim(0))
-                if new.cards != hold.cards:
+    def _reconcile(self) -> None:
+        """Request slots so that the workers get closer to the target: release first, then add."""
+        for worker, claims in list(self.requested.items()):
+            desired_workers = self.target.get(worker, {})
+            for operator, claim in list(claims.items()):
+                new = desired_workers.get(operator, SlotClaim(0))
+                if new.gpus != claim.gpus:
                     new = SlotClaim(0)
-                if new.slots < hold.slots:
-                    self._order(worker, operator, new)
-        busy = {name for worker, _ in self.leaving for name in self._cards(worker)}
-        for worker, wanted in self.target.items():
-            if worker not in self.views or worker in self.recycler.under_way or busy & self._cards(worker):
+                if new.slots < claim.slots:
+                    self._request_slots(worker, operator, new)
+        busy = {name for worker, _ in self.leaving for name in self._own_gpus(worker)}
+        for worker, desired_workers in self.target.items():
+            if worker not in self.members or self.recycler.is_recycling(worker) or busy & self._own_gpus(worker):
                 continue
             if any(one[0] == worker for one in self.leaving):
                 continue
-            for operator, hold in wanted.items():
-                if hold.slots > self.asked.get(worker, {}).get(operator, SlotClaim(0)).slots:
-                    self._order(worker, operator, hold)
+            for operator, claim in desired_workers.items():
+                if claim.slots > self.requested.get(worker, {}).get(operator, SlotClaim(0)).slots:
+                    self._request_slots(worker, operator, claim)
 
-    def _cards(self, worker: str) -> set[str]:
-        view = self.views.get(worker)
-        return {f"{view.host}/{name}" for name, _ in view.cards[:1]} if view else set()
+    def _own_gpus(self, worker: str) -> set[str]:
+        member = self.members.get(worker)
+        return {f"{member.host}/{name}" for name, _ in member.gpus[:1]} if member else set()
 
-    def _order(self, worker: str, operator: str, hold: SlotClaim) -> None:
-        """Have a worker hold so many slots; where they are fewer than before, no new task goes there from now on."""
-        before = self.asked.get(worker, {}).get(operator, SlotClaim(0)).slots
-        name = resource(self.run, operator)
-        if hold.slots < before:
+    def _request_slots(self, worker: str, operator: str, claim: SlotClaim) -> None:
+        """Request a number of slots from a worker; if it is lower than before, send no new tasks there."""
+        before = self.requested.get(worker, {}).get(operator, SlotClaim(0)).slots
+        name = resource_name(self.run, operator)
+        if claim.slots < before:
             self.leaving.add((worker, operator))
-            self.steering.placer.offer(operator, worker, hold.slots)
+            self.router.selector.set_slots(operator, worker, claim.slots)
             state = self.scheduler.workers.get(worker)
             if state is not None and name in state.resources:
-                self.scheduler.add_resources(worker, {name: state.resources[name] * hold.slots // before})
-        seats = self.asked.setdefault(worker, {})
-        seats[operator] = hold
-        if not hold.slots:
-            del seats[operator]
-        payload = self.orders.payloads[operator]
-        order = {"run": self.run, "operator": operator, "slots": hold.slots, "payload": payload, "cards": hold.cards}
-        self.scheduler.worker_send(worker, {"op": "dcurate-hold", **order})
+                compat.set_resource(self.scheduler, worker, name, state.resources[name] * claim.slots // before)
+        claims = self.requested.setdefault(worker, {})
+        claims[operator] = claim
+        if not claim.slots:
+            del claims[operator]
+        payload = self.config.payloads[operator]
+        order = {"run": self.run, "operator": operator, "slots": claim.slots, "payload": payload, "gpus": claim.gpus}
+        compat.send_to_worker(self.scheduler, worker, {"op": "dcurate-set-slots", **order})
 
     def _tick(self) -> None:
-        """Look at what changes by itself."""
+        """Check what changes without an event."""
         for worker, state in self.scheduler.workers.items():
-            if worker not in self.views:
+            if worker not in self.members:
                 continue
             if (state.status != Status.running) != (worker in self.paused):
-                self._pause(worker, state.status != Status.running)
+                self._set_paused(worker, state.status != Status.running)
             stray = [task.key for task in state.processing if self._is_stray(worker, state, task)]
             self._reassign(worker, stray)
-        if any(self.steering.is_of_run(task.key) for task in self.scheduler.unrunnable):
+        if any(map(self.router.is_of_run, compat.unrunnable_keys(self.scheduler))):
             for worker in {worker for worker, _ in self.ready} & set(self.scheduler.workers):
                 self._wake(self.scheduler.workers[worker])
         now = time.monotonic()
-        self._look_if_stuck(now)
-        self._look_if_deserted(now)
-        self.recycler.look(now)
-        if now - self._told_hosts >= TELL_S:
-            self._told_hosts = now
+        self._check_stuck(now)
+        self._check_deserted(now)
+        self.recycler.check(now)
+        if now - self._hosts_sent_at >= HOSTS_INTERVAL_S:
+            self._hosts_sent_at = now
             workers = self.scheduler.workers
-            self.tell({"hosts": machines((view, workers[one]) for one, view in self.views.items() if one in workers)})
+            self.publish(
+                {
+                    "hosts": host_samples(
+                        (member, workers[one]) for one, member in self.members.items() if one in workers
+                    )
+                }
+            )
 
-    def _look_if_stuck(self, now: float) -> None:
-        """End a run whose workers hold more than they may and have nothing under way that would make it less."""
+    def _check_stuck(self, now: float) -> None:
+        """End a run whose workers are all out of memory and idle."""
         workers = self.scheduler.workers
         idle = (state.status == Status.paused and not state.executing for state in workers.values())
         if workers and all(now - self.paused.get(one, now) >= STUCK_S for one in workers) and all(idle):
@@ -339,113 +343,152 @@ class SlotManager(SchedulerPlugin):
                 "way that would empty it; use a smaller blocksize or batch_size, or fewer workers with more memory, "
                 "and see that the disk to which they move results is not full"
             )
-            self.tell({"failed": "", "error": error})
+            self.publish({"failed": "", "error": error})
 
-    def _look_if_deserted(self, now: float) -> None:
-        """End a run that has had no worker for long, unless the cluster starts workers by itself."""
-        if self.scheduler.workers or OFFER in self.scheduler.extensions:
-            self._with_workers = now
-        elif now - self._with_workers >= self.orders.worker_timeout_s:
+    def _check_deserted(self, now: float) -> None:
+        """End a run that has had no worker for long, unless the cluster starts workers itself."""
+        if self.scheduler.workers or OFFER in compat.extensions(self.scheduler):
+            self._last_with_workers = now
+        elif now - self._last_with_workers >= self.config.worker_timeout_s:
             error = (
-                f"the cluster has had no workers for {self.orders.worker_timeout_s:g} seconds; start some with 'dask "
+                f"the cluster has had no workers for {self.config.worker_timeout_s:g} seconds; start some with 'dask "
                 "worker' and run again with resume=True, or have runs wait longer with worker_timeout_s"
             )
-            self.tell({"failed": "", "error": error})
+            self.publish({"failed": "", "error": error})
 
     def _wake(self, state: Any) -> None:
-        """Have tasks that found no worker look whether this one will do."""
-        woken = self.scheduler.bulk_schedule_unrunnable_after_adding_worker(state)
-        self.scheduler.transitions(woken, stimulus_id=f"dcurate-wake-{time.time()}")
+        """Schedule tasks that no worker could run, where this one can."""
+        compat.schedule_unrunnable(self.scheduler, state, "wake")
 
-    def empty(self, worker: str) -> None:
-        """Have a worker give up all of its slots."""
-        for operator in list(self.asked.get(worker, {})):
-            self._order(worker, operator, SlotClaim(0))
+    def operators_on(self, worker: str) -> tuple[str, ...]:
+        """Names of the operators that have slots on a worker."""
+        return tuple(self.requested.get(worker, ()))
 
-    def _pause(self, worker: str, paused: bool) -> None:
+    def is_draining(self, worker: str) -> bool:
+        """Whether slots on a worker are being torn down."""
+        return any(one[0] == worker for one in self.leaving)
+
+    def drain(self, worker: str) -> None:
+        """Tear down all slots of a worker."""
+        for operator in list(self.requested.get(worker, {})):
+            self._request_slots(worker, operator, SlotClaim(0))
+
+    def _set_paused(self, worker: str, paused: bool) -> None:
         if paused:
             self.paused[worker] = time.monotonic()
         else:
             del self.paused[worker]
         for (address, operator), slots in self.ready.items():
             if address == worker:
-                told = 0 if paused else slots
-                news = {"worker": worker, "slots": told, "setup_seconds": 0.0}
-                self.tell({"ready": operator, **news})
+                event = {"worker": worker, "slots": 0 if paused else slots, "setup_seconds": 0.0}
+                self.publish({"ready": operator, **event})
 
     def _is_stray(self, worker: str, state: Any, task: Any) -> bool:
-        """Whether a task stands at a worker that holds no slot for it any more (work stealing can be late)."""
+        """Whether a task was sent to a worker that has no slot for it any more (work stealing can be late)."""
         for operator in self.operators:
-            name = resource(self.run, operator)
+            name = resource_name(self.run, operator)
             if task.resource_restrictions and name in task.resource_restrictions:
                 return not state.resources.get(name) and (worker, operator) not in self.leaving
         return False
 
-    def tell(self, news: dict[str, Any]) -> None:
-        """Tell the driver, while it listens."""
-        if not self.is_over:
-            self.scheduler.log_event(topic(self.run), news)
+    def publish(self, event: dict[str, Any]) -> None:
+        """Send an event to the driver, unless the run has ended."""
+        if not self.ended:
+            self.scheduler.log_event(topic(self.run), event)
 
 
-def _pass_on(runs: Mapping[str, SlotManager], sort: str, run: str, **what: Any) -> None:
-    """Give what a worker or driver said to the scaler of its run, if that has not ended."""
+def _dispatch(runs: Mapping[str, SlotManager], kind: str, run: str, **what: Any) -> None:
+    """Pass a message of a worker or driver to the slot manager of its run, if it has not ended."""
     if run in runs:
-        getattr(runs[run], sort)(**what)
+        getattr(runs[run], f"on_{kind}")(**what)
 
 
-def end(dask_scheduler: Scheduler, name: str) -> None:
-    """Take the scaler of a run that is over off the scheduler; for `Client.run_on_scheduler`.
+def stop_run(dask_scheduler: Scheduler, name: str) -> None:
+    """Remove the slot manager of a run from the scheduler; for `Client.run_on_scheduler`.
 
-    Dask's own way to unregister a plugin only forgets it: its clock would tick for as long as the scheduler lives.
+    Dask's own way to unregister a plugin does not stop it: its clock would tick for as long as the scheduler lives.
     """
-    scaler = dask_scheduler.plugins.pop(name, None)
-    if isinstance(scaler, SlotManager):
-        scaler.stop()
+    manager = compat.remove_plugin(dask_scheduler, name)
+    if isinstance(manager, SlotManager):
+        manager.stop()
 
 
-async def have_slots_held(dask_scheduler: Scheduler, plugin: bytes) -> bool:
-    """Have workers load the pickled `SlotHolder`, now or when they come; whether none had been asked to before.
+async def install_worker_plugin(dask_scheduler: Scheduler, plugin: bytes) -> bool:
+    """Install the pickled `DcurateWorkerPlugin` on all workers; return False if it was installed before.
 
-    What `Client.register_plugin` does, but that a worker which dies meanwhile is no error: there, it ends the run.
+    Like `Client.register_plugin`, except that a worker that dies meanwhile is no error.
     """
-    if PLUGIN in dask_scheduler.worker_plugins:
-        return False
-    dask_scheduler.worker_plugins[PLUGIN] = plugin
-    await dask_scheduler.broadcast(msg={"op": "plugin-add", "plugin": plugin, "name": PLUGIN}, on_error="ignore")
-    return True
+    return await compat.add_worker_plugin(dask_scheduler, PLUGIN, plugin)
 
 
-def _said_all(over: Mapping[str, asyncio.Event], run: str, **_: Any) -> None:
-    """The driver of a run has said all that it will say on its stream; the calls that it asked for are known."""
-    if run in over:
-        over[run].set()
+def _driver_done(ended_events: Mapping[str, asyncio.Event], run: str, **_: Any) -> None:
+    """Note that the driver of a run has sent its last message, so that all of its tasks are known."""
+    if run in ended_events:
+        ended_events[run].set()
 
 
-async def let_go(dask_scheduler: Scheduler, run: str, client: str) -> None:
-    """Release what is left of a run that is over, tasks and news; for `Client.run_on_scheduler`.
+async def forget_run(dask_scheduler: Scheduler, run: str, client: str) -> None:
+    """Release what is left of an ended run, tasks and events; for `Client.run_on_scheduler`.
 
     The driver has cancelled the tasks, but some may be wanted for as long as an error's traceback holds their futures,
-    and some may be on their way: this question overtakes what travels on the driver's stream.
+    and some may still be under way: this call overtakes what travels on the driver's stream.
     """
-    over = dask_scheduler.extensions.get(OVER, {})
-    if run in over:
+    ended_events = compat.extensions(dask_scheduler).get(RUN_ENDED, {})
+    if run in ended_events:
         with suppress(TimeoutError):
-            await asyncio.wait_for(over[run].wait(), OVER_S)
-        over.pop(run, None)
-    dask_scheduler._broker.truncate(topic(run))
-    keys = [key for key in dask_scheduler.tasks if isinstance(key, tuple) and is_of(run, key[0])]
-    dask_scheduler.client_releases_keys(keys=keys, client=client, stimulus_id=f"dcurate-over-{time.time()}")
+            await asyncio.wait_for(ended_events[run].wait(), RUN_ENDED_S)
+        ended_events.pop(run, None)
+    compat.forget_topic(dask_scheduler, topic(run))
+    keys = [key for key in dask_scheduler.tasks if isinstance(key, tuple) and belongs_to(run, key[0])]
+    compat.release_keys(dask_scheduler, keys, client, "over")
     # Last, as the scheduler notes the name of each resource that a task needs when it looks for a worker.
-    for name in [name for name in dask_scheduler.resources if name.startswith("stage-") and is_of(run, name)]:
-        del dask_scheduler.resources[name]
-        for worker in dask_scheduler.workers.values():
-            worker.resources.pop(name, None)
+    names = compat.resource_names(dask_scheduler)
+    compat.forget_resources(
+        dask_scheduler, (name for name in names if name.startswith("stage-") and belongs_to(run, name))
+    )
 
 
-def wanted_by(scheduler: Scheduler) -> dict[str, int]:
-    """How many workers of each kind the runs on a scheduler want together."""
-    shapes = offered(scheduler)
+def total_desired_workers(scheduler: Scheduler) -> dict[str, int]:
+    """Return how many workers of each kind the runs on a scheduler want together."""
+    shapes = offered_shapes(scheduler)
     total: Counter[str] = Counter()
-    for scaler in scheduler.extensions["dcurate"].values():
-        total.update(scaler.wanted(shapes) if shapes else {})
+    for manager in compat.extensions(scheduler)["dcurate"].values():
+        total.update(manager.desired_workers(shapes) if shapes else {})
     return dict(total)
+
+
+def host_samples(workers: Iterable[tuple[WorkerState, Any]]) -> list[dict[str, Any]]:
+    """Return a `HostSample` of each host as plain values, sorted by name.
+
+    Args:
+        workers: of each worker, its info and the scheduler's ``WorkerState``.
+    """
+    hosts: dict[str, HostSample] = {}
+    gpus: dict[str, dict[str, GpuSample]] = {}
+    for worker, state in workers:
+        metrics = state.metrics
+        before = hosts.get(worker.host, HostSample(worker.host, 0, 0, 0.0, 0, 0))
+        hosts[worker.host] = HostSample(
+            host=worker.host,
+            workers=before.workers + 1,
+            threads=before.threads + state.nthreads,
+            cpu=before.cpu + metrics.get("cpu", 0.0) / 100,
+            memory=before.memory + int(metrics.get("memory", 0)),
+            memory_limit=before.memory_limit + int(state.memory_limit or 0),
+            spilled=before.spilled + int(metrics.get("spilled_bytes", {}).get("disk", 0)),
+        )
+        if worker.gpus and "gpu" in metrics:
+            name, memory_total = worker.gpus[0]
+            gpus.setdefault(worker.host, {})[name] = _gpu_sample(
+                name, int(memory_total), metrics["gpu"], state.extra.get("gpu", {})
+            )
+    return [
+        {**host.to_dict(), "gpus": [dict(vars(gpu)) for _, gpu in sorted(gpus.get(name, {}).items())]}
+        for name, host in sorted(hosts.items())
+    ]
+
+
+def _gpu_sample(name: str, memory_total: int, metrics: Mapping[str, Any], static: Mapping[str, Any]) -> GpuSample:
+    """Sample a GPU as one of its workers sees it; untested on a GPU."""
+    total = int(static.get("memory-total") or memory_total)
+    return GpuSample(name, int(metrics.get("memory-used") or 0), total, (metrics.get("utilization") or 0) / 100)

@@ -1,47 +1,48 @@
-"""The part of dcurate that lives in every Dask worker: it holds the slots."""
+"""Worker plugin: sets slots up, offers them as Dask resources, and runs tasks in them."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
-from distributed import Status, Worker, get_worker
+from distributed import Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
-from distributed.worker_state_machine import UnpauseEvent
 
-from dcurate.cluster.worker_info import announcement
+from dcurate.cluster import compat
+from dcurate.cluster.worker_info import worker_info
 from dcurate.core.batch import Batch
 from dcurate.engine.dask.resource_queue import install_resource_queue
-from dcurate.engine.worker.counters import Done
 from dcurate.engine.worker.operator_task import TaskResult
-from dcurate.engine.worker.slot_queue import SlotQueue
-from dcurate.engine.worker.slots import forget_host_setup
+from dcurate.engine.worker.slots import SlotQueue, forget_host_setup
 from dcurate.engine.worker.timeouts import take_hangs
 from dcurate.errors import DcurateError, ResourceError
 
-#: The name of the worker plugin, the same on every worker.
+#: The name of the worker plugin.
 PLUGIN = "dcurate"
-#: How often a worker that gives slots up looks whether its calls have ended, and how long the end of a run waits.
-LOOK_S, PATIENCE_S = 0.02, 5.0
-#: A call that was under way when so many workers died is run in a process of its own.
-SUSPECT = 2
-#: The last runs that are over, for which no slot is set up any more: so many are known.
-OVER = 100
+#: How often to check whether the tasks of a slot have ended, and how long to wait for them at the end of a run.
+POLL_S, TEARDOWN_S = 0.02, 5.0
+#: A task is run in a sandbox once this many workers died while they ran its inputs.
+SANDBOX_DEATHS = 2
+#: How many ended runs are known, for which no slot is set up any more.
+MAX_ENDED_RUNS = 100
 #: Slots that can be set up at the same time in one process.
-SETUPS = 8
+MAX_SETUPS = 8
 
 
-class Call(NamedTuple):
-    """One call of an operator.
+class TaskSpec(NamedTuple):
+    """One task of an operator, as it travels to a worker.
 
     Args:
         run: id of the run.
         operator: its name.
         task: its `Task.id`.
-        deaths: how many workers died under its inputs before.
+        deaths: how many workers died while they ran its inputs.
     """
 
     run: str
@@ -51,236 +52,274 @@ class Call(NamedTuple):
 
 
 def topic(run: str) -> str:
-    """The Dask event topic on which a run's news travels."""
+    """The Dask event topic of a run."""
     return f"dcurate-{run}"
 
 
-def group(run: str, operator: str) -> str:
+def task_prefix(run: str, operator: str) -> str:
     """The first part of the keys of an operator's tasks."""
     return f"{operator}-{run}"
 
 
-def parts(run: str) -> str:
-    """The first part of the keys of tasks that take one batch out of an outcome of many."""
+def split_prefix(run: str) -> str:
+    """The first part of the keys of tasks that take one batch out of a result."""
     return f"{run}-parts"
 
 
-def is_of(run: str, name: object) -> bool:
-    """Whether the first part of a key is that of a task of a run.
+def belongs_to(run: str, name: object) -> bool:
+    """Whether the first part of a key is one of a run's.
 
     Examples:
-        >>> is_of("7f3a-0", group("7f3a-0", "clean")), is_of("7f3a-0", parts("7f3a-0")), is_of("7f3a-0", "clean")
-        (True, True, False)
+        >>> [belongs_to("7f3a-0", name) for name in (task_prefix("7f3a-0", "clean"), split_prefix("7f3a-0"), "clean")]
+        [True, True, False]
     """
-    return isinstance(name, str) and (name == parts(run) or name.endswith(f"-{run}"))
+    return isinstance(name, str) and (name == split_prefix(run) or name.endswith(f"-{run}"))
 
 
-def resource(run: str, operator: str) -> str:
-    """The Dask resource that a worker offers for each slot of an operator."""
-    return f"stage-{group(run, operator)}"
+def resource_name(run: str, operator: str) -> str:
+    """The Dask resource for slots of an operator."""
+    return f"stage-{task_prefix(run, operator)}"
 
 
-def needs(key: tuple[str, int]) -> dict[str, int]:
-    """What a task needs of a worker: one unit of its operator's resource; nothing to take out a batch."""
+def resources_for(key: tuple[str, int]) -> dict[str, int]:
+    """The Dask resources of a task: one slot of its operator, or nothing to split a result."""
     return {} if key[0].endswith("-parts") else {f"stage-{key[0]}": 1}
 
 
 def priority(priorities: Mapping[str, int], key: tuple[str, int]) -> int:
-    """The priority of a task, of those of each group."""
+    """The priority of a task, by the first part of its key."""
     return priorities[key[0]]
 
 
+@dataclass
+class CallCounts:
+    """How many calls of an operator returned, their seconds, and how many raised."""
+
+    returned: int = 0
+    seconds: float = 0.0
+    raised: int = 0
+
+
+class CallCounters:
+    """Counts the calls of operators since the process started, over all runs; thread-safe.
+
+    Examples:
+        >>> counters = CallCounters()
+        >>> counters.returned("filter", 0.5)
+        >>> counters.counts()
+        {'filter': CallCounts(returned=1, seconds=0.5, raised=0)}
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: dict[str, CallCounts] = {}
+
+    def returned(self, operator: str, seconds: float) -> None:
+        """Count a call that returned."""
+        with self._lock:
+            calls = self._calls.setdefault(operator, CallCounts())
+            calls.returned += 1
+            calls.seconds += seconds
+
+    @contextmanager
+    def failing(self, operator: str) -> Iterator[None]:
+        """Count a call that raises in the ``with`` block."""
+        raised = True
+        try:
+            yield
+            raised = False
+        finally:
+            if raised:
+                with self._lock:
+                    self._calls.setdefault(operator, CallCounts()).raised += 1
+
+    def counts(self) -> Mapping[str, CallCounts]:
+        """Return the counts so far."""
+        with self._lock:
+            return {operator: replace(calls) for operator, calls in self._calls.items()}
+
+
 class DcurateWorkerPlugin(WorkerPlugin):
-    """Holds as many slots as the scaler says, offers them as Dask resources, and runs tasks in them."""
+    """Keeps as many slots as the slot manager requests, offers them as Dask resources, and runs tasks in them."""
 
     name = PLUGIN
     idempotent = True
 
     def setup(self, worker: Worker) -> None:
-        """Take part in a worker (called by Dask)."""
+        """Install on a worker (called by Dask)."""
         self.worker = worker
-        self.held: dict[tuple[str, str], SlotQueue] = {}
-        self.done = Done()
-        self.over: deque[str] = deque(maxlen=OVER)
-        self.changing: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
-        self.threads = ThreadPoolExecutor(SETUPS, thread_name_prefix="dcurate-setup")
-        self.under_way: set[asyncio.Task[None]] = set()
+        self.pools: dict[tuple[str, str], SlotQueue] = {}
+        self.counters = CallCounters()
+        self.ended_runs: deque[str] = deque(maxlen=MAX_ENDED_RUNS)
+        self.locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.threads = ThreadPoolExecutor(MAX_SETUPS, thread_name_prefix="dcurate-setup")
+        self.background: set[asyncio.Task[None]] = set()
         install_resource_queue(worker.state)
-        worker.stream_handlers["dcurate-describe"] = self.describe
-        worker.stream_handlers["dcurate-hold"] = self.hold
+        compat.handle_stream(worker, "dcurate-describe", self.describe)
+        compat.handle_stream(worker, "dcurate-set-slots", self.set_slots)
+        self.send = compat.message_sender(worker)
 
     def teardown(self, worker: Worker) -> None:
         """Tear all slots down when the worker closes (called by Dask)."""
-        for held in self.held.values():
-            held.close()
-        self.held.clear()
+        for pool in self.pools.values():
+            pool.close()
+        self.pools.clear()
         self.threads.shutdown(wait=False)
 
     # What the scaler asks for
 
     def describe(self, run: str) -> None:
-        """Say what this worker is."""
+        """Register this worker with the slot manager of a run."""
         try:
-            said = announcement(self.worker).to_dict()
+            info = worker_info(self.worker).to_dict()
         except ResourceError as error:
-            self._tell(run, {"failed": "", "error": f"worker {self.worker.address}: {error}", "notes": []})
+            self._emit(run, {"failed": "", "error": f"worker {self.worker.address}: {error}", "notes": []})
             return
-        self.worker.batched_send({"op": "dcurate-hello", "run": run, "is": said})
+        compat.send_message(self.worker, {"op": "dcurate-register", "run": run, "info": info})
         for hang in take_hangs(run):
-            self._tell(run, {"hung": hang.doing, "trace": hang.trace})
+            self._emit(run, {"hung": hang.doing, "trace": hang.trace})
 
-    def hold(self, run: str, operator: str, slots: int, payload: bytes, cards: Iterable[str]) -> None:
-        """Hold so many slots of an operator: set more up, or let calls end and tear some down."""
-        task = asyncio.ensure_future(self._hold(run, operator, slots, payload, tuple(cards)))
-        self.under_way.add(task)
-        task.add_done_callback(self.under_way.discard)
+    def set_slots(self, run: str, operator: str, slots: int, payload: bytes, gpus: Iterable[str]) -> None:
+        """Change the number of slots of an operator: set up new ones, or tear some down once their calls end."""
+        task = asyncio.ensure_future(self._set_slots(run, operator, slots, payload, tuple(gpus)))
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
 
-    async def _hold(self, run: str, operator: str, slots: int, payload: bytes, cards: tuple[str, ...]) -> None:
-        async with self.changing[run, operator]:
-            if run in self.over:  # the scaler's message was overtaken by the driver's, that the run is over
+    async def _set_slots(self, run: str, operator: str, slots: int, payload: bytes, gpus: tuple[str, ...]) -> None:
+        async with self.locks[run, operator]:
+            if run in self.ended_runs:  # the scaler's message was overtaken by the driver's, that the run is over
                 return
-            limit = self.worker.memory_manager.memory_limit
-            held = self.held.setdefault((run, operator), SlotQueue(payload, self.worker.nanny is not None, limit))
+            limit = compat.memory_limit(self.worker)
+            pool = self.pools.setdefault((run, operator), SlotQueue(payload, compat.has_nanny(self.worker), limit))
             try:
-                if slots < held.count:
-                    await self._lower(run, operator, slots)
-                missing = range(held.count, slots)
-                await asyncio.gather(*(self._add(run, operator, number, cards) for number in missing))
+                if slots < pool.count:
+                    await self._reduce(run, operator, slots)
+                missing = range(pool.count, slots)
+                await asyncio.gather(*(self._add(run, operator, number, gpus) for number in missing))
             except DcurateError as error:
-                self._tell(run, {"failed": operator, "error": str(error), "notes": getattr(error, "__notes__", [])})
+                self._emit(run, {"failed": operator, "error": str(error), "notes": getattr(error, "__notes__", [])})
             except (ImportError, AttributeError) as error:
-                self._tell(run, {"failed": operator, "error": f"worker cannot load operator {operator!r}: {error}"})
-            if not held.count:
-                self.held.pop((run, operator), None)
+                self._emit(run, {"failed": operator, "error": f"worker cannot load operator {operator!r}: {error}"})
+            if not pool.count:
+                self.pools.pop((run, operator), None)
 
-    async def _add(self, run: str, operator: str, number: int, cards: tuple[str, ...]) -> None:
+    async def _add(self, run: str, operator: str, number: int, gpus: tuple[str, ...]) -> None:
         """Set one more slot up, and offer it."""
-        held = self.held[run, operator]
-        await self._in_thread(held.add, run, f"{self.worker.address}/{number}", self._indices(cards))
-        self._offer(run, operator, held.count)
+        pool = self.pools[run, operator]
+        await self._in_thread(pool.add, run, f"{self.worker.address}/{number}", self._gpu_indices(gpus))
+        self._offer_slots(run, operator, pool.count)
 
-    async def _lower(self, run: str, operator: str, slots: int) -> None:
+    async def _reduce(self, run: str, operator: str, slots: int) -> None:
         """Offer fewer slots at once; tear down the rest when their calls have ended."""
-        held = self.held[run, operator]
-        name = resource(run, operator)
-        self._offer(run, operator, slots, leaving=True)
-        while not slots and any(name in task.resource_restrictions for task in self._executing()):
-            await asyncio.sleep(LOOK_S)
-        while held.count > slots:
-            for failure in await self._in_thread(held.remove):
-                self._tell(run, {"failed": operator, "error": failure, "notes": []})
-        self._say(run, operator, slots, left=True)
+        pool = self.pools[run, operator]
+        name = resource_name(run, operator)
+        self._offer_slots(run, operator, slots, leaving=True)
+        while not slots and name in compat.used_resources(self.worker):
+            await asyncio.sleep(POLL_S)
+        while pool.count > slots:
+            for failure in await self._in_thread(pool.remove):
+                self._emit(run, {"failed": operator, "error": failure, "notes": []})
+        self._report_slots(run, operator, slots, left=True)
 
-    def _offer(self, run: str, operator: str, slots: int, leaving: bool = False) -> None:
-        """Change the worker's own account of its resources, then have the scheduler's follow."""
-        state = self.worker.state
-        total = sum(held.count for held in self.held.values())
+    def _offer_slots(self, run: str, operator: str, slots: int, leaving: bool = False) -> None:
+        """Change the worker's resources, then report them to the scheduler."""
+        threads = compat.thread_count(self.worker)
+        total = sum(pool.count for pool in self.pools.values())
         # A call that waits for its slot in a thread of its own has its inputs fetched, and blocks no other operator's.
-        lead = 2 if state.nthreads >= 2 * total else 1
-        name = resource(run, operator)
-        change = slots * lead - state.total_resources.get(name, 0)
-        state.total_resources[name] = slots * lead
-        state.available_resources[name] = state.available_resources.get(name, 0) + change
-        queued = []
-        if leaving:
-            queued = [
-                key
-                for key, task in state.tasks.items()
-                if name in task.resource_restrictions and task.state in ("waiting", "ready", "constrained")
-            ]
-        elif self.worker.status == Status.running:
-            self.worker.handle_stimulus(UnpauseEvent(stimulus_id=f"dcurate-offer-{name}"))
-        self._say(
-            run, operator, slots, offered=slots * lead, queued=queued, blocks=lead == 1 and slots < state.nthreads
+        lead = 2 if threads >= 2 * total else 1
+        name = resource_name(run, operator)
+        compat.offer_resource(self.worker, name, slots * lead)
+        queued = compat.queued_for(self.worker, name) if leaving else []
+        if not leaving:
+            compat.start_queued(self.worker, f"offer-{name}")
+        self._report_slots(
+            run, operator, slots, offered=slots * lead, queued=queued, blocks=lead == 1 and slots < threads
         )
 
-    def _say(self, run: str, operator: str, slots: int, **more: Any) -> None:
-        held = self.held.get((run, operator))
-        seconds = held.setup_seconds if held else 0.0
-        news = {"run": run, "operator": operator, "slots": slots, "setup_seconds": seconds, **more}
-        self.worker.batched_send({"op": "dcurate-held", **news})
+    def _report_slots(self, run: str, operator: str, slots: int, **more: Any) -> None:
+        pool = self.pools.get((run, operator))
+        seconds = pool.setup_seconds if pool else 0.0
+        event = {"run": run, "operator": operator, "slots": slots, "setup_seconds": seconds, **more}
+        compat.send_message(self.worker, {"op": "dcurate-slots", **event})
 
-    def _executing(self) -> list[Any]:
-        state = self.worker.state
-        return [*state.executing, *state.long_running]
-
-    def _indices(self, cards: tuple[str, ...]) -> tuple[int, ...]:
-        """CUDA indices of cards as this process counts them."""
-        names = [name for name, _ in announcement(self.worker).cards]
-        return tuple(names.index(card) for card in cards if card in names)
+    def _gpu_indices(self, gpus: tuple[str, ...]) -> tuple[int, ...]:
+        """Return the CUDA indices of GPUs as this process counts them."""
+        names = [name for name, _ in worker_info(self.worker).gpus]
+        return tuple(names.index(gpu) for gpu in gpus if gpu in names)
 
     async def _in_thread(self, function: Any, *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self.threads, function, *arguments)
 
-    def _tell(self, run: str, news: dict[str, Any]) -> None:
-        """Send news of a run to its scaler, which publishes them unless the run is over."""
-        self.worker.loop.add_callback(self.worker.batched_send, {"op": "dcurate-told", "run": run, "news": news})
+    def _emit(self, run: str, event: dict[str, Any]) -> None:
+        """Send an event to the slot manager of a run, which publishes it unless the run has ended."""
+        self.send({"op": "dcurate-event", "run": run, "event": event})
 
     # What tasks and the driver ask for
 
-    def work(self, call: Call, inputs: list[Batch]) -> TaskResult:
-        """Run one call in a slot, or alone if it was there when workers died, and tell the driver what came of it."""
-        with self.done.failing(call.operator):
-            outcome = self.held[call.run, call.operator].work(inputs, alone=call.deaths >= SUSPECT)
-        self.done.returned(call.operator, outcome.seconds)
-        self._tell(call.run, {"task": call.task, **outcome.summary()})
-        return outcome
+    def work(self, task_spec: TaskSpec, inputs: list[Batch]) -> TaskResult:
+        """Run a task in a slot, or in a sandbox if workers died while they ran its inputs; send its summary."""
+        with self.counters.failing(task_spec.operator):
+            result = self.pools[task_spec.run, task_spec.operator].work(
+                inputs, sandboxed=task_spec.deaths >= SANDBOX_DEATHS
+            )
+        self.counters.returned(task_spec.operator, result.seconds)
+        self._emit(task_spec.run, {"task": task_spec.task, **result.summary()})
+        return result
 
-    async def dismiss(self, run: str) -> list[str]:
-        """Tear down the slots of a run; returns what failed, in words."""
+    async def release_run(self, run: str) -> list[str]:
+        """Tear down the slots of a run; return error messages."""
         failures: list[str] = []
-        self.over.append(run)
-        for key in [key for key in self.changing if key[0] == run]:
-            async with self.changing[key]:
-                held = self.held.pop(key, None)
-                self._withdraw(resource(*key))
-                while held is not None and held.count:
-                    failures += await self._in_thread(held.remove, PATIENCE_S)
-            del self.changing[key]
+        self.ended_runs.append(run)
+        for key in [key for key in self.locks if key[0] == run]:
+            async with self.locks[key]:
+                pool = self.pools.pop(key, None)
+                self._withdraw_resource(resource_name(*key))
+                while pool is not None and pool.count:
+                    failures += await self._in_thread(pool.remove, TEARDOWN_S)
+            del self.locks[key]
         forget_host_setup(run)
         return failures
 
-    def _withdraw(self, name: str) -> None:
-        """Offer a resource no more; forget it and others of runs that are over, if no call has some to give back."""
-        state = self.worker.state
-        used = {one for task in self._executing() for one in task.resource_restrictions}
+    def _withdraw_resource(self, name: str) -> None:
+        """Withdraw a resource; remove it and those of ended runs unless a running task uses them."""
+        used = compat.used_resources(self.worker)
         if name in used:
-            state.available_resources[name] = state.available_resources.get(name, 0) - state.total_resources[name]
-            state.total_resources[name] = 0
-        over = [one for one in state.total_resources if any(one.endswith(f"-{run}") for run in self.over)]
-        for one in set(over) - used:
-            for amounts in (state.total_resources, state.available_resources):
-                amounts.pop(one, None)
+            compat.offer_resource(self.worker, name, 0)
+        offered = compat.own_resources(self.worker)
+        ended_runs = [one for one in offered if any(one.endswith(f"-{run}") for run in self.ended_runs)]
+        for one in set(ended_runs) - used:
+            compat.drop_resource(self.worker, one)
 
 
-def holder_of(worker: Worker) -> DcurateWorkerPlugin:
-    """The slots of a Dask worker."""
-    return cast(DcurateWorkerPlugin, worker.plugins[PLUGIN])
+def plugin_on(worker: Worker) -> DcurateWorkerPlugin:
+    """Return the plugin of a worker."""
+    return cast(DcurateWorkerPlugin, compat.plugin_of(worker, PLUGIN))
 
 
-def work_on(call: Call | None, given: Sequence[Any], picks: Sequence[tuple[int, int]]) -> TaskResult:
-    """The task that runs one call; without a call, what was picked is an outcome of its own.
+def run_call(task_spec: TaskSpec | None, given: Sequence[Any], picks: Sequence[tuple[int, int]]) -> TaskResult:
+    """Run a task. Without a `task_spec`, return the picked batches as a result of their own.
 
     Args:
-        given: batches, for the first operator; for a later one, outcomes of calls before it.
-        picks: of each outcome, the batch to take: of which input it was made, and its number among those.
+        given: source splits for the first operator, else results of earlier tasks.
+        picks: for each result, the position of the batch to take: the input that it was made of, and its number among
+            those.
     """
     inputs = [one.outputs[place][child] for one, (place, child) in zip(given, picks, strict=True)] if picks else given
-    if call is None:
+    if task_spec is None:
         return TaskResult([list(inputs)], [], [], [[batch.nbytes for batch in inputs]])
-    return holder_of(get_worker()).work(Call(*call), list(inputs))
+    return plugin_on(get_worker()).work(TaskSpec(*task_spec), list(inputs))
 
 
-def holds_slots(dask_worker: Worker) -> bool:
-    """Whether a worker is ready to hold slots; for `Client.run`."""
-    return PLUGIN in dask_worker.plugins
+def has_plugin(dask_worker: Worker) -> bool:
+    """Whether a worker has the plugin; for `Client.run`."""
+    return compat.plugin_of(dask_worker, PLUGIN) is not None
 
 
 def describe(dask_worker: Worker) -> dict[str, Any]:
-    """What a worker is, in plain values; for `Client.run`."""
-    return {**announcement(dask_worker).to_dict(), "threads": dask_worker.state.nthreads}
+    """Return the info of a worker as plain values; for `Client.run`."""
+    return {**worker_info(dask_worker).to_dict(), "threads": compat.thread_count(dask_worker)}
 
 
-async def dismiss(dask_worker: Worker, run: str) -> list[str]:
+async def release_run(dask_worker: Worker, run: str) -> list[str]:
     """Tear down a run's slots on a worker; for `Client.run`."""
-    return await holder_of(dask_worker).dismiss(run)
+    return await plugin_on(dask_worker).release_run(run)

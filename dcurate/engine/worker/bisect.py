@@ -1,7 +1,7 @@
-"""From a call that failed: which rows are to blame, and what the stage makes of the others.
+"""Recover a failed call: find the rows at fault, and process the others.
 
-Nothing here knows how a stage is called. A *piece* says what one call is given; it is the same for the same inputs in
-every process, so that a piece that killed one process is known in the next.
+Nothing here knows how a stage is called. A `BatchSlice` describes the input of one call; it is the same for the same
+inputs in every process, so that a slice that killed one process is known in the next.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dcurate.engine.worker.call_guard import CallError, Died, Failure
 
 
 class BatchSlice(NamedTuple):
-    """What one call of a stage is given.
+    """The input of one call of a stage.
 
     Args:
         stage: number of the stage in its operator.
@@ -35,9 +35,9 @@ class BatchSlice(NamedTuple):
     stop: int | None = None
 
 
-#: Calls the stage with the batches of a piece: gives its answers, one a batch, or how it failed.
+#: Calls the stage with the batches of a slice: returns one answer per batch, or the failure.
 Call: TypeAlias = Callable[[BatchSlice, list[Batch]], Sequence[Any] | Failure]
-#: Gives a batch as one that can be cut, where there is a way; else the batch itself.
+#: Returns a batch in a form that can be split, if there is one; else the batch itself.
 Divide: TypeAlias = Callable[[BatchSlice, Batch], Batch]
 
 
@@ -50,37 +50,37 @@ class FailedRows(NamedTuple):
 
 @dataclass
 class Recovered:
-    """What became of one batch of a call that failed.
+    """The outcome of one batch of a failed call.
 
     Attributes:
-        answers: of the stage to the parts of the batch that it can take, in order.
-        lost: the rows that it cannot take.
+        answers: of the stage to the slices of the batch that it accepts, in order.
+        failed: the rows on which it fails.
     """
 
     answers: list[Any] = field(default_factory=list)
-    lost: list[FailedRows] = field(default_factory=list)
+    failed: list[FailedRows] = field(default_factory=list)
 
     @property
     def answer(self) -> Any:
-        """One answer for all of the batch that could be processed."""
+        """One answer for all rows of the batch that could be processed."""
         return joined(self.answers)
 
 
-class Place(NamedTuple):
-    """Where the first failure is: the batch by its number in the call, the row if it is known, and the failure."""
+class FirstFailure(NamedTuple):
+    """The first failure: its batch by number in the call, its row if that is known, and the failure itself."""
 
     batch: int
     row: int | None
     failure: Failure
 
 
-def can_cut(batch: Batch) -> bool:
+def can_split(batch: Batch) -> bool:
     """Whether a batch can be processed in parts."""
     return batch.num_items > 1 and batch.rows(0, 1) is not None
 
 
 def joined(answers: Sequence[Any]) -> Any:
-    """One answer for several parts of a batch: None adds nothing, lists are strung together, batches become one.
+    """Join the answers for several parts of a batch: None adds nothing, lists are concatenated, batches are joined.
 
     Batches that cannot be joined become a list.
     """
@@ -100,87 +100,87 @@ def joined(answers: Sequence[Any]) -> Any:
 
 def recover(
     call: Call,
-    piece: BatchSlice,
+    part: BatchSlice,
     batches: Sequence[Batch],
     failure: Failure,
-    divide: Divide = lambda piece, batch: batch,
+    divide: Divide = lambda part, batch: batch,
 ) -> list[Recovered]:
-    """What can be had of a call that failed, for each of its batches.
+    """Recover a failed call: return the outcome of each of its batches.
 
-    Several batches are tried one by one. One batch is cut into parts, and those that fail into smaller parts, until
-    the rows that fail stand alone. A batch that cannot be cut is lost whole. Of files that are read, the parts that do
-    not fail are read once more, together, so that their rows are as if those that fail were not there.
+    Several batches are tried one by one. One batch is split, and parts that fail are split again, down to single rows.
+    A batch that cannot be split fails as a whole. When files are read, the parts that pass are read once more together,
+    so that their rows are as if the failed rows did not exist.
     """
     if len(batches) == 1:
-        return [_Cutting(call, piece, divide(piece, batches[0])).saved(failure)]
-    saved = []
-    for number, batch in enumerate(batches, piece.first):
-        own = piece._replace(first=number, last=number + 1)
+        return [_Bisection(call, part, divide(part, batches[0])).recovered(failure)]
+    recovered = []
+    for number, batch in enumerate(batches, part.first):
+        own = part._replace(first=number, last=number + 1)
         answer = call(own, [batch])
         if isinstance(answer, CallError | Died):
-            saved.append(_Cutting(call, own, divide(own, batch)).saved(answer))
+            recovered.append(_Bisection(call, own, divide(own, batch)).recovered(answer))
         else:
-            saved.append(Recovered([answer[0]]))
-    return saved
+            recovered.append(Recovered([answer[0]]))
+    return recovered
 
 
 @dataclass
-class _Cutting:
+class _Bisection:
     """One batch on which a stage fails."""
 
     call: Call
-    piece: BatchSlice
+    part: BatchSlice
     batch: Batch
     found: Recovered = field(default_factory=Recovered)
-    good: list[tuple[int, int]] = field(default_factory=list)
+    passed: list[tuple[int, int]] = field(default_factory=list)
 
-    def saved(self, failure: Failure) -> Recovered:
-        if failure.whole or not can_cut(self.batch):
-            self.found.lost.append(FailedRows(self.batch, failure))
+    def recovered(self, failure: Failure) -> Recovered:
+        if failure.whole or not can_split(self.batch):
+            self.found.failed.append(FailedRows(self.batch, failure))
         else:
-            self._cut(0, self.batch.num_items, failure)
+            self._bisect(0, self.batch.num_items, failure)
             if isinstance(self.batch, FileRows):
-                self._read_good()
+                self._read_passed()
         return self.found
 
-    def _cut(self, start: int, stop: int, failure: Failure) -> None:
+    def _bisect(self, start: int, stop: int, failure: Failure) -> None:
         """Process rows that fail together in parts.
 
-        When all parts but the last went well, the last must be the one that fails: it is cut without being tried.
+        When all parts but the last passed, the last must fail: it is split without being tried.
         """
         well = True
-        for low, high in self._bounds(start, stop, failure.ways):
+        for low, high in self._bounds(start, stop, failure.fan_out):
             if well and high == stop and high - low > 1:
-                self._cut(low, high, failure)
+                self._bisect(low, high, failure)
                 return
             rows = self._rows(low, high)
-            answer = self.call(self.piece._replace(start=low, stop=high), [rows])
+            answer = self.call(self.part._replace(start=low, stop=high), [rows])
             if not isinstance(answer, CallError | Died):
-                self.good.append((low, high))
+                self.passed.append((low, high))
                 if not isinstance(self.batch, FileRows):
                     self.found.answers.append(answer[0])
                 continue
             well = False
             if answer.whole or high - low == 1:
-                self.found.lost.append(FailedRows(rows, answer))
+                self.found.failed.append(FailedRows(rows, answer))
             else:
-                self._cut(low, high, answer)
+                self._bisect(low, high, answer)
 
-    def _read_good(self) -> None:
-        """Read the rows that do not fail, in one call; in parts, as they were found, if that fails."""
-        if not self.good:
+    def _read_passed(self) -> None:
+        """Read the rows that pass in one call; if that fails, in the parts in which they passed."""
+        if not self.passed:
             return
-        rows = FileRows.joined([self._rows(*each) for each in self.good])
-        together = self.piece._replace(start=0, stop=self.batch.num_items)
-        answer = self.call(together, [rows]) if self.found.lost else None
+        rows = FileRows.joined([self._rows(*each) for each in self.passed])
+        together = self.part._replace(start=0, stop=self.batch.num_items)
+        answer = self.call(together, [rows]) if self.found.failed else None
         if answer is not None and not isinstance(answer, CallError | Died):
             self.found.answers = [answer[0]]
             return
-        for low, high in self.good:
+        for low, high in self.passed:
             rows = self._rows(low, high)
-            answer = self.call(self.piece._replace(start=low, stop=high), [rows])
+            answer = self.call(self.part._replace(start=low, stop=high), [rows])
             if isinstance(answer, CallError | Died):
-                self.found.lost.append(FailedRows(rows, answer))
+                self.found.failed.append(FailedRows(rows, answer))
             else:
                 self.found.answers.append(answer[0])
 
@@ -189,62 +189,60 @@ class _Cutting:
         assert rows is not None, "a batch that can be cut can be cut everywhere"
         return rows
 
-    def _bounds(self, start: int, stop: int, ways: int) -> list[tuple[int, int]]:
-        """Parts of a range: of several files, or parts of them, these first."""
+    def _bounds(self, start: int, stop: int, fan_out: int) -> list[tuple[int, int]]:
+        """Split a range: between files first, if it spans several."""
         seams = self.batch.seams if isinstance(self.batch, FileRows) else ()
         inner = [start, *(seam for seam in seams if start < seam < stop), stop]
         return (
-            [(inner[low], inner[high]) for low, high in bounds(0, len(inner) - 1, ways)]
+            [(inner[low], inner[high]) for low, high in bounds(0, len(inner) - 1, fan_out)]
             if len(inner) > 2
-            else (bounds(start, stop, ways))
+            else (bounds(start, stop, fan_out))
         )
 
 
-def bounds(start: int, stop: int, ways: int) -> list[tuple[int, int]]:
-    """A range cut into so many parts of about the same size, or as many as it has members.
+def bounds(start: int, stop: int, fan_out: int) -> list[tuple[int, int]]:
+    """Split a range into a number of parts of about equal size, or into single members if there are fewer.
 
     Examples:
         >>> bounds(0, 10, 2), bounds(3, 5, 16)
         ([(0, 5), (5, 10)], [(3, 4), (4, 5)])
     """
-    ways = min(ways, stop - start)
-    return list(pairwise(start + (stop - start) * number // ways for number in range(ways + 1)))
+    fan_out = min(fan_out, stop - start)
+    return list(pairwise(start + (stop - start) * number // fan_out for number in range(fan_out + 1)))
 
 
 def first_failing(
-    call: Call, piece: BatchSlice, batches: Sequence[Batch], failure: Failure, give_up: Callable[[], bool]
-) -> Place | None:
-    """The first batch of a call that failed, and the first row of it, on which the stage fails alone in the same way.
+    call: Call, part: BatchSlice, batches: Sequence[Batch], failure: Failure, give_up: Callable[[], bool]
+) -> FirstFailure | None:
+    """Find the first batch of a failed call, and its first row, on which the stage fails in the same way by itself.
 
     Args:
-        give_up: whether to look no further.
+        give_up: whether to stop the search.
     """
     if len(batches) == 1:
-        return Place(0, _first_row(call, piece, batches[0], failure, give_up), failure)
+        return FirstFailure(0, _first_row(call, part, batches[0], failure, give_up), failure)
     for number, batch in enumerate(batches):
-        own = piece._replace(first=piece.first + number, last=piece.first + number + 1)
+        own = part._replace(first=part.first + number, last=part.first + number + 1)
         if give_up():
             return None
         answer = call(own, [batch])
         if isinstance(answer, CallError | Died) and failure.like(answer):
-            return Place(number, _first_row(call, own, batch, answer, give_up), answer)
+            return FirstFailure(number, _first_row(call, own, batch, answer, give_up), answer)
     return None
 
 
-def _first_row(
-    call: Call, piece: BatchSlice, batch: Batch, failure: Failure, give_up: Callable[[], bool]
-) -> int | None:
-    if not can_cut(batch):
+def _first_row(call: Call, part: BatchSlice, batch: Batch, failure: Failure, give_up: Callable[[], bool]) -> int | None:
+    if not can_split(batch):
         return 0 if batch.num_items == 1 and batch.rows(0, 1) is not None else None
     start, stop = 0, batch.num_items
 
     def fails(low: int, high: int) -> bool:
         rows = batch.rows(low, high)
-        return rows is not None and failure.like(call(piece._replace(start=low, stop=high), [rows]))
+        return rows is not None and failure.like(call(part._replace(start=low, stop=high), [rows]))
 
     sure = False
     while stop - start > 1:
-        *parts, last = bounds(start, stop, failure.ways)
+        *parts, last = bounds(start, stop, failure.fan_out)
         for low, high in parts:
             if give_up():
                 return None

@@ -1,4 +1,4 @@
-"""The one place where whatever a stage's own code raises is caught; it goes on as a value."""
+"""Call user code and return exceptions as values. The only broad `except` around stages."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from dcurate.errors import DcurateError, PipelineError, ResourceError, RunError,
 A = TypeVar("A")
 B = TypeVar("B")
 
-#: Errors that say that the run as a whole cannot go on; no row is to blame for them, and trying again is no use.
+#: Errors of the run as a whole: no row is at fault, and a retry is useless.
 FATAL = (PipelineError, ResourceError, RunError)
 
 
 @dataclass
 class CallError:
-    """A stage's own code raised, as often as it was tried.
+    """An exception of a stage's code, after all attempts.
 
     Attributes:
-        error: what it raised the last time.
-        tries: how often it was called.
-        seconds: how long the last call took.
+        error: the exception of the last attempt.
+        tries: number of attempts.
+        seconds: duration of the last attempt.
     """
 
     error: Exception
     tries: int = 1
     seconds: float = 0.0
-    _told: TracebackException | None = None
+    _captured: TracebackException | None = None
 
-    #: Into how many parts a batch is cut to find the rows at fault: calls are cheap here, so as few as can be.
-    ways: ClassVar[int] = 2
+    #: Number of parts into which a failing batch is split: calls are cheap here, so as few as possible.
+    fan_out: ClassVar[int] = 2
     whole: ClassVar[bool] = False
 
     @property
     def reason(self) -> str:
-        """Short and stable: the name of the exception's class."""
+        """The name of the exception's class: short and stable."""
         return type(self.error).__name__
 
     @property
@@ -50,11 +50,11 @@ class CallError:
     @property
     def trace(self) -> str:
         """The traceback as Python prints it."""
-        return without_secrets("".join(self._tell().format()))
+        return without_secrets("".join(self._traceback().format()))
 
-    def settle(self) -> Self:
-        """Note the traceback in words and let go of its frames: they hold batches, and would until memory is swept."""
-        self._told = self._tell()
+    def detach(self) -> Self:
+        """Keep the traceback as text and drop its frames: they hold batches alive."""
+        self._captured = self._traceback()
         chain: list[BaseException | None] = [self.error]
         while chain:
             link = chain.pop()
@@ -65,27 +65,27 @@ class CallError:
             chain += link.exceptions if isinstance(link, BaseExceptionGroup) else ()
         return self
 
-    def _tell(self) -> TracebackException:
-        return self._told or TracebackException.from_exception(self.error, lookup_lines=False)
+    def _traceback(self) -> TracebackException:
+        return self._captured or TracebackException.from_exception(self.error, lookup_lines=False)
 
     def like(self, other: object) -> bool:
-        """Whether something else failed in the same way."""
+        """Whether another failure is of the same kind."""
         return isinstance(other, CallError) and type(other.error) is type(self.error)
 
     def as_error(self, doing: str, row: str = "") -> DcurateError:
-        """The error to raise: errors of dcurate's own (a reader that names file and line) stay what they are.
+        """Return the error to raise; dcurate's own errors (a reader that names file and line) are returned unchanged.
 
-        The traceback travels as a note, since causes are lost on the way between processes.
+        The traceback travels as a note, since causes are lost between processes.
 
         Args:
             doing: what was being done.
-            row: which row is to blame, in words.
+            row: the row at fault, in words.
         """
         tried = f"tried {self.tries} times" if self.tries > 1 else ""
         if isinstance(self.error, DcurateError):
             self.error.add_note("; ".join(filter(None, (doing, row, tried))))
             return self.error
-        last = self._tell().stack[-1]
+        last = self._traceback().stack[-1]
         place = f"{last.filename}, line {last.lineno}, in {last.name}"
         failure = StageError(f"{doing}: {self.message} ({'; '.join(filter(None, (place, row, tried)))})")
         failure.add_note(self.trace)
@@ -95,13 +95,13 @@ class CallError:
 
 @dataclass(frozen=True)
 class Died:
-    """The process in which a stage's own code ran came to its end.
+    """The end of the process that ran a stage's code.
 
     Attributes:
         reason: short and stable: ``"died: SIGSEGV"``, ``"timeout"``.
         message: how it ended.
         trace: where it was, as far as is known.
-        whole: whether to give up all of the batch from there on, instead of looking for the rows at fault.
+        whole: whether the whole batch failed from there on, without a search for the rows at fault.
     """
 
     reason: str
@@ -109,16 +109,16 @@ class Died:
     trace: str = ""
     whole: bool = False
 
-    #: Every look costs a process, and pieces are tried in turn, so that one death tells which of many is at fault.
-    ways: ClassVar[int] = 16
+    #: Every try costs a process, and parts are tried in turn, so that one death shows which of many is at fault.
+    fan_out: ClassVar[int] = 16
     seconds: ClassVar[float] = 0.0
 
     def like(self, other: object) -> bool:
-        """Whether something else failed in the same way."""
+        """Whether another failure is of the same kind."""
         return isinstance(other, Died)
 
     def as_error(self, doing: str, row: str = "") -> DcurateError:
-        """The error to raise, as `CallError.as_error`."""
+        """Return the error to raise, as `CallError.as_error` does."""
         failure = StageError(f"{doing}: {self.message}" + (f" ({row})" if row else ""))
         if self.trace:
             failure.add_note(self.trace)
@@ -129,7 +129,7 @@ Failure: TypeAlias = CallError | Died
 
 
 def attempt(function: Callable[[A], B], argument: A, attempts: int = 1) -> B | CallError:
-    """What a stage's own code answers, called up to so many times until it does not raise.
+    """Call a stage's code up to ``attempts`` times until it does not raise; return its answer or the error.
 
     Examples:
         >>> attempt(len, "four", attempts=2)

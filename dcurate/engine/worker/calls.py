@@ -1,4 +1,4 @@
-"""How the stages of an operator are called, and what becomes of calls that fail."""
+"""Call the stages of an operator, and handle calls that fail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from dcurate.core.batch import Batch, FileGroup, FileRows, Rejection
 from dcurate.core.stage import ProcessingStage, SinkStage, SourceStage, places
-from dcurate.engine.worker.bisect import BatchSlice, FailedRows, Recovered, can_cut, first_failing, recover
+from dcurate.engine.worker.bisect import BatchSlice, FailedRows, Recovered, can_split, first_failing, recover
 from dcurate.engine.worker.call_guard import FATAL, CallError, Died, Failure, attempt
 from dcurate.engine.worker.timeouts import WATCHDOG
 from dcurate.errors import DataError, StageError
@@ -19,13 +19,13 @@ from dcurate.frames.records import table_of
 AnyStage: TypeAlias = ProcessingStage[Any, Any]
 Process: TypeAlias = Callable[[list[Batch]], Sequence[Any]]
 
-#: What a row in quarantine says besides: what was raised, and where.
+#: Extra columns of rows in quarantine: the exception, and its traceback.
 ERROR, TRACEBACK = "_dcurate_error", "_dcurate_traceback"
 
-#: The first row of the piece that represents dividing a split.
-_DIVIDING = -1
+#: `BatchSlice.start` of the call that divides a split.
+_DIVIDE_START = -1
 
-#: A call that failed sooner, in seconds, is looked into for the row at fault, for about as long.
+#: A call that failed in less than this many seconds is searched for the row at fault, for about as long.
 QUICK_S = 10.0
 
 
@@ -33,10 +33,10 @@ class Calls:
     """Calls stages in this process.
 
     Args:
-        ignore_failures: whether rows on which a stage fails are taken out and the rest is processed; a stage's own
-            setting goes first. Writers are not concerned: what they cannot write is never left out.
-        run: id of a run whose stages' ``timeout_s`` are to be held: a call that takes longer ends this process. None
-            in a process that nobody restarts: there a call may take as long as it will.
+        ignore_failures: whether rows on which a stage fails are rejected and the rest is processed; a stage's own
+            setting takes precedence. Writers are exempt: what they cannot write is never left out.
+        run: id of a run whose stages' ``timeout_s`` is enforced: a call that takes longer ends this process. None in a
+            process that nobody restarts: calls have no time limit there.
     """
 
     def __init__(self, ignore_failures: bool = False, run: str | None = None) -> None:
@@ -46,7 +46,7 @@ class Calls:
     def process(
         self, number: int, stage: AnyStage, batches: list[Batch]
     ) -> tuple[list[Any], dict[int, list[Rejection]]]:
-        """Everything that the stage makes of batches, as many in a call as it takes.
+        """Process batches, as many per call as the stage takes.
 
         Args:
             number: the stage's number in its operator.
@@ -59,34 +59,34 @@ class Calls:
             DcurateError: the stage raised one of dcurate's own.
         """
         answers: list[Any] = []
-        taken_out: dict[int, list[Rejection]] = {}
+        rejected: dict[int, list[Rejection]] = {}
         for first in range(0, len(batches), stage.batch_size):
             group = batches[first : first + stage.batch_size]
             answer = self.call(stage, BatchSlice(number, first, first + len(group)), group)
             if not isinstance(answer, CallError | Died):
                 answers.extend(answer)
                 continue
-            for place, saved in enumerate(self._rescued(number, stage, first, group, answer), first):
-                answers.append(saved.answer)
-                if saved.lost:
-                    taken_out[place] = [rejection(stage, lost) for lost in saved.lost]
-        return answers, taken_out
+            for place, recovered in enumerate(self._recovered(number, stage, first, group, answer), first):
+                answers.append(recovered.answer)
+                if recovered.failed:
+                    rejected[place] = [rejection(stage, failed) for failed in recovered.failed]
+        return answers, rejected
 
     def call(
-        self, stage: AnyStage, piece: BatchSlice, batches: list[Batch], process: Process | None = None
+        self, stage: AnyStage, part: BatchSlice, batches: list[Batch], process: Process | None = None
     ) -> Sequence[Any] | Failure:
-        """Call a stage, as often as it may be tried; gives its answers, one a batch, or how it failed.
+        """Call a stage, with retries; return one answer per batch, or the failure.
 
         Args:
-            process: what to call, if not the stage's ``process_batch``.
+            process: the function to call, if not the stage's ``process_batch``.
 
         Raises:
             StageError: it gave something else than one answer a batch.
         """
-        watched = self.watched(stage, piece, batches, process or stage.process_batch)
+        watched = self.watched(stage, part, batches, process or stage.process_batch)
         answers = attempt(watched, batches, stage.spec.num_run_attempts)
         if isinstance(answers, CallError):
-            return answers.settle() if self.ignores(stage) else answers
+            return answers.detach() if self.ignores(stage) else answers
         if isinstance(answers, list | tuple) and len(answers) == len(batches):
             return answers
         count = len(answers) if isinstance(answers, list | tuple) else f"a {type(answers).__name__}"
@@ -95,8 +95,8 @@ class Calls:
             "answer one result per batch, in order (None where nothing is left, a list where there are several)"
         )
 
-    def watched(self, stage: AnyStage, piece: BatchSlice, batches: list[Batch], process: Process) -> Process:
-        """A function of the stage, under the stage's time limit where it has one that is held here."""
+    def watched(self, stage: AnyStage, part: BatchSlice, batches: list[Batch], process: Process) -> Process:
+        """Wrap a function of the stage in the stage's time limit, if it has one that is enforced here."""
         seconds, run = stage.spec.timeout_s, self.run
         if seconds is None or run is None:
             return process
@@ -109,42 +109,44 @@ class Calls:
         return limited
 
     def ignores(self, stage: AnyStage) -> bool:
-        """Whether rows on which the stage fails are taken out."""
+        """Whether rows on which the stage fails are rejected."""
         own = stage.spec.ignore_failures
         return not isinstance(stage, SinkStage) and (self.ignore_failures if own is None else own)
 
-    def _rescued(
+    def _recovered(
         self, number: int, stage: AnyStage, first: int, group: list[Batch], failure: Failure
     ) -> list[Recovered]:
-        piece = BatchSlice(number, first, first + len(group))
+        part = BatchSlice(number, first, first + len(group))
         if not self.ignores(stage) or _ends_run(stage, failure):
-            raise self._error(stage, piece, group, failure)
+            raise self._error(stage, part, group, failure)
 
-        def again(piece: BatchSlice, batches: list[Batch], process: Process | None = None) -> Sequence[Any] | Failure:
-            answer = self.call(stage, piece, batches, process)
+        def again(part: BatchSlice, batches: list[Batch], process: Process | None = None) -> Sequence[Any] | Failure:
+            answer = self.call(stage, part, batches, process)
             if isinstance(answer, CallError | Died) and _ends_run(stage, answer):
                 raise answer.as_error(failed_on(stage, batches))
             if process is None:
                 _check_rows(stage, batches, answer)
             return answer
 
-        def divide(piece: BatchSlice, batch: Batch) -> Batch:
-            if not isinstance(stage, SourceStage) or can_cut(batch):
+        def divide(part: BatchSlice, batch: Batch) -> Batch:
+            if not isinstance(stage, SourceStage) or can_split(batch):
                 return batch
-            answer = again(piece._replace(start=_DIVIDING), [batch], lambda batches: list(map(stage.divided, batches)))
+            answer = again(
+                part._replace(start=_DIVIDE_START), [batch], lambda batches: list(map(stage.divided, batches))
+            )
             return batch if isinstance(answer, CallError | Died) or not answer[0] else answer[0]
 
-        return recover(again, piece, group, failure, divide)
+        return recover(again, part, group, failure, divide)
 
-    def _error(self, stage: AnyStage, piece: BatchSlice, group: list[Batch], failure: Failure) -> Exception:
-        """The error that ends the run; says which batch of several and which row is to blame, if that is soon found."""
+    def _error(self, stage: AnyStage, part: BatchSlice, group: list[Batch], failure: Failure) -> Exception:
+        """Return the error that ends the run; it names the batch and row at fault if they are found quickly."""
         looks = not isinstance(stage, SinkStage | SourceStage) and failure.seconds < QUICK_S
         if not looks or (isinstance(failure, CallError) and isinstance(failure.error, FATAL)):
             return failure.as_error(failed_on(stage, group))
         end = time.perf_counter() + QUICK_S
         place = first_failing(
-            lambda piece, batches: self.call(stage, piece, batches),
-            piece,
+            lambda part, batches: self.call(stage, part, batches),
+            part,
             group,
             failure,
             lambda: time.perf_counter() > end,
@@ -156,7 +158,7 @@ class Calls:
 
 
 def _check_rows(stage: AnyStage, batches: list[Batch], answers: Sequence[Any] | Failure) -> None:
-    """Refuse more rows of a part of a split than it has: a reader that read all of the split would double rows."""
+    """Refuse more rows from a part of a split than it has: a reader that ignored `rows` would duplicate rows."""
     for batch, answer in zip(batches, () if isinstance(answers, CallError | Died) else answers, strict=False):
         made = [one for one in (answer if isinstance(answer, list) else [answer]) if isinstance(one, Batch)]
         rows = sum(one.num_items + sum(rejection.rows for rejection in one.rejections) for one in made)
@@ -168,14 +170,14 @@ def _check_rows(stage: AnyStage, batches: list[Batch], answers: Sequence[Any] | 
 
 
 def _ends_run(stage: AnyStage, failure: Failure) -> bool:
-    """Whether a failure is of a kind that is no row's fault: of the run as a whole, or of input that cannot be read."""
+    """Whether a failure is of the run as a whole, or of input that cannot be read, and so no row's fault."""
     if isinstance(failure, Died):
         return False
     return isinstance(failure.error, FATAL) or (isinstance(stage, SourceStage) and isinstance(failure.error, DataError))
 
 
 def failed_on(stage: AnyStage, batches: Sequence[Batch]) -> str:
-    """The beginning of a sentence on a call that failed."""
+    """The beginning of a sentence about a failed call."""
     keys = ", ".join(repr(str(batch.key)) for batch in batches[:3])
     return f"stage {stage.name!r} failed on batch {keys}" + (" and others" if len(batches) > 3 else "")
 
@@ -185,17 +187,17 @@ def row_of(batch: Batch, row: int) -> str:
     return f"row {row} of batch {str(batch.key)!r}, counted from 0"
 
 
-def can_part(stage: AnyStage, batches: Sequence[Batch]) -> bool:
-    """Whether a stage can be given less than these batches; a writer would write each part over the other."""
-    return not isinstance(stage, SinkStage) and (len(batches) > 1 or can_cut(batches[0]))
+def is_divisible(stage: AnyStage, batches: Sequence[Batch]) -> bool:
+    """Whether a stage can be given a part of these batches; a writer would write each part over the other."""
+    return not isinstance(stage, SinkStage) and (len(batches) > 1 or can_split(batches[0]))
 
 
-def rejection(stage: AnyStage, lost: FailedRows) -> Rejection:
-    """Rows on which a stage fails, as they go to quarantine: with what was raised and the traceback.
+def rejection(stage: AnyStage, failed: FailedRows) -> Rejection:
+    """Build the rejection of rows on which a stage fails, with the exception and its traceback.
 
-    Of what are no rows yet, such as lines that cannot be read, quarantine holds where they are.
+    For input that is not rows yet, such as lines that cannot be read, quarantine holds its location.
     """
-    rows, failure = lost
+    rows, failure = failed
     count = rows.num_items
     if isinstance(rows, DocumentBatch):
         data = _table(rows)
@@ -205,7 +207,7 @@ def rejection(stage: AnyStage, lost: FailedRows) -> Rejection:
         if isinstance(rows, FileRows):
             count = max(1, sum(record.get("rows") or 0 for record in records))
     return Rejection(
-        stage=_part_at_fault(stage, lost),
+        stage=_part_at_fault(stage, failed),
         reason=failure.reason,
         rows=count,
         nbytes=rows.nbytes,
@@ -215,10 +217,10 @@ def rejection(stage: AnyStage, lost: FailedRows) -> Rejection:
     )
 
 
-def _part_at_fault(stage: AnyStage, lost: FailedRows) -> str:
-    """Which of the stages that were merged into one raises on the rows; the first, where that is not found."""
-    parts, batches = stage.parts, [lost.rows]
-    if isinstance(lost.failure, CallError):
+def _part_at_fault(stage: AnyStage, failed: FailedRows) -> str:
+    """Return which of the merged stages raises on the rows; the first, if that is not found."""
+    parts, batches = stage.parts, [failed.rows]
+    if isinstance(failed.failure, CallError):
         for part in parts if len(parts) > 1 else ():
             answers = attempt(part.process_batch, batches)
             if isinstance(answers, CallError):

@@ -1,4 +1,4 @@
-"""An operator as a function: from batches to what they become, and a record of what happened."""
+"""Run an operator on batches: return the outputs and a record of what happened."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ AnyStage = ProcessingStage[Any, Any]
 
 @dataclass(frozen=True)
 class OperatorSpec:
-    """An operator as it is shipped to workers.
+    """An operator as it is sent to workers.
 
     Args:
         operator: its name.
         stages: what it runs, in order.
-        rejections: where rows that a stage took out are kept, if anywhere.
-        keeps_outputs: False for the last operator when its outputs are on disk and only their names matter.
-        passes_empty: whether batches without rows go on to the next stage; else they end where they lose their rows.
+        rejections: where rejected rows are kept, if anywhere.
+        keeps_outputs: False for the last operator if its outputs are on disk and only their names matter.
+        passes_empty: whether batches without rows go to the next stage; else they end where they lose their rows.
         ignore_failures: whether rows on which a stage fails go to quarantine and the rest is processed; a stage's own
             setting of that name goes first.
-        examples: whether a few of the rows taken out are shown in the report.
+        examples: whether a few rejected rows are shown in the report.
     """
 
     operator: str
@@ -46,15 +46,15 @@ class OperatorSpec:
 
 @dataclass
 class TaskResult:
-    """What became of the inputs of one call, in their order.
+    """The outcome of a task, per input.
 
     Attributes:
-        outputs: for each input, the batches made of it.
-        stats: for each input, what each stage (as written by a person) did to it.
-        files: for each input, the files written for it.
-        sizes: for each input, the bytes of each batch made of it.
-        unread: for each input, what was lost of it without its rows being known, in words; empty if nothing was.
-        quarantined: for each input, the names of files in quarantine that hold rows of it.
+        outputs: per input, the batches made of it.
+        stats: per input, the counts of each stage.
+        files: per input, the files written for it.
+        sizes: per input, the bytes of each output.
+        unread: per input, why a part of it was lost without its rows being known; empty if nothing was.
+        quarantined: per input, the names of quarantine files that hold rows of it.
     """
 
     outputs: list[list[Batch]]
@@ -69,7 +69,7 @@ class TaskResult:
         return 1024 + sum(map(sum, self.sizes))
 
     def summary(self) -> dict[str, Any]:
-        """All of it but the batches, as plain values that may travel to the client."""
+        """Everything but the batches, as plain values for the client."""
         return {
             "seconds": self.seconds,
             "sizes": self.sizes,
@@ -82,7 +82,7 @@ class TaskResult:
 
 @dataclass
 class InputState:
-    """One input of a call, and what the stages have made of it so far."""
+    """One input of a task, and its state after the stages so far."""
 
     key: Any
     batches: list[Batch]
@@ -92,40 +92,40 @@ class InputState:
 
 
 def run_operator(
-    program: OperatorSpec,
+    operator_spec: OperatorSpec,
     stages: Sequence[AnyStage],
     inputs: Sequence[Batch],
     calls: Calls | None = None,
-    evidence: ScoreSampler | None = None,
+    sampler: ScoreSampler | None = None,
 ) -> TaskResult:
     """Run batches through the stages of an operator.
 
     Args:
         stages: the program's stages, set up: a slot's own copies.
-        calls: how stages are called; plainly, in this process, if not given.
-        evidence: collects scores and examples over many calls; those of this one alone, if not given.
+        calls: calls the stages; plain `Calls` in this process if not given.
+        sampler: collects scores and examples over many tasks; of this task alone if not given.
 
     Raises:
         StageError: a stage raised, or answered something that is not what a stage may answer.
     """
     begin = time.perf_counter()
-    calls, evidence = calls or Calls(program.ignore_failures), evidence or ScoreSampler(program.examples)
-    lineages = [InputState(batch.key, [batch]) for batch in inputs]
+    calls, sampler = calls or Calls(operator_spec.ignore_failures), sampler or ScoreSampler(operator_spec.examples)
+    states = [InputState(batch.key, [batch]) for batch in inputs]
     for number, stage in enumerate(stages):
-        _run_stage(_Call(program, calls, evidence), number, stage, lineages)
-    evidence.worked(time.perf_counter() - begin)
-    files = [_files_of(stages[-1], lineage.batches) for lineage in lineages]
-    if not program.keeps_outputs:
-        for lineage in lineages:
-            lineage.batches = []
+        _run_stage(_Call(operator_spec, calls, sampler), number, stage, states)
+    sampler.add_work(time.perf_counter() - begin)
+    files = [_files_of(stages[-1], state.batches) for state in states]
+    if not operator_spec.keeps_outputs:
+        for state in states:
+            state.batches = []
     return TaskResult(
-        outputs=[lineage.batches for lineage in lineages],
-        stats=[lineage.stats for lineage in lineages],
+        outputs=[state.batches for state in states],
+        stats=[state.stats for state in states],
         files=files,
-        sizes=[[batch.nbytes for batch in lineage.batches] for lineage in lineages],
+        sizes=[[batch.nbytes for batch in state.batches] for state in states],
         seconds=time.perf_counter() - begin,
-        unread=[lineage.unread for lineage in lineages],
-        quarantined=[lineage.quarantined for lineage in lineages],
+        unread=[state.unread for state in states],
+        quarantined=[state.quarantined for state in states],
     )
 
 
@@ -136,28 +136,28 @@ def _files_of(stage: AnyStage, batches: list[Batch]) -> list[str]:
 
 
 def rejecting(operator: str, stage: AnyStage) -> str:
-    """The name under which rows are kept that a stage of an operator takes out."""
+    """The name under which rows are kept that a stage of an operator rejects."""
     return f"{operator}.{stage.parts[0].name}"
 
 
 @dataclass(frozen=True)
 class _Call:
-    """What a call of an operator needs besides its inputs."""
+    """The context of a task besides its inputs."""
 
-    program: OperatorSpec
+    operator_spec: OperatorSpec
     calls: Calls
-    evidence: ScoreSampler
+    sampler: ScoreSampler
 
 
-def _run_stage(call: _Call, number: int, stage: AnyStage, lineages: list[InputState]) -> None:
-    program, calls = call.program, call.calls
-    before = [lineage.batches for lineage in lineages]
+def _run_stage(call: _Call, number: int, stage: AnyStage, states: list[InputState]) -> None:
+    operator_spec, calls = call.operator_spec, call.calls
+    before = [state.batches for state in states]
     begin = time.perf_counter()
     answers, taken_out = calls.process(number, stage, [batch for batches in before for batch in batches])
-    share = (time.perf_counter() - begin) / max(1, len(lineages))
+    share = (time.perf_counter() - begin) / max(1, len(states))
     logged = stage.take_metrics()
     remaining = enumerate(answers)
-    for lineage, batches in zip(lineages, before, strict=True):
+    for state, batches in zip(states, before, strict=True):
         results: list[Batch] = []
         rejected: list[Rejection] = []
         for batch in batches:
@@ -165,21 +165,21 @@ def _run_stage(call: _Call, number: int, stage: AnyStage, lineages: list[InputSt
             results += _keyed(stage, batch, answer)
             rejected += taken_out.get(place, ())
         rejected += [rejection for result in results for rejection in result.rejections]
-        lineage.stats.extend(_stats(stage, batches, results, rejected, share))
-        lineage.stats[-1].metrics, logged = logged, {}  # of the call as a whole: told once
+        state.stats.extend(_stats(stage, batches, results, rejected, share))
+        state.stats[-1].metrics, logged = logged, {}  # of the call as a whole: counted once
         scored = [one for result in results for one in result.scored]
-        call.evidence.add(lineage.stats[-len(stage.parts) :], scored, rejected, lineage.key)
-        if rejected and program.rejections is not None:
-            kept = program.rejections.keep(lineage.key, rejecting(program.operator, stage), rejected)
-            lineage.quarantined += [kept] if kept else []
-        lineage.unread = lineage.unread or next((one.reason for one in rejected if one.uncounted), "")
+        call.sampler.add(state.stats[-len(stage.parts) :], scored, rejected, state.key)
+        if rejected and operator_spec.rejections is not None:
+            kept = operator_spec.rejections.keep(state.key, rejecting(operator_spec.operator, stage), rejected)
+            state.quarantined += [kept] if kept else []
+        state.unread = state.unread or next((one.reason for one in rejected if one.uncounted), "")
         for result in results:
             result.rejections, result.found, result.scored = (), {}, ()
-        lineage.batches = [result for result in results if result.num_items or program.passes_empty]
+        state.batches = [result for result in results if result.num_items or operator_spec.passes_empty]
 
 
 def _keyed(stage: AnyStage, parent: Batch, answer: Any) -> list[Batch]:
-    """The answer as batches under keys: a batch keeps its parent's key, a list is numbered below it."""
+    """Return the answer as batches with keys: a batch keeps its parent's key, a list is numbered below it."""
     if answer is None:
         return []
     results = answer if isinstance(answer, list) else [answer]
@@ -199,7 +199,7 @@ def _keyed(stage: AnyStage, parent: Batch, answer: Any) -> list[Batch]:
 def _stats(
     stage: AnyStage, batches: list[Batch], results: list[Batch], rejections: list[Rejection], seconds: float
 ) -> list[StageStats]:
-    """What the stage did to one input; of a merged stage, what each of its parts did."""
+    """Count what the stage did to one input; of a merged stage, what each of its parts did."""
     rows_out, bytes_out = sum(r.num_items for r in results), sum(r.nbytes for r in results)
     rows_in, bytes_in = sum(b.num_items for b in batches), sum(b.nbytes for b in batches)
     if isinstance(stage, SourceStage):

@@ -1,4 +1,4 @@
-"""What a slot shows of its work for the report: how scores are distributed, and a few of the rows taken out."""
+"""Sample a slot's work for the report: score distributions, and a few rejected rows."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ from dcurate.core.events import EXAMPLES, StageStats
 from dcurate.errors import DataError
 from dcurate.frames.excerpts import excerpts
 
-#: Share of a slot's time that scores may take, once `FREE_ROWS` have been counted.
+#: Share of a slot's time that sampling may take, after the first `FREE_ROWS` rows.
 SHARE = 0.003
 FREE_ROWS = 10_000
-#: Reasons of one stage that are shown with examples, and different labels of one score that are counted.
-MOST_REASONS, MOST_LABELS = 40, 40
+#: Reasons of one stage that are shown with examples, and labels of one score that are counted.
+MAX_REASONS, MAX_LABELS = 40, 40
 
 #: A number is a sign, an exponent (moved so that none is below 0) and two digits: one whole number for all of these.
-_MOVED, _DIGITS, _INFINITE, _SPAN = 400, 100, 90_000, 200_000
+_EXPONENT_SHIFT, _DIGITS, _INFINITE, _SPAN = 400, 100, 90_000, 200_000
 _LEAST = 1e-300
 
 
 @dataclass
 class ScoreSampler:
-    """Collects it for one operator in one process, in threads too.
+    """Collects samples of one operator in one process; thread-safe.
 
     Scores are counted in the first `FREE_ROWS` rows (of large batches in samples: see `Scored.stands_for`), and in some
-    of the batches later, so that it takes no more than `SHARE` of the time. Of each stage and reason the first
-    `EXAMPLES` rows that come by are shown.
+    later batches, so that it takes no more than `SHARE` of the time. The first `EXAMPLES` rows of each stage and reason
+    are kept.
 
     Args:
         examples: whether rows are shown at all; False keeps texts out of reports.
     """
 
     examples: bool = True
-    _shown: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _examples_of: Counter[tuple[str, str]] = field(default_factory=Counter)
     _rows: int = 0
-    _spent: float = 0.0
-    _worked: float = 0.0
+    _sampling_s: float = 0.0
+    _work_s: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __reduce__(self) -> Any:
         return ScoreSampler, (self.examples,)
 
-    def worked(self, seconds: float) -> None:
-        """The stages worked for so long."""
-        self._worked += seconds
+    def add_work(self, seconds: float) -> None:
+        """Add to the time that the stages worked."""
+        self._work_s += seconds
 
     def add(
         self,
@@ -62,11 +62,11 @@ class ScoreSampler:
         rejections: Sequence[Rejection],
         key: BatchKey | None,
     ) -> None:
-        """Put it into the figures of the stages that it is of.
+        """Add scores and rejections to the statistics of their stages.
 
         Args:
-            stats: of the stages that worked on a batch.
-            scored: what they scored, and ``rejections`` what they took out.
+            stats: of the stages that processed a batch.
+            scored: the scores; ``rejections`` are the rejected rows.
             key: of the batch.
         """
         if not scored and not rejections:
@@ -74,27 +74,29 @@ class ScoreSampler:
         begin = time.perf_counter()
         stages = {one.name: one for one in stats}
         with self._lock:
-            if scored and (self._rows < FREE_ROWS or self._spent < SHARE * self._worked):
+            if scored and (self._rows < FREE_ROWS or self._sampling_s < SHARE * self._work_s):
                 self._rows += max(len(one.values) * one.stands_for for one in scored)
                 _count(stages, scored)
             if self.examples:
-                self._show(stages, rejections, key)
-            self._spent += time.perf_counter() - begin
+                self._add_examples(stages, rejections, key)
+            self._sampling_s += time.perf_counter() - begin
 
-    def _show(self, stages: dict[str, StageStats], rejections: Sequence[Rejection], key: BatchKey | None) -> None:
+    def _add_examples(
+        self, stages: dict[str, StageStats], rejections: Sequence[Rejection], key: BatchKey | None
+    ) -> None:
         for one in rejections:
             stage = stages.get(one.stage) or next(iter(stages.values()))
             place = (stage.name, one.reason)
-            wanted = EXAMPLES - self._shown[place]
-            if one.data is None or wanted <= 0 or (place not in self._shown and self._full(stage.name)):
+            wanted = EXAMPLES - self._examples_of[place]
+            if one.data is None or wanted <= 0 or (place not in self._examples_of and self._is_full(stage.name)):
                 continue
             shown = _examples(one, wanted, key)
             if shown:
-                self._shown[place] += len(shown)
+                self._examples_of[place] += len(shown)
                 stage.examples.setdefault(one.reason, []).extend(shown)
 
-    def _full(self, stage: str) -> bool:
-        return sum(name == stage for name, _ in self._shown) >= MOST_REASONS
+    def _is_full(self, stage: str) -> bool:
+        return sum(name == stage for name, _ in self._examples_of) >= MAX_REASONS
 
 
 def _examples(rejection: Rejection, most: int, key: BatchKey | None) -> list[dict[str, Any]]:
@@ -104,17 +106,17 @@ def _examples(rejection: Rejection, most: int, key: BatchKey | None) -> list[dic
         return []
     for place, one in enumerate(shown):
         if rejection.scores is not None:
-            one["score"] = plain(rejection.scores[place])
+            one["score"] = to_json(rejection.scores[place])
         if key is not None:
             one["source"] = key.split
     return shown
 
 
-def plain(score: Any) -> Any:
-    """A score as JSON can hold it: a number, or text.
+def to_json(score: Any) -> Any:
+    """Convert a score to a JSON value: a number, or text.
 
     Examples:
-        >>> plain(np.float32(0.5)), plain(["en", 0.9]), plain(float("inf"))
+        >>> to_json(np.float32(0.5)), to_json(["en", 0.9]), to_json(float("inf"))
         (0.5, "['en', 0.9]", 'inf')
     """
     value = score.item() if isinstance(score, np.generic) else score
@@ -124,26 +126,26 @@ def plain(score: Any) -> Any:
 
 
 def _count(stages: dict[str, StageStats], scored: Sequence[Scored]) -> None:
-    """Add the scores to the figures of their stages; all numbers of a batch are counted together."""
+    """Add the scores to the statistics of their stages; all numbers of a batch are counted together."""
     numbers: list[tuple[Scored, npt.NDArray[np.float64]]] = []
     for one in scored:
         values = _numbers(one.values)
         if values is not None:
             numbers.append((one, values))
         elif one.stage in stages and all(isinstance(value, str) for value in one.values):
-            counts = Counter(value[:40] for value in one.values).most_common(MOST_LABELS)
+            counts = Counter(value[:40] for value in one.values).most_common(MAX_LABELS)
             _put(stages[one.stage], one, counts)
     if not numbers:
         return
-    codes = cut(np.concatenate([values for _, values in numbers]))
+    codes = to_code(np.concatenate([values for _, values in numbers]))
     owners = np.repeat(np.arange(len(numbers)), [len(values) for _, values in numbers])
     found, counts = np.unique(codes + owners * _SPAN, return_counts=True)
     places = (found + _INFINITE) // _SPAN
     bounds = np.searchsorted(places, np.arange(len(numbers) + 1)).tolist()
-    told = list(zip((found - places * _SPAN).tolist(), counts.tolist(), strict=True))
+    pairs = list(zip((found - places * _SPAN).tolist(), counts.tolist(), strict=True))
     for (one, _), start, stop in zip(numbers, bounds, bounds[1:], strict=False):
         if one.stage in stages:
-            _put(stages[one.stage], one, ((_text(code), count) for code, count in told[start:stop]))
+            _put(stages[one.stage], one, ((_text(code), count) for code, count in pairs[start:stop]))
 
 
 def _put(stage: StageStats, scored: Scored, counts: Iterable[tuple[str, int]]) -> None:
@@ -153,7 +155,7 @@ def _put(stage: StageStats, scored: Scored, counts: Iterable[tuple[str, int]]) -
 
 
 def _numbers(values: npt.NDArray[Any] | list[Any]) -> npt.NDArray[np.float64] | None:
-    """The values that are numbers; None where they are something else."""
+    """Return the values as numbers without NaN; None if they are something else."""
     if not isinstance(values, np.ndarray):
         if not all(isinstance(value, int | float | np.number | np.bool_) for value in values):
             return None
@@ -164,11 +166,11 @@ def _numbers(values: npt.NDArray[Any] | list[Any]) -> npt.NDArray[np.float64] | 
     return numbers[~np.isnan(numbers)]
 
 
-def cut(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Each number cut to two significant digits, as a whole number that grows with it.
+def to_code(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Truncate each number to two significant digits, as an integer of the same order.
 
     Examples:
-        >>> [_text(code) for code in cut(np.array([0.0, 0.2578, -1234.0, 99.9, 100.0, np.inf])).tolist()]
+        >>> [_text(code) for code in to_code(np.array([0.0, 0.2578, -1234.0, 99.9, 100.0, np.inf])).tolist()]
         ['0', '0.25', '-1200', '99', '100', 'inf']
     """
     size = np.abs(numbers)
@@ -178,7 +180,7 @@ def cut(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     digits = np.floor(some / 10.0 ** (exponents - 1) + 1e-9)
     exponents += digits >= _DIGITS
     digits = np.where(digits >= _DIGITS, 10, np.maximum(digits, 10))
-    codes = ((exponents + _MOVED) * _DIGITS + digits).astype(np.int64)
+    codes = ((exponents + _EXPONENT_SHIFT) * _DIGITS + digits).astype(np.int64)
     codes[size <= _LEAST] = 0
     codes[np.isinf(size)] = _INFINITE
     return np.where(numbers < 0, -codes, codes)
@@ -189,4 +191,4 @@ def _text(code: int) -> str:
     if abs(code) == _INFINITE:
         return "inf" if code > 0 else "-inf"
     exponent, digits = divmod(abs(code), _DIGITS)
-    return f"{(-1 if code < 0 else 1) * float(f'{digits}e{exponent - _MOVED - 1}'):.12g}" if code else "0"
+    return f"{(-1 if code < 0 else 1) * float(f'{digits}e{exponent - _EXPONENT_SHIFT - 1}'):.12g}" if code else "0"

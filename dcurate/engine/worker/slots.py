@@ -20,8 +20,7 @@ from dcurate.engine.worker.calls import AnyStage, Calls
 from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
 from dcurate.engine.worker.samples import ScoreSampler
 from dcurate.engine.worker.sandbox import SandboxedProcess, Settings
-from dcurate.engine.worker.timeouts import WATCHDOG
-from dcurate.engine.worker.working_folder import hold_host_folder, host_folder, leave_host_folder
+from dcurate.engine.worker.timeouts import WATCHDOG, acquire_host_folder, host_folder, release_host_folder
 from dcurate.errors import DcurateError, StageError
 from dcurate.fs.locks import lock
 
@@ -30,14 +29,14 @@ class SlotPool:
     """The slots of one operator in one worker process.
 
     Args:
-        run: id of the run, so that hosts tell one run's set-up from another's.
+        run: id of the run; set-up of a host is per run.
         payload: the pickled `OperatorSpec`; every slot makes its own copy of it.
         slots: how many.
-        worker: name of the worker, as `setup` is told it.
+        worker: name of the worker, as `setup` receives it.
         gpus: CUDA indices of the GPUs that the slots may use.
         limits: whether a call that takes longer than its stage's ``timeout_s`` ends this process: for processes that
-            somebody restarts.
-        memory_limit: bytes of data that a process may have in which a call runs alone; None for no limit.
+            are restarted by a nanny.
+        memory_limit: bytes of data of a sandbox; None for no limit.
     """
 
     def __init__(
@@ -52,24 +51,24 @@ class SlotPool:
         memory_limit: int | None = None,
     ) -> None:
         self.run = run
-        self.program: OperatorSpec = cloudpickle.loads(payload)
+        self.operator_spec: OperatorSpec = cloudpickle.loads(payload)
         self.setup_seconds = 0.0
         self._payload = payload
         self._slots = slots
         self._worker = worker
         self._gpus = tuple(gpus)
-        self._calls = Calls(self.program.ignore_failures, run if limits else None)
-        self._evidence = ScoreSampler(self.program.examples)
-        self._free: queue.SimpleQueue[tuple[AnyStage, ...]] = queue.SimpleQueue()
+        self._calls = Calls(self.operator_spec.ignore_failures, run if limits else None)
+        self._sampler = ScoreSampler(self.operator_spec.examples)
+        self._idle: queue.SimpleQueue[tuple[AnyStage, ...]] = queue.SimpleQueue()
         self._opened: list[AnyStage] = []
         self._closing = threading.Lock()
-        self._alone = SandboxedProcess(payload, run, Settings(worker, self._gpus, memory_limit))
+        self._sandbox = SandboxedProcess(payload, run, Settings(worker, self._gpus, memory_limit))
 
     def open(self, host: bool = True) -> None:
-        """Set up: once per host, then every slot.
+        """Set up the host, if no other process has, then every slot.
 
         Args:
-            host: whether the host may have to be set up; False where a process is known to have done it.
+            host: whether the host may need to be set up; False where a process is known to have done it.
 
         Raises:
             StageError: a stage's set-up raised, as often as it may be tried; what had been set up is torn down.
@@ -79,7 +78,7 @@ class SlotPool:
             if host:
                 self._set_up_host()
             for number in range(self._slots):
-                self._free.put(self._set_up(WorkerMetadata(f"{self._worker}/{number}", self._gpus)))
+                self._idle.put(self._set_up(WorkerMetadata(f"{self._worker}/{number}", self._gpus)))
         except DcurateError as error:
             for failure in self.close():
                 error.add_note(failure)
@@ -87,73 +86,160 @@ class SlotPool:
         self.setup_seconds = time.perf_counter() - begin
 
     def work(self, inputs: Sequence[Batch], calls: Calls | None = None) -> TaskResult:
-        """Run batches through one slot, waiting for a free one.
+        """Run batches through one slot, waiting for an idle one.
 
         Args:
-            calls: how stages are called, if otherwise than this pool does.
+            calls: how stages are called, if not as usual.
         """
-        stages = self._free.get()
+        stages = self._idle.get()
         try:
-            return run_operator(self.program, stages, inputs, calls or self._calls, self._evidence)
+            return run_operator(self.operator_spec, stages, inputs, calls or self._calls, self._sampler)
         finally:
-            self._free.put(stages)
+            self._idle.put(stages)
 
-    def work_alone(self, inputs: Sequence[Batch]) -> TaskResult:
-        """Run batches in a process of their own, as they were there when a worker process died; see `SandboxedProcess`.
+    def work_sandboxed(self, inputs: Sequence[Batch]) -> TaskResult:
+        """Run batches in a sandbox, because a worker died while it ran them; see `SandboxedProcess`.
 
-        A slot waits meanwhile. The process is kept for the next such call, until `close`.
+        A slot waits meanwhile. The sandbox is kept for the next such task, until `close`.
         """
-        stages = self._free.get()
+        stages = self._idle.get()
         try:
-            return self._alone.run(inputs)
+            return self._sandbox.run(inputs)
         finally:
-            self._free.put(stages)
+            self._idle.put(stages)
 
     def close(self) -> list[str]:
-        """Tear down every stage that was set up, all of them whatever happens; returns what failed, in words."""
+        """Tear down every stage that was set up, whichever fails; return error messages."""
         with self._closing:
             opened, self._opened = self._opened, []
-        failures = self._alone.close()
+        failures = self._sandbox.close()
         for stage in reversed(opened):
-            failure = _hooked(stage, "teardown")
+            failure = _call_hook(stage, "teardown")
             if failure is not None:
                 failures.append(str(failure.as_error(f"stage {stage.name!r}: teardown() failed")))
         return failures
 
     def _set_up_host(self) -> None:
-        with _once_per_host(self.run, self.program.operator) as first:
+        with _once_per_host(self.run, self.operator_spec.operator) as first:
             if not first:
                 return
             slot = WorkerMetadata(f"{self._worker}/0", self._gpus)
-            for stage in self.program.stages:
+            for stage in self.operator_spec.stages:
                 attempts = stage.spec.num_setup_attempts
-                failure = _hooked(stage, "setup_on_node", NodeInfo(socket.gethostname()), slot, attempts=attempts)
+                failure = _call_hook(stage, "setup_on_node", NodeInfo(socket.gethostname()), slot, attempts=attempts)
                 if failure is not None:
                     raise failure.as_error(f"stage {stage.name!r}: setup_on_node() failed")
 
     def _set_up(self, slot: WorkerMetadata) -> tuple[AnyStage, ...]:
-        """A slot's own copies of the stages, set up."""
+        """Set up a slot's own copies of the stages."""
         stages: tuple[AnyStage, ...] = cloudpickle.loads(self._payload).stages
         return tuple(self._stage_set_up(place, stage, slot) for place, stage in enumerate(stages))
 
     def _stage_set_up(self, place: int, stage: AnyStage, slot: WorkerMetadata) -> AnyStage:
-        """A stage after its set-up; where that fails, and may be tried again, another copy of it."""
+        """Set up a stage, with retries on fresh copies."""
         attempt = 1
         while True:
             self._opened.append(stage)
-            failure = _hooked(stage, "setup", slot)
+            failure = _call_hook(stage, "setup", slot)
             if failure is None:
                 return stage
             failure.tries = attempt
             if attempt >= stage.spec.num_setup_attempts or isinstance(failure.error, FATAL):
                 raise failure.as_error(f"stage {stage.name!r}: setup() failed")
-            _hooked(self._opened.pop(), "teardown")  # of what is half set up: it may well raise, too
+            _call_hook(self._opened.pop(), "teardown")  # of what is half set up: it may well raise, too
             stage = cloudpickle.loads(self._payload).stages[place]
             attempt += 1
 
 
-def _hooked(stage: AnyStage, name: str, *arguments: object, attempts: int = 1) -> CallError | None:
-    """Call a set-up or tear-down method with as many of the arguments as it takes; gives how it failed, if it did."""
+class SlotQueue:
+    """The slots of one operator in one worker process; slots can be added and removed while others work.
+
+    Args:
+        payload: the pickled `OperatorSpec`; every slot makes its own copy of it.
+        restarts: whether a nanny restarts this process when it ends, so that a call which hangs may end it.
+        memory_limit: bytes of data of a sandbox; None for no limit.
+    """
+
+    def __init__(self, payload: bytes, restarts: bool = False, memory_limit: int | None = None) -> None:
+        self.payload = payload
+        self.restarts = restarts
+        self.memory_limit = memory_limit
+        self.setup_seconds = 0.0
+        self._slots: list[SlotPool] = []
+        self._idle: queue.SimpleQueue[SlotPool] = queue.SimpleQueue()
+        self._leaving: queue.SimpleQueue[SlotPool] = queue.SimpleQueue()
+        self._removals = 0
+        self._lock = threading.Lock()
+
+    @property
+    def count(self) -> int:
+        """Slots that are set up, busy or not."""
+        return len(self._slots)
+
+    def add(self, run: str, name: str, gpus: Sequence[int]) -> None:
+        """Set one more slot up.
+
+        Args:
+            name: of the slot, as ``setup`` receives it.
+
+        Raises:
+            StageError: a stage's set-up raised.
+        """
+        slot = SlotPool(run, self.payload, 1, name, gpus, limits=self.restarts, memory_limit=self.memory_limit)
+        slot.open()
+        self.setup_seconds = slot.setup_seconds
+        self._slots.append(slot)
+        self._idle.put(slot)
+
+    def work(self, inputs: Sequence[Batch], sandboxed: bool = False) -> TaskResult:
+        """Run batches through one slot, waiting for an idle one.
+
+        Args:
+            sandboxed: whether to run them in a sandbox.
+        """
+        slot = self._idle.get()
+        try:
+            return slot.work_sandboxed(inputs) if sandboxed else slot.work(inputs)
+        finally:
+            self._return_slot(slot)
+
+    def _return_slot(self, slot: SlotPool) -> None:
+        """Return an idle slot: to a pending removal first, else to the tasks that wait."""
+        with self._lock:
+            if self._removals:
+                self._removals -= 1
+                self._leaving.put(slot)
+            else:
+                self._idle.put(slot)
+
+    def remove(self, patience_s: float | None = None) -> list[str]:
+        """Remove one slot as soon as it is idle and tear it down; return error messages.
+
+        Args:
+            patience_s: how long to wait for an idle slot; then any is torn down, busy or not. None waits for ever.
+        """
+        with self._lock:
+            try:
+                self._leaving.put(self._idle.get_nowait())
+            except queue.Empty:
+                self._removals += 1
+        try:
+            slots = [self._leaving.get(timeout=patience_s)]
+        except queue.Empty:
+            slots = self._slots[-1:]
+        slots = [slot for slot in slots if slot in self._slots]  # none where the process closes, and has closed all
+        for slot in slots:
+            self._slots.remove(slot)
+        return [failure for slot in slots for failure in slot.close()]
+
+    def close(self) -> list[str]:
+        """Tear all slots down at once, as the process ends; return error messages."""
+        slots, self._slots = self._slots, []
+        return [failure for slot in slots for failure in slot.close()]
+
+
+def _call_hook(stage: AnyStage, name: str, *arguments: object, attempts: int = 1) -> CallError | None:
+    """Call a set-up or tear-down method with as many arguments as it takes; return its error, if any."""
     method = getattr(stage, name)
     parameters = signature(method).parameters.values()
     variadic = any(one.kind is Parameter.VAR_POSITIONAL for one in parameters)
@@ -164,8 +250,8 @@ def _hooked(stage: AnyStage, name: str, *arguments: object, attempts: int = 1) -
 
 @contextmanager
 def _once_per_host(run: str, operator: str) -> Iterator[bool]:
-    """True for the first process of a host that comes here for a run and operator; the others wait for it."""
-    folder, name = hold_host_folder(run), file_safe(operator)
+    """Yield True in the first process of a host for a run and operator; the others wait for it."""
+    folder, name = acquire_host_folder(run), file_safe(operator)
     done = folder / f"{name}.done"
     with (folder / f"{name}.lock").open("w") as file:
         lock(file)
@@ -175,19 +261,19 @@ def _once_per_host(run: str, operator: str) -> Iterator[bool]:
 
 
 def forget_host_setup(run: str) -> None:
-    """Remove what a run that is over left on this host: marks of `setup_on_node`, reports of calls that hung."""
+    """Remove the files of an ended run on this host: marks of `setup_on_node`, reports of calls that hung."""
     WATCHDOG.forget(run)
     folder = host_folder(run)
     for mark in folder.glob("*"):
         mark.unlink(missing_ok=True)
     with suppress(OSError):  # gone already, or another process of the run has just put something there
         folder.rmdir()
-    leave_host_folder(run)
+    release_host_folder(run)
 
 
 @contextmanager
 def opened(pool: SlotPool) -> Iterator[SlotPool]:
-    """The pool, set up; torn down at the end.
+    """Set the pool up; tear it down at the end.
 
     Raises:
         StageError: set-up failed, or tear-down did after everything else went well.

@@ -1,8 +1,8 @@
-"""Ends a process in which a call takes too long, whatever that call is doing.
+"""End a process in which a call takes too long.
 
-Python threads cannot end a call that is in native code and keeps the interpreter's lock. A thread of C can: that of
-``faulthandler``, which writes down where every Python thread stands and ends the process. There is one such
-alarm clock in a process, so it is set for the earliest deadline of all calls under way.
+Python threads cannot end a call that is in native code and holds the interpreter's lock. A C thread can: that of
+``faulthandler``, which dumps the traceback of every Python thread and ends the process. A process has one such timer,
+so it is set for the earliest deadline of all running calls.
 """
 
 from __future__ import annotations
@@ -14,9 +14,18 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
-from dcurate.engine.worker.working_folder import RANG, REPORT, hold_host_folder, host_folder
+from dcurate.fs.temporary import folder_of_host, held, sweep
+
+#: Prefix of a hang report's name, and the text that it contains from the timeout on.
+REPORT_PREFIX, TIMEOUT_MARK = "hung-", "\nTimeout ("
+_FOLDER = "runs"
+#: Seconds for which a report is kept.
+_REPORT_AGE_S = 3600
+_ACQUIRED: dict[str, int] = {}
+_LOCK = threading.Lock()
 
 
 class Hang(NamedTuple):
@@ -24,7 +33,7 @@ class Hang(NamedTuple):
 
     Attributes:
         doing: the stage and batch.
-        trace: where every thread of the process stood.
+        trace: the traceback of every thread of the process.
     """
 
     doing: str
@@ -39,7 +48,7 @@ class _Deadline(NamedTuple):
 
 
 class Watchdog:
-    """Ends this process when a call under way has taken longer than it may. Can be used from several threads."""
+    """Ends this process when a running call exceeds its time limit; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -51,10 +60,10 @@ class Watchdog:
 
     @contextmanager
     def limit(self, run: str, seconds: float, doing: str) -> Iterator[None]:
-        """What happens inside may take so many seconds; else the process ends and leaves a `Hang` on this host.
+        """Limit the time of the ``with`` block; else end the process and leave a `Hang` on this host.
 
         Args:
-            run: id of the run, in whose `host_folder` the report stands.
+            run: id of the run, in whose `host_folder` the report is written.
             doing: the stage and batch, for the report.
         """
         with self._lock:
@@ -62,23 +71,23 @@ class Watchdog:
             deadline = _Deadline(time.monotonic() + seconds, self._count, run, doing)
             heapq.heappush(self._heap, deadline)
             self._under_way.add(deadline.number)
-            self._set()
+            self._arm()
         try:
             yield
         finally:
             with self._lock:
                 self._under_way.discard(deadline.number)
-                self._set()
+                self._arm()
 
     def forget(self, run: str) -> None:
-        """Close what a run that is over had open."""
+        """Close the report of an ended run."""
         with self._lock:
             file = self._files.pop(run, None)
             if file is not None:
                 os.close(file)
 
-    def _set(self) -> None:
-        """Set the alarm clock for the earliest deadline of a call that is still under way."""
+    def _arm(self) -> None:
+        """Set the timer for the earliest deadline of a running call."""
         while self._heap and self._heap[0].number not in self._under_way:
             heapq.heappop(self._heap)
         if not self._heap:
@@ -96,7 +105,7 @@ class Watchdog:
 
     def _file(self, run: str) -> int:
         if run not in self._files:
-            name = hold_host_folder(run) / f"{REPORT}{os.getpid()}.txt"
+            name = acquire_host_folder(run) / f"{REPORT_PREFIX}{os.getpid()}.txt"
             self._files[run] = os.open(name, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
         return self._files[run]
 
@@ -106,21 +115,57 @@ WATCHDOG = Watchdog()
 
 
 def take_hangs(run: str) -> list[Hang]:
-    """The calls of a run that took too long on this host, in processes that are gone; each is told once."""
+    """Return and remove the reports of a run's calls that hung on this host, in processes that are gone."""
     hangs = []
-    for path in sorted(host_folder(run).glob(f"{REPORT}*.txt")):
-        if _runs(int(path.stem.removeprefix(REPORT))):
+    for path in sorted(host_folder(run).glob(f"{REPORT_PREFIX}*.txt")):
+        if _is_alive(int(path.stem.removeprefix(REPORT_PREFIX))):
             continue
         text = path.read_text(errors="replace")
         path.unlink(missing_ok=True)
-        doing, rang, trace = text.partition(RANG)
-        if rang:
-            hangs.append(Hang(doing, rang.lstrip("\n") + trace))
+        doing, mark, trace = text.partition(TIMEOUT_MARK)
+        if mark:
+            hangs.append(Hang(doing, mark.lstrip("\n") + trace))
     return hangs
 
 
-def _runs(pid: int) -> bool:
-    """Whether there is a process of that number."""
+# The folder of a run on one host: reports of calls that hung, and marks of `setup_on_node`
+
+
+def host_folder(run: str) -> Path:
+    """The folder of a run on this host: on a local disk, per user and run. It need not exist."""
+    return folder_of_host(_FOLDER) / run
+
+
+def acquire_host_folder(run: str) -> Path:
+    """Make the folder; other runs do not remove it before this process ends or calls `release_host_folder`.
+
+    Folders of runs all of whose processes were killed are removed, except for recent reports of calls that hung: the
+    process that will ask for them may still be starting.
+    """
+    path = host_folder(run)
+    with _LOCK:
+        if run not in _ACQUIRED or not path.is_dir():
+            sweep(path.parent, needed=_has_report)
+            _ACQUIRED[run] = held(path)
+    return path
+
+
+def release_host_folder(run: str) -> None:
+    """Let the folder be removed by others."""
+    with _LOCK:
+        folder = _ACQUIRED.pop(run, None)
+        if folder is not None:
+            os.close(folder)
+
+
+def _has_report(folder: Path) -> bool:
+    """Whether the folder holds a recent report of a call that hung."""
+    reports = [path for path in folder.glob(f"{REPORT_PREFIX}*") if time.time() - path.stat().st_mtime < _REPORT_AGE_S]
+    return any(TIMEOUT_MARK in path.read_text(errors="replace") for path in reports)
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether a process with this id exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 from distributed.diagnostics import nvml
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from dcurate.cluster.worker_info import announcement
-from dcurate.engine.dask.worker_plugin import PLUGIN, DcurateWorkerPlugin
-from dcurate.engine.worker.counters import Calls
+from dcurate.cluster.worker_info import worker_info
+from dcurate.engine.dask.worker_plugin import PLUGIN, CallCounts, DcurateWorkerPlugin
 from dcurate.ui.metrics.counters import STAGES, Names
 from dcurate.ui.metrics.definitions import WORKER_METRICS, Labels, exposed, prometheus
 
 if TYPE_CHECKING:
     from distributed import Worker
 
-_CALLS: Mapping[str, Callable[[Calls], float]] = {
+_CALLS: Mapping[str, Callable[[CallCounts], float]] = {
     "dcurate_worker_calls_total": lambda calls: calls.returned,
     "dcurate_worker_call_failures_total": lambda calls: calls.raised,
     "dcurate_worker_call_seconds_total": lambda calls: calls.seconds,
@@ -77,9 +76,9 @@ class _Collector:
         if holder is None:
             return {}
         slots: Counter[str] = Counter()
-        for (_, operator), held in list(holder.held.items()):
+        for (_, operator), held in list(holder.pools.items()):
             slots[operator] += held.count
-        figures = holder.done.figures()
+        figures = holder.counters.counts()
         slots.update(dict.fromkeys(figures, 0))
         metrics = {
             name: self._added_up((operator, of(one)) for operator, one in figures.items())
@@ -97,14 +96,14 @@ class _Collector:
 
 def _of_process(worker: Worker) -> Samples:
     """What a worker is, and its memory."""
-    said = announcement(worker)
+    said = worker_info(worker)
     samples: Samples = {
         "dcurate_worker_info": [((said.host, said.kind, str(worker.name)), 1)],
         "dcurate_worker_memory_bytes": [((), worker.monitor.get_process_memory())],
         "dcurate_worker_memory_limit_bytes": [((), said.memory)],
     }
-    if said.cards and nvml.device_get_count():
-        gpu = (said.cards[0].name,)
+    if said.gpus and nvml.device_get_count():
+        gpu = (said.gpus[0].name,)
         samples["dcurate_worker_gpu_memory_bytes"] = [(gpu, nvml.real_time()["memory-used"] or 0)]
         samples["dcurate_worker_gpu_memory_limit_bytes"] = [(gpu, nvml.one_time()["memory-total"] or 0)]
     return samples

@@ -126,7 +126,7 @@ def test_each_kind_is_wanted_as_far_as_the_others_can_follow() -> None:
 
 
 def test_of_kinds_that_would_both_do_the_first_is_wanted() -> None:
-    embed = [SchedulingUnit("embed", cpus=0, gpus=1, gpu_memory=0, seconds=1.0, most=2)]
+    embed = [SchedulingUnit("embed", cpus=0, gpus=1, gpu_memory=0, seconds=1.0, max_slots=2)]
     assert desired_workers(embed, {"small": GPU, "large": GPU}) == {"small": 2, "large": 0}
     assert desired_workers(embed, {"large": GPU, "small": GPU}) == {"large": 2, "small": 0}
 
@@ -138,7 +138,7 @@ def test_a_kind_with_larger_cards_is_wanted_where_only_its_cards_do() -> None:
 
 
 def test_workers_that_stay_anyway_are_counted_on() -> None:
-    read = [SchedulingUnit("read", seconds=1.0, most=6)]
+    read = [SchedulingUnit("read", seconds=1.0, max_slots=6)]
     base = tuple(WorkerState(f"w{number}", "h") for number in range(4))
     assert desired_workers(read, {"cpu": CPU}) == {"cpu": 6}
     assert desired_workers(read, {"cpu": CPU}, ClusterState(base=base)) == {"cpu": 2}
@@ -153,17 +153,17 @@ def test_workers_of_one_host_bring_cores_for_the_gpus_of_another_kind() -> None:
 
 
 def test_where_there_are_gpu_workers_only_cpu_slots_stand_there() -> None:
-    both = [SchedulingUnit("read", seconds=1.0, most=4), SchedulingUnit("embed", cpus=0, gpus=1, seconds=1.0)]
+    both = [SchedulingUnit("read", seconds=1.0, max_slots=4), SchedulingUnit("embed", cpus=0, gpus=1, seconds=1.0)]
     assert desired_workers(both, {"gpu": GPU}) == {"gpu": 4}
 
 
 def test_jobs_of_several_gpus_have_a_process_for_each() -> None:
     job = replace(GPU, cards=2, cpus=8, seats=4)
     workers = workers_at({"gpu": job}, {"gpu": 2})
-    assert [(worker.host, worker.cards[0][0], worker.cpus) for worker in workers] == [
+    assert [(worker.host, worker.gpus[0][0], worker.cpus) for worker in workers] == [
         ("+gpu-0", "gpu-0/0", 8.0),
         ("+gpu-0", "gpu-0/1", 0.0),
         ("+gpu-1", "gpu-1/0", 8.0),
         ("+gpu-1", "gpu-1/1", 0.0),
     ]
-    assert desired_workers([SchedulingUnit("tensor", cpus=1, gpus=2, most=2)], {"gpu": job}) == {"gpu": 2}
+    assert desired_workers([SchedulingUnit("tensor", cpus=1, gpus=2, max_slots=2)], {"gpu": job}) == {"gpu": 2}

@@ -10,10 +10,26 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dcurate.engine.allocate.allocation import Card, Host, SchedulingUnit, SlotLocation
-from dcurate.engine.allocate.current_state import again, relaid, spots, stand, trimmed, without
+from dcurate.engine.allocate.allocation import Gpu, Host, SchedulingUnit, SlotLocation
+from dcurate.engine.allocate.current_state import (
+    align_to_current,
+    drop_surplus,
+    load_current,
+    remove,
+    restore,
+    slot_groups,
+)
 from dcurate.engine.allocate.heuristics import HEURISTICS, SubsetSums
-from dcurate.engine.allocate.packing import Bin, Bins, Layout, models, places_on, to_allocation, total, whole
+from dcurate.engine.allocate.packing import (
+    Bin,
+    Bins,
+    Layout,
+    allocation_on,
+    host_classes,
+    to_allocation,
+    total_slots,
+    whole,
+)
 from dcurate.engine.allocate.search import Packer
 
 GB = 10**9
@@ -35,8 +51,8 @@ hosts_of_all_kinds = st.lists(
     max_size=4,
 ).map(
     lambda shapes: [
-        Host(f"h{number}", cpus, tuple(Card(f"gpu{card}", memory * GB) for card in range(cards)))
-        for number, (cpus, cards, memory) in enumerate(shapes)
+        Host(f"h{number}", cpus, tuple(Gpu(f"gpu{gpu}", memory * GB) for gpu in range(gpus)))
+        for number, (cpus, gpus, memory) in enumerate(shapes)
     ]
 )
 counts = st.lists(st.integers(0, 4), min_size=len(UNITS), max_size=len(UNITS))
@@ -46,13 +62,13 @@ laws = settings(max_examples=80, deadline=None)
 
 
 def empty(bins: Bins, hosts: Sequence[Host]) -> Layout:
-    return {bins.empty(model): len(model.members) for model in models(hosts)}
+    return {bins.empty(host_class): len(host_class.hosts) for host_class in host_classes(hosts)}
 
 
 def filled(bins: Bins, one: Bin, steps: Sequence[tuple[int, int]]) -> Bin:
     for number, slots in steps:
         item = bins.items[number]
-        one = bins.after(one, item, min(slots, bins.room(one, item)))
+        one = bins.place(one, item, min(slots, bins.fits(one, item)))
     return one
 
 
@@ -78,11 +94,11 @@ def test_there_is_room_for_just_as_many_slots_as_fit(hosts: list[Host], steps: l
     bins = Bins(UNITS)
     for one in some_layout(bins, hosts, steps):
         for item in bins.items:
-            room = bins.room(one, item)
-            full = bins.after(one, item, room)
-            assert bins.room(full, item) == 0
-            assert full.slots().get(item.unit, 0) == one.slots().get(item.unit, 0) + room
-            assert min(full.cpus, full.seats, *(min(card[:3]) for card in full.cards), 0) == 0
+            fits = bins.fits(one, item)
+            full = bins.place(one, item, fits)
+            assert bins.fits(full, item) == 0
+            assert full.slots().get(item.unit, 0) == one.slots().get(item.unit, 0) + fits
+            assert min(full.cpus, full.free_slots, *(min(gpu[:3]) for gpu in full.gpus), 0) == 0
 
 
 @laws
@@ -92,26 +108,26 @@ def test_slots_that_are_taken_away_and_put_back_leave_the_same_bin(
 ) -> None:
     bins = Bins(UNITS)
     for one in some_layout(bins, hosts, steps):
-        for spot in spots(one):
-            assert again(bins, without(bins, one, spot, spot.slots), spot, spot.slots) is one
+        for group in slot_groups(one):
+            assert restore(bins, remove(bins, one, group, group.slots), group, group.slots) is one
 
 
 def test_slots_are_stacked_on_the_card_that_they_fill_best() -> None:
     bins = Bins(UNITS)
-    one = bins.empty(models([Host("h", 8, (Card("a"), Card("b"), Card("c")))])[0])
+    one = bins.empty(host_classes([Host("h", 8, (Gpu("a"), Gpu("b"), Gpu("c")))])[0])
     half = bins.put(bins.put(one, bins.items[4], 0), bins.items[2], 1)
-    assert [card.share for card in bins.after(half, bins.items[4], 1).cards] == [0, 900_000, 1_000_000]
-    assert [card.share for card in bins.after(half, bins.items[2], 6).cards] == [0, 800_000, 1_000_000]
+    assert [gpu.share for gpu in bins.place(half, bins.items[4], 1).gpus] == [0, 900_000, 1_000_000]
+    assert [gpu.share for gpu in bins.place(half, bins.items[2], 6).gpus] == [0, 800_000, 1_000_000]
 
 
 def test_hosts_with_the_same_resources_are_one_model_whatever_their_order() -> None:
     hosts = [
-        Host("a", 4, (Card("x", 8.0), Card("y", 4.0))),
+        Host("a", 4, (Gpu("x", 8.0), Gpu("y", 4.0))),
         Host("b", 2),
-        Host("c", 4, (Card("u", 4.0), Card("v", 8.0))),
+        Host("c", 4, (Gpu("u", 4.0), Gpu("v", 8.0))),
     ]
     for order in itertools.permutations(hosts):
-        assert [each.members for each in models(order)] == [[("b", ())], [("a", ("y", "x")), ("c", ("u", "v"))]]
+        assert [each.hosts for each in host_classes(order)] == [[("b", ())], [("a", ("y", "x")), ("c", ("u", "v"))]]
 
 
 # From places and back
@@ -121,16 +137,16 @@ def test_hosts_with_the_same_resources_are_one_model_whatever_their_order() -> N
 @given(hosts_of_all_kinds, steps)
 def test_what_stands_is_told_as_it_stands(hosts: list[Host], steps: list[tuple[int, int]]) -> None:
     bins = Bins(UNITS)
-    places = to_allocation(some_layout(bins, hosts, steps), UNITS)
-    standing = stand(bins, UNITS, models(hosts), places)
-    assert to_allocation(standing, UNITS) == places
-    assert relaid(bins, UNITS, some_layout(bins, hosts, steps), standing) == places
+    allocation = to_allocation(some_layout(bins, hosts, steps), UNITS)
+    current_layout = load_current(bins, UNITS, host_classes(hosts), allocation)
+    assert to_allocation(current_layout, UNITS) == allocation
+    assert align_to_current(bins, UNITS, some_layout(bins, hosts, steps), current_layout) == allocation
 
 
 def test_hosts_that_are_filled_alike_stand_together_whichever_card_it_is() -> None:
-    bins, hosts = Bins(UNITS), [Host(name, 4, (Card("0"), Card("1"))) for name in "abc"]
-    places = {SlotLocation("a", "half", ("0",)): 1, SlotLocation("b", "half", ("1",)): 1}
-    assert sorted(stand(bins, UNITS, models(hosts), places).values()) == [1, 2]
+    bins, hosts = Bins(UNITS), [Host(name, 4, (Gpu("0"), Gpu("1"))) for name in "abc"]
+    allocation = {SlotLocation("a", "half", ("0",)): 1, SlotLocation("b", "half", ("1",)): 1}
+    assert sorted(load_current(bins, UNITS, host_classes(hosts), allocation).values()) == [1, 2]
 
 
 @laws
@@ -138,16 +154,16 @@ def test_hosts_that_are_filled_alike_stand_together_whichever_card_it_is() -> No
 def test_trimming_leaves_just_as_many(hosts: list[Host], steps: list[tuple[int, int]], limits: list[int]) -> None:
     bins = Bins(UNITS)
     layout = some_layout(bins, hosts, steps)
-    before, after = total(layout, len(UNITS)), total(trimmed(bins, layout, limits), len(UNITS))
+    before, after = total_slots(layout, len(UNITS)), total_slots(drop_surplus(bins, layout, limits), len(UNITS))
     assert after == [min(slots, limit) for slots, limit in zip(before, limits, strict=True)]
 
 
 def test_trimming_frees_cards_first() -> None:
     bins = Bins(UNITS)
-    one = bins.empty(models([Host("h", 8, (Card("a"), Card("b")))])[0])
+    one = bins.empty(host_classes([Host("h", 8, (Gpu("a"), Gpu("b")))])[0])
     one = bins.put(bins.put(bins.put(one, bins.items[4], 0), bins.items[2], 0), bins.items[4], 1)
-    (after,) = trimmed(bins, {one: 1}, [None, None, None, None, 1, None, None, None])
-    assert places_on(after, UNITS, "h", ("a", "b")) == Counter(
+    (after,) = drop_surplus(bins, {one: 1}, [None, None, None, None, 1, None, None, None])
+    assert allocation_on(after, UNITS, "h", ("a", "b")) == Counter(
         {SlotLocation("h", "half", ("a",)): 1, SlotLocation("h", "tenth", ("a",)): 1}
     )
 
@@ -161,16 +177,16 @@ def test_a_packing_has_what_was_asked_and_moves_nothing(
     hosts: list[Host], steps: list[tuple[int, int]], need: list[int], hard: bool
 ) -> None:
     bins = Bins(UNITS)
-    places = to_allocation(some_layout(bins, hosts, steps), UNITS)
-    start = stand(bins, UNITS, models(hosts), places)
+    allocation = to_allocation(some_layout(bins, hosts, steps), UNITS)
+    start = load_current(bins, UNITS, host_classes(hosts), allocation)
     packer = Packer(bins, start, 3000)
-    packed = packer.pack_hard(need)[0] if hard else packer.pack(need)
+    packed = packer.pack_exhaustively(need)[0] if hard else packer.pack(need)
     assume(packed is not None)
     assert packed is not None
-    before, after = total(start, len(UNITS)), total(packed, len(UNITS))
+    before, after = total_slots(start, len(UNITS)), total_slots(packed, len(UNITS))
     assert [now - then for now, then in zip(after, before, strict=True)] == need
-    assert places - to_allocation(packed, UNITS) == Counter()
-    assert packer.fluid(need, start)
+    assert allocation - to_allocation(packed, UNITS) == Counter()
+    assert packer.passes_relaxation(need, start)
 
 
 @laws
@@ -178,8 +194,10 @@ def test_a_packing_has_what_was_asked_and_moves_nothing(
 def test_what_does_not_fit_is_counted(hosts: list[Host], need: list[int]) -> None:
     bins = Bins(UNITS)
     packer = Packer(bins, empty(bins, hosts))
-    for layout, missing in packer.most(need, len(HEURISTICS)):
-        assert [placed + lack for placed, lack in zip(total(layout, len(UNITS)), missing, strict=True)] == need
+    for layout, missing in packer.closest(need, len(HEURISTICS)):
+        assert [
+            placed + shortage for placed, shortage in zip(total_slots(layout, len(UNITS)), missing, strict=True)
+        ] == need
 
 
 #: What no greedy way packs.
@@ -197,7 +215,7 @@ def hard(
     units: Sequence[tuple[float, float]], hosts: Sequence[tuple[float, int]], need: Sequence[int]
 ) -> tuple[Packer, list[int]]:
     bins = Bins([SchedulingUnit(f"u{number}", *unit) for number, unit in enumerate(units)])
-    made = [Host(f"h{n}", cpus, tuple(map(Card, "abcd"[:cards]))) for n, (cpus, cards) in enumerate(hosts)]
+    made = [Host(f"h{n}", cpus, tuple(map(Gpu, "abcd"[:gpus]))) for n, (cpus, gpus) in enumerate(hosts)]
     packer = Packer(bins, empty(bins, made))
     assert packer.pack(need, len(HEURISTICS)) is None
     return packer, list(need)
@@ -211,7 +229,7 @@ def test_backtracking_finds_what_greedy_ways_miss(
     packed, certain = packer.backtrack(need, packer.start, 3000)
     assert packed is not None
     assert certain
-    assert total(packed, len(need)) == need
+    assert total_slots(packed, len(need)) == need
 
 
 @HARD
@@ -219,23 +237,23 @@ def test_repair_finds_what_greedy_ways_miss(
     units: list[tuple[float, float]], hosts: list[tuple[float, int]], need: list[int]
 ) -> None:
     packer, need = hard(units, hosts, need)
-    repaired = [packer.repair(layout, missing) for layout, missing in packer.most(need, len(HEURISTICS))[:3]]
+    repaired = [packer.repair(layout, missing) for layout, missing in packer.closest(need, len(HEURISTICS))[:3]]
     packed = next(layout for layout in repaired if layout is not None)
-    assert total(packed, len(need)) == need
+    assert total_slots(packed, len(need)) == need
 
 
 def test_backtracking_knows_what_cannot_be_packed() -> None:
     bins = Bins([SchedulingUnit("a", 2.0), SchedulingUnit("b", 3.0)])
     packer = Packer(bins, empty(bins, [Host("x", 4.0), Host("y", 4.0)]))
-    assert packer.fluid([1, 2], packer.start)
+    assert packer.passes_relaxation([1, 2], packer.start)
     assert packer.backtrack([1, 2], packer.start, 100) == (None, True)
     assert packer.backtrack([1, 2], packer.start, 1) == (None, False)
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=4), st.integers(0, 60))
 def test_gaps_are_what_no_sum_of_sizes_fills(sizes: list[int], amount: int) -> None:
-    sums = {0}
+    reachable = {0}
     for _ in range(amount):
-        sums |= {each + size for each in sums for size in sizes if each + size <= amount}
-    gaps = SubsetSums([1, *sizes], 60, sizes)
-    assert gaps.after(amount) == amount - max(sums)
+        reachable |= {each + size for each in reachable for size in sizes if each + size <= amount}
+    sums = SubsetSums([1, *sizes], 60, sizes)
+    assert sums.remainder(amount) == amount - max(reachable)

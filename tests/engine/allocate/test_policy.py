@@ -8,36 +8,37 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dcurate.engine.allocate.allocation import Allocation, Card, Host, SchedulingUnit, SlotLocation, count_slots
-from dcurate.engine.allocate.capacity import Capacity, keep
+from dcurate.engine.allocate.allocation import Allocation, Gpu, Host, SchedulingUnit, SlotLocation, count_slots
+from dcurate.engine.allocate.capacity import Capacity, place_all
 from dcurate.engine.allocate.inputs import AllocatorInput, Measured
 from dcurate.engine.allocate.policy import Decision, decide
 
 
-def host(name: str = "a", cpus: float = 16, cards: int = 0) -> Host:
-    return Host(name, cpus, tuple(Card(f"g{number}", 80e9) for number in range(cards)))
+def host(name: str = "a", cpus: float = 16, gpus: int = 0) -> Host:
+    return Host(name, cpus, tuple(Gpu(f"g{number}", 80e9) for number in range(gpus)))
 
 
 def measured(name: str, seconds: float | None = 1.0, **more: object) -> Measured:
     """A unit that is known well, unless said otherwise."""
-    demands: dict[str, Any] = {
-        key: more.pop(key) for key in ("cpus", "gpus", "gpu_memory", "fixed", "fixed_per_host", "most") & more.keys()
+    requests: dict[str, Any] = {
+        key: more.pop(key)
+        for key in ("cpus", "gpus", "gpu_memory", "fixed", "fixed_per_host", "max_slots") & more.keys()
     }
     known: dict[str, Any] = {"samples": 1000, "cv": 0.1, "first_sample_at": 1.0, "setup_s": 0.0, "running": 1}
     if seconds is None:
         known |= {"samples": 0, "cv": 0.5, "first_sample_at": None, "setup_s": None}
-    return Measured(SchedulingUnit(name, **demands), seconds, **{**known, **more})
+    return Measured(SchedulingUnit(name, **requests), seconds, **{**known, **more})
 
 
 def snapshot(
     hosts: Host | list[Host],
     units: list[Measured],
-    held: Allocation | None = None,
+    ready: Allocation | None = None,
     setting_up: Allocation | None = None,
     now: float = 1000.0,
 ) -> AllocatorInput:
     hosts = [hosts] if isinstance(hosts, Host) else hosts
-    return AllocatorInput(tuple(hosts), tuple(units), held or Counter(), setting_up or Counter(), now)
+    return AllocatorInput(tuple(hosts), tuple(units), ready or Counter(), setting_up or Counter(), now)
 
 
 def at(where: str = "a", **slots: int) -> Allocation:
@@ -54,16 +55,16 @@ def reasons(decision: Decision) -> dict[str, str]:
 
 def test_a_cold_start_gives_every_unit_one_slot_and_pinned_ones_their_number() -> None:
     units = [measured("read", None), measured("model", None, gpus=1.0), measured("write", None, fixed=3)]
-    decision = decide(snapshot(host(cards=2), units, now=0.0))
-    assert count_slots(decision.places) == {"read": 1, "model": 1, "write": 3}
+    decision = decide(snapshot(host(gpus=2), units, now=0.0))
+    assert count_slots(decision.allocation) == {"read": 1, "model": 1, "write": 3}
     assert reasons(decision)["model"] == "model 0 -> 1 slots: to learn how long it takes"
 
 
 def test_nothing_grows_while_a_unit_that_may_be_known_soon_is_not() -> None:
-    units = [measured("read", 1.0, remembered=True), measured("model", None, gpus=1.0, running=1)]
-    held = at(read=1) + Counter({SlotLocation("a", "model", ("g0",)): 1})
-    assert decide(snapshot(host(cards=2), units, held)).changes == ()
-    assert decide(snapshot(host(cards=2), units, at(read=1), held - at(read=1))).changes == ()
+    units = [measured("read", 1.0, cached=True), measured("model", None, gpus=1.0, running=1)]
+    ready = at(read=1) + Counter({SlotLocation("a", "model", ("g0",)): 1})
+    assert decide(snapshot(host(gpus=2), units, ready)).changes == ()
+    assert decide(snapshot(host(gpus=2), units, at(read=1), ready - at(read=1))).changes == ()
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_nothing_grows_while_a_unit_that_may_be_known_soon_is_not() -> None:
         ({"samples": 2, "first_sample_at": 9.5}, False),
         ({"samples": 1, "first_sample_at": 9.0}, True),
         ({"samples": 1, "first_sample_at": 9.1}, False),
-        ({"samples": 0, "first_sample_at": None, "remembered": True}, True),
+        ({"samples": 0, "first_sample_at": None, "cached": True}, True),
         ({"samples": 0, "first_sample_at": None, "seconds": None, "elapsed": 31.0}, True),
         ({"samples": 0, "first_sample_at": None, "seconds": None, "elapsed": 29.0}, False),
     ],
@@ -82,7 +83,7 @@ def test_three_samples_are_known_or_one_after_a_second_or_remembered_ones_or_a_l
     known: dict[str, Any], is_known: bool
 ) -> None:
     unit = replace(measured("read"), **known)
-    grown = count_slots(decide(snapshot(host(cpus=4), [unit], at(read=1), now=10.0)).places)["read"] > 1
+    grown = count_slots(decide(snapshot(host(cpus=4), [unit], at(read=1), now=10.0)).allocation)["read"] > 1
     assert unit.known(10.0) == is_known
     assert grown == is_known
 
@@ -90,7 +91,7 @@ def test_three_samples_are_known_or_one_after_a_second_or_remembered_ones_or_a_l
 def test_all_grow_to_the_optimum_as_soon_as_all_are_known() -> None:
     units = [measured("read", 0.25, samples=3), measured("score", 1.0, samples=3), measured("write", 0.5, samples=3)]
     decision = decide(snapshot(host(cpus=7), units, at(read=1, score=1, write=1)))
-    assert count_slots(decision.places) == {"read": 1, "score": 4, "write": 2}
+    assert count_slots(decision.allocation) == {"read": 1, "score": 4, "write": 2}
     assert decision.now == 1.0
     assert decision.expected == 4.0
     assert reasons(decision)["score"] == "score 1 -> 4 slots: bottleneck, +3 splits/s"
@@ -98,22 +99,22 @@ def test_all_grow_to_the_optimum_as_soon_as_all_are_known() -> None:
 
 def test_growth_into_idle_room_does_not_ask_how_sure_the_estimates_are() -> None:
     units = [measured("read", 1.0, samples=3, cv=2.5, setup_s=60.0)]
-    assert count_slots(decide(snapshot(host(cpus=4), units, at(read=1))).places) == {"read": 4}
+    assert count_slots(decide(snapshot(host(cpus=4), units, at(read=1))).allocation) == {"read": 4}
 
 
 def test_a_unit_without_anything_to_do_yet_does_not_hold_up_the_others() -> None:
     units = [measured("read", 1.0), measured("rare", None, running=0)]
     decision = decide(snapshot(host(cpus=8), units, at(read=1, rare=1)))
-    assert count_slots(decision.places) == {"read": 7, "rare": 1}
+    assert count_slots(decision.allocation) == {"read": 7, "rare": 1}
 
 
 def test_remembered_rates_make_the_first_decision_the_last() -> None:
     units = [
-        measured("read", 0.25, samples=0, remembered=True, first_sample_at=None, setup_s=None),
-        measured("score", 1.0, samples=0, remembered=True, first_sample_at=None, setup_s=60.0),
+        measured("read", 0.25, samples=0, cached=True, first_sample_at=None, setup_s=None),
+        measured("score", 1.0, samples=0, cached=True, first_sample_at=None, setup_s=60.0),
     ]
     decision = decide(snapshot(host(cpus=5), units, now=0.0))
-    assert count_slots(decision.places) == {"read": 1, "score": 4}
+    assert count_slots(decision.allocation) == {"read": 1, "score": 4}
 
 
 # Shifting
@@ -125,7 +126,7 @@ def two(read: float, score: float, **more: object) -> list[Measured]:
 
 def test_slots_go_where_they_are_needed_when_rates_have_changed() -> None:
     decision = decide(snapshot(host(cpus=8), two(1.0, 3.0), at(read=6, score=2)))
-    assert count_slots(decision.places) == {"read": 2, "score": 6}
+    assert count_slots(decision.allocation) == {"read": 2, "score": 6}
     assert reasons(decision)["read"] == "read 6 -> 2 slots: gives room to score"
 
 
@@ -158,22 +159,22 @@ def test_nor_are_slots_set_up_that_would_be_ready_only_at_the_end() -> None:
 
 def test_of_a_run_of_unknown_length_as_much_is_expected_as_has_been() -> None:
     units = [replace(one, setup_s=100.0) for one in two(1.0, 1.5)]
-    held = at(read=5, score=5)
-    assert decide(snapshot(host(cpus=10), units, held, now=100.0)).changes == ()
-    assert decide(snapshot(host(cpus=10), units, held, now=2000.0)).changes != ()
+    ready = at(read=5, score=5)
+    assert decide(snapshot(host(cpus=10), units, ready, now=100.0)).changes == ()
+    assert decide(snapshot(host(cpus=10), units, ready, now=2000.0)).changes != ()
 
 
 def test_slots_that_are_being_set_up_are_left_alone() -> None:
     units = two(1.0, 3.0)
     assert decide(snapshot(host(cpus=8), units, at(read=2, score=2), at(read=4))).changes == ()
     ready = decide(snapshot(host(cpus=8), units, at(read=6, score=2)))
-    assert count_slots(ready.places) == {"read": 2, "score": 6}
+    assert count_slots(ready.allocation) == {"read": 2, "score": 6}
 
 
 def test_a_bad_placement_is_repaired_when_that_pays() -> None:
     hosts = [host("a", 96, 8), host("b", 96, 8)]
     units = [measured("small", 5.0, gpus=0.5, setup_s=10.0), measured("wide", 10.0, gpus=4.0, cpus=4.0, setup_s=30.0)]
-    held = Counter(
+    ready = Counter(
         {
             SlotLocation("a", "small", ("g0",)): 1,
             SlotLocation("b", "small", ("g7",)): 1,
@@ -181,11 +182,11 @@ def test_a_bad_placement_is_repaired_when_that_pays() -> None:
             SlotLocation("b", "wide", ("g0", "g1", "g2", "g3")): 1,
         }
     )
-    repaired = decide(snapshot(hosts, units, held))
-    assert count_slots(repaired.places) == {"small": 2, "wide": 3}
+    repaired = decide(snapshot(hosts, units, ready))
+    assert count_slots(repaired.allocation) == {"small": 2, "wide": 3}
     assert "1 of them elsewhere, so that others fit" in reasons(repaired)["small"]
     soon_over = [replace(one, left=3.0) for one in units]
-    assert decide(snapshot(hosts, soon_over, held)).changes == ()
+    assert decide(snapshot(hosts, soon_over, ready)).changes == ()
 
 
 # Spare room and the end
@@ -198,35 +199,35 @@ def test_idle_room_goes_to_cheap_units_up_to_their_slack_and_to_no_others() -> N
         measured("load", 1.0, setup_s=20.0),
         measured("model", 0.1, gpus=1.0, setup_s=60.0),
     ]
-    held = at(read=10, parse=10, load=10) + Counter({SlotLocation("a", "model", ("g0",)): 1})
-    decision = decide(snapshot(host(cpus=200, cards=1), units, held))
-    assert count_slots(decision.places) == {"read": 13, "parse": 18, "load": 10, "model": 1}
+    ready = at(read=10, parse=10, load=10) + Counter({SlotLocation("a", "model", ("g0",)): 1})
+    decision = decide(snapshot(host(cpus=200, gpus=1), units, ready))
+    assert count_slots(decision.allocation) == {"read": 13, "parse": 18, "load": 10, "model": 1}
     assert reasons(decision)["read"].endswith("idle room, so that uneven durations do not hold others up")
 
 
 def test_spare_slots_are_the_first_to_go() -> None:
     units = [measured("read", 1.0, cv=0.5, samples=3), measured("model", 1.0, setup_s=20.0, cv=0.5, samples=3)]
     decision = decide(snapshot(host(cpus=16), units, at(read=13, model=3)))
-    assert count_slots(decision.places) == {"read": 8, "model": 8}
+    assert count_slots(decision.allocation) == {"read": 8, "model": 8}
 
 
 def test_a_unit_without_work_gives_its_slots_to_whoever_can_use_them() -> None:
     units = [measured("read", 1.0, finished=True, left=0.0), measured("score", 1.0, setup_s=1.0, left=400.0)]
     decision = decide(snapshot(host(cpus=8), units, at(read=4, score=4)))
-    assert count_slots(decision.places) == {"score": 8}
+    assert count_slots(decision.allocation) == {"score": 8}
     assert reasons(decision)["read"] == "read 4 -> 0 slots: nothing left to do"
     assert reasons(decision)["score"].startswith("score 4 -> 8 slots: bottleneck of what is left, done in 51 rather")
 
 
 def test_a_unit_without_work_keeps_slots_that_nobody_can_use() -> None:
     units = [measured("read", 1.0, finished=True, left=0.0), measured("score", 1.0, gpus=1.0, left=400.0)]
-    held = at(read=4) + Counter({SlotLocation("a", "score", ("g0",)): 1})
-    assert decide(snapshot(host(cpus=8, cards=1), units, held)).changes == ()
+    ready = at(read=4) + Counter({SlotLocation("a", "score", ("g0",)): 1})
+    assert decide(snapshot(host(cpus=8, gpus=1), units, ready)).changes == ()
 
 
 def test_slots_follow_the_work_that_is_left() -> None:
     units = [measured("read", 1.0, left=100.0), measured("score", 1.0, left=700.0)]
-    assert count_slots(decide(snapshot(host(cpus=8), units, at(read=4, score=4))).places) == {"read": 1, "score": 7}
+    assert count_slots(decide(snapshot(host(cpus=8), units, at(read=4, score=4))).allocation) == {"read": 1, "score": 7}
 
 
 # What can happen to hosts
@@ -235,32 +236,32 @@ def test_slots_follow_the_work_that_is_left() -> None:
 def test_what_stood_on_a_host_that_is_gone_is_made_up_for() -> None:
     units = [measured("read", 1.0), measured("score", 1.0)]
     decision = decide(snapshot(host("b", 4), units, at("a", read=2, score=1) + at("b", read=2)))
-    assert count_slots(decision.places) == {"read": 2, "score": 2}
-    assert all(place.host == "b" for place in decision.places)
+    assert count_slots(decision.allocation) == {"read": 2, "score": 2}
+    assert all(place.host == "b" for place in decision.allocation)
 
 
 def test_a_host_that_has_become_smaller_keeps_dear_slots_and_those_that_are_being_set_up() -> None:
     units = [measured("read", 1.0), measured("model", 8.0, setup_s=60.0)]
     small = snapshot(host(cpus=5), units, at(read=4, model=2), at(model=2))
     assert small.current == at(read=1, model=4)
-    assert decide(small).places == at(read=1, model=4)
+    assert decide(small).allocation == at(read=1, model=4)
 
 
 def test_a_unit_for_which_there_is_no_room_is_named() -> None:
     units = [measured("read", 1.0), measured("model", 1.0, gpus=1.0)]
-    decision = decide(snapshot(host(cards=0), units, at(read=1)))
-    assert decision.lack is not None
-    assert "model" in decision.lack
-    assert decision.places[SlotLocation("a", "read")] == 1
+    decision = decide(snapshot(host(gpus=0), units, at(read=1)))
+    assert decision.infeasible is not None
+    assert "model" in decision.infeasible
+    assert decision.allocation[SlotLocation("a", "read")] == 1
 
 
 def test_pinned_numbers_are_kept() -> None:
     units = [measured("read", 1.0, fixed=2), measured("score", 0.1), measured("each", 0.1, fixed_per_host=1)]
     decision = decide(snapshot([host("a"), host("b")], units, at(read=5, score=1)))
-    assert count_slots(decision.places)["read"] == 2
-    assert all(decision.places[SlotLocation(where, "each")] == 1 for where in "ab")
-    again = decide(snapshot([host("a"), host("b")], units, decision.places))
-    assert again.changes == ()
+    assert count_slots(decision.allocation)["read"] == 2
+    assert all(decision.allocation[SlotLocation(where, "each")] == 1 for where in "ab")
+    restore = decide(snapshot([host("a"), host("b")], units, decision.allocation))
+    assert restore.changes == ()
 
 
 # For all snapshots
@@ -282,7 +283,7 @@ def snapshots(draw: st.DrawFn) -> AllocatorInput:
             cpus=draw(st.sampled_from([0.5, 1.0, 2.0])),
             gpus=draw(st.sampled_from([0.0, 0.0, 0.25, 1.0, 2.0])),
             fixed=draw(st.sampled_from([None, None, None, 1])),
-            most=draw(st.sampled_from([None, None, 3])),
+            max_slots=draw(st.sampled_from([None, None, 3])),
         )
         units.append(
             replace(
@@ -296,12 +297,12 @@ def snapshots(draw: st.DrawFn) -> AllocatorInput:
                 finished=draw(st.sampled_from([False, False, False, True])),
             )
         )
-    room = Capacity(hosts, [one.unit for one in units])
+    capacity = Capacity(hosts, [one.unit for one in units])
     for name in draw(st.lists(st.sampled_from([one.name for one in units]), max_size=30)):
-        room.add(name)
-    setting_up = Counter({place: draw(st.integers(0, slots)) for place, slots in room.taken.items()})
+        capacity.add(name)
+    setting_up = Counter({place: draw(st.integers(0, slots)) for place, slots in capacity.taken.items()})
     return AllocatorInput(
-        tuple(hosts), tuple(units), +(room.taken - setting_up), +setting_up, draw(st.sampled_from([1.0, 500.0]))
+        tuple(hosts), tuple(units), +(capacity.taken - setting_up), +setting_up, draw(st.sampled_from([1.0, 500.0]))
     )
 
 
@@ -310,10 +311,10 @@ def snapshots(draw: st.DrawFn) -> AllocatorInput:
 def test_what_is_decided_fits_and_leaves_alone_what_is_being_set_up(now: AllocatorInput) -> None:
     decision = decide(now)
     units = [one.unit for one in now.units]
-    assert keep(Capacity(now.hosts, units), decision.places) == decision.places
-    counts = count_slots(decision.places)
-    assert decision.lack or now.untouchable or all(counts.get(one.name) for one in now.units if not one.finished)
-    assert not now.untouchable - decision.places
+    assert place_all(Capacity(now.hosts, units), decision.allocation) == decision.allocation
+    counts = count_slots(decision.allocation)
+    assert decision.infeasible or now.untouchable or all(counts.get(one.name) for one in now.units if not one.finished)
+    assert not now.untouchable - decision.allocation
 
 
 @settings(max_examples=100, deadline=None)
@@ -321,10 +322,10 @@ def test_what_is_decided_fits_and_leaves_alone_what_is_being_set_up(now: Allocat
 def test_whoever_decides_twice_decides_the_same(now: AllocatorInput) -> None:
     assume(not now.learning)
     first = decide(now)
-    held = first.places - now.setting_up
-    done = replace(now, held=held, setting_up=first.places & now.setting_up, now=now.now + 0.1)
-    assert decide(done, first).places == first.places
-    assert decide(now).places == first.places
+    ready = first.allocation - now.setting_up
+    done = replace(now, ready=ready, setting_up=first.allocation & now.setting_up, now=now.now + 0.1)
+    assert decide(done, first).allocation == first.allocation
+    assert decide(now).allocation == first.allocation
 
 
 @settings(max_examples=100, deadline=None)
@@ -333,17 +334,17 @@ def test_decisions_settle_while_nothing_changes(now: AllocatorInput) -> None:
     assume(not now.learning)
     decisions = [decide(now)]
     for _ in range(6):
-        done = decisions[-1].places
+        done = decisions[-1].allocation
         under_way = done & now.setting_up
-        decisions.append(decide(replace(now, held=done - under_way, setting_up=under_way)))
-    assert decisions[-1].places == decisions[-2].places
+        decisions.append(decide(replace(now, ready=done - under_way, setting_up=under_way)))
+    assert decisions[-1].allocation == decisions[-2].allocation
 
 
 @settings(max_examples=100, deadline=None)
 @given(snapshots())
 def test_reasons_are_given_for_all_that_changes(now: AllocatorInput) -> None:
     decision = decide(now)
-    before, after = count_slots(now.current), count_slots(decision.places)
+    before, after = count_slots(now.current), count_slots(decision.allocation)
     changed = {name for name in {*before, *after} if before.get(name, 0) != after.get(name, 0)}
     assert changed <= {change.unit for change in decision.changes}
     for change in decision.changes:
@@ -355,13 +356,13 @@ def test_a_moment_like_the_last_is_answered_without_solving_anything() -> None:
     units = [measured("read", 1.0, cv=0.5), measured("score", 1.0, cv=0.5)]
     first = decide(snapshot(host(cpus=9), units, at(read=1, score=1)))
     nearly = [replace(one, seconds=1.005, samples=1010) for one in units]
-    again = decide(snapshot(host(cpus=9), nearly, first.places), first)
-    assert again.basis is first.basis
-    assert again.changes == ()
-    other = decide(snapshot(host(cpus=9), [units[0], replace(units[1], seconds=3.0)], first.places), first)
+    restore = decide(snapshot(host(cpus=9), nearly, first.allocation), first)
+    assert restore.basis is first.basis
+    assert restore.changes == ()
+    other = decide(snapshot(host(cpus=9), [units[0], replace(units[1], seconds=3.0)], first.allocation), first)
     assert other.basis is not first.basis
 
 
 def test_it_looks_again_when_the_first_sample_has_stood_for_a_second() -> None:
     unit = replace(measured("read"), samples=1, first_sample_at=9.8)
-    assert decide(snapshot(host(), [unit], at(read=1), now=10.7)).look_again_s == pytest.approx(0.1)
+    assert decide(snapshot(host(), [unit], at(read=1), now=10.7)).next_check_s == pytest.approx(0.1)

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from dcurate.engine.allocate.rate_cache import MOST, CachedRate, RateCache, cache_file, key_of
 
 positive = st.floats(1e-9, 1e9)
-memories = st.builds(CachedRate, positive, st.floats(0, 10), st.floats(0, 1e6), st.floats(0, 1e6))
+rates = st.builds(CachedRate, positive, st.floats(0, 10), st.floats(0, 1e6), st.floats(0, 1e6))
 
 
 def test_what_one_run_stores_the_next_finds(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "rates.json"
-    memory = CachedRate(0.25, cv=0.3, setup_s=60.0, ratio=12.0)
-    assert RateCache(path).store({"embed": memory})
-    assert RateCache(path).lookup("embed") == memory
+    rate = CachedRate(0.25, cv=0.3, setup_s=60.0, ratio=12.0)
+    assert RateCache(path).store({"embed": rate})
+    assert RateCache(path).lookup("embed") == rate
     assert RateCache(path).lookup("classify") is None
 
 
-@given(st.dictionaries(st.text(), memories, max_size=20))
+@given(st.dictionaries(st.text(), rates, max_size=20))
 def test_every_sound_memory_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, kept: dict) -> None:
     path = tmp_path_factory.mktemp("cache") / "rates.json"
     RateCache(path).store(kept)
@@ -76,9 +76,9 @@ def test_a_broken_file_is_as_good_as_none_and_is_mended_by_the_next_run(tmp_path
 
 def test_a_folder_that_cannot_be_made_does_no_harm(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    remembered = RateCache(tmp_path / "file" / "rates.json")
-    assert not remembered.store({"read": CachedRate(1.0)})
-    assert remembered.lookup("read") == CachedRate(1.0)
+    cached = RateCache(tmp_path / "file" / "rates.json")
+    assert not cached.store({"read": CachedRate(1.0)})
+    assert cached.lookup("read") == CachedRate(1.0)
 
 
 def test_a_write_that_fails_leaves_the_file_as_it_was_and_nothing_beside_it(

@@ -11,7 +11,6 @@ from dcurate.engine.allocate.requests import (
     WorkerState,
     form_pools,
     hosts_of,
-    seconds_of,
 )
 from dcurate.errors import ResourceError
 
@@ -22,39 +21,39 @@ def cpus(number: int, host: str = "h") -> list[WorkerState]:
     return [WorkerState(f"{host}-c{place}", host) for place in range(number)]
 
 
-def names(groups: list[SlotPoolSpec]) -> list[str]:
-    return [each.name for each in groups]
+def names(pools: list[SlotPoolSpec]) -> list[str]:
+    return [each.name for each in pools]
 
 
 def test_light_operators_share_their_slots_and_others_stand_alone() -> None:
-    demands = [
+    requests = [
         OperatorRequest("read", Resources(), light=True),
         OperatorRequest("model", Resources()),
         OperatorRequest("write", Resources(), light=True),
     ]
-    assert names(form_pools(demands, cpus(4))) == ["model", "read+write"]
+    assert names(form_pools(requests, cpus(4))) == ["model", "read+write"]
 
 
 def test_a_pinned_operator_does_not_share() -> None:
-    demands = [
+    requests = [
         OperatorRequest("read", Resources(), light=True),
         OperatorRequest("write", Resources(), num_workers=1, light=True),
     ]
-    assert names(form_pools(demands, cpus(4))) == ["write", "read"]
+    assert names(form_pools(requests, cpus(4))) == ["write", "read"]
 
 
 def test_on_a_small_machine_all_cpu_operators_share() -> None:
-    demands = [OperatorRequest(name, Resources()) for name in "abcdefgh"]
-    (only,) = form_pools(demands, cpus(2))
+    requests = [OperatorRequest(name, Resources()) for name in "abcdefgh"]
+    (only,) = form_pools(requests, cpus(2))
     assert (only.name, only.unit().cpus) == ("a+b+c+d+e+f+g+h", 0.0)
 
 
 def test_in_batch_mode_operators_need_not_fit_beside_each_other() -> None:
-    demands = [OperatorRequest(name, Resources(gpus=1)) for name in "ab"]
+    requests = [OperatorRequest(name, Resources(gpus=1)) for name in "ab"]
     workers = [*cpus(2), WorkerState("g", "h", 8, 0.0, (GPU0,))]
-    assert names(form_pools(demands, workers, one_at_a_time=True)) == ["a", "b"]
+    assert names(form_pools(requests, workers, sequential=True)) == ["a", "b"]
     with pytest.raises(ResourceError, match="operator 'b' needs"):
-        form_pools(demands, workers)
+        form_pools(requests, workers)
 
 
 def test_more_cpus_than_there_are_are_refused() -> None:
@@ -65,13 +64,13 @@ def test_more_cpus_than_there_are_are_refused() -> None:
 def test_processes_on_one_card_are_one_card() -> None:
     workers = [WorkerState("a", "h", 4, 0.0, (GPU0, GPU1)), WorkerState("b", "h", 2, 0.0, (GPU0, GPU1)), *cpus(3)]
     (host,) = hosts_of(workers)
-    assert [(card.name, card.seats) for card in host.cards] == [("gpu0", 6), ("gpu1", 0)]
-    assert (host.cpus, host.seats) == (3.0, 3)
+    assert [(gpu.name, gpu.max_slots) for gpu in host.gpus] == [("gpu0", 6), ("gpu1", 0)]
+    assert (host.cpus, host.max_slots) == (3.0, 3)
 
 
 def test_where_there_are_gpu_workers_only_cpu_operators_use_their_threads() -> None:
     (host,) = hosts_of([WorkerState("a", "h", 4, 0.0, (GPU0,))])
-    assert (host.cpus, host.seats) == (4.0, 4)
+    assert (host.cpus, host.max_slots) == (4.0, 4)
 
 
 @given(
@@ -79,21 +78,16 @@ def test_where_there_are_gpu_workers_only_cpu_operators_use_their_threads() -> N
     st.integers(1, 6),
 )
 def test_every_operator_is_in_one_group(wanted: list[tuple[bool, float, int | None]], workers: int) -> None:
-    demands = [
+    requests = [
         OperatorRequest(f"op{place}", Resources(cpus=cpu), num_workers=fixed, light=light)
         for place, (light, cpu, fixed) in enumerate(wanted)
     ]
-    if max(demand.resources.cpus for demand in demands) > workers:
+    if max(request.resources.cpus for request in requests) > workers:
         with pytest.raises(ResourceError, match="needs 2 CPUs a slot"):
-            form_pools(demands, cpus(workers))
+            form_pools(requests, cpus(workers))
         return
-    members = [member.operator for each in form_pools(demands, cpus(workers)) for member in each.members]
-    assert sorted(members) == sorted(demand.operator for demand in demands)
-
-
-def test_the_work_of_a_shared_group_is_that_of_its_operators() -> None:
-    both = SlotPoolSpec((OperatorRequest("read", Resources()), OperatorRequest("write", Resources())), 1.0)
-    assert seconds_of(both, {"read": 0.5, "write": 0.25}, {"read": 1.0, "write": 2.0}) == (1.0, 1.0)
+    members = [member.operator for each in form_pools(requests, cpus(workers)) for member in each.members]
+    assert sorted(members) == sorted(request.operator for request in requests)
 
 
 def test_in_a_shared_group_a_pin_still_holds() -> None:

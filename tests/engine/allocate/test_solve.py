@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from dcurate.engine.allocate.allocation import (
     UNLIMITED,
     Allocation,
-    Card,
+    Gpu,
     Host,
     SchedulingUnit,
     SlotLocation,
     count_slots,
     throughput,
 )
-from dcurate.engine.allocate.solve import bound, shortfall, solve, solve_in_place, spread_spare
+from dcurate.engine.allocate.solve import add_slack, bound, explain_infeasible, solve, solve_in_place
 
 GB = 1e9
 
@@ -30,44 +30,44 @@ GB = 1e9
 NEAR = 1e-6
 
 
-def gpus(count: int, memory_gb: float = 0.0, seats: int = UNLIMITED) -> tuple[Card, ...]:
-    return tuple(Card(f"gpu{number}", memory_gb * GB, seats) for number in range(count))
+def gpus(count: int, memory_gb: float = 0.0, max_slots: int = UNLIMITED) -> tuple[Gpu, ...]:
+    return tuple(Gpu(f"gpu{number}", memory_gb * GB, max_slots) for number in range(count))
 
 
-def faults(units: Sequence[SchedulingUnit], hosts: Sequence[Host], places: Mapping[SlotLocation, int]) -> list[str]:
+def faults(units: Sequence[SchedulingUnit], hosts: Sequence[Host], allocation: Mapping[SlotLocation, int]) -> list[str]:
     """What is wrong with an allocation, counted slot by slot."""
     units_of, host_of = {unit.name: unit for unit in units}, {host.name: host for host in hosts}
     cpus: dict[str, float] = defaultdict(float)
-    seats: Counter[object] = Counter()
+    max_slots: Counter[object] = Counter()
     share: dict[object, float] = defaultdict(float)
     memory: dict[object, float] = defaultdict(float)
     on_card: Counter[object] = Counter()
     alone = []
     wrong = []
-    for place, slots in places.items():
+    for place, slots in allocation.items():
         unit = units_of[place.unit]
-        cards = [(place.host, card) for card in place.cards]
+        cards = [(place.host, gpu) for gpu in place.gpus]
         if len(set(cards)) != (max(1, math.ceil(unit.gpus)) if unit.on_gpu else 0) or slots < 1:
             wrong.append(f"{slots} slots at {place}")
         cpus[place.host] += slots * unit.cpus
-        seats[cards[0] if cards else place.host] += slots
-        for card in cards:
-            share[card] += slots * (1 if unit.gpus >= 1 else unit.gpus)
-            memory[card] += slots * unit.gpu_memory / len(cards)
-            on_card[card] += slots
-            alone += [card] if unit.gpus >= 1 else []
+        max_slots[cards[0] if cards else place.host] += slots
+        for gpu in cards:
+            share[gpu] += slots * (1 if unit.gpus >= 1 else unit.gpus)
+            memory[gpu] += slots * unit.gpu_memory / len(cards)
+            on_card[gpu] += slots
+            alone += [gpu] if unit.gpus >= 1 else []
     for name, host in host_of.items():
-        wrong += [f"CPUs of {name}"] if cpus[name] > host.cpus + NEAR * sum(places.values()) else []
-        wrong += [f"seats of {name}"] if seats[name] > host.seats else []
-        for gpu in host.cards:
-            key = (name, gpu.name)
+        wrong += [f"CPUs of {name}"] if cpus[name] > host.cpus + NEAR * sum(allocation.values()) else []
+        wrong += [f"slots of {name}"] if max_slots[name] > host.max_slots else []
+        for each in host.gpus:
+            key = (name, each.name)
             wrong += [f"share of {key}"] if share[key] > 1 + NEAR * on_card[key] else []
-            wrong += [f"memory of {key}"] if gpu.memory and memory[key] > gpu.memory + on_card[key] else []
-            wrong += [f"seats of {key}"] if seats[key] > gpu.seats else []
-    known = {(host.name, card.name) for host in hosts for card in host.cards}
-    wrong += [f"{card} is not there" for card in set(share) - known]
+            wrong += [f"memory of {key}"] if each.memory and memory[key] > each.memory + on_card[key] else []
+            wrong += [f"slots of {key}"] if max_slots[key] > each.max_slots else []
+    known = {(host.name, gpu.name) for host in hosts for gpu in host.gpus}
+    wrong += [f"{gpu} is not there" for gpu in set(share) - known]
     wrong += [f"{host} is not there" for host in set(cpus) - set(host_of)]
-    return wrong + [f"{card} is not whole" for card in alone if on_card[card] > 1]
+    return wrong + [f"{gpu} is not whole" for gpu in alone if on_card[gpu] > 1]
 
 
 def stays(before: Mapping[SlotLocation, int], after: Mapping[SlotLocation, int], unit: str) -> int:
@@ -97,16 +97,16 @@ units_of_all_kinds = st.builds(
     weight=st.sampled_from([0.0, 0.5, 1.0, 1.0, 1.0, 4.0]),
 )
 pinned_units = st.builds(
-    lambda unit, fixed, per_host, most: replace(unit, fixed=fixed, fixed_per_host=per_host, most=most),
+    lambda unit, fixed, per_host, max_slots: replace(unit, fixed=fixed, fixed_per_host=per_host, max_slots=max_slots),
     units_of_all_kinds,
     *(st.sampled_from([None] * 8 + [1, 2, 3]) for _ in range(3)),
 )
 some_hosts = st.builds(
-    lambda cpus, cards, memory, seats, on_card: Host("", cpus, gpus(cards, memory, on_card), seats),
+    lambda cpus, cards, memory, max_slots, on_card: Host("", cpus, gpus(cards, memory, on_card), max_slots),
     cpus=st.sampled_from([1.0, 2.0, 4.0, 6.0]),
     cards=st.integers(0, 3),
     memory=st.sampled_from([0.0, 40.0, 80.0]),
-    seats=st.sampled_from([2, 5, UNLIMITED]),
+    max_slots=st.sampled_from([2, 5, UNLIMITED]),
     on_card=st.sampled_from([1, 3, UNLIMITED]),
 )
 
@@ -139,7 +139,11 @@ def packs(units: Sequence[SchedulingUnit], hosts: Sequence[Host], need: Sequence
     line = [unit for unit, slots in zip(units, need, strict=True) for _ in range(slots)]
     line.sort(key=lambda unit: (-unit.gpus, -unit.gpu_memory, -unit.cpus, unit.name))
     start = tuple(
-        (round(host.cpus * 4), host.seats, tuple((100, card.memory or math.inf, card.seats, 0) for card in host.cards))
+        (
+            round(host.cpus * 4),
+            host.max_slots,
+            tuple((100, gpu.memory or math.inf, gpu.max_slots, 0) for gpu in host.gpus),
+        )
         for host in hosts
     )
 
@@ -148,23 +152,23 @@ def packs(units: Sequence[SchedulingUnit], hosts: Sequence[Host], need: Sequence
         if number == len(line):
             return True
         unit, wide = line[number], math.ceil(line[number].gpus) if line[number].gpus >= 1 else 0
-        for place, (cpus, seats, cards) in enumerate(state):
+        for place, (cpus, max_slots, cards) in enumerate(state):
             left = cpus - round(unit.cpus * 4)
             options = []
-            if left >= 0 and not unit.on_gpu and seats:
-                options = [(seats - 1, cards)]
+            if left >= 0 and not unit.on_gpu and max_slots:
+                options = [(max_slots - 1, cards)]
             elif left >= 0 and wide:
-                free = [n for n, card in enumerate(cards) if not card[3] and card[1] * wide >= unit.gpu_memory]
+                free = [n for n, gpu in enumerate(cards) if not gpu[3] and gpu[1] * wide >= unit.gpu_memory]
                 for first in free:
                     for pair in [(first,)] if wide == 1 else [(first, other) for other in free if other != first]:
                         if cards[first][2]:
-                            gone = tuple((0, 0, 0, 1) if n in pair else card for n, card in enumerate(cards))
-                            options.append((seats, gone))
+                            gone = tuple((0, 0, 0, 1) if n in pair else gpu for n, gpu in enumerate(cards))
+                            options.append((max_slots, gone))
             elif left >= 0 and unit.on_gpu:
                 for n, (share, memory, free_seats, _) in enumerate(cards):
                     rest = (share - round(unit.gpus * 100), memory - unit.gpu_memory, free_seats - 1, 1)
                     if min(rest) >= 0:
-                        options.append((seats, (*cards[:n], rest, *cards[n + 1 :])))
+                        options.append((max_slots, (*cards[:n], rest, *cards[n + 1 :])))
             for seats_left, cards_left in dict.fromkeys((s, tuple(sorted(c))) for s, c in options):
                 new = (*state[:place], (left, seats_left, cards_left), *state[place + 1 :])
                 if fits(number + 1, tuple(sorted(new))):
@@ -197,7 +201,7 @@ def best_throughput(units: Sequence[SchedulingUnit], hosts: Sequence[Host], fits
 @given(named_units(units_of_all_kinds, 3), named_hosts(2))
 def test_small_problems_are_solved_to_the_optimum(units: list[SchedulingUnit], hosts: list[Host]) -> None:
     assume(all(unit.cpus or unit.gpus for unit in units))
-    hosts = [replace(host, cards=host.cards[:2] if len(hosts) > 1 else host.cards) for host in hosts]
+    hosts = [replace(host, gpus=host.gpus[:2] if len(hosts) > 1 else host.gpus) for host in hosts]
     solution, best = solve(units, hosts), best_throughput(units, hosts, packs)
     assert (solution is None) == (best is None)
     assert solution is None or solution.throughput == pytest.approx(best)
@@ -265,7 +269,7 @@ def test_known_problems_have_their_known_optimum(
     solution = solve(units, hosts)
     assert solution is not None
     assert solution.counts == counts
-    assert faults(units, hosts, solution.places) == []
+    assert faults(units, hosts, solution.allocation) == []
 
 
 # Laws
@@ -273,27 +277,27 @@ def test_known_problems_have_their_known_optimum(
 
 def greedy(units: Sequence[SchedulingUnit], hosts: Sequence[Host]) -> float:
     """What one reaches who gives a slot to the slowest unit, wherever it fits first, until that fails."""
-    places: Allocation = Counter()
+    allocation: Allocation = Counter()
 
     def place(unit: SchedulingUnit) -> bool:
         for host in hosts:
             wide = math.ceil(unit.gpus) if unit.gpus >= 1 else 1
-            names = [card.name for card in host.cards]
+            names = [gpu.name for gpu in host.gpus]
             options = [tuple(names[n : n + wide]) for n in range(len(names) - wide + 1)] if unit.on_gpu else [()]
             for cards in options:
-                new = places + Counter({SlotLocation(host.name, unit.name, cards): 1})
+                new = allocation + Counter({SlotLocation(host.name, unit.name, cards): 1})
                 if not faults(units, hosts, new):
-                    places.update({SlotLocation(host.name, unit.name, cards): 1})
+                    allocation.update({SlotLocation(host.name, unit.name, cards): 1})
                     return True
         return False
 
     if not all(place(unit) for unit in units if unit.weight):
         return 0.0
     for _ in range(60):
-        slowest = min(units, key=lambda unit: unit.rate(count_slots(places).get(unit.name, 0)))
+        slowest = min(units, key=lambda unit: unit.rate(count_slots(allocation).get(unit.name, 0)))
         if not place(slowest):
             break
-    return throughput(units, count_slots(places))
+    return throughput(units, count_slots(allocation))
 
 
 @laws
@@ -309,19 +313,19 @@ def test_every_solution_packs_and_keeps_to_limits(units: list[SchedulingUnit], h
     solution = solve(units, hosts)
     assume(solution is not None)
     assert solution is not None
-    assert faults(units, hosts, solution.places) == []
+    assert faults(units, hosts, solution.allocation) == []
     assert solution.throughput == throughput(units, solution.counts) <= bound(units, hosts) * (1 + NEAR)
     for unit in units:
         slots = solution.counts.get(unit.name, 0)
         by_host: Counter[str] = Counter()
-        for place, here in solution.places.items():
+        for place, here in solution.allocation.items():
             by_host[place.host] += here if place.unit == unit.name else 0
         if unit.fixed_per_host is not None:
             assert max(by_host.values(), default=0) <= unit.fixed_per_host
         elif unit.fixed is not None:
             assert 1 <= slots <= unit.fixed
         else:
-            assert slots <= (unit.most or slots)
+            assert slots <= (unit.max_slots or slots)
             assert (slots > 0) == (unit.weight > 0)
 
 
@@ -356,13 +360,13 @@ def test_a_solution_that_stands_is_left_as_it_is(units: list[SchedulingUnit], ho
     solution = solve(units, hosts)
     assume(solution is not None)
     assert solution is not None
-    again = solve(units, hosts, solution.places)
-    assert again is not None
-    assert again.places == solution.places
-    in_place = solve_in_place(units, hosts, solution.places)
+    restore = solve(units, hosts, solution.allocation)
+    assert restore is not None
+    assert restore.allocation == solution.allocation
+    in_place = solve_in_place(units, hosts, solution.allocation)
     assert in_place is not None
     assert in_place.throughput >= solution.throughput
-    assert solution.places - in_place.places == Counter()
+    assert solution.allocation - in_place.allocation == Counter()
 
 
 @laws
@@ -375,9 +379,9 @@ def test_after_other_rates_the_optimum_is_reached_from_what_stands(
     assume(stands is not None and fresh is not None)
     assert stands is not None
     assert fresh is not None
-    after = solve(units, hosts, stands.places)
+    after = solve(units, hosts, stands.allocation)
     assert after is not None
-    assert faults(units, hosts, after.places) == []
+    assert faults(units, hosts, after.allocation) == []
     assert after.throughput >= max(fresh.throughput, throughput(units, stands.counts)) * (1 - NEAR)
 
 
@@ -389,14 +393,14 @@ def test_in_place_nothing_moves_and_only_what_is_in_the_way_goes(
     stands = solve(other_rates(units, seconds), hosts)
     assume(stands is not None)
     assert stands is not None
-    filled = spread_spare(units, hosts, stands.places, 3.0, [unit.name for unit in units])
+    filled = add_slack(units, hosts, stands.allocation, 3.0, [unit.name for unit in units])
     after = solve_in_place(units, hosts, filled)
     assert after is not None
-    assert faults(units, hosts, after.places) == []
+    assert faults(units, hosts, after.allocation) == []
     assert after.throughput >= throughput(units, count_slots(filled)) * (1 - NEAR)
-    assert moved(filled, after.places) == 0
-    for place in filled - after.places:
-        assert faults(units, hosts, after.places + Counter({place: 1}))
+    assert moved(filled, after.allocation) == 0
+    for place in filled - after.allocation:
+        assert faults(units, hosts, after.allocation + Counter({place: 1}))
 
 
 @laws
@@ -408,21 +412,21 @@ def test_spare_room_goes_to_those_named_up_to_the_slack(
     assume(solution is not None and math.isfinite(solution.throughput))
     assert solution is not None
     only = [unit.name for unit, named in zip(units, chosen, strict=False) if named]
-    after = spread_spare(units, hosts, solution.places, slack, only)
+    after = add_slack(units, hosts, solution.allocation, slack, only)
     assert faults(units, hosts, after) == []
-    assert solution.places - after == Counter()
+    assert solution.allocation - after == Counter()
     enough = solution.throughput * slack
     for unit in units:
         slots, before = count_slots(after).get(unit.name, 0), solution.counts.get(unit.name, 0)
         assert slots == before or unit.name in only
         assert slots == before or unit.rate(slots - 1) < enough * (1 + NEAR)
-        assert slots == before or slots <= (unit.most or slots)
+        assert slots == before or slots <= (unit.max_slots or slots)
 
 
 @laws
 @given(some_units, named_hosts(3))
 def test_a_shortfall_is_told_exactly_where_there_is_no_solution(units: list[SchedulingUnit], hosts: list[Host]) -> None:
-    lack = shortfall(units, hosts)
+    lack = explain_infeasible(units, hosts)
     assert (lack is None) == (solve(units, hosts) is not None)
     assert lack is None or any(lack.startswith(f"operator '{unit.name}' ") for unit in units)
 
@@ -435,7 +439,7 @@ def slots(
 ) -> dict[str, int]:
     solution = solve(units, hosts, current)
     assert solution is not None
-    assert faults(units, hosts, solution.places) == []
+    assert faults(units, hosts, solution.allocation) == []
     return solution.counts
 
 
@@ -462,23 +466,23 @@ def test_a_slot_may_take_memory_only_but_no_part_of_a_card_that_is_taken_whole()
 def test_a_wide_slot_takes_cards_of_one_host_and_spreads_its_memory() -> None:
     unit = SchedulingUnit("a", 1, 2, 150 * GB)
     assert slots([unit], [Host("h", 8, gpus(5, 80)), Host("g", 8, gpus(1, 80))]) == {"a": 2}
-    assert shortfall([unit], [Host("h", 8, gpus(5, 70))])
+    assert explain_infeasible([unit], [Host("h", 8, gpus(5, 70))])
 
 
 def test_a_wide_slot_needs_one_seat_on_the_first_of_its_cards() -> None:
-    cards = (Card("a", seats=0), Card("b", seats=1), Card("c", seats=0))
+    cards = (Gpu("a", max_slots=0), Gpu("b", max_slots=1), Gpu("c", max_slots=0))
     solution = solve([SchedulingUnit("u", 1, 2)], [Host("h", 8, cards)])
     assert solution is not None
-    assert [place.cards[0] for place in solution.places] == ["b"]
+    assert [place.gpus[0] for place in solution.allocation] == ["b"]
 
 
 def test_seats_limit_what_processes_can_run() -> None:
-    assert slots([SchedulingUnit("a", 0.5)], [Host("h", 8, seats=3)]) == {"a": 3}
-    assert slots([SchedulingUnit("a", 0, 0.1)], [Host("h", 8, gpus(2, seats=3), seats=0)]) == {"a": 6}
+    assert slots([SchedulingUnit("a", 0.5)], [Host("h", 8, max_slots=3)]) == {"a": 3}
+    assert slots([SchedulingUnit("a", 0, 0.1)], [Host("h", 8, gpus(2, max_slots=3), max_slots=0)]) == {"a": 6}
 
 
 def test_slots_without_cpus_are_limited_by_seats_alone() -> None:
-    assert slots([SchedulingUnit("a", 0), SchedulingUnit("b", 0, seconds=3.0)], [Host("h", 2, seats=8)]) == {
+    assert slots([SchedulingUnit("a", 0), SchedulingUnit("b", 0, seconds=3.0)], [Host("h", 2, max_slots=8)]) == {
         "a": 2,
         "b": 6,
     }
@@ -497,7 +501,10 @@ def test_pinned_slots_come_first_on_every_host_that_can_hold_them() -> None:
     units = [SchedulingUnit("pinned", 2, fixed_per_host=2, seconds=0.1), SchedulingUnit("other")]
     solution = solve(units, [Host("a", 8), Host("b", 4), Host("c", 3)])
     assert solution is not None
-    assert {place.host: slots for place, slots in solution.places.items() if place.unit == "pinned"} == {"a": 2, "b": 2}
+    assert {place.host: slots for place, slots in solution.allocation.items() if place.unit == "pinned"} == {
+        "a": 2,
+        "b": 2,
+    }
     assert solution.counts["other"] == 7
 
 
@@ -523,13 +530,16 @@ def test_pinned_slots_that_cannot_be_added_in_place_are_done_without() -> None:
     assert slots(units, hosts, before) == {"wide": 2, "half": 2}
     in_place = solve_in_place(units, hosts, before)
     assert in_place is not None
-    assert in_place.places == before
+    assert in_place.allocation == before
 
 
 def test_limits_bound_the_throughput() -> None:
-    assert slots([SchedulingUnit("a", most=2), SchedulingUnit("b", seconds=2.0)], [Host("h", 32)]) == {"a": 2, "b": 4}
+    assert slots([SchedulingUnit("a", max_slots=2), SchedulingUnit("b", seconds=2.0)], [Host("h", 32)]) == {
+        "a": 2,
+        "b": 4,
+    }
     assert slots([SchedulingUnit("a", fixed=3), SchedulingUnit("b", seconds=2.0)], [Host("h", 32)]) == {"a": 3, "b": 6}
-    assert bound([SchedulingUnit("a", most=2), SchedulingUnit("b", seconds=2.0)], [Host("h", 32)]) == 2.0
+    assert bound([SchedulingUnit("a", max_slots=2), SchedulingUnit("b", seconds=2.0)], [Host("h", 32)]) == 2.0
 
 
 def test_nothing_to_do_has_no_limit() -> None:
@@ -557,7 +567,7 @@ def test_places_that_are_gone_do_not_count() -> None:
     assert solution is not None
     assert solution.counts == {"a": 2, "b": 2}
     assert in_place is not None
-    assert faults(units, [Host("h", 4, gpus(2))], in_place.places) == []
+    assert faults(units, [Host("h", 4, gpus(2))], in_place.allocation) == []
 
 
 def test_an_answer_is_laid_over_equal_hosts_and_cards_as_they_stand() -> None:
@@ -571,12 +581,12 @@ def test_an_answer_is_laid_over_equal_hosts_and_cards_as_they_stand() -> None:
     assert solution is not None
     name = {"a": "c", "b": "a", "c": "d", "d": "b", "gpu0": "gpu3", "gpu1": "gpu0", "gpu2": "gpu1", "gpu3": "gpu2"}
     elsewhere = {
-        SlotLocation(name[place.host], place.unit, tuple(name[card] for card in place.cards)): slots
-        for place, slots in solution.places.items()
+        SlotLocation(name[place.host], place.unit, tuple(name[gpu] for gpu in place.gpus)): slots
+        for place, slots in solution.allocation.items()
     }
     after = solve(units, hosts, elsewhere)
     assert after is not None
-    assert after.places == elsewhere
+    assert after.allocation == elsewhere
 
 
 def test_one_slot_moves_where_that_is_enough() -> None:
@@ -587,7 +597,7 @@ def test_one_slot_moves_where_that_is_enough() -> None:
     after = solve(units, hosts, before)
     assert after is not None
     assert after.counts == {"wide": 1, "half": 2}
-    assert moved(before, after.places) == 1
+    assert moved(before, after.allocation) == 1
     in_place = solve_in_place(units, hosts, before)
     assert in_place is not None
     assert in_place.throughput < after.throughput
@@ -596,12 +606,12 @@ def test_one_slot_moves_where_that_is_enough() -> None:
 def test_of_what_is_not_needed_that_goes_which_makes_room() -> None:
     units = [SchedulingUnit("much", 0, 0.5, seconds=0.1), SchedulingUnit("kept", 0, 0.5), SchedulingUnit("wide", 0, 2)]
     cards = ("gpu0", "gpu1", "gpu2", "gpu3")
-    before = Counter({SlotLocation("h", "much", (card,)): 1 for card in cards})
-    before += Counter({SlotLocation("h", "kept", (card,)): 1 for card in cards[:2]})
+    before = Counter({SlotLocation("h", "much", (gpu,)): 1 for gpu in cards})
+    before += Counter({SlotLocation("h", "kept", (gpu,)): 1 for gpu in cards[:2]})
     after = solve_in_place(units, [Host("h", 1, gpus(4))], before)
     assert after is not None
     assert after.counts == {"much": 2, "kept": 2, "wide": 1}
-    assert moved(before, after.places) == 0
+    assert moved(before, after.allocation) == 0
 
 
 def test_many_hosts_that_are_alike_are_solved_close_to_the_bound() -> None:
@@ -615,10 +625,10 @@ def test_many_hosts_that_are_alike_are_solved_close_to_the_bound() -> None:
     solution = solve(units, hosts)
     assert solution is not None
     assert solution.throughput > 0.995 * solution.bound
-    assert faults(units, hosts, solution.places) == []
-    again = solve(units, hosts, solution.places)
-    assert again is not None
-    assert again.places == solution.places
+    assert faults(units, hosts, solution.allocation) == []
+    restore = solve(units, hosts, solution.allocation)
+    assert restore is not None
+    assert restore.allocation == solution.allocation
 
 
 # What is lacking
@@ -678,21 +688,21 @@ def test_many_hosts_that_are_alike_are_solved_close_to_the_bound() -> None:
         ([SchedulingUnit("a", 4)], [Host("x", 2)], "needs 4 CPUs a slot, but no host has more than 2 CPUs;"),
         (
             [SchedulingUnit("a"), SchedulingUnit("b")],
-            [Host("x", 4, seats=1)],
+            [Host("x", 4, max_slots=1)],
             "needs a thread of a worker process a slot, but after one",
         ),
         (
             [SchedulingUnit("a", gpus=0.1), SchedulingUnit("b", gpus=0.1)],
-            [Host("x", 4, gpus(1, seats=1))],
+            [Host("x", 4, gpus(1, max_slots=1))],
             "needs a thread of a worker process on its GPU a slot, but after one slot of each of the others none is "
             "left on a GPU with room for it;",
         ),
-        ([SchedulingUnit("a", most=0)], [Host("x", 8)], "'a' is limited to no slot at all"),
+        ([SchedulingUnit("a", max_slots=0)], [Host("x", 8)], "'a' is limited to no slot at all"),
         ([SchedulingUnit("a")], [], "needs 1 CPU a slot, but there are no workers; start some"),
     ],
 )
 def test_what_is_lacking_is_named(units: list[SchedulingUnit], hosts: list[Host], sentence: str) -> None:
-    lack = shortfall(units, hosts)
+    lack = explain_infeasible(units, hosts)
     assert lack is not None
     assert sentence in lack
     assert solve(units, hosts) is None

@@ -23,21 +23,21 @@ WORKERS = st.lists(st.integers(1, 4), min_size=1, max_size=12)
 
 
 def _placer(slots: list[int]) -> WorkerSelector:
-    placer = WorkerSelector()
+    selector = WorkerSelector()
     for number, count in enumerate(slots):
-        placer.offer("one", str(number), count)
-    return placer
+        selector.set_slots("one", str(number), count)
+    return selector
 
 
 @given(slots=WORKERS, calls=st.integers(0, 60), holders=st.sets(st.integers(0, 11).map(str)))
 def test_no_worker_has_more_calls_a_slot_than_another_by_more_than_one(
     slots: list[int], calls: int, holders: set[str]
 ) -> None:
-    placer, load = _placer(slots), Counter[str]()
+    selector, load = _placer(slots), Counter[str]()
     for _ in range(calls):
-        worker = placer.choose("one", 1.0, holders)
+        worker = selector.select_worker("one", 1.0, holders)
         assert worker is not None
-        placer.begin("one", worker)
+        selector.add_task("one", worker)
         load[worker] += 1
     rounds = [load[str(number)] / count for number, count in enumerate(slots)]
     assert max(rounds) - min(rounds) <= 1
@@ -49,37 +49,37 @@ def test_no_worker_has_more_calls_a_slot_than_another_by_more_than_one(
 def test_whatever_happened_a_call_goes_to_a_worker_that_has_slots(
     slots: list[int], events: list[tuple[int, str]]
 ) -> None:
-    placer, there = _placer(slots), {str(number) for number in range(len(slots))}
+    selector, there = _placer(slots), {str(number) for number in range(len(slots))}
     for number, event in events:
         worker = str(number)
         match event:
             case "remove":
-                placer.remove(worker)
+                selector.remove_worker(worker)
                 there.discard(worker)
             case "more":
-                placer.offer("one", worker, 2)
+                selector.set_slots("one", worker, 2)
                 there.add(worker)
             case "begin":
-                placer.begin("one", worker)
+                selector.add_task("one", worker)
             case _:
-                placer.end("one", worker)
-    chosen = placer.choose("one", 1.0)
+                selector.remove_task("one", worker)
+    chosen = selector.select_worker("one", 1.0)
     assert chosen in there if there else chosen is None
 
 
 def test_among_equals_the_one_that_has_the_inputs_goes_first_unless_it_is_busier_for_longer_than_fetching_takes() -> (
     None
 ):
-    placer = _placer([1, 1])
+    selector = _placer([1, 1])
     fetch = {"0": 0.5, "1": 0.0}.__getitem__
-    assert placer.choose("one", 1.0, ["1"], fetch) == "1"
-    assert placer.choose("one", 1.0, ["1"], fetch, {"0": 0.0, "1": 2.0}.__getitem__) == "0"
+    assert selector.select_worker("one", 1.0, ["1"], fetch) == "1"
+    assert selector.select_worker("one", 1.0, ["1"], fetch, {"0": 0.0, "1": 2.0}.__getitem__) == "0"
 
 
 def test_a_worker_that_takes_nothing_gets_nothing() -> None:
-    placer = _placer([1, 1])
-    assert placer.choose("one", 1.0, ["0"], backlog={"0": inf, "1": 9.0}.__getitem__) == "1"
-    assert placer.choose("one", 1.0, ["0"], backlog=lambda _: inf) is None
+    selector = _placer([1, 1])
+    assert selector.select_worker("one", 1.0, ["0"], backlog={"0": inf, "1": 9.0}.__getitem__) == "1"
+    assert selector.select_worker("one", 1.0, ["0"], backlog=lambda _: inf) is None
 
 
 # On real workers
@@ -124,8 +124,8 @@ def test_the_batches_of_a_fan_out_spread_evenly_and_each_travels_at_most_once() 
     with LocalCluster(n_workers=4, gpus=False) as cluster:
         chain = [Numbers(1, 1), Many(), Where()]
         batches = list(Pipeline("spread", stages=chain).stream(DaskExecutor(cluster=cluster)))
-        places = Counter(batch.to_arrow()["worker"][0].as_py() for batch in batches)  # type: ignore[attr-defined]
-        assert sum(places.values()) == CHILDREN
-        assert len(places) == 4
-        assert max(places.values()) <= CHILDREN / 4 + 2
+        allocation = Counter(batch.to_arrow()["worker"][0].as_py() for batch in batches)  # type: ignore[attr-defined]
+        assert sum(allocation.values()) == CHILDREN
+        assert len(allocation) == 4
+        assert max(allocation.values()) <= CHILDREN / 4 + 2
         assert _fetched(cluster.client) <= 1.5 * CHILDREN * CHILD_BYTES

@@ -8,7 +8,7 @@ import pytest
 from distributed import Worker
 
 from dcurate import DaskExecutor, LocalCluster, Pipeline
-from dcurate.engine.dask.worker_plugin import holder_of
+from dcurate.engine.dask.worker_plugin import plugin_on
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec
 from tests.stages import Append, Numbers
@@ -18,14 +18,14 @@ pytestmark = pytest.mark.cluster
 
 async def held_after(dask_worker: Worker, run: str, payload: bytes) -> list[int]:
     """Slots of a run when it has one, when it is dismissed, and when one is asked for after that."""
-    holder, counts = holder_of(dask_worker), []
+    plugin, counts = plugin_on(dask_worker), []
     for over in (False, True, False):
         if over:
-            await holder.dismiss(run)
+            await plugin.release_run(run)
         else:
-            holder.hold(run, "append", 1, payload, ())
-            await asyncio.gather(*holder.under_way)
-        counts.append(sum(held.count for (name, _), held in holder.held.items() if name == run))
+            plugin.set_slots(run, "append", 1, payload, ())
+            await asyncio.gather(*plugin.background)
+        counts.append(sum(pool.count for (name, _), pool in plugin.pools.items() if name == run))
     return counts
 
 

@@ -45,8 +45,8 @@ def run(
     return run_operator(OperatorSpec("test", stages, sink, ignore_failures=ignore), stages, inputs)
 
 
-def made(outcome: TaskResult) -> list[list[tuple[str, list[str]]]]:
-    return [[(str(one.key), texts_of(one)) for one in each] for each in outcome.outputs]  # type: ignore[arg-type]
+def made(result: TaskResult) -> list[list[tuple[str, list[str]]]]:
+    return [[(str(one.key), texts_of(one)) for one in each] for each in result.outputs]  # type: ignore[arg-type]
 
 
 rows = st.lists(st.sampled_from(["good", "dull", "poison"]), max_size=12)
@@ -66,11 +66,11 @@ def test_the_outcome_is_that_of_the_batches_without_the_rows_that_fail(
     without = [batch(*(text for text in texts_of(one) if "poison" not in text), split=one.key.split) for one in inputs]
     stage = Poisoned(form).with_(batch_size=batch_size, num_run_attempts=attempts)
     kept, all_well = Kept(), Kept()
-    outcome = run(stage, Append("."), inputs=inputs, sink=kept)
+    result = run(stage, Append("."), inputs=inputs, sink=kept)
     expected = run(stage, Append("."), inputs=without, sink=all_well)
-    assert made(outcome) == made(expected)
+    assert made(result) == made(expected)
     assert kept.faults() == [(one.key.split, text) for one in inputs for text in texts_of(one) if "poison" in text]
-    for got, wanted, before in zip(outcome.stats, expected.stats, inputs, strict=True):
+    for got, wanted, before in zip(result.stats, expected.stats, inputs, strict=True):
         poison = sum("poison" in text for text in texts_of(before))
         assert got[0].faulty == ({"ValueError": poison} if poison else {})
         assert (got[0].dropped, got[0].rows_in, got[0].rows_out) == (
@@ -91,8 +91,8 @@ def test_one_row_of_many_costs_few_calls(tmp_path: Path) -> None:
             return super().process(task)
 
     texts = ["poison" if row == 700 else "good" for row in range(1024)]
-    outcome = run(Counted(), inputs=[batch(*texts)])
-    assert outcome.outputs[0][0].num_items == 1023
+    result = run(Counted(), inputs=[batch(*texts)])
+    assert result.outputs[0][0].num_items == 1023
     assert len(calls) <= 1 + 2 * 10
     assert sum(calls) <= 3 * 1024
 
@@ -130,20 +130,20 @@ def test_texts_that_are_no_unicode_do_not_keep_a_row_out_of_quarantine(tmp_path:
 def test_values_that_arrow_has_no_type_for_are_quarantined_as_they_print() -> None:
     kept = Kept()
     odd = DocumentBatch(key=BatchKey("a"), data=pd.DataFrame({"text": [[1, "x"]]}))
-    outcome = run(Raises(ValueError("no")), inputs=[odd], sink=kept)
+    result = run(Raises(ValueError("no")), inputs=[odd], sink=kept)
     assert kept.faults() == [("a", "[1, 'x']")]
-    assert outcome.stats[0][0].faulty == {"ValueError": 1}
+    assert result.stats[0][0].faulty == {"ValueError": 1}
 
 
 def test_what_works_in_smaller_parts_is_not_lost() -> None:
-    outcome = run(NeedsRoom(3), inputs=[batch(*"abcdefghij")])
-    assert made(outcome) == [[("a.jsonl", list("abcdefghij"))]]
-    assert outcome.stats[0][0].faulty == {}
+    result = run(NeedsRoom(3), inputs=[batch(*"abcdefghij")])
+    assert made(result) == [[("a.jsonl", list("abcdefghij"))]]
+    assert result.stats[0][0].faulty == {}
 
 
 def test_a_batch_that_cannot_be_cut_is_lost_whole() -> None:
-    outcome = run(Raises(ValueError("no")), inputs=[Clip(key=BatchKey("clip"))])
-    (stats,) = outcome.stats[0]
+    result = run(Raises(ValueError("no")), inputs=[Clip(key=BatchKey("clip"))])
+    (stats,) = result.stats[0]
     assert (stats.rows_in, stats.rows_out, stats.faulty) == (5, 0, {"ValueError": 5})
 
 

@@ -29,14 +29,14 @@ def run(
     return run_operator(OperatorSpec("test", stages, sink), stages, inputs)
 
 
-def texts(outcome: TaskResult) -> list[list[list[str]]]:
-    return [[one.to_arrow()["text"].to_pylist() for one in made] for made in outcome.outputs]  # type: ignore[attr-defined]
+def texts(result: TaskResult) -> list[list[list[str]]]:
+    return [[one.to_arrow()["text"].to_pylist() for one in made] for made in result.outputs]  # type: ignore[attr-defined]
 
 
 def test_results_stay_with_the_input_that_they_come_from() -> None:
-    outcome = run(Append("!"), OneByOne(), inputs=[batch("x", "y"), batch("z", split="b.jsonl")])
-    assert texts(outcome) == [[["x!"], ["y!"]], [["z!"]]]
-    assert [[str(one.key) for one in made] for made in outcome.outputs] == [["a.jsonl/0", "a.jsonl/1"], ["b.jsonl/0"]]
+    result = run(Append("!"), OneByOne(), inputs=[batch("x", "y"), batch("z", split="b.jsonl")])
+    assert texts(result) == [[["x!"], ["y!"]], [["z!"]]]
+    assert [[str(one.key) for one in made] for made in result.outputs] == [["a.jsonl/0", "a.jsonl/1"], ["b.jsonl/0"]]
 
 
 def test_a_batch_without_rows_goes_no_further() -> None:
@@ -66,9 +66,9 @@ class Kept:
 
 def test_rejected_rows_are_counted_and_kept_with_their_reason() -> None:
     sink = Kept([])
-    outcome = run(Short(), inputs=[batch("ab", "abc", "x", "long")], sink=sink)
-    assert texts(outcome) == [[["ab", "x"]]]
-    assert outcome.stats[0][0].dropped == {"too long": 2}
+    result = run(Short(), inputs=[batch("ab", "abc", "x", "long")], sink=sink)
+    assert texts(result) == [[["ab", "x"]]]
+    assert result.stats[0][0].dropped == {"too long": 2}
     assert sink.rows == [("a.jsonl", "too long", ["abc", "long"])]
 
 
@@ -96,11 +96,11 @@ class CountX(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 def test_what_stages_find_is_added_up_and_does_not_go_on_to_the_next() -> None:
-    outcome = run(CountX(), KeepEvery(1), inputs=[batch("x", "ax", "b"), batch("b", split="b.jsonl")])
-    assert [[stats.found for stats in each] for each in outcome.stats] == [[{"x": 2}, {}], [{}, {}]]
+    result = run(CountX(), KeepEvery(1), inputs=[batch("x", "ax", "b"), batch("b", split="b.jsonl")])
+    assert [[stats.found for stats in each] for each in result.stats] == [[{"x": 2}, {}], [{}, {}]]
     assert run(CountX(apart=True), inputs=[batch("x", "ax")]).stats[0][0].found == {"x": 4}
     total = StageStats("count_x")
-    for each in outcome.stats:
+    for each in result.stats:
         total.add(StageStats.from_dict(each[0].to_dict()))
     assert (total.found, total.dropped) == ({"x": 2}, {"no x": 2})
 

@@ -22,7 +22,7 @@ from dcurate.core.batch import FileGroup, FilePart, FileRows
 from dcurate.datasets.blend import Readers
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
-from dcurate.engine.worker.sandbox import Settings, run_alone
+from dcurate.engine.worker.sandbox import Settings, run_sandboxed
 from dcurate.errors import StageError
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.rejections import DirectoryRejections
@@ -68,12 +68,12 @@ def only(reader: FileReader) -> FileGroup:
 def read(reader: FileReader, quarantine: Path | None = None, split: FileGroup | None = None) -> TaskResult:
     """What comes of the one split of a reader, read in this process, where failures are ignored."""
     sink = DirectoryRejections(None, str(quarantine)) if quarantine else None
-    program = OperatorSpec("read", (reader,), sink, ignore_failures=True)
-    return run_operator(program, program.stages, [split or only(reader)])
+    spec = OperatorSpec("read", (reader,), sink, ignore_failures=True)
+    return run_operator(spec, spec.stages, [split or only(reader)])
 
 
-def rows_of(outcome: TaskResult) -> list[dict[str, Any]]:
-    (made,) = outcome.outputs
+def rows_of(result: TaskResult) -> list[dict[str, Any]]:
+    (made,) = result.outputs
     assert all(isinstance(one, DocumentBatch) for one in made)
     return [row for one in made for row in one.to_arrow().to_pylist()]  # type: ignore[attr-defined]
 
@@ -86,8 +86,8 @@ def numbered(count: int, bad: set[int], text: str = "raise") -> list[dict[str, A
     return [{"id": row, "text": text if row in bad else f"row {row}"} for row in range(count)]
 
 
-def ids(outcome: TaskResult) -> list[int]:
-    return [int(row["id"] if "id" in row else row["url"].rpartition("/")[2]) for row in rows_of(outcome)]
+def ids(result: TaskResult) -> list[int]:
+    return [int(row["id"] if "id" in row else row["url"].rpartition("/")[2]) for row in rows_of(result)]
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -96,26 +96,26 @@ def ids(outcome: TaskResult) -> list[int]:
 def test_of_a_split_that_cannot_be_read_exactly_the_rows_at_fault_are_lost(
     form: str, count: int, data: st.DataObject
 ) -> None:
-    name, deadly, plain, write = FORMATS[form]
+    name, deadly, to_json, write = FORMATS[form]
     bad = data.draw(st.sets(st.integers(0, count - 1), max_size=6))
     with TemporaryDirectory() as scratch:
         folder = Path(scratch, "in")
         folder.mkdir()
         write(folder / name, numbered(count, bad))
-        outcome = read(deadly(str(folder)), Path(scratch, "quarantine"))
-        (stats,) = outcome.stats[0]
-        assert ids(outcome) == [row for row in range(count) if row not in bad]
+        result = read(deadly(str(folder)), Path(scratch, "quarantine"))
+        (stats,) = result.stats[0]
+        assert ids(result) == [row for row in range(count) if row not in bad]
         assert (stats.rows_out, stats.faulty) == (count - len(bad), {"ValueError": len(bad)} if bad else {})
         assert stats.rows_in == stats.rows_out + len(bad)
-        assert outcome.unread == [""]
+        assert result.unread == [""]
         kept = quarantined(Path(scratch, "quarantine"))
         assert [row["file"] for row in kept] == [name] * len(bad)
         assert [row["rows"] for row in kept] == [1] * len(bad)
         if bad != set(range(count)):
             write(folder / name, [row for row in numbered(count, bad) if row["id"] not in bad])
-            without = read(plain(str(folder)))
+            without = read(to_json(str(folder)))
             drop = {"offset"} if form == "wet" else set()
-            assert [{k: v for k, v in row.items() if k not in drop} for row in rows_of(outcome)] == [
+            assert [{k: v for k, v in row.items() if k not in drop} for row in rows_of(result)] == [
                 {k: v for k, v in row.items() if k not in drop} for row in rows_of(without)
             ]
 
@@ -140,10 +140,10 @@ LINES = [
     ends=st.booleans(),
     bom=st.booleans(),
     packed=st.booleans(),
-    cut=st.integers(20, 400),
+    to_code=st.integers(20, 400),
 )
 def test_lines_are_read_and_set_aside_as_if_those_that_fail_were_not_there(
-    lines: list[str], ends: bool, bom: bool, packed: bool, cut: int
+    lines: list[str], ends: bool, bom: bool, packed: bool, to_code: int
 ) -> None:
     content = ("\ufeff" if bom else "") + "\n".join(lines) + ("\n" if ends else "")
     blank = "\n".join("" if "raise" in line else line for line in lines) + ("\n" if ends else "")
@@ -153,7 +153,7 @@ def test_lines_are_read_and_set_aside_as_if_those_that_fail_were_not_there(
             Path(scratch, folder).mkdir()
             data = gzip.compress(text.encode()) if packed else text.encode()
             Path(scratch, folder, name).write_bytes(data)
-        how: dict[str, Any] = {} if packed else {"blocksize": cut}
+        how: dict[str, Any] = {} if packed else {"blocksize": to_code}
         found, expected = (
             [
                 read(
@@ -165,9 +165,9 @@ def test_lines_are_read_and_set_aside_as_if_those_that_fail_were_not_there(
             ]
             for folder, kind in (("in", DeadlyJsonl), ("without", JsonlReader))
         )
-        total = [row for outcome in found for row in rows_of(outcome)]
+        total = [row for result in found for row in rows_of(result)]
         killers = sum("raise" in line for line in lines)
-        faults = sum(sum(outcome.stats[0][0].faulty.values()) for outcome in found)
+        faults = sum(sum(result.stats[0][0].faulty.values()) for result in found)
         assert len(total) + faults == sum(bool(line.strip()) for line in lines)
         kept = quarantined(Path(scratch, "qin"))
         raised = [row for row in kept if row["_dcurate_reason"] == "ValueError"]
@@ -246,8 +246,8 @@ def test_a_group_of_files_is_searched_file_by_file(tmp_path: Path) -> None:
     for number in range(4):
         rows = [{"id": 10 * number + row, "text": "raise" if (number, row) == (2, 3) else "x"} for row in range(10)]
         write_jsonl(tmp_path / "in" / f"{number}.jsonl", rows)
-    outcome = read(DeadlyJsonl(str(tmp_path / "in"), files_per_partition=4), tmp_path / "quarantine")
-    assert ids(outcome) == [row for row in range(40) if row != 23]
+    result = read(DeadlyJsonl(str(tmp_path / "in"), files_per_partition=4), tmp_path / "quarantine")
+    assert ids(result) == [row for row in range(40) if row != 23]
     (kept,) = quarantined(tmp_path / "quarantine")
     assert (kept["file"], kept["line"]) == ("2.jsonl", 4)
 
@@ -258,16 +258,16 @@ def test_of_datasets_that_are_blended_exactly_the_rows_at_fault_are_lost(tmp_pat
         write_jsonl(tmp_path / name / "a.jsonl", numbered(9, {4}))
     readers = Readers([DeadlyJsonl(str(tmp_path / "one")), DeadlyJsonl(str(tmp_path / "two"))])
     for split in readers.splits():
-        program = OperatorSpec("read", (readers,), DirectoryRejections(None, str(tmp_path / "q")), ignore_failures=True)
-        assert ids(run_operator(program, program.stages, [split])) == [0, 1, 2, 3, 5, 6, 7, 8]
+        spec = OperatorSpec("read", (readers,), DirectoryRejections(None, str(tmp_path / "q")), ignore_failures=True)
+        assert ids(run_operator(spec, spec.stages, [split])) == [0, 1, 2, 3, 5, 6, 7, 8]
     assert [(row["file"], row["line"]) for row in quarantined(tmp_path / "q")] == [("a.jsonl", 5)] * 2
 
 
 def test_a_split_that_cannot_be_divided_is_lost_whole_and_is_not_finished(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     write_jsonl(tmp_path / "in" / "a.jsonl", numbered(5, {2}))
-    outcome = read(Undivided(str(tmp_path / "in")), tmp_path / "quarantine")
-    assert (outcome.outputs, outcome.unread) == ([[]], ["ValueError"])
+    result = read(Undivided(str(tmp_path / "in")), tmp_path / "quarantine")
+    assert (result.outputs, result.unread) == ([[]], ["ValueError"])
     (kept,) = quarantined(tmp_path / "quarantine")
     assert (kept["file"], kept["rows"], kept["_dcurate_error"]) == ("a.jsonl", None, "ValueError: cannot be read")
 
@@ -282,9 +282,9 @@ def test_a_reader_that_reads_more_than_the_part_that_it_is_given_is_refused(tmp_
 # Deaths: a process each
 
 
-def alone(reader: FileReader, quarantine: Path, **how: Any) -> TaskResult:
-    program = OperatorSpec("read", (reader,), DirectoryRejections(None, str(quarantine)), ignore_failures=True)
-    return run_alone(pickled(program), uuid.uuid4().hex, [only(reader)], **how)
+def sandboxed(reader: FileReader, quarantine: Path, **how: Any) -> TaskResult:
+    spec = OperatorSpec("read", (reader,), DirectoryRejections(None, str(quarantine)), ignore_failures=True)
+    return run_sandboxed(pickled(spec), uuid.uuid4().hex, [only(reader)], **how)
 
 
 @pytest.mark.parametrize("form", ["jsonl", "gzip", "parquet", "wet"])
@@ -292,9 +292,9 @@ def test_of_a_split_whose_reading_ends_the_process_exactly_the_rows_that_do_are_
     name, deadly, _, write = FORMATS[form]
     (tmp_path / "in").mkdir()
     write(tmp_path / "in" / name, numbered(16, {5}, "segfault"))
-    outcome = alone(deadly(str(tmp_path / "in")), tmp_path / "quarantine")
-    assert ids(outcome) == [row for row in range(16) if row != 5]
-    assert outcome.stats[0][0].faulty == {"died: SIGSEGV": 1}
+    result = sandboxed(deadly(str(tmp_path / "in")), tmp_path / "quarantine")
+    assert ids(result) == [row for row in range(16) if row != 5]
+    assert result.stats[0][0].faulty == {"died: SIGSEGV": 1}
     (kept,) = quarantined(tmp_path / "quarantine")
     assert (kept["file"], kept["rows"], kept["_dcurate_error"]) == (name, 1, "killed by SIGSEGV")
 
@@ -305,8 +305,8 @@ def test_of_a_damaged_file_the_line_that_ends_the_process_is_set_aside_alone(pac
     rows = [f"{json.dumps(row)}\n".encode() for row in numbered(16, {5}, "segfault")]
     one, two = PACK[packing](b"".join(rows[:8])), PACK[packing](b"".join(rows[8:]))
     (tmp_path / "in" / f"a.jsonl{PACKINGS[packing]}").write_bytes(one + two[:-1])
-    outcome = alone(DeadlyJsonl(str(tmp_path / "in"), on_bad_line="quarantine"), tmp_path / "quarantine")
-    assert ids(outcome) == [0, 1, 2, 3, 4, 6, 7]
+    result = sandboxed(DeadlyJsonl(str(tmp_path / "in"), on_bad_line="quarantine"), tmp_path / "quarantine")
+    assert ids(result) == [0, 1, 2, 3, 4, 6, 7]
     kept = quarantined(tmp_path / "quarantine")
     assert [row["line"] for row in kept if row["_dcurate_reason"] == "died: SIGSEGV"] == [6]
     lost = [row for row in kept if row["_dcurate_reason"] == "line of a damaged stream"]
@@ -319,9 +319,9 @@ def test_of_a_damaged_file_the_line_that_ends_the_process_is_set_aside_alone(pac
 def test_after_many_deaths_the_lines_that_follow_are_given_up_and_all_are_accounted_for(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     write_jsonl(tmp_path / "in" / "a.jsonl", numbered(40, set(range(20, 40)), "exit"))
-    outcome = alone(DeadlyJsonl(str(tmp_path / "in")), tmp_path / "quarantine", most_deaths=3)
-    assert ids(outcome) == list(range(20))
-    assert outcome.stats[0][0].faulty == {"died: exit 3": 20}
+    result = sandboxed(DeadlyJsonl(str(tmp_path / "in")), tmp_path / "quarantine", max_deaths=3)
+    assert ids(result) == list(range(20))
+    assert result.stats[0][0].faulty == {"died: exit 3": 20}
     kept = quarantined(tmp_path / "quarantine")
     assert sum(row["rows"] for row in kept) == 20
     assert "given up with all rows that follow in its batch, after 3 deaths" in kept[-1]["_dcurate_error"]
@@ -332,8 +332,8 @@ def test_a_line_too_large_for_the_memory_is_set_aside_alone(tmp_path: Path) -> N
     rows = [{"id": row, "text": "y" * 200_000_000 if row == 7 else "x"} for row in range(12)]
     write_jsonl(tmp_path / "in" / "a.jsonl", rows)
     reader = JsonlReader(str(tmp_path / "in"), files_per_partition=1, schema={"id": "int64", "text": "string"})
-    outcome = alone(reader, tmp_path / "quarantine", settings=Settings(memory_limit=700 << 20))
-    assert ids(outcome) == [row for row in range(12) if row != 7]
+    result = sandboxed(reader, tmp_path / "quarantine", settings=Settings(memory_limit=700 << 20))
+    assert ids(result) == [row for row in range(12) if row != 7]
     (kept,) = quarantined(tmp_path / "quarantine")
     assert (kept["line"], kept["raw"], kept["rows"]) == (8, None, 1)
     assert kept["bytes"] > 200_000_000
@@ -346,7 +346,7 @@ def test_a_line_too_large_for_the_memory_is_set_aside_alone(tmp_path: Path) -> N
 def test_parts_of_counted_files_joined_again_are_the_files(sizes: list[int], cuts: list[int]) -> None:
     parts = tuple(FilePart(str(number), rows=(0, size)) for number, size in enumerate(sizes))
     files = FileRows(parts=parts)
-    bounds = [0, *sorted(min(cut, files.num_items) for cut in cuts), files.num_items]
-    pieces = [files.rows(start, stop) for start, stop in itertools.pairwise(bounds)]
-    assert [piece.num_items for piece in pieces] == [b - a for a, b in itertools.pairwise(bounds)]
-    assert FileRows.joined(pieces).parts == parts
+    bounds = [0, *sorted(min(to_code, files.num_items) for to_code in cuts), files.num_items]
+    cut = [files.rows(start, stop) for start, stop in itertools.pairwise(bounds)]
+    assert [part.num_items for part in cut] == [b - a for a, b in itertools.pairwise(bounds)]
+    assert FileRows.joined(cut).parts == parts

@@ -12,7 +12,7 @@ from dcurate.core.batch import Rejection, Scored
 from dcurate.core.events import EXAMPLES, StageStats
 from dcurate.engine.worker import samples
 from dcurate.engine.worker.operator_task import OperatorSpec, run_operator
-from dcurate.engine.worker.samples import ScoreSampler, cut, plain
+from dcurate.engine.worker.samples import ScoreSampler, to_code, to_json
 from dcurate.text.score import MergedScoreFilter
 
 KEY = BatchKey("a.jsonl")
@@ -68,18 +68,18 @@ def test_of_a_large_batch_a_sample_stands_for_all_rows() -> None:
 
 @given(st.lists(st.floats(allow_nan=False), min_size=1))
 def test_a_score_is_cut_to_two_digits_towards_zero(scores: list[float]) -> None:
-    for score, code in zip(scores, cut(np.array(scores)).tolist(), strict=True):
-        told = float(samples._text(code))
+    for score, code in zip(scores, to_code(np.array(scores)).tolist(), strict=True):
+        pairs = float(samples._text(code))
         if abs(score) <= 1e-300 or np.isinf(score):
-            assert told in (0.0, score)
+            assert pairs in (0.0, score)
         else:
-            assert abs(told) <= abs(score) * (1 + 1e-8)
-            assert abs(score - told) <= 0.1000001 * abs(score)
+            assert abs(pairs) <= abs(score) * (1 + 1e-8)
+            assert abs(score - pairs) <= 0.1000001 * abs(score)
 
 
 @given(st.lists(st.floats(-1e9, 1e9), min_size=2))
 def test_the_order_of_scores_is_kept_when_they_are_cut(scores: list[float]) -> None:
-    codes = cut(np.sort(np.array(scores)))
+    codes = to_code(np.sort(np.array(scores)))
     assert (np.diff(codes) >= 0).all()
 
 
@@ -94,14 +94,14 @@ def test_a_slot_shows_a_few_rows_of_each_reason_and_then_no_more() -> None:
     shown = ScoreSampler()
     outcomes = [
         run_operator(
-            OperatorSpec("test", (stage,)), (stage,), [batch("a", "b", "c", split=f"{n}.jsonl")], evidence=shown
+            OperatorSpec("test", (stage,)), (stage,), [batch("a", "b", "c", split=f"{n}.jsonl")], sampler=shown
         )
         for n in range(3)
     ]
-    taken = [one for outcome in outcomes for one in outcome.stats[0][0].examples.get("word_count", [])]
+    taken = [one for result in outcomes for one in result.stats[0][0].examples.get("word_count", [])]
     assert [one["id"] for one in taken] == ["0.jsonl-0", "0.jsonl-1", "0.jsonl-2", "1.jsonl-0", "1.jsonl-1"]
     assert len(taken) == EXAMPLES
-    assert sum(outcome.stats[0][0].dropped["word_count"] for outcome in outcomes) == 9
+    assert sum(result.stats[0][0].dropped["word_count"] for result in outcomes) == 9
 
 
 def test_examples_can_be_switched_off_and_scores_stay() -> None:
@@ -122,7 +122,7 @@ def test_a_stage_with_very_many_reasons_shows_some_of_them() -> None:
     found = StageStats("s")
     rejections = [Rejection("s", f"reason {n}", 1, 1, pa.table({"text": ["x"]})) for n in range(100)]
     ScoreSampler().add([found], [], rejections, KEY)
-    assert len(found.examples) == samples.MOST_REASONS
+    assert len(found.examples) == samples.MAX_REASONS
 
 
 def test_rows_without_an_arrow_form_are_not_shown_and_do_no_harm() -> None:
@@ -139,7 +139,7 @@ def test_once_many_rows_are_counted_scores_take_only_a_share_of_the_time(monkeyp
     for _ in range(3):
         some.add([found], scored, [], KEY)
     assert found.scores == {"s": {"1": 1, "2": 1}}
-    some.worked(3600)
+    some.add_work(3600)
     some.add([found], scored, [], KEY)
     assert found.scores == {"s": {"1": 2, "2": 2}}
 
@@ -149,7 +149,7 @@ def test_evidence_pickles_as_its_setting() -> None:
 
 
 def test_scores_are_told_as_json_can_hold_them() -> None:
-    assert [plain(one) for one in (np.int64(3), np.float64(0.5), float("nan"), None, True)] == [
+    assert [to_json(one) for one in (np.int64(3), np.float64(0.5), float("nan"), None, True)] == [
         3,
         0.5,
         "nan",

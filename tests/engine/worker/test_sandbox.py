@@ -22,7 +22,7 @@ from dcurate import BatchKey, JsonlReader, JsonlWriter, ProcessingStage
 from dcurate.core.batch import Batch
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
-from dcurate.engine.worker.sandbox import SandboxedProcess, Settings, run_alone
+from dcurate.engine.worker.sandbox import SandboxedProcess, Settings, run_sandboxed
 from dcurate.engine.worker.slots import SlotPool
 from dcurate.errors import RunError, StageError
 from dcurate.io.rejections import DirectoryRejections
@@ -37,12 +37,14 @@ def payload(*stages: ProcessingStage[Any, Any], ignore: bool = True, sink: Any =
     return pickled(OperatorSpec("test", stages, sink, ignore_failures=ignore))
 
 
-def alone(*stages: ProcessingStage[Any, Any], inputs: list[Any], ignore: bool = True, sink: Any = None) -> TaskResult:
-    return run_alone(payload(*stages, ignore=ignore, sink=sink), uuid.uuid4().hex, inputs)
+def sandboxed(
+    *stages: ProcessingStage[Any, Any], inputs: list[Any], ignore: bool = True, sink: Any = None
+) -> TaskResult:
+    return run_sandboxed(payload(*stages, ignore=ignore, sink=sink), uuid.uuid4().hex, inputs)
 
 
-def made(outcome: TaskResult) -> list[list[tuple[str, list[str]]]]:
-    return [[(str(one.key), texts_of(one)) for one in each] for each in outcome.outputs]  # type: ignore[arg-type]
+def made(result: TaskResult) -> list[list[tuple[str, list[str]]]]:
+    return [[(str(one.key), texts_of(one)) for one in each] for each in result.outputs]  # type: ignore[arg-type]
 
 
 def quarantined(folder: Path) -> list[dict[str, str]]:
@@ -53,10 +55,10 @@ def test_a_call_that_does_no_harm_is_as_in_any_process() -> None:
     stages = (Poisoned("list"), Append("."))
     inputs = [batch("a", "b"), batch("c", split="b.jsonl")]
     expected = run_operator(OperatorSpec("test", stages), stages, inputs)
-    outcome = alone(*stages, inputs=inputs)
-    assert made(outcome) == made(expected)
-    assert outcome.sizes == expected.sizes
-    assert [[one.to_dict() | {"seconds": 0} for one in each] for each in outcome.stats] == [
+    result = sandboxed(*stages, inputs=inputs)
+    assert made(result) == made(expected)
+    assert result.sizes == expected.sizes
+    assert [[one.to_dict() | {"seconds": 0} for one in each] for each in result.stats] == [
         [one.to_dict() | {"seconds": 0} for one in each] for each in expected.stats
     ]
 
@@ -65,11 +67,11 @@ def test_exactly_the_rows_that_kill_are_lost_and_each_says_how(tmp_path: Path) -
     texts = [f"good {row}" for row in range(16)]
     texts[2], texts[3], texts[8], texts[15], texts[11] = "segfault", "exit", "abort", "sys.exit", "poison"
     sink = DirectoryRejections(None, str(tmp_path))
-    outcome = alone(Append(""), Poisoned(), Append("."), inputs=[batch(*texts)], sink=sink)
-    assert made(outcome) == [[("a.jsonl", [f"{text}!." for text in texts if text.startswith("good")])]]
+    result = sandboxed(Append(""), Poisoned(), Append("."), inputs=[batch(*texts)], sink=sink)
+    assert made(result) == [[("a.jsonl", [f"{text}!." for text in texts if text.startswith("good")])]]
     deaths = {"died: SIGSEGV": 1, "died: exit 3": 1, "died: SIGABRT": 1, "died: exit 4": 1, "ValueError": 1}
-    assert outcome.stats[0][1].faulty == deaths
-    assert (outcome.stats[0][1].rows_in, outcome.stats[0][1].rows_out) == (16, 11)
+    assert result.stats[0][1].faulty == deaths
+    assert (result.stats[0][1].rows_in, result.stats[0][1].rows_out) == (16, 11)
     rows = quarantined(tmp_path)
     assert [row["text"] for row in rows] == ["segfault", "exit", "abort", "poison", "sys.exit"]
     assert [row["_dcurate_error"] for row in rows][:2] == ["killed by SIGSEGV", "ended its process with exit code 3"]
@@ -92,20 +94,20 @@ def test_the_outcome_is_that_of_the_batches_without_the_rows_that_kill(
         batch(*(text for text in texts if "exit" not in text), split=str(number)) for number, texts in enumerate(named)
     ]
     stages = (Poisoned(form).with_(batch_size=batch_size), Append("."))
-    outcome = alone(*stages, inputs=inputs)
+    result = sandboxed(*stages, inputs=inputs)
     expected = run_operator(OperatorSpec("test", stages), stages, without)
-    assert made(outcome) == made(expected)
+    assert made(result) == made(expected)
     killed = [sum("exit" in text for text in texts) for texts in named]
-    assert [each[0].faulty for each in outcome.stats] == [{"died: exit 3": n} if n else {} for n in killed]
+    assert [each[0].faulty for each in result.stats] == [{"died: exit 3": n} if n else {} for n in killed]
 
 
 @pytest.mark.parametrize("mischief", ["sleep", "lock"])
 def test_a_row_that_hangs_is_lost_even_if_it_holds_the_interpreter_s_lock(mischief: str, tmp_path: Path) -> None:
     sink = DirectoryRejections(None, str(tmp_path))
     stage = Poisoned().with_(timeout_s=3.0)
-    outcome = alone(stage, inputs=[batch("a", mischief, "b")], sink=sink)
-    assert made(outcome) == [[("a.jsonl", ["a!", "b!"])]]
-    assert outcome.stats[0][0].faulty == {"timeout": 1}
+    result = sandboxed(stage, inputs=[batch("a", mischief, "b")], sink=sink)
+    assert made(result) == [[("a.jsonl", ["a!", "b!"])]]
+    assert result.stats[0][0].faulty == {"timeout": 1}
     (row,) = quarantined(tmp_path)
     assert row["_dcurate_error"] == "ran longer than timeout_s=3"
     assert "failing.py" in row["_dcurate_traceback"]
@@ -113,9 +115,9 @@ def test_a_row_that_hangs_is_lost_even_if_it_holds_the_interpreter_s_lock(mischi
 
 def test_memory_that_runs_away_is_an_error_of_the_stage() -> None:
     memory = Settings(memory_limit=8 << 30)
-    outcome = run_alone(payload(Poisoned()), uuid.uuid4().hex, [batch("a", "memory", "b")], memory)
-    assert made(outcome) == [[("a.jsonl", ["a!", "b!"])]]
-    assert outcome.stats[0][0].faulty == {"MemoryError": 1}
+    result = run_sandboxed(payload(Poisoned()), uuid.uuid4().hex, [batch("a", "memory", "b")], memory)
+    assert made(result) == [[("a.jsonl", ["a!", "b!"])]]
+    assert result.stats[0][0].faulty == {"MemoryError": 1}
 
 
 def test_of_a_fused_operator_exactly_the_row_that_kills_is_not_written(tmp_path: Path) -> None:
@@ -126,8 +128,8 @@ def test_of_a_fused_operator_exactly_the_row_that_kills_is_not_written(tmp_path:
     writer.prepare(resume=False)
     (split,) = reader.splits()
     sink = DirectoryRejections(None, str(tmp_path / "quarantine"))
-    outcome = alone(reader, Poisoned(), writer, inputs=[split], sink=sink)
-    (name,) = outcome.files[0]
+    result = sandboxed(reader, Poisoned(), writer, inputs=[split], sink=sink)
+    (name,) = result.files[0]
     written = [orjson.loads(line)["text"] for line in Path(name).read_bytes().splitlines()]
     assert written == [f"good {row}!" for row in range(8) if row != 5]
     assert [row["text"] for row in quarantined(tmp_path / "quarantine")] == ["segfault"]
@@ -135,19 +137,19 @@ def test_of_a_fused_operator_exactly_the_row_that_kills_is_not_written(tmp_path:
 
 def test_a_batch_that_cannot_be_cut_is_lost_whole_and_its_neighbours_are_not() -> None:
     inputs = [Clip(key=BatchKey(text), text=text) for text in ("a", "segfault", "b")]
-    outcome = alone(Plays().with_(batch_size=3), inputs=inputs)
-    assert [[str(one.key) for one in each] for each in outcome.outputs] == [["a"], [], ["b"]]
-    assert [each[0].faulty for each in outcome.stats] == [{}, {"died: SIGSEGV": 5}, {}]
+    result = sandboxed(Plays().with_(batch_size=3), inputs=inputs)
+    assert [[str(one.key) for one in each] for each in result.outputs] == [["a"], [], ["b"]]
+    assert [each[0].faulty for each in result.stats] == [{}, {"died: SIGSEGV": 5}, {}]
 
 
 def test_after_many_deaths_the_rest_of_the_batch_is_given_up_and_nothing_is_unaccounted_for(tmp_path: Path) -> None:
     texts = [f"good {row}" if row < 20 else "exit" for row in range(40)]
     sink = DirectoryRejections(None, str(tmp_path))
-    program = payload(Poisoned(), sink=sink)
-    outcome = run_alone(program, uuid.uuid4().hex, [batch(*texts), batch("c", split="b")], most_deaths=3)
-    assert [texts for _, texts in made(outcome)[0]] == [[f"good {row}!" for row in range(20)]]
-    assert made(outcome)[1] == [("b", ["c!"])]
-    assert outcome.stats[0][0].faulty == {"died: exit 3": 20}
+    spec = payload(Poisoned(), sink=sink)
+    result = run_sandboxed(spec, uuid.uuid4().hex, [batch(*texts), batch("c", split="b")], max_deaths=3)
+    assert [texts for _, texts in made(result)[0]] == [[f"good {row}!" for row in range(20)]]
+    assert made(result)[1] == [("b", ["c!"])]
+    assert result.stats[0][0].faulty == {"died: exit 3": 20}
     errors = [row["_dcurate_error"] for row in quarantined(tmp_path)]
     assert len(errors) == 20
     assert errors[-1].endswith("given up with all rows that follow in its batch, after 3 deaths")
@@ -163,32 +165,32 @@ def test_a_death_ends_the_run_with_one_sentence_that_names_stage_batch_and_row(m
     texts = ["good"] * 8
     texts[5] = mischief
     with pytest.raises(StageError) as caught:
-        alone(Poisoned(), inputs=[batch(*texts)], ignore=False)
+        sandboxed(Poisoned(), inputs=[batch(*texts)], ignore=False)
     sentence = f"stage 'poisoned' failed on batch 'a.jsonl': {how} (row 5 of batch 'a.jsonl', counted from 0)"
     assert str(caught.value) == sentence
 
 
 def test_a_hang_ends_the_run_with_one_sentence() -> None:
     with pytest.raises(StageError, match="'poisoned' failed on batch 'a.jsonl': ran longer than timeout_s=2"):
-        alone(Poisoned().with_(timeout_s=2), inputs=[batch("sleep")], ignore=False)
+        sandboxed(Poisoned().with_(timeout_s=2), inputs=[batch("sleep")], ignore=False)
 
 
 def test_a_writer_that_dies_ends_the_run_though_failures_are_ignored() -> None:
     with pytest.raises(StageError, match="'full_disk' failed on batch 'a.jsonl': killed by SIGSEGV"):
-        alone(FullDisk(OSError()), inputs=[batch("a", "segfault")])
+        sandboxed(FullDisk(OSError()), inputs=[batch("a", "segfault")])
 
 
 def test_what_a_stage_raises_comes_back_as_it_is() -> None:
     with pytest.raises(StageError, match="'raises' failed on batch 'a.jsonl': ValueError: odd") as caught:
-        alone(Raises(ValueError("odd")), inputs=[batch("a")], ignore=False)
+        sandboxed(Raises(ValueError("odd")), inputs=[batch("a")], ignore=False)
     assert "Traceback" in caught.value.__notes__[0]
 
 
 def test_a_set_up_that_fails_or_dies_is_named(tmp_path: Path) -> None:
     with pytest.raises(StageError, match=r"stage 'sets': setup\(\) failed: OSError: connection lost"):
-        alone(Sets(str(tmp_path)), inputs=[batch("a")])
+        sandboxed(Sets(str(tmp_path)), inputs=[batch("a")])
     with pytest.raises(StageError, match="operator 'test' could not be set up in a process of its own: .* exit code 5"):
-        alone(Sets(str(tmp_path), kills=True), inputs=[batch("a")])
+        sandboxed(Sets(str(tmp_path), kills=True), inputs=[batch("a")])
 
 
 # The process
@@ -258,7 +260,7 @@ def test_slots_run_suspects_alone_and_go_on(tmp_path: Path) -> None:
     pool = SlotPool(uuid.uuid4().hex, payload(Poisoned()), 1, "worker")
     pool.open()
     suspect: list[Batch] = [batch("a", "segfault")]
-    assert made(pool.work_alone(suspect)) == [[("a.jsonl", ["a!"])]]
+    assert made(pool.work_sandboxed(suspect)) == [[("a.jsonl", ["a!"])]]
     assert made(pool.work([batch("b")])) == [[("a.jsonl", ["b!"])]]
     assert pool.close() == []
 
@@ -270,8 +272,8 @@ from pathlib import Path
 import pyarrow as pa
 from dcurate import BatchKey, DocumentBatch, ProcessingStage
 from dcurate.engine.serialization import pickled
-from dcurate.engine.worker.sandbox import run_alone
-from dcurate.engine.worker.operator_task import Program
+from dcurate.engine.worker.sandbox import run_sandboxed
+from dcurate.engine.worker.operator_task import OperatorSpec
 from tests.engine.worker.failing import MISCHIEF
 
 @dataclass
@@ -286,8 +288,8 @@ class Own(ProcessingStage):
 
 if __name__ == "__main__":
     rows = DocumentBatch(key=BatchKey("a"), data=pa.table({"text": sys.argv[2:]}))
-    program = pickled(Program("own", (Own(sys.argv[1]),), ignore_failures=True))
-    print(run_alone(program, "script", [rows]).outputs[0][0].to_arrow()["text"].to_pylist())
+    program = pickled(OperatorSpec("own", (Own(sys.argv[1]),), ignore_failures=True))
+    print(run_sandboxed(program, "script", [rows]).outputs[0][0].to_arrow()["text"].to_pylist())
 """
 
 
@@ -305,8 +307,8 @@ def test_stages_of_a_script_s_own_run_alone_too(tmp_path: Path) -> None:
 
 def test_a_process_ends_with_the_one_that_started_it_though_it_holds_the_lock(tmp_path: Path) -> None:
     with started(tmp_path, "lock") as script:
-        child = psutil.Process(int(wait_for_any(tmp_path / "pids").name))
+        process = psutil.Process(int(wait_for_any(tmp_path / "pids").name))
         time.sleep(0.5)  # it takes the lock right after the mark
         script.kill()
-        psutil.wait_procs([child], timeout=60)
-        assert not child.is_running()
+        psutil.wait_procs([process], timeout=60)
+        assert not process.is_running()

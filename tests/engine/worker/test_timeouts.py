@@ -12,8 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from dcurate.engine.worker.slots import forget_host_setup
-from dcurate.engine.worker.timeouts import WATCHDOG, take_hangs
-from dcurate.engine.worker.working_folder import host_folder
+from dcurate.engine.worker.timeouts import WATCHDOG, host_folder, take_hangs
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.program
@@ -35,12 +34,13 @@ def code_of(body: str, *arguments: str) -> int:
 SLOT = """
 import sys
 from dcurate.engine.serialization import pickled
-from dcurate.engine.worker.operator_task import Program
+from dcurate.engine.worker.operator_task import OperatorSpec
 from dcurate.engine.worker.slots import SlotPool
 from tests.engine.worker.failing import Poisoned, batch
 
 run, limits, *texts = sys.argv[1:]
-pool = SlotPool(run, pickled(Program("test", (Poisoned().with_(timeout_s=2),))), 1, "worker", limits=limits == "yes")
+payload = pickled(OperatorSpec("test", (Poisoned().with_(timeout_s=2),)))
+pool = SlotPool(run, payload, 1, "worker", limits=limits == "yes")
 pool.open()
 for number, text in enumerate(texts):
     pool.work([batch(text, split=f"split-{number}")])

@@ -11,7 +11,7 @@ from distributed import Worker
 from prometheus_client.parser import text_string_to_metric_families
 
 from dcurate import DaskExecutor, LocalCluster, Pipeline
-from dcurate.engine.worker.counters import Done
+from dcurate.engine.dask.worker_plugin import CallCounters
 from dcurate.errors import StageError
 from dcurate.ui.metrics.definitions import OPERATOR, WORKER_METRICS
 from dcurate.ui.metrics.worker_metrics import WorkerMetrics
@@ -99,20 +99,20 @@ def test_nothing_happens_on_a_worker_without_the_client_library() -> None:
 
 
 def test_no_call_is_lost_where_calls_end_at_once() -> None:
-    done = Done()
+    counters = CallCounters()
 
     def call() -> None:
         for _ in range(2_000):
-            with done.failing("filter"):
+            with counters.failing("filter"):
                 pass
-            done.returned("filter", 0.5)
+            counters.returned("filter", 0.5)
 
     threads = [threading.Thread(target=call) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    with pytest.raises(ZeroDivisionError), done.failing("filter"):
+    with pytest.raises(ZeroDivisionError), counters.failing("filter"):
         _ = 1 / 0
-    figures = done.figures()["filter"]
+    figures = counters.counts()["filter"]
     assert (figures.returned, figures.seconds, figures.raised) == (8_000, 4_000.0, 1)

@@ -1,0 +1,375 @@
+"""Wrap every private or undocumented call of Dask that dcurate makes. Written for distributed 2026.7.1 to 2026.8.0.
+
+When a new release of distributed breaks dcurate, this is the module to change. What Dask documents is used directly
+elsewhere: `Client`, the plugin hooks, and the attributes of `Scheduler.workers` and `Scheduler.tasks` that its page on
+scheduling state describes. Two modules are about Dask internals as a whole: `dcurate.engine.dask.resource_queue`
+replaces a queue of the worker's state machine, and `dcurate.cluster.probe` speaks Dask's protocol.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from math import inf
+from typing import Any, cast
+
+from distributed import Client, Nanny, Scheduler, SpecCluster, Status, Worker, as_completed
+from distributed.collections import HeapSet
+from distributed.deploy import Cluster as DaskCluster
+from distributed.worker_state_machine import TaskState, UnpauseEvent
+from distributed.worker_state_machine import WorkerState as WorkerStateMachine
+
+__all__ = ["HeapSet", "TaskState", "WorkerStateMachine"]
+
+Message = dict[str, Any]
+
+
+# Client
+
+
+def identify_workers(client: Client) -> Mapping[str, Mapping[str, Any]]:
+    """Ask the scheduler for all workers by address; `Client.scheduler_info` may answer from a copy without them."""
+    return cast(Mapping[str, Mapping[str, Any]], client.sync(client.scheduler.identity, n_workers=-1)["workers"])
+
+
+def retry_tasks(client: Client, keys: Sequence[Any]) -> None:
+    """Have the scheduler run failed tasks again.
+
+    `Client.retry` would also reset the futures when the answer comes, perhaps after later reports of them.
+    """
+    client.sync(client.scheduler.retry, keys=list(keys), client=client.id)
+
+
+def send_to_scheduler(client: Client, message: Message) -> None:
+    """Send a message on the client's stream, in order with its graphs, without waiting for an answer."""
+    client._send_to_scheduler(message)
+
+
+def wake(completed: as_completed) -> None:
+    """Wake the thread that waits in `wait_for_task`."""
+    with completed.thread_condition:
+        completed.thread_condition.notify()
+
+
+def wait_for_task(completed: as_completed, timeout_s: float, unless: Callable[[], bool]) -> None:
+    """Wait until a task ends or `wake` is called, for at most ``timeout_s``; return at once if ``unless()`` holds."""
+    with completed.thread_condition:
+        if not completed.has_ready() and not unless():
+            completed.thread_condition.wait(timeout_s)
+
+
+# Scheduler and worker
+
+
+def extensions(server: Scheduler | Worker) -> dict[str, Any]:
+    """The objects that are kept on a scheduler or worker by name."""
+    return cast(dict[str, Any], server.extensions)
+
+
+def handle_stream(server: Scheduler | Worker, op: str, handler: Callable[..., None]) -> None:
+    """Call ``handler`` with the messages of one ``op`` that arrive on streams."""
+    server.stream_handlers[op] = handler
+
+
+# Scheduler
+
+
+def handle_rpc(scheduler: Scheduler, name: str, handler: Callable[..., Any]) -> None:
+    """Serve a remote call of clusters and clients."""
+    scheduler.handlers[name] = handler
+
+
+def rpc_handler(scheduler: Scheduler, name: str) -> Callable[..., Any] | None:
+    """The function that serves a remote call; None if nothing does."""
+    return cast("Callable[..., Any] | None", scheduler.handlers.get(name))
+
+
+def send_to_worker(scheduler: Scheduler, worker: str, message: Message) -> None:
+    """Send a message on a worker's stream, in order with its tasks."""
+    scheduler.worker_send(worker, message)
+
+
+def subscribe_client(scheduler: Scheduler, topic: str, client: str) -> None:
+    """Send events of a topic to a client from now on; its own subscription may arrive later."""
+    scheduler.subscribe_topic(topic, client)
+
+
+def forget_topic(scheduler: Scheduler, topic: str) -> None:
+    """Drop the events of a topic."""
+    scheduler._broker.truncate(topic)
+
+
+def remove_plugin(scheduler: Scheduler, name: str) -> Any:
+    """Remove a scheduler plugin and return it; None if there is none."""
+    return scheduler.plugins.pop(name, None)
+
+
+async def add_worker_plugin(scheduler: Scheduler, name: str, plugin: bytes) -> bool:
+    """Install a pickled worker plugin on all workers, present and future; return False if it was installed before.
+
+    Like `Client.register_plugin`, except that a worker that dies meanwhile is no error.
+    """
+    if name in scheduler.worker_plugins:
+        return False
+    scheduler.worker_plugins[name] = plugin
+    await scheduler.broadcast(msg={"op": "plugin-add", "plugin": plugin, "name": name}, on_error="ignore")
+    return True
+
+
+def release_keys(scheduler: Scheduler, keys: Sequence[Any], client: str, reason: str) -> None:
+    """Release tasks that a client wanted."""
+    scheduler.client_releases_keys(keys=keys, client=client, stimulus_id=_stimulus(reason))
+
+
+def set_resource(scheduler: Scheduler, worker: str, name: str, amount: float) -> None:
+    """Set how much of a resource the scheduler may use on a worker."""
+    scheduler.add_resources(worker, {name: amount})
+
+
+def forget_resources(scheduler: Scheduler, names: Iterable[str]) -> None:
+    """Remove resources from the scheduler and from all workers."""
+    for name in names:
+        scheduler.resources.pop(name, None)
+        for state in scheduler.workers.values():
+            state.resources.pop(name, None)
+
+
+def resource_names(scheduler: Scheduler) -> list[str]:
+    """The resources that workers offer or tasks have asked for."""
+    return list(scheduler.resources)
+
+
+def fail_on_first_death(scheduler: Scheduler, keys: Iterable[Any]) -> None:
+    """Report tasks as failed when the worker that runs them dies, without retries by Dask."""
+    for key in keys:
+        scheduler.tasks[key].suspicious = scheduler.allowed_failures
+
+
+def restrict(scheduler: Scheduler, workers: Mapping[Any, str | None]) -> None:
+    """Restrict each task to one worker, or to none in particular."""
+    for key, worker in workers.items():
+        scheduler.tasks[key].worker_restrictions = None if worker is None else {worker}
+
+
+def unrestrict(task: Any) -> None:
+    """Let a task run on any worker."""
+    task.worker_restrictions = None
+
+
+def mean_seconds(task: Any, default: float) -> float:
+    """Mean duration of tasks with the same key prefix; ``default`` until one has ended."""
+    average = task.prefix.duration_average
+    return float(average) if average >= 0 else default
+
+
+def transfer_seconds(scheduler: Scheduler, inputs: Collection[Any], worker: str) -> float:
+    """Seconds that a worker needs to fetch the inputs that it does not hold."""
+    state = scheduler.workers[worker]
+    missing = sum(one.get_nbytes() for one in inputs if state not in one.who_has)
+    return float(missing / scheduler.bandwidth)
+
+
+def backlog_seconds(scheduler: Scheduler, worker: str) -> float:
+    """Seconds of work that wait for each thread of a worker; infinite if it is gone or takes no tasks."""
+    state = scheduler.workers.get(worker)
+    return float(state.occupancy / state.nthreads) if state is not None and state in scheduler.running else inf
+
+
+def reassign_tasks(scheduler: Scheduler, worker: str, keys: Iterable[Any], reason: str) -> None:
+    """Take tasks that a worker has not begun from it, and schedule them again."""
+    tasks = [scheduler.tasks.get(key) for key in keys]
+    released = {
+        task.key: "released"
+        for task in tasks
+        if task is not None and task.processing_on is not None and task.processing_on.address == worker
+    }
+    if released:
+        scheduler.transitions(released, stimulus_id=_stimulus(reason))
+
+
+def unrunnable_keys(scheduler: Scheduler) -> list[Any]:
+    """Keys of the tasks that no worker can run."""
+    return [task.key for task in scheduler.unrunnable]
+
+
+def schedule_unrunnable(scheduler: Scheduler, worker: Any, reason: str) -> None:
+    """Schedule tasks that no worker could run, where this one can.
+
+    Args:
+        worker: its state on the scheduler.
+    """
+    recommendations = scheduler.bulk_schedule_unrunnable_after_adding_worker(worker)
+    scheduler.transitions(recommendations, stimulus_id=_stimulus(reason))
+
+
+async def move_results_away(scheduler: Scheduler, worker: str, reason: str) -> None:
+    """Copy the results that only one worker holds to others; the worker stays."""
+    await scheduler.retire_workers(workers=[worker], close_workers=False, remove=False, stimulus_id=_stimulus(reason))
+
+
+async def retire(scheduler: Scheduler, workers: Sequence[str], close: bool) -> list[str]:
+    """Stop giving tasks to workers and copy their results to others; with ``close``, end the workers.
+
+    Returns:
+        Addresses of those whose results could be copied.
+    """
+    return list(await scheduler.retire_workers(workers=list(workers), close_workers=close, remove=close))
+
+
+def cancel_retirement(scheduler: Scheduler, worker: str) -> None:
+    """Let a worker that could not be retired take tasks again."""
+    if worker in scheduler.stream_comms:
+        message = {"status": Status.running.name, "stimulus_id": _stimulus("cancel-retirement")}
+        scheduler.stream_comms[worker].send({"op": "worker-status-change", **message})
+
+
+async def restart_process(scheduler: Scheduler, worker: str, timeout_s: float, reason: str) -> None:
+    """Have the nanny of a worker restart its process, without waiting for the new one."""
+    await scheduler.restart_workers(
+        [worker], timeout=timeout_s, wait_for_workers=False, on_error="return", stimulus_id=_stimulus(reason)
+    )
+
+
+# Worker
+
+
+def message_sender(worker: Worker) -> Callable[[Message], Any]:
+    """A function for any thread that sends a message on the stream to the scheduler."""
+    return partial(worker.loop.add_callback, worker.batched_send)
+
+
+def send_message(worker: Worker, message: Message) -> None:
+    """Send a message on the stream to the scheduler; for the worker's event loop."""
+    worker.batched_send(message)
+
+
+def plugin_of(worker: Worker, name: str) -> Any:
+    """The worker plugin of a name; None if there is none."""
+    return worker.plugins.get(name)
+
+
+def memory_limit(worker: Worker) -> int | None:
+    """Bytes that a worker may use; None without a limit."""
+    return cast("int | None", worker.memory_manager.memory_limit)
+
+
+def has_nanny(worker: Worker) -> bool:
+    """Whether a nanny restarts the worker's process when it ends."""
+    return worker.nanny is not None
+
+
+def thread_count(worker: Worker) -> int:
+    """Tasks that a worker can run at the same time."""
+    return int(worker.state.nthreads)
+
+
+def own_resources(worker: Worker) -> Mapping[str, float]:
+    """Resources that a worker offers, in all."""
+    return cast(Mapping[str, float], worker.state.total_resources)
+
+
+def offer_resource(worker: Worker, name: str, amount: float) -> None:
+    """Set how much of a resource a worker offers; what tasks use of it stays taken."""
+    state = worker.state
+    change = amount - state.total_resources.get(name, 0)
+    state.total_resources[name] = amount
+    state.available_resources[name] = state.available_resources.get(name, 0) + change
+
+
+def drop_resource(worker: Worker, name: str) -> None:
+    """Remove a resource that no running task uses."""
+    worker.state.total_resources.pop(name, None)
+    worker.state.available_resources.pop(name, None)
+
+
+def used_resources(worker: Worker) -> set[str]:
+    """Names of the resources that running tasks use."""
+    return {
+        name
+        for tasks in (worker.state.executing, worker.state.long_running)
+        for task in tasks
+        for name in task.resource_restrictions
+    }
+
+
+def queued_for(worker: Worker, name: str) -> list[Any]:
+    """Keys of the tasks on a worker that need a resource and have not begun."""
+    return [
+        key
+        for key, task in worker.state.tasks.items()
+        if name in task.resource_restrictions and task.state in ("waiting", "ready", "constrained")
+    ]
+
+
+def start_queued(worker: Worker, reason: str) -> None:
+    """Have a worker look at its queue again, as its resources grew."""
+    if worker.status == Status.running:
+        worker.handle_stimulus(UnpauseEvent(stimulus_id=f"dcurate-{reason}"))
+
+
+def replace_queue(state: WorkerStateMachine, resources: Mapping[str, float], queue: HeapSet[TaskState]) -> None:
+    """Replace a worker's free resources, and the queue of the tasks that need some; the tasks move to it."""
+    state.available_resources = resources
+    for task in state.constrained.sorted():
+        queue.add(task)
+    state.constrained = queue
+
+
+# Clusters and nannies
+
+
+async def call_scheduler(cluster: DaskCluster, handler: str, /, **arguments: Any) -> Any:
+    """Call a handler of the scheduler, see `handle_rpc`."""
+    return await getattr(cluster.scheduler_comm, handler)(**arguments)
+
+
+async def reconcile(cluster: SpecCluster) -> None:
+    """Start and end workers until they are those of `SpecCluster.worker_spec`."""
+    await cluster._correct_state()
+
+
+def forget_refused(cluster: SpecCluster) -> None:
+    """Forget workers that could not be started, so that `reconcile` starts them again."""
+    for entry, worker in list(cluster.workers.items()):
+        if worker.status in (Status.created, Status.failed):
+            worker.status = Status.failed  # else Dask would not close the cluster while something refers to it
+            del cluster.workers[entry]
+
+
+class PatientSpecCluster(SpecCluster):  # type: ignore[misc]
+    """A cluster that keeps a nanny whose worker takes long to come back, where Dask would close it."""
+
+    def _update_worker_status(self, op: str, msg: Any) -> None:
+        super(SpecCluster, self)._update_worker_status(op, msg)
+
+
+class ObservableNanny(Nanny):  # type: ignore[misc]
+    """A nanny that shows the state of its process, and asks before it restarts it."""
+
+    process: Any
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the worker has started and has not been seen to die since."""
+        process = self.process
+        return process is not None and process.status == Status.running and process.is_alive()
+
+    @property
+    def died_before_start(self) -> bool:
+        """Whether the process was killed before it had read its instructions: writing them fails."""
+        process = None if self.process is None else self.process.process
+        return process is not None and process.pid is None
+
+    def handles_exit(self, exitcode: int) -> bool:
+        """Whether the subclass handles the end of the process itself."""
+        return False
+
+    def _on_worker_exit_sync(self, exitcode: int) -> None:
+        if not self.handles_exit(exitcode):
+            super()._on_worker_exit_sync(exitcode)
+
+
+def _stimulus(reason: str) -> str:
+    """An id for Dask's log of what caused a transition."""
+    return f"dcurate-{reason}-{time.time()}"
