@@ -312,7 +312,7 @@ def test_of_a_damaged_file_the_line_that_ends_the_process_is_set_aside_alone(pac
     lost = [row for row in kept if row["_dcurate_reason"] == "line of a damaged stream"]
     assert lost
     assert {row["byte"] for row in lost} >= {len(b"".join(rows[:8]))}
-    (stats,) = outcome.stats[0]
+    (stats,) = result.stats[0]
     assert stats.rows_in == stats.rows_out + len(kept)
 
 
