@@ -31,6 +31,7 @@ from dcurate import (
 )
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.part import Part
+from dcurate.core.stage import Stage
 from dcurate.errors import DataError, DcurateError, PipelineError
 from dcurate.text.extract.algorithms import (
     HTMLExtractorAlgorithm,
@@ -46,7 +47,7 @@ FRAME = pd.DataFrame({"text": ["one two three"]})
 PAGE = (
     f"<html><body><article><p>{'It was a bright cold day, and the clocks were striking thirteen. ' * 4}</p></article>"
 )
-KINDS = (DocumentFilter, DocumentModifier, HTMLExtractorAlgorithm, ProcessingStage)
+KINDS = (DocumentFilter, DocumentModifier, HTMLExtractorAlgorithm, Stage)
 
 
 def parts() -> list[Any]:

@@ -218,8 +218,8 @@ class FindCopies(ProcessingStage[DocumentBatch, DocumentBatch]):
             allowed = np.clip(self.max_copies - (before - np.repeat(before[firsts], sizes)), 0, counts)
         if self.tops:
             dropped = totals - (self.max_copies if self.keep == "first" else 0)
-            counts = np.stack([dropped, totals, documents[firsts]], axis=1)
-            write_tops(Directory(self.url, self.options), task.key, counts, spans[order][firsts])
+            tops = np.stack([dropped, totals, documents[firsts]], axis=1)
+            write_tops(Directory(self.url, self.options), task.key, tops, spans[order][firsts])
         goes = allowed < counts
         marks = {
             _KEY: scale_keys(documents[goes], int(row_offsets[-1])),

@@ -24,7 +24,7 @@ ADVICE = "give --trust, or trust=True in Python, if you trust this recipe as you
 
 #: A public class of dcurate that is one of these may be made by any recipe.
 _KINDS = (
-    "ProcessingStage",
+    "Stage",
     "DocumentFilter",
     "DocumentModifier",
     "ColumnFilter",

@@ -214,7 +214,7 @@ def test_columns_that_json_has_no_form_for_are_refused(tmp_path, values, type_):
 
 def test_text_that_is_not_utf8_is_refused_and_leaves_nothing(tmp_path):
     bad = pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"\xff"))
-    with pytest.raises(DataError, match="a text is not valid UTF-8 .*; mend it before it is written"):
+    with pytest.raises(DataError, match="a text is not valid UTF-8 .*; fix it before it is written"):
         ready(JsonlWriter, tmp_path).process(batch({"t": bad}))
     assert outputs(tmp_path) == []
     assert os.listdir(tmp_path / "_dcurate/tmp") == []

@@ -166,7 +166,7 @@ def test_a_group_that_lost_one_of_its_files_is_refused_before_anything_is_done(s
     with pytest.raises(DataError) as refusal:
         resumed(source, output)
     assert str(refusal.value).startswith(
-        f"'{output}' holds 1 finished splits of which some files are gone from the input, and others are in other "
+        f"'{output}' holds 1 finished splits of which some files are not in the input now, and others are in other "
         "splits now (first: 'b.jsonl+1-"
     )
     assert str(refusal.value).endswith(
