@@ -82,7 +82,7 @@ def test_exactly_the_rows_that_kill_are_lost_and_each_says_how(tmp_path: Path) -
     form=st.sampled_from(["some", "list"]),
     batch_size=st.integers(1, 2),
 )
-@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_outcome_is_that_of_the_batches_without_the_rows_that_kill(
     kinds: list[list[str]], form: str, batch_size: int
 ) -> None:
@@ -271,7 +271,7 @@ import pyarrow as pa
 from dcurate import BatchKey, DocumentBatch, ProcessingStage
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.sandbox import run_alone
-from dcurate.engine.worker.operator_task import Program
+from dcurate.engine.worker.operator_task import OperatorSpec
 from tests.engine.worker.failing import MISCHIEF
 
 @dataclass
@@ -286,7 +286,7 @@ class Own(ProcessingStage):
 
 if __name__ == "__main__":
     rows = DocumentBatch(key=BatchKey("a"), data=pa.table({"text": sys.argv[2:]}))
-    program = pickled(Program("own", (Own(sys.argv[1]),), ignore_failures=True))
+    program = pickled(OperatorSpec("own", (Own(sys.argv[1]),), ignore_failures=True))
     print(run_alone(program, "script", [rows]).outputs[0][0].to_arrow()["text"].to_pylist())
 """
 

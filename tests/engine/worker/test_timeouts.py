@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import subprocess
 import sys
 import textwrap
 import uuid
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
+from dcurate.engine.worker import timeouts
 from dcurate.engine.worker.slots import forget_host_setup
-from dcurate.engine.worker.timeouts import WATCHDOG, take_hangs
+from dcurate.engine.worker.timeouts import WATCHDOG, Watchdog, take_hangs
 from dcurate.engine.worker.working_folder import host_folder
 from tests.conftest import ROOT
 
@@ -35,12 +38,12 @@ def code_of(body: str, *arguments: str) -> int:
 SLOT = """
 import sys
 from dcurate.engine.serialization import pickled
-from dcurate.engine.worker.operator_task import Program
+from dcurate.engine.worker.operator_task import OperatorSpec
 from dcurate.engine.worker.slots import SlotPool
 from tests.engine.worker.failing import Poisoned, batch
 
 run, limits, *texts = sys.argv[1:]
-pool = SlotPool(run, pickled(Program("test", (Poisoned().with_(timeout_s=2),))), 1, "worker", limits=limits == "yes")
+pool = SlotPool(run, pickled(OperatorSpec("test", (Poisoned().with_(timeout_s=2),))), 1, "here", limits=limits == "yes")
 pool.open()
 for number, text in enumerate(texts):
     pool.work([batch(text, split=f"split-{number}")])
@@ -90,20 +93,16 @@ def test_a_process_that_still_runs_is_not_reported(run: str) -> None:
         assert len(list(host_folder(run).iterdir())) == 1
 
 
-PASSED = """
-import sys, time
-from dcurate.engine.worker.timeouts import WATCHDOG
-
-with WATCHDOG.limit(sys.argv[1], 600, "long"):
-    with WATCHDOG.limit(sys.argv[1], 2, "short"):
+def test_a_deadline_that_was_met_is_off_the_clock(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock: list[float | None] = []
+    monkeypatch.setattr(timeouts, "time", SimpleNamespace(monotonic=lambda: 1000.0))
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda seconds, **_: clock.append(seconds))
+    monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", lambda: clock.append(None))
+    watchdog = Watchdog()
+    with watchdog.limit(run, 600, "long"), watchdog.limit(run, 2, "short"):
         pass
-    time.sleep(3)
-with WATCHDOG.limit(sys.argv[1], 2, "last"):
-    pass
-time.sleep(3)
-"""
-
-
-def test_a_deadline_that_was_met_is_off_the_clock(run: str) -> None:
-    assert code_of(PASSED, run) == 0
+    with watchdog.limit(run, 2, "last"):
+        pass
+    watchdog.forget(run)
+    assert clock == [600, 2, 600, None, 2, None]
     assert take_hangs(run) == []
