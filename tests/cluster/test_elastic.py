@@ -254,6 +254,7 @@ def test_a_job_that_was_ended_from_outside_is_asked_for_again(tmp_path: Path) ->
         until(lambda: sorted(present(client)) == ["cpu-0-0", "cpu-0-1"])
         before = present(client)
         queue.workers["cpu-0"].process.kill()
+        # `until` fails the test when this does not come true.
         until(lambda: sorted(present(client)) == ["cpu-0-0", "cpu-0-1"] and present(client) != before)
         queue.sync(adaptive.finish)
 

@@ -58,11 +58,16 @@ def start(source: Path, output: Path, mode: str, kind: str = "several") -> subpr
     return subprocess.Popen(command, cwd=ROOT, env=env, start_new_session=True, stdout=-1, stderr=-1)
 
 
-def wait_until_something_is_done(run: subprocess.Popen[bytes], output: Path, draw: random.Random) -> None:
-    """Until a ledger or an output file is there, and then a random moment more."""
-    while run.poll() is None and not any(output.rglob("*.chunks")):
-        time.sleep(0.02)
-    time.sleep(draw.uniform(0.0, 1.5))
+def files(output: Path) -> int:
+    """How many files there are of results, and of what one round leaves for the next."""
+    return sum(path.suffix in (".chunks", ".jsonl") for path in output.rglob("*"))
+
+
+def wait_for_files(run: subprocess.Popen[bytes], output: Path, more: int) -> None:
+    """Wait until a run has made so many files more, or has ended."""
+    before = files(output)
+    while run.poll() is None and files(output) < before + more:
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(("victim", "seed"), [("driver", 0), ("driver", 1), ("worker", 0), ("everything", 0)])
@@ -72,7 +77,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
     output, draw = tmp_path / "out", random.Random(f"{victim}{seed}")
     for _ in range(1 if victim == "worker" else 2):
         run = start(source, output, "streaming")
-        wait_until_something_is_done(run, output, draw)
+        wait_for_files(run, output, draw.randint(1, 60))  # of about 80
         children = psutil.Process(run.pid).children(recursive=True) if run.poll() is None else []
         workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
         if victim == "driver":

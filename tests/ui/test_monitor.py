@@ -173,7 +173,7 @@ def test_prometheus_scrapes_the_workers_that_the_scheduler_lists(seen: tuple[Wat
 def test_a_worker_that_comes_is_scraped_and_one_that_goes_is_listed_no_more(
     seen: tuple[Watch, list[RunReport]], tmp_path: Path
 ) -> None:
-    watch, _ = seen
+    watch, _ = seen  # `wait_until` fails the test when what it waits for does not come
     up = 'up{job="dcurate-workers"} == 1'
     with worker_of(watch.scheduler, tmp_path, "--name", "third"):
         wait_until(lambda: watch.values(f'{up} and on (worker) up{{worker="third"}}'), "the third worker is scraped")

@@ -84,7 +84,7 @@ def test_exactly_the_rows_that_kill_are_lost_and_each_says_how(tmp_path: Path) -
     form=st.sampled_from(["some", "list"]),
     batch_size=st.integers(1, 2),
 )
-@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_outcome_is_that_of_the_batches_without_the_rows_that_kill(
     kinds: list[list[str]], form: str, batch_size: int
 ) -> None:

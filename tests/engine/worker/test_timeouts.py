@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import subprocess
 import sys
 import textwrap
 import uuid
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
+from dcurate.engine.worker import timeouts
 from dcurate.engine.worker.slots import forget_host_setup
-from dcurate.engine.worker.timeouts import WATCHDOG, host_folder, take_hangs
+from dcurate.engine.worker.timeouts import WATCHDOG, Watchdog, host_folder, take_hangs
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.program
@@ -90,20 +93,16 @@ def test_a_process_that_still_runs_is_not_reported(run: str) -> None:
         assert len(list(host_folder(run).iterdir())) == 1
 
 
-PASSED = """
-import sys, time
-from dcurate.engine.worker.timeouts import WATCHDOG
-
-with WATCHDOG.limit(sys.argv[1], 600, "long"):
-    with WATCHDOG.limit(sys.argv[1], 2, "short"):
+def test_a_deadline_that_was_met_is_off_the_clock(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock: list[float | None] = []
+    monkeypatch.setattr(timeouts, "time", SimpleNamespace(monotonic=lambda: 1000.0))
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda seconds, **_: clock.append(seconds))
+    monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", lambda: clock.append(None))
+    watchdog = Watchdog()
+    with watchdog.limit(run, 600, "long"), watchdog.limit(run, 2, "short"):
         pass
-    time.sleep(3)
-with WATCHDOG.limit(sys.argv[1], 2, "last"):
-    pass
-time.sleep(3)
-"""
-
-
-def test_a_deadline_that_was_met_is_off_the_clock(run: str) -> None:
-    assert code_of(PASSED, run) == 0
+    with watchdog.limit(run, 2, "last"):
+        pass
+    watchdog.forget(run)
+    assert clock == [600, 2, 600, None, 2, None]
     assert take_hangs(run) == []

@@ -30,7 +30,8 @@ from dcurate import (
 )
 from dcurate.core.pipeline import AnyStage
 from dcurate.core.report import RunReport
-from dcurate.ui.dashboard.pages import TITLES, UPDATE_MS
+from dcurate.ui.dashboard import pages
+from dcurate.ui.dashboard.pages import TITLES
 from dcurate.ui.dashboard.text import count, percent
 from dcurate.ui.scheduler_store import store_of
 from dcurate_testing.browser import Browser
@@ -276,6 +277,7 @@ def test_every_section_has_a_page_of_its_own_that_jupyterlab_is_told_of(
 
 
 def test_dasks_own_pages_and_ours_link_to_each_other(browser: Browser, address: str) -> None:
+    # `browser.wait` fails the test when what it waits for does not come.
     browser.open(f"{address}/status")
     browser.wait(READY)
     browser.wait("[...document.querySelectorAll('.navbar a')].some(one => one.innerText === 'Curation')")
@@ -295,9 +297,14 @@ def test_a_closed_tab_ends_its_session(browser: Browser, cluster: LocalCluster, 
     wait_until(lambda: not server.get_sessions("/curation"))
 
 
+#: How often pages are kept up to date in tests that wait for what does not happen, in milliseconds.
+QUICK_MS = 100
+
+
 def test_a_page_that_no_browser_shows_is_not_kept_up_to_date(
-    cluster: LocalCluster, address: str, tmp_path: Path
+    cluster: LocalCluster, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(pages, "UPDATE_MS", QUICK_MS)
     server = cluster.client.cluster.scheduler.http_application.applications[0]
     before = server.get_sessions("/curation")
     urlopen(f"{address}/curation").close()
@@ -306,15 +313,16 @@ def test_a_page_that_no_browser_shows_is_not_kept_up_to_date(
     (texts,) = session.document.get_model_by_name("watch").tags
     documents(tmp_path / "input", 2)
     done = pipeline(tmp_path).run(DaskExecutor(cluster=cluster))
-    time.sleep(1.5 * UPDATE_MS / 1000)
+    time.sleep(3 * QUICK_MS / 1000)
     assert session in server.get_sessions("/curation")
     assert f"run {done.report.run}" not in texts.data["name"]
     session.unblock_expiration()
 
 
 def test_a_page_in_a_tab_behind_others_is_kept_up_to_date_again_when_it_is_seen(
-    browser: Browser, cluster: LocalCluster, address: str, tmp_path: Path
+    browser: Browser, cluster: LocalCluster, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(pages, "UPDATE_MS", QUICK_MS)
     server = cluster.client.cluster.scheduler.http_application.applications[0]
     before = server.get_sessions("/curation")
     browser.open(f"{address}/curation")
@@ -327,7 +335,7 @@ def test_a_page_in_a_tab_behind_others_is_kept_up_to_date_again_when_it_is_seen(
             wait_until(lambda: session.document.get_model_by_name("watch").text == "hidden")
             documents(tmp_path / "input", 2)
             done = pipeline(tmp_path).run(DaskExecutor(cluster=cluster))
-            time.sleep(1.5 * UPDATE_MS / 1000)
+            time.sleep(3 * QUICK_MS / 1000)
             assert done.report.run not in browser.text("[data-part=about]")
     browser.wait(f"document.querySelector('[data-part=about]').innerText.includes('{done.report.run}')")
 

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from dcurate import DaskExecutor, LocalCluster, Pipeline
 from dcurate.engine.dask.worker_plugin import CallCounters
 from dcurate.errors import StageError
+from dcurate.ui.metrics import worker_metrics
 from dcurate.ui.metrics.definitions import OPERATOR, WORKER_METRICS
 from dcurate.ui.metrics.worker_metrics import WorkerMetrics
 from tests.stages import Append, FailOn, Numbers
@@ -95,7 +96,9 @@ def test_the_labels_of_workers_name_no_run_and_no_pipeline() -> None:
 def test_nothing_happens_on_a_worker_without_the_client_library() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "prometheus_client", None)
-        WorkerMetrics().setup(worker=None)
+        patch.setattr(worker_metrics, "_COLLECTOR", collector := worker_metrics._Collector())
+        WorkerMetrics().setup(worker=object())
+    assert (collector.shown, collector.registered) == (None, False)
 
 
 def test_no_call_is_lost_where_calls_end_at_once() -> None:
