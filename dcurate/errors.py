@@ -1,4 +1,4 @@
-"""Every error that dcurate raises on purpose: one sentence that says what is wrong and what would do."""
+"""Errors raised on purpose: one sentence with what is wrong, what was given, and what to do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
-#: Names of settings, headers and parts of addresses whose values are secret.
+#: Names of settings, headers and URL parts whose values are secret.
 SECRET = re.compile(
     r"secret|token$|passw|passphrase|pwd$|credential|signature|cookie|authorization|bearer|connection.?string|^auth"
     r"|^(key|sig|sas|jwt)$|(api|access|account|private|shared|encryption).?key",
@@ -17,7 +17,7 @@ _QUERY = re.compile(r"(?<=[?&;])([\w.%-]+)=([^&;\s'\"<>#]+)")
 
 
 def without_secrets(text: str) -> str:
-    """A text in which addresses have no user, password, token or signature any more.
+    """Remove users, passwords, tokens and signatures from the URLs in `text`.
 
     Examples:
         >>> without_secrets("cannot read 'https://me:pw@host/a.jsonl?page=2&sig=x%2Fy'")
@@ -30,18 +30,18 @@ def without_secrets(text: str) -> str:
 
 
 class DcurateError(Exception):
-    """The root of dcurate's own errors; catch it to catch them all. Its sentence shows no secret of an address."""
+    """Base class of all dcurate errors. Its message shows no secrets of URLs."""
 
     def __str__(self) -> str:
         return without_secrets(super().__str__())
 
 
 class PipelineError(DcurateError):
-    """A pipeline, recipe or configuration that cannot work as it is put together."""
+    """An invalid pipeline, recipe or configuration."""
 
 
 class ResourceError(DcurateError):
-    """Something was asked of the machine or cluster that it does not have."""
+    """A resource that the machine or cluster does not have."""
 
 
 class StageError(DcurateError):
@@ -53,7 +53,7 @@ class DataError(DcurateError):
 
 
 class RunError(DcurateError):
-    """A run that could not go on: its cluster went away, or it was interrupted."""
+    """A run that ended early: its cluster was lost, or it was interrupted."""
 
 
 def listed(names: Iterable[str]) -> str:
@@ -69,7 +69,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def nearest(name: str, among: Iterable[str]) -> str:
-    """The end of an error sentence that offers what was probably meant.
+    """Suggest the closest of the names `among`, as the end of an error message.
 
     Examples:
         >>> nearest("colour", ["color", "size"])

@@ -53,13 +53,13 @@ def excerpts(frame: Any, rows: int, column: str = "") -> list[dict[str, Any]]:
     """
     names = columns(frame)
     first = _first(frame, rows)
-    identity, told = id_column(names), _text_column(first, column)
+    identity, field = id_column(names), _text_column(first, column)
     shown: list[dict[str, Any]] = [{} for _ in range(first.num_rows)]
     if identity is not None:
         for one, value in zip(shown, first[identity].to_pylist(), strict=True):
             one["id"] = str(value)
-    if told is not None:
-        for one, text in zip(shown, first[told].to_pylist(), strict=True):
+    if field is not None:
+        for one, text in zip(shown, first[field].to_pylist(), strict=True):
             one["excerpt"] = excerpt(text if isinstance(text, str) else "")
     return shown
 

@@ -2,7 +2,7 @@
 
 There is one source. A kernel of the CPU is a loop over texts around a function of one text, and numba-cuda compiles
 that function for the card when a kernel of CUDA calls it. Both do the same with whole numbers, so both give the same
-bits. A thread to a text is what keeps the source one: threads that share a text would have to be told how.
+bits. A thread to a text is what keeps the source one: threads that share a text would need to be coordinated.
 
 Untested on a GPU. The kernels run in numba's simulator of CUDA, where they give what the CPU gives, and compile for
 compute capability 9.0 (`python -m benchmarks.device.compiled`).

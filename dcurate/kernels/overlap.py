@@ -110,7 +110,7 @@ def _bits(size: int) -> Scalar:
 def gram_table(words: Normal, hashes: Words, firsts: Ints, sizes: Ints) -> Grams:
     """A set of different n-grams, of those hashes, first words and sizes, to look for.
 
-    Hashes need not be different: n-grams are told apart by their words.
+    Hashes need not be different: n-grams are compared by their words.
     """
     bits = table_bits(max(len(hashes), 16))
     slots = np.zeros(1 << bits, np.int32)

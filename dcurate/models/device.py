@@ -24,7 +24,7 @@ _CUDA = (65536, 1024)
 _STATES = 1536 * 1024
 #: Tokens of a batch on a CPU at least, and at most.
 _LEAST, _MOST = 1024, 4096
-#: What one batch more costs a CPU, in tokens of padding, by the bytes of a number: weights are laid out anew for each,
+#: What one batch more costs a CPU, in tokens of padding, by the bytes of a number: weights are laid out again for each,
 #: which takes as many tokens more as these are quicker in 16 bits.
 _SPARE = {4: 64, 2: 192}
 #: Columns of a batch on a GPU are a multiple of it, as kernels for 16 bits want it; rows less aligned take slower ones.
@@ -125,7 +125,7 @@ def without_gradients(dtype: Any) -> AbstractContextManager[Any]:
 
     Args:
         dtype: what is cast to, or None. Where there is one it is not inference mode, quicker as that is: in it autocast
-            keeps no weights that it cast, and makes them anew for every batch.
+            does not cache cast weights, and casts them again for every batch.
     """
     torch = needed("torch", "a model", "models")
     context: AbstractContextManager[Any] = torch.inference_mode() if dtype is None else torch.no_grad()

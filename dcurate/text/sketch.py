@@ -27,7 +27,7 @@ _COUNTABLE = 2.0**50
 class NumberSketch:
     """A histogram sketch of numbers, with relative bucket width 0.5 %.
 
-    A value is known as the end of its range, so it is told exactly or at most 0.5 % too large (in magnitude); zero,
+    A value is represented by the end of its bucket, so it is exact or at most 0.5 % too large (in magnitude); zero,
     infinity and whole numbers up to 200 are exact. Adding sketches up in any order gives the same sketch. These are the
     ranges of DDSketch (Masson, Rim and Lee, VLDB 2019), none of them collapsed.
 
