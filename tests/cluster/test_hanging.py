@@ -10,6 +10,8 @@ from dcurate import LocalCluster
 from dcurate.cluster import nannies
 from dcurate.errors import RunError
 
+pytestmark = pytest.mark.cluster
+
 #: Looks of a nanny after which a worker counts as one that hangs: 5 seconds, so that tests take no longer.
 LOOKS = 10
 
