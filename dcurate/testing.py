@@ -128,18 +128,18 @@ class _Trial:
         half.key = BatchKey(_RUN, (1,))
         return half
 
-    def made_of(self, batch: DocumentBatch, mend: str) -> list[DocumentBatch]:
+    def made_of(self, batch: DocumentBatch, advice: str) -> list[DocumentBatch]:
         """What the stage makes of a batch on which it must not fail."""
         try:
             return run_stage(self.stage, batch)
         except DcurateError as error:
-            self.broken(f"{error}; {mend}", error)
+            self.broken(f"{error}; {advice}", error)
 
-    def same(self, rows: Sequence[str], others: Sequence[str], what: str, mend: str) -> None:
+    def same(self, rows: Sequence[str], others: Sequence[str], what: str, advice: str) -> None:
         """Hold rows against others that must be the same."""
         for number, (row, other) in enumerate(zip_longest(rows, others)):
             if row != other:
-                self.broken(f"{what}: row {number} is {row or 'missing'} and then {other or 'missing'}; {mend}")
+                self.broken(f"{what}: row {number} is {row or 'missing'} and then {other or 'missing'}; {advice}")
 
     def broken(self, why: str, cause: Exception | None = None) -> NoReturn:
         raise AssertionError(f"stage {self.stage.name!r}: {why}") from cause
@@ -183,11 +183,11 @@ def _travels(trial: _Trial) -> None:
 
 
 def _repeats(trial: _Trial) -> None:
-    mend = "let the answer depend on the batch and the settings alone: seed what is random, keep nothing between calls"
+    advice = "let the answer depend on the batch and the settings alone: seed what is random, keep nothing between calls"
     (first,), (second,) = _in_one_slot(trial.stage, [[trial.batch], [trial.batch]])
     third = run_stage(trial.stage, trial.batch)
-    trial.same(_rows(first), _rows(second), "the same batch twice gives other rows", mend)
-    trial.same(_rows(first), _rows(third), "another slot gives other rows", mend)
+    trial.same(_rows(first), _rows(second), "the same batch twice gives other rows", advice)
+    trial.same(_rows(first), _rows(third), "another slot gives other rows", advice)
 
 
 def _keeps_input(trial: _Trial) -> None:
@@ -229,18 +229,18 @@ def _nulls(trial: _Trial) -> None:
     for number, column in enumerate(table.schema):
         if column.name in reads and str(column.type) in ("string", "large_string"):
             holed = table.set_column(number, column, table.column(number).take(places))
-            mend = f"a value of column {column.name!r} may be missing, which pandas shows as NaN; fillna('') helps"
-            trial.made_of(trial.batch.with_data(holed), mend)
+            advice = f"a value of column {column.name!r} may be missing, which pandas shows as NaN; fillna('') helps"
+            trial.made_of(trial.batch.with_data(holed), advice)
 
 
 def _frames(trial: _Trial) -> None:
-    mend = "take rows with to_pandas() or to_arrow(), not from task.data, whose kind is the reader's choice"
+    advice = "take rows with to_pandas() or to_arrow(), not from task.data, whose kind is the reader's choice"
     counts = [
-        len(_rows(trial.made_of(trial.batch.with_data(data), mend)))
+        len(_rows(trial.made_of(trial.batch.with_data(data), advice)))
         for data in (trial.batch.to_arrow(), trial.batch.to_pandas())
     ]
     if counts[0] != counts[1]:
-        trial.broken(f"it makes {counts[0]} rows where Arrow holds them and {counts[1]} where pandas does; {mend}")
+        trial.broken(f"it makes {counts[0]} rows where Arrow holds them and {counts[1]} where pandas does; {advice}")
 
 
 def _together(trial: _Trial) -> None:
@@ -264,8 +264,8 @@ def _cluster(trial: _Trial) -> None:
     except DcurateError as error:
         trial.broken(f"it runs here and not in worker processes: {error}", error)
     what = "worker processes make other rows than this one"
-    mend = "let the answer depend on the batch and the settings alone: not on hash(), time, or what this process holds"
-    trial.same(_rows(list(map(_documents, here))), _rows(list(map(_documents, there))), what, mend)
+    advice = "let the answer depend on the batch and the settings alone: not on hash(), time, or what this process holds"
+    trial.same(_rows(list(map(_documents, here))), _rows(list(map(_documents, there))), what, advice)
 
 
 #: What the engine relies on, by name, from cheap to dear.

@@ -137,7 +137,7 @@ class DiskForest:
 
     def __init__(self, folder: str, documents: int) -> None:
         if not 0 <= documents <= MOST_DOCUMENTS:
-            raise PipelineError(f"{documents} documents are more than the {MOST_DOCUMENTS} that can be told apart")
+            raise PipelineError(f"{documents} documents are more than the {MOST_DOCUMENTS} that can be distinguished")
         self.documents = documents
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
         try:
