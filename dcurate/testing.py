@@ -183,7 +183,9 @@ def _travels(trial: _Trial) -> None:
 
 
 def _repeats(trial: _Trial) -> None:
-    advice = "let the answer depend on the batch and the settings alone: seed what is random, keep nothing between calls"
+    advice = (
+        "let the answer depend on the batch and the settings alone: seed what is random, keep nothing between calls"
+    )
     (first,), (second,) = _in_one_slot(trial.stage, [[trial.batch], [trial.batch]])
     third = run_stage(trial.stage, trial.batch)
     trial.same(_rows(first), _rows(second), "the same batch twice gives other rows", advice)
@@ -264,7 +266,9 @@ def _cluster(trial: _Trial) -> None:
     except DcurateError as error:
         trial.broken(f"it runs here and not in worker processes: {error}", error)
     what = "worker processes make other rows than this one"
-    advice = "let the answer depend on the batch and the settings alone: not on hash(), time, or what this process holds"
+    advice = (
+        "let the answer depend on the batch and the settings alone: not on hash(), time, or what this process holds"
+    )
     trial.same(_rows(list(map(_documents, here))), _rows(list(map(_documents, there))), what, advice)
 
 
