@@ -26,7 +26,7 @@ from dcurate.ui.publisher import SnapshotPublisher
 #: What is switched off, on workers and on the driver, by module and attribute.
 ON_WORKERS = (
     ("dcurate.engine.worker.samples", "ScoreSampler", "add"),
-    ("dcurate.text.filter_run", "FilterRun", "tell"),
+    ("dcurate.text.filter_run", "FilterRun", "record_scores"),
 )
 ON_DRIVER = (("dcurate.runs.history", "History", "on_event"), ("dcurate.run", "_Run", "_record"))
 

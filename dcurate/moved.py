@@ -12,16 +12,16 @@ from types import ModuleType
 
 #: Old names, and the new; packages that hold only such modules have no new name. They go with the release after 0.1.
 MOVED = {
-    "dcurate.cluster.elastic": "dcurate.cluster.elastic",
-    "dcurate.cluster.worker_shape": "dcurate.cluster.worker_shape",
-    "dcurate.cluster.worker_pools": "dcurate.cluster.worker_pools",
+    "dcurate.cluster.kinds": "dcurate.cluster.elastic",
+    "dcurate.cluster.shape": "dcurate.cluster.worker_shape",
+    "dcurate.cluster.supply": "dcurate.cluster.worker_pools",
     "dcurate.execute": "",
-    "dcurate.engine.config": "dcurate.engine.config",
-    "dcurate.engine.dask.executor": "dcurate.engine.dask.executor",
-    "dcurate.engine.inline": "dcurate.engine.inline",
+    "dcurate.execute.config": "dcurate.engine.config",
+    "dcurate.execute.dask_executor": "dcurate.engine.dask.executor",
+    "dcurate.execute.inline": "dcurate.engine.inline",
     "dcurate.observe": "",
-    "dcurate.ui.progress": "dcurate.ui.progress",
-    "dcurate.ui.tracing": "dcurate.ui.tracing",
+    "dcurate.observe.progress": "dcurate.ui.progress",
+    "dcurate.observe.tracing": "dcurate.ui.tracing",
 }
 
 

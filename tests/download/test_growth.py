@@ -163,7 +163,7 @@ def test_a_page_whose_openings_nothing_closes_is_set_aside_with_the_reason() -> 
     found = wiki_text("A town. " + "{{a|" * 2_000)
     assert isinstance(found, Skipped)
     assert (found.reason, found.fault) == ("tangled markup", True)
-    assert "nothing closes" in found.detail
+    assert "unclosed" in found.detail
 
 
 def test_a_line_of_signs_of_a_heading_neither_crashes_nor_hangs() -> None:

@@ -132,7 +132,7 @@ def test_a_segment_without_an_id_is_a_document_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("segments", "said"),
     [
-        ([{"id": 1, "segment_id": 0, "text": "a"}] * 2, "document 1 has two segments 0; give documents ids"),
+        ([{"id": 1, "segment_id": 0, "text": "a"}] * 2, "document 1 has two segments 0; give each document its own id"),
         ([{"id": 1, "segment_id": None, "text": "a"}], "column 'segment_id' must hold a number in every row"),
         ([{"id": 1, "segment_id": "0", "text": "a"}], "column 'segment_id' must hold a number in every row"),
         ([{"id": 1, "segment_id": 0, "text": 3}], "column 'text' holds int64, not text"),
@@ -154,7 +154,7 @@ def test_a_missing_length_is_refused() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: DocumentSplitter(""), "separator='' must be some text"),
+        (lambda: DocumentSplitter(""), "separator='' must be a non-empty text"),
         (lambda: DocumentSplitter("|", segment_id_field="text"), "are both 'text'"),
         (lambda: DocumentJoiner(max_length=3), "max_length is given without length_field"),
         (lambda: DocumentJoiner(length_field="n"), "length_field is given without max_length"),

@@ -139,7 +139,7 @@ def test_fineweb2_drops_documents_whose_language_is_doubtful():
         ("a: [", "cannot be read"),
         ("3", "mapping"),
         ("stopword: [de]", "did you mean 'stopwords'"),
-        ("stopwords: [de]", "lack"),
+        ("stopwords: [de]", "have no"),
     ],
 )
 def test_thresholds_that_cannot_be_used_are_refused_in_a_sentence(tmp_path, content, sentence):

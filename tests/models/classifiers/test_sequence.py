@@ -146,7 +146,7 @@ def test_a_model_that_does_not_suit_the_task_is_refused_when_the_stage_is_made(
 
 def test_labels_of_a_model_at_the_hub_are_looked_at_in_set_up(moods: Path) -> None:
     assert ClassifierStage("org/mood", filter_by=["happy"]).known_labels is None
-    with pytest.raises(PipelineError, match="stage 'mood_model': filter_by has 'happy'"):
+    with pytest.raises(PipelineError, match="stage 'mood_model': filter_by has an unknown label 'happy'"):
         SequenceClassifierStage(str(moods), wanted=("happy",)).setup()
     with pytest.raises(PipelineError, match="did you mean 'a'"):
         ClassifierStage("org/mood", labels=["a", "b"], filter_by=["aa"])
