@@ -60,7 +60,8 @@ def start(source: Path, output: Path, mode: str, kind: str = "several") -> subpr
 
 def files(output: Path) -> int:
     """How many files there are of results, and of what one round leaves for the next."""
-    return sum(path.suffix in (".chunks", ".jsonl") for path in output.rglob("*"))
+    # Folders may be removed meanwhile, which os.walk passes over and Path.rglob does not.
+    return sum(name.endswith((".chunks", ".jsonl")) for _, _, names in os.walk(output) for name in names)
 
 
 def wait_for_files(run: subprocess.Popen[bytes], output: Path, more: int) -> None:
