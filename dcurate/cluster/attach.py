@@ -83,7 +83,7 @@ def cluster_of(given: Any) -> Cluster | None:
     """Return the cluster for a cluster, one of Dask's own, a connected client or an address.
 
     Raises:
-        PipelineError: it is none of these.
+        PipelineError: the argument is something else.
 
     Examples:
         >>> cluster_of("tcp://10.0.0.1:8786").address
@@ -98,6 +98,6 @@ def cluster_of(given: Any) -> Cluster | None:
     if isinstance(given, str):
         return AttachedCluster(given)
     raise PipelineError(
-        f"cluster={given!r} is none; give LocalCluster(), the address of a scheduler such as 'tcp://10.0.0.1:8786', "
-        "a cluster of Dask's own or a connected Client"
+        f"cluster={given!r} is not a cluster; give LocalCluster(), the address of a scheduler such as "
+        "'tcp://10.0.0.1:8786', a cluster of Dask's own or a connected Client"
     )

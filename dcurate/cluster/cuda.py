@@ -47,7 +47,7 @@ class GpuMemorySettings:
         device_memory_limit: above this amount, results are spilled to host memory.
 
     Raises:
-        ResourceError: an amount that is none, or settings that exclude each other.
+        ResourceError: an invalid amount, or settings that exclude each other.
 
     Examples:
         >>> [GpuMemorySettings(rmm_pool_size=size).options()["rmm_pool_size"] for size in (0.8, "8GB")]

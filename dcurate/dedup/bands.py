@@ -53,7 +53,7 @@ class Bands:
             recall: chance at the threshold; above it the chance is greater.
 
         Raises:
-            PipelineError: a threshold or recall that is none.
+            PipelineError: an invalid threshold or recall.
 
         Examples:
             >>> bands = Bands.for_threshold(0.8, 256)

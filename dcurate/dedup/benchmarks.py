@@ -48,7 +48,7 @@ class Benchmark(HidesSecrets):
         id_field: a column that identifies examples; by default they are numbered from 0.
 
     Raises:
-        PipelineError: a path or field that is none.
+        PipelineError: an invalid path or field.
 
     Examples:
         >>> Benchmark("s3://bucket/gsm8k/test.jsonl.gz", "question").title
@@ -62,7 +62,7 @@ class Benchmark(HidesSecrets):
 
     def __post_init__(self) -> None:
         if not self.path or not isinstance(self.path, str):
-            raise PipelineError(f"path={self.path!r} is no path of a benchmark")
+            raise PipelineError(f"path={self.path!r} is not a path of a benchmark")
         if not self.fields or not all(isinstance(field, str) and field for field in self.fields):
             raise PipelineError(f"benchmark {self.path}: text_field={self.text_field!r} must name at least one column")
 

@@ -200,7 +200,7 @@ def dedup_report(
         documents: the first so many of the source are looked at.
 
     Raises:
-        PipelineError: a threshold or number that is none, or files of both kinds.
+        PipelineError: an invalid threshold or number, or files of both kinds.
         DataError: input that cannot be read, or no documents.
 
     Examples:

@@ -42,7 +42,7 @@ def check_action(stage: str, action: str) -> None:
     """Refuse an unknown action.
 
     Raises:
-        PipelineError: it is none.
+        PipelineError: it is not valid.
     """
     if action not in get_args(Action):
         raise PipelineError(f"{stage}: no action {action!r}{nearest(str(action), get_args(Action))}")

@@ -34,7 +34,7 @@ class Shingles:
         seed: another seed makes other hashes of the same shingles.
 
     Raises:
-        PipelineError: a size, unit or seed that is none.
+        PipelineError: an invalid size, unit or seed.
 
     Examples:
         >>> Shingles()

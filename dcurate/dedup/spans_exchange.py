@@ -114,7 +114,7 @@ def at_least(stage: str, setting: str, value: object, least: int) -> None:
     """Refuse a setting that is no whole number of at least `least`.
 
     Raises:
-        PipelineError: it is none.
+        PipelineError: it is not valid.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise PipelineError(f"{stage}: {setting}={value!r} must be a whole number of at least {least}")
@@ -124,7 +124,7 @@ def one_of(stage: str, setting: str, value: object, among: Sequence[str]) -> Non
     """Refuse a setting that is not `among` a few words.
 
     Raises:
-        PipelineError: it is none.
+        PipelineError: it is not valid.
     """
     if value not in among:
         raise PipelineError(f"{stage}: no {setting} {value!r}{nearest(str(value), among)}")

@@ -207,7 +207,7 @@ class _DamageError(Exception):
 def _broken(name: str, ending: str, lost: Lost | _DamageError) -> DataError:
     where = f" at byte {lost.at:,}" if lost.at else ""
     return DataError(
-        f"{name} is cut short or is no {ending} file{where} ({lost.reason}); fetch it again or leave it out"
+        f"{name} is truncated or not a {ending} file{where} ({lost.reason}); fetch it again or leave it out"
     )
 
 

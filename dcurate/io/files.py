@@ -108,12 +108,12 @@ def as_list(file_paths: str | list[str]) -> list[str]:
     """One path or many, as a list of text.
 
     Raises:
-        PipelineError: no path at all, or something that is no path.
+        PipelineError: no path at all, or something that is not a path.
     """
     paths = [file_paths] if isinstance(file_paths, str | os.PathLike) else list(file_paths)
     for path in paths:
         if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-            raise PipelineError(f"file_paths: {path!r} is no path; give files, directories or globs as text")
+            raise PipelineError(f"file_paths: {path!r} is not a path; give files, directories or globs as text")
     if not paths:
         raise PipelineError("file_paths is an empty list; give at least one file, directory or glob")
     return [os.fspath(path) for path in paths]

@@ -173,7 +173,7 @@ class ParquetReader(FileReader):
                 raise
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 raise DataError(
-                    f"{name} is cut short or is no Parquet file ({error}); fetch it again or leave it out"
+                    f"{name} is truncated or not a Parquet file ({error}); fetch it again or leave it out"
                 ) from error
 
     def _cut(self, file: files.SourceFile, target: int) -> list[int]:

@@ -43,7 +43,7 @@ def parse_bytes(size: int | str, what: str = "blocksize") -> int:
     if match:
         size = int(float(match[1]) * _UNITS[(match[2] or "").lower()])
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise PipelineError(f"{what}={size!r} is no size; give bytes, or text such as '128MiB' or '1GB'")
+        raise PipelineError(f"{what}={size!r} is not a size; give bytes, or text such as '128MiB' or '1GB'")
     return size
 
 

@@ -134,7 +134,7 @@ def _parquet(directory: Directory, name: str) -> Iterator[pq.ParquetFile]:
             with pq.ParquetFile(file) as parquet:
                 yield parquet
         except pa.ArrowException as error:
-            raise DataError(f"{directory.path(name)!r} is cut short or is no Parquet file ({error})") from error
+            raise DataError(f"{directory.path(name)!r} is truncated or not a Parquet file ({error})") from error
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def check_device(stage: str, device: str) -> None:
     """Refuse a device that no version of Torch has.
 
     Raises:
-        PipelineError: it is none.
+        PipelineError: it is not valid.
 
     Examples:
         >>> check_device("embed", "gpu")
@@ -62,7 +62,7 @@ def check_autocast(stage: str, autocast: bool | str) -> None:
     """Refuse an unknown precision.
 
     Raises:
-        PipelineError: it is none.
+        PipelineError: it is not valid.
     """
     if autocast not in AUTOCASTS:
         raise PipelineError(f"stage {stage!r}: autocast={autocast!r} must be True, False, 'bf16', 'fp16' or 'off'")

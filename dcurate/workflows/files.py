@@ -100,13 +100,13 @@ def writer(
 
 
 def check_filetype(filetype: str, argument: str) -> None:
-    """Refuse a format that is none.
+    """Refuse an unknown format.
 
     Raises:
-        PipelineError: it is none.
+        PipelineError: it is not valid.
     """
     if filetype not in _FORMATS:
-        raise PipelineError(f"{argument}={filetype!r} is no format{nearest(str(filetype), list(_FORMATS))}")
+        raise PipelineError(f"{argument}={filetype!r} is not a format{nearest(str(filetype), list(_FORMATS))}")
 
 
 def check_extension(extension: str | None, filetype: str) -> None:

@@ -56,5 +56,5 @@ def test_a_folder_without_jsonl_and_a_file_cut_short_are_refused(tmp_path: Path)
     with pytest.raises(SystemExit, match="the folder holds no file with a name like part-0.jsonl"):
         list(all_rows(tmp_path))
     (tmp_path / "in.jsonl.gz").write_bytes(gzip.compress(b"{}")[:-4])
-    with pytest.raises(SystemExit, match="is cut short or is no .gz file"):
+    with pytest.raises(SystemExit, match="is truncated or not a .gz file"):
         list(all_rows(tmp_path))

@@ -316,7 +316,7 @@ def test_a_run_that_failed_before_or_after_the_exchange_goes_on_to_the_same_file
     [
         (lambda: Shuffle(seed="x"), "seed='x' must be a whole number"),  # type: ignore[arg-type]
         (lambda: Shuffle(npartitions=0), "npartitions=0 must be a whole number of at least 1"),
-        (lambda: Shuffle(blocksize="much"), "blocksize='much' is no size"),
+        (lambda: Shuffle(blocksize="much"), "blocksize='much' is not a size"),
         (lambda: SampleRows(0), "n=0 must be a whole number of at least 1"),
         (lambda: SampleFraction(1.5), "fraction=1.5 must lie between 0 and 1"),
         (Rebatch, "give rows= or nbytes=, and not both"),

@@ -125,7 +125,7 @@ def test_the_size_of_ngrams_follows_from_the_lengths_of_examples_where_asked() -
         (lambda folder: Decontaminate(Benchmark("a"), action="hide"), PipelineError, "no action 'hide'"),  # type: ignore[arg-type]
         (lambda folder: Decontaminate(Benchmark("a"), ngram_size=0), PipelineError, "must be a number of words"),
         (lambda folder: TaskDecontamination(Benchmark("a"), max_splits=-1), PipelineError, "not be negative"),
-        (lambda folder: Benchmark("", "x"), PipelineError, "is no path"),
+        (lambda folder: Benchmark("", "x"), PipelineError, "is not a path"),
         (lambda folder: Benchmark("a", ()), PipelineError, "at least one column"),
     ],
 )

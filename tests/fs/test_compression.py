@@ -87,7 +87,7 @@ def test_a_damaged_stream_costs_no_row_before_it_and_is_always_seen(ending, data
     assert content == b"".join(parts[: hurt + intact])
     assert intact or lost.at == begins
     for attempt in (unpack, lambda *args: list(blocks(BytesIO(args[0]), *args[1:]))):
-        with pytest.raises(DataError, match=f"a is cut short or is no {ending} file"):
+        with pytest.raises(DataError, match=f"a is truncated or not a {ending} file"):
             attempt(whole, ending, "a")
 
 
@@ -95,7 +95,7 @@ def test_a_damaged_stream_costs_no_row_before_it_and_is_always_seen(ending, data
 def test_a_damaged_second_stream_is_an_error_with_file_and_place(tmp_path, ending):
     first, second = streams(ending, row(1), row(2))
     (tmp_path / f"a.jsonl{ending}").write_bytes(first + damaged(second))
-    with pytest.raises(DataError, match=f"a.jsonl{ending} is cut short or is no {ending} file at byte {len(first)} "):
+    with pytest.raises(DataError, match=f"a.jsonl{ending} is truncated or not a {ending} file at byte {len(first)} "):
         read(tmp_path)
 
 
@@ -176,7 +176,7 @@ def test_rows_that_are_looked_up_end_in_an_error_at_a_damaged_stream_too(tmp_pat
     (tmp_path / f"a.jsonl{ending}").write_bytes(first + damaged(second))
     rows = rows_in(Directory(str(tmp_path)), f"a.jsonl{ending}")
     assert next(rows).values["n"] == 1
-    with pytest.raises(DataError, match=f"is cut short or is no {ending} file at byte {len(first)} "):
+    with pytest.raises(DataError, match=f"is truncated or not a {ending} file at byte {len(first)} "):
         list(rows)
 
 

@@ -288,7 +288,7 @@ def test_a_column_whose_name_is_not_utf8_ends_in_a_sentence(tmp_path):
     good = parquet(store_schema=False)
     (tmp_path / "a.parquet").write_bytes(good.replace(b"bytes", b"byt\xffs"))
     assert (
-        "a.parquet is cut short or is no Parquet file ('utf-8' codec"
+        "a.parquet is truncated or not a Parquet file ('utf-8' codec"
         in outcome("ParquetReader", str(tmp_path)).sentence
     )
 
@@ -327,7 +327,7 @@ def test_a_run_over_a_broken_file_among_good_ones_accounts_for_every_row(kind, t
     pipeline = Pipeline("law", stages=[stages[kind], JsonlWriter(str(tmp_path / "out"))])
     if kind == "parquet":
         (tmp_path / "in" / f"b.{ending}").write_bytes(packed[:middle])
-        with pytest.raises(DataError, match="b.parquet is cut short or is no Parquet file"):
+        with pytest.raises(DataError, match="b.parquet is truncated or not a Parquet file"):
             pipeline.run(InlineExecutor(), observers=[])
         return
     report = pipeline.run(InlineExecutor(), observers=[]).report

@@ -323,7 +323,7 @@ def test_a_file_that_is_named_itself_is_read_whatever_it_is_called(tmp_path, nam
 def test_content_that_is_not_what_the_ending_says_is_refused(tmp_path):
     path = put(tmp_path / "in", a_jsonl=[{"text": "a"}], b_parquet=[{"text": "b"}])
     (tmp_path / "in" / "a.jsonl").rename(tmp_path / "in" / "c.parquet")
-    assert refusal(DocumentReader(path)).startswith("c.parquet is cut short or is no Parquet file (")
+    assert refusal(DocumentReader(path)).startswith("c.parquet is truncated or not a Parquet file (")
     (tmp_path / "in" / "c.parquet").unlink()
     (tmp_path / "in" / "b.parquet").rename(tmp_path / "in" / "b.jsonl")
     assert refusal(DocumentReader(path)) == (
@@ -362,7 +362,7 @@ def test_options_of_one_format_reach_that_format_alone(tmp_path):
     path = put(tmp_path / "in", a_jsonl=[{"text": "a"}], b_parquet=[{"text": "b"}])
     reader = DocumentReader(path, read_kwargs={"lines": True, "memory_map": True, "dtype_backend": "pyarrow"})
     assert rows(reader) == [{"text": "a"}, {"text": "b"}]
-    with pytest.raises(DataError, match="b.parquet is cut short"):
+    with pytest.raises(DataError, match="b.parquet is truncated"):
         rows(DocumentReader(path, read_kwargs={"thrift_string_size_limit": 1}))
 
 

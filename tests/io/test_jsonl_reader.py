@@ -116,14 +116,14 @@ def test_a_file_that_is_cut_short_is_refused(tmp_path, ending):
     with pytest.raises(DataError) as refusal:
         read(tmp_path)
     said = str(refusal.value)
-    assert said.startswith(f"a.jsonl{ending} is cut short or is no {ending} file (")
+    assert said.startswith(f"a.jsonl{ending} is truncated or not a {ending} file (")
     assert said.endswith("); fetch it again or leave it out")
 
 
 @pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
 def test_a_file_that_is_not_what_its_name_says_is_refused(tmp_path, ending):
     put(tmp_path / f"a.jsonl{ending}", b'{"t": 1}\n')
-    with pytest.raises(DataError, match=f"a.jsonl{ending} is cut short or is no {ending} file"):
+    with pytest.raises(DataError, match=f"a.jsonl{ending} is truncated or not a {ending} file"):
         read(tmp_path)
 
 

@@ -88,7 +88,7 @@ def test_a_file_that_is_no_parquet_is_refused(tmp_path, content):
     put(tmp_path / "a.parquet", {"a": [1]})
     (tmp_path / "b.parquet").write_bytes(content)
     with pytest.raises(
-        DataError, match=r"b.parquet is cut short or is no Parquet file \(.*\); fetch it again or leave"
+        DataError, match=r"b.parquet is truncated or not a Parquet file \(.*\); fetch it again or leave"
     ):
         read(tmp_path)
 
@@ -96,14 +96,14 @@ def test_a_file_that_is_no_parquet_is_refused(tmp_path, content):
 def test_a_file_that_is_cut_short_is_refused(tmp_path):
     path = put(tmp_path / "a.parquet", {"a": list(range(1000))})
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(DataError, match=r"a.parquet is cut short or is no Parquet file"):
+    with pytest.raises(DataError, match=r"a.parquet is truncated or not a Parquet file"):
         ParquetReader(str(tmp_path)).columns()
 
 
 def test_text_that_is_not_utf8_is_refused(tmp_path):
     column = pa.array([b"\xff"], pa.binary()).view(pa.string())
     put(tmp_path / "a.parquet", {"a": column})
-    with pytest.raises(DataError, match=r"a.parquet is cut short or is no Parquet file \(.*UTF8"):
+    with pytest.raises(DataError, match=r"a.parquet is truncated or not a Parquet file \(.*UTF8"):
         read(tmp_path)
 
 

@@ -171,8 +171,8 @@ def test_a_version_changes_when_the_file_does(tmp_path):
             "files_per_partition=2 and blocksize='1MB' both say how large a split is; give one of them",
         ),
         ({"files_per_partition": 0}, "files_per_partition=0 must be a whole number of at least 1"),
-        ({"blocksize": "lots"}, "blocksize='lots' is no size; give bytes, or text such as '128MiB' or '1GB'"),
-        ({"blocksize": 0}, "blocksize=0 is no size; give bytes, or text such as '128MiB' or '1GB'"),
+        ({"blocksize": "lots"}, "blocksize='lots' is not a size; give bytes, or text such as '128MiB' or '1GB'"),
+        ({"blocksize": 0}, "blocksize=0 is not a size; give bytes, or text such as '128MiB' or '1GB'"),
         ({"fields": "text"}, "jsonl_reader: fields='text' must be a list of column names, or None for all"),
         ({"limit": 0}, "jsonl_reader: limit=0 must be at least 1, or None for all splits"),
         ({"on_bad_line": "skip"}, "jsonl_reader: on_bad_line='skip' must be 'raise' or 'quarantine'"),
@@ -186,7 +186,7 @@ def test_a_version_changes_when_the_file_does(tmp_path):
             "jsonl_reader: schema: unknown type 'strng' of column 'id'; did you mean 'string'?",
         ),
         ({"file_paths": []}, "file_paths is an empty list; give at least one file, directory or glob"),
-        ({"file_paths": [3]}, "file_paths: 3 is no path; give files, directories or globs as text"),
+        ({"file_paths": [3]}, "file_paths: 3 is not a path; give files, directories or globs as text"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(settings, sentence):

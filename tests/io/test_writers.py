@@ -280,7 +280,7 @@ def test_partition_columns_that_are_not_there_are_refused(tmp_path):
         (JsonlWriter, {"mode": "replace"}, "mode='replace' is not one of 'error', 'overwrite', 'ignore', 'append'"),
         (JsonlWriter, {"compression": "zip"}, "compression='zip' is not known; did you mean 'gzip'?"),
         (JsonlWriter, {"max_rows_per_file": 0}, "max_rows_per_file=0 must be a whole number of at least 1"),
-        (JsonlWriter, {"max_bytes_per_file": "x"}, "max_bytes_per_file='x' is no size"),
+        (JsonlWriter, {"max_bytes_per_file": "x"}, "max_bytes_per_file='x' is not a size"),
         (JsonlWriter, {"write_kwargs": {"indent": 2}}, "write_kwargs 'indent' mean nothing here"),
         (ParquetWriter, {"compression": "zip"}, "pyarrow refuses compression or write_kwargs: "),
         (ParquetWriter, {"write_kwargs": {"colour": 1}}, "pyarrow refuses compression or write_kwargs: "),

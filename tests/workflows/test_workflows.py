@@ -315,7 +315,7 @@ def test_arguments_that_only_steer_gpu_memory_are_taken_and_said(source: str, ca
     ("make", "said"),
     [
         (lambda: ExactDeduplicationWorkflow("out"), "input_path is missing"),
-        (lambda: ExactDeduplicationWorkflow("out", "in", "csv"), "input_filetype='csv' is no format"),  # type: ignore[arg-type]
+        (lambda: ExactDeduplicationWorkflow("out", "in", "csv"), "input_filetype='csv' is not a format"),  # type: ignore[arg-type]
         (lambda: ExactDeduplicationWorkflow("out", "in", id_field="id"), "assign_id=False"),
         (lambda: ExactDeduplicationWorkflow("out", "in", assign_id=False), "needs id_field"),
         (lambda: ExactDeduplicationWorkflow("out", "in", keep="best"), "keep='best' is no rule"),

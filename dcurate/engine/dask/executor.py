@@ -58,7 +58,7 @@ class DaskExecutor:
             closed around each run; a cluster of Dask's own and a client are left as they are.
 
     Raises:
-        PipelineError: an unknown setting, a value out of range, or a cluster that is none.
+        PipelineError: an unknown setting, a value out of range, or an invalid cluster.
 
     Examples:
         >>> DaskExecutor({"execution_mode": "batch"}).mode

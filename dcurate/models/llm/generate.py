@@ -243,7 +243,7 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         """Extract the result from an answer, passed as a list of one; override it to parse the text.
 
         Raises:
-            RequestError: it is none that can be used.
+            RequestError: the answer cannot be used.
         """
         return response[0]
 

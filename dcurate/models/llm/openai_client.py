@@ -56,7 +56,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
         requests_per_minute: see `AsyncLLMClient`, as for those that follow.
 
     Raises:
-        PipelineError: an address that is none, or a number out of range.
+        PipelineError: an invalid address, or a number out of range.
 
     Examples:
         >>> AsyncOpenAIClient(base_url="http://localhost:8000/v1", api_key="sk-123").api_key

@@ -132,7 +132,7 @@ class C4BadWordsFilter(SignalFilter):
         storage_options: of fsspec.
 
     Raises:
-        PipelineError: no list, an empty one, or a fraction that is none.
+        PipelineError: no list, an empty one, or an invalid fraction.
         DataError: the file cannot be read.
 
     Examples:
