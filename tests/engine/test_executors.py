@@ -237,9 +237,8 @@ def test_a_cluster_of_dask_s_own_serves_and_is_left_running() -> None:
 
 @pytest.mark.parametrize("given", [LocalCluster, 8786])
 def test_what_is_no_cluster_is_refused_when_given(given: Any) -> None:
-    with pytest.raises(
-        PipelineError, match=r"cluster=.* is not a cluster; give LocalCluster\(\), the address"
-    ):
+    message = r"cluster=.* is not a cluster; give LocalCluster\(\), the address of a scheduler such as 'tcp://"
+    with pytest.raises(PipelineError, match=message):
         DaskExecutor(cluster=given)
 
 
