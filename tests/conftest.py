@@ -99,7 +99,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_xdist_node_collection_finished(ids: list[str]) -> None:
     """End a parallel run in which xdist ignores the groups: clusters beside each other would be slow and time out."""
     if not all("@" in test for test in ids):
-        pytest.exit(f"xdist does not see the groups of tests with pytest {pytest.__version__}; give pytest<9.2", 4)
+        reason = "`pytest --collect-only` names an unmarked module, or pytest is 9.2 or newer"
+        pytest.exit(f"xdist does not see the groups of tests: {reason} (here {pytest.__version__})", 4)
 
 
 def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport, told: str) -> None:
