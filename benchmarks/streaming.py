@@ -28,7 +28,7 @@ from benchmarks.streaming_small import small
 from benchmarks.timeline import Slot, Timeline, named, read_slots, setup_seconds
 from dcurate import DaskExecutor, Pipeline
 from dcurate.cluster.attach import AttachedCluster
-from dcurate.core.events import Decided, Event, WorkerLost, WorkerRecycled
+from dcurate.core.events import CallCopied, Decided, Event, WorkerLost, WorkerRecycled
 from dcurate.errors import DcurateError, ResourceError
 from dcurate.plan.compile import compile_plan
 
@@ -49,7 +49,7 @@ class Heard:
         self.events: list[Event] = []
 
     def on_event(self, event: Event) -> None:
-        if isinstance(event, Decided | WorkerLost | WorkerRecycled):
+        if isinstance(event, CallCopied | Decided | WorkerLost | WorkerRecycled):
             self.events.append(event)
 
 

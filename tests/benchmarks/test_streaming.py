@@ -24,6 +24,7 @@ from benchmarks.streaming import GivenUpError, Heard, Run, judge, run
 from benchmarks.streaming_peers import speeds
 from benchmarks.timeline import Slot, Timeline
 from dcurate.cluster.nannies import GPU_PROCESSES
+from dcurate.core.events import CallCopied
 
 pytestmark = pytest.mark.program
 
@@ -182,11 +183,14 @@ def test_a_run_on_pretended_hosts_does_every_task_once_and_takes_as_long_as_the_
     one = run(scenario, 0.5, 40)
     assert one.error == ""
     done = Counter((slot.operator, call.number) for slot in one.timeline.slots for call in slot.calls)
-    assert done == Counter((place, number) for place, count in enumerate((40, 120, 60)) for number in range(count))
+    assert set(done) == {(place, number) for place, count in enumerate((40, 120, 60)) for number in range(count)}
+    # A call that the machine held up for seconds is run again elsewhere; no other call runs twice.
+    copies = sum(isinstance(event, CallCopied) for event in one.heard.events)
+    assert done.total() <= 220 + copies
     least = [(call.end - call.begin) - call.work for slot in one.timeline.slots for call in slot.calls]
     assert min(least) > -1e-3
     figures = judge(scenario, one)
-    assert figures["calls"] == 220
+    assert figures["calls"] == done.total()
     assert figures["cpu_ms_per_call"] > 0
 
 

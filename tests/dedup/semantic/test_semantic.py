@@ -234,7 +234,7 @@ def test_a_column_that_is_not_there_is_refused_before_anything_runs(source: str)
         ({"max_iter": True}, "max_iter=True must be a whole number"),
         ({"pairwise_batch_size": 0}, "pairwise_batch_size=0"),
         ({"action": "remove"}, "no action 'remove'"),
-        ({"blocksize": "large"}, "no size"),
+        ({"blocksize": "large"}, "blocksize='large' is not a size"),
     ],
 )
 def test_a_setting_out_of_range_is_refused_in_a_sentence(setting: dict[str, Any], said: str) -> None:
