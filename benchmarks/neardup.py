@@ -23,7 +23,7 @@ from benchmarks.parity import answer
 from benchmarks.rows import all_rows, read_rows
 from dcurate.dedup.clusters import Clustering, clustered
 from dcurate.dedup.minhash import MinHash
-from dcurate.dedup.near import Found, Search
+from dcurate.dedup.near import DuplicatePairs, Search
 from dcurate.dedup.quality import MARGIN, Pairs, score_groups, score_pairs, similar_pairs
 from dcurate.frames.text import TextColumn, column_of
 from dcurate.kernels.layout import Ints
@@ -113,7 +113,7 @@ class Ways:
         self._column = column
         self._signatures: dict[MinHash, npt.NDArray[np.uint32]] = {}
 
-    def found(self, search: Search) -> Found:
+    def found(self, search: Search) -> DuplicatePairs:
         """The pairs that a search finds."""
         if search.minhash not in self._signatures:
             self._signatures[search.minhash] = search.minhash.signatures(self._column)
@@ -130,7 +130,7 @@ def searches(threshold: float) -> Iterator[tuple[str, Search, Clustering]]:
     yield "dcurate, permutations", replace(usual, minhash=replace(usual.minhash, method="permutations")), "star"
 
 
-def groups_of(found: Found, how: Clustering, count: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
+def groups_of(found: DuplicatePairs, how: Clustering, count: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """The group of each document, and whether it stays."""
     similarity = np.where(np.isnan(found.similarity), 0.5, found.similarity).astype(np.float32)
     groups = clustered(np.arange(count), np.zeros(count), found.left, found.right, similarity, how=how)

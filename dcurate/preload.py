@@ -38,7 +38,7 @@ def _amount(text: str) -> float:
     return float(text)
 
 
-class _Options(click.Command):
+class _CheckedCommand(click.Command):
     """Options that are also checked together, as soon as they are read."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -54,7 +54,7 @@ def _overrides(host_name: str | None, simulate_gpus: tuple[str, ...] | None, **m
     return WorkerOverrides(host=host_name, simulated_gpus=simulate_gpus, **more)
 
 
-@click.command(cls=_Options)
+@click.command(cls=_CheckedCommand)
 @click.option("--host-name", help="Name of the host, so that workers of one machine can act as several.")
 @click.option("--cpus", callback=_checked(_amount), help="CPU cores that each worker process counts for.")
 @click.option("--kind", help="What workers of this sort are called: 'cpu' (no GPUs), 'gpu', or any other label.")

@@ -110,7 +110,7 @@ class Pipeline(PipelineDefinition):
             StageError: a stage's own code raised.
             RunError: the cluster went away, or rows without a writer outgrew this process's memory.
         """
-        run = _Run(self, executor, initial_tasks, _Options(resume, rejected, observers_of(observers), examples))
+        run = _Run(self, executor, initial_tasks, _RunOptions(resume, rejected, observers_of(observers), examples))
         collected = _collect(run.batches()) if run.sinkless else list(run.batches())
         if run.sinkless:
             outputs = tuple(sorted(collected, key=lambda batch: batch.key or BatchKey("")))
@@ -134,7 +134,11 @@ class Pipeline(PipelineDefinition):
         errors are those of `run`.
         """
         run = _Run(
-            self, executor, initial_tasks, _Options(resume, rejected, observers_of(observers), examples), streams=True
+            self,
+            executor,
+            initial_tasks,
+            _RunOptions(resume, rejected, observers_of(observers), examples),
+            streams=True,
         )
         yield from run.batches()
 
@@ -158,7 +162,7 @@ _ROUNDS = "rounds"
 
 
 @dataclass(frozen=True)
-class _Options:
+class _RunOptions:
     """What a run was asked to do besides."""
 
     resume: bool
@@ -196,7 +200,7 @@ class _Run:
     pipeline: PipelineDefinition
     executor: Executor | None
     initial_tasks: Sequence[Batch] | None
-    options: _Options
+    options: _RunOptions
     streams: bool = False
     books: list[RunAccounting] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)

@@ -71,7 +71,7 @@ class KindsAdaptive(Adaptive):  # type: ignore[misc]
         try:
             wanted = await self.offer()
             for kind, supply in self.supplies.items():
-                await supply.mend()
+                await supply.replace_lost()
                 await self._scale_towards(kind, supply.shape.clamped(wanted.get(kind, 0)))
         finally:
             self._adapting = False

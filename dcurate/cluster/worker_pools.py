@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -82,8 +83,20 @@ class Supply(ABC):
     async def end(self, entries: Sequence[Any]) -> None:
         """End entries; their workers have left the scheduler."""
 
-    async def mend(self) -> None:  # noqa: B027
-        """Request lost entries again; nothing, where that happens by itself."""
+    async def replace_lost(self) -> None:  # noqa: B027
+        """Request lost entries again; do nothing where that happens by itself."""
+
+    async def mend(self) -> None:
+        """Call `replace_lost`, the name since 0.1."""
+        if type(self).replace_lost is not type(self).mend:
+            await self.replace_lost()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Accept subclasses that define `mend`, the earlier name of `replace_lost`."""
+        super().__init_subclass__(**options)
+        if "mend" in vars(cls):
+            warnings.warn(f"{cls.__name__}.mend is now replace_lost; rename it", DeprecationWarning, stacklevel=2)
+            cls.replace_lost = cls.mend  # type: ignore[method-assign]
 
 
 class SpecSupply(Supply):
@@ -120,7 +133,7 @@ class SpecSupply(Supply):
             self._last_here.pop(entry, None)
         await reconcile(self.cluster)
 
-    async def mend(self) -> None:
+    async def replace_lost(self) -> None:
         forget_refused(self.cluster)
         for entry in await self._lost():
             await self.cluster.workers.pop(entry).close()

@@ -58,7 +58,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Threshold:
+class ThresholdChoice:
     """Where a filter could cut instead.
 
     Attributes:
@@ -73,7 +73,7 @@ class Threshold:
 
 
 @dataclass(frozen=True)
-class Cut:
+class DroppedSide:
     """One side on which a filter drops documents: those that score too ``low``, or too ``high``.
 
     Attributes:
@@ -85,8 +85,8 @@ class Cut:
 
     side: str
     dropped: int
-    choices: tuple[Threshold, ...]
-    suggested: Threshold | None
+    choices: tuple[ThresholdChoice, ...]
+    suggested: ThresholdChoice | None
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class FilterProfile:
     first: int
     only: int
     scores: Distribution
-    cuts: tuple[Cut, ...] = ()
+    cuts: tuple[DroppedSide, ...] = ()
     labels: Mapping[str, int] = field(default_factory=dict)
     examples: tuple[Example, ...] = ()
 

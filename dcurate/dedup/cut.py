@@ -15,7 +15,7 @@ _SENTENCE_ENDS = ".!?"
 
 
 @dataclass(frozen=True)
-class Cut:
+class SpanRemoval:
     """How much goes around a stretch that is cut out.
 
     Args:
@@ -24,7 +24,7 @@ class Cut:
         most: a document with more pieces goes as a whole.
 
     Examples:
-        >>> Cut(1, 0, 10).pieces(b"One. Two three four. Five.", np.array([[9, 14]]))
+        >>> SpanRemoval(1, 0, 10).pieces(b"One. Two three four. Five.", np.array([[9, 14]]))
         [(0, 4), (20, 26)]
     """
 

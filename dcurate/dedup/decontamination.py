@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dcurate.core.batch import Rejection
 from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage, WorkerMetadata
 from dcurate.dedup.benchmarks import IndexSource, NgramIndex, NgramSize, Tasks
-from dcurate.dedup.cut import Cut, stretches_of
+from dcurate.dedup.cut import SpanRemoval, stretches_of
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import rows_at, with_column, with_text
 from dcurate.frames.document import DocumentBatch
@@ -189,7 +189,7 @@ class TaskDecontamination(BarrierStage[DocumentBatch]):
         if self.report_path is not None:
             self._report(self.report_path, counts)
         reader = SpilledRows.written(folder, splits).reader(f"{self.name}_from_disk", numbered=False)
-        cut = Cut(self.min_document_length, self.remove_char_each_side, self.max_splits)
+        cut = SpanRemoval(self.min_document_length, self.remove_char_each_side, self.max_splits)
         return [reader, RemoveMatches(self._source(), url, dict(options), self.text_field, cut, name=self.name)]
 
     def _report(self, path: str, counts: Mapping[int, int]) -> None:
@@ -246,7 +246,7 @@ class RemoveMatches(ProcessingStage[DocumentBatch, DocumentBatch]):
     url: str
     options: dict[str, Any]
     text_field: str
-    cut: Cut
+    cut: SpanRemoval
     name: str = "remove_matches"
     _index: NgramIndex | None = field(default=None, init=False, repr=False, compare=False)
     _ignored: npt.NDArray[np.int64] | None = field(default=None, init=False, repr=False, compare=False)

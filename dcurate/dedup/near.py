@@ -38,7 +38,7 @@ def hashes_of(column: TextColumn | CudaColumn) -> npt.NDArray[np.uint64]:
     return text_hashes(*column)
 
 
-class Found(NamedTuple):
+class DuplicatePairs(NamedTuple):
     """Pairs of documents that were found to be duplicates, and how similar they seemed; of how many candidates."""
 
     left: Ints
@@ -88,7 +88,9 @@ class Search:
         minhash = minhash or MinHash()
         return cls(threshold, minhash, Bands.for_threshold(min(threshold, 0.99), minhash.num_hashes), verification)
 
-    def pairs(self, column: TextColumn | CudaColumn, signatures: npt.NDArray[np.uint32] | None = None) -> Found:
+    def pairs(
+        self, column: TextColumn | CudaColumn, signatures: npt.NDArray[np.uint32] | None = None
+    ) -> DuplicatePairs:
         """The pairs of texts that are found to be duplicates.
 
         Args:
@@ -99,7 +101,7 @@ class Search:
             signatures = self.minhash.signatures(column)
         left, right = self.candidates(signatures)
         if self.verification == "none" or not len(left):
-            return Found(left, right, np.full(len(left), np.nan), len(left))
+            return DuplicatePairs(left, right, np.full(len(left), np.nan), len(left))
         if self.verification == "estimated":
             similarity = estimated(signatures, left, right)
         else:
@@ -107,7 +109,7 @@ class Search:
             compare = cuda_sets.jaccard_of_sets if isinstance(column, CudaColumn) else jaccard
             similarity = compare(self.minhash.sets(column, rows), *np.split(places, 2))
         chosen = similarity >= self.threshold
-        return Found(left[chosen], right[chosen], similarity[chosen], len(left))
+        return DuplicatePairs(left[chosen], right[chosen], similarity[chosen], len(left))
 
     def banded(self, column: TextColumn | CudaColumn) -> tuple[npt.NDArray[np.uint64], Ints]:
         """The keys of the bands of all texts that have shingles, and the row of the text of each key.

@@ -118,7 +118,7 @@ def _size(group: FileGroup) -> int:
     return sum(part.nbytes for part in group.parts)
 
 
-class Found(NamedTuple):
+class IdMatches(NamedTuple):
     """Which rows have an id that is looked for, and the places of these ids, each once and in order."""
 
     rows: npt.NDArray[np.bool_]
@@ -136,7 +136,7 @@ class SortedIds:
     def __len__(self) -> int:
         return len(self._high)
 
-    def find(self, ids: IdKeys, rows: int) -> Found:
+    def find(self, ids: IdKeys, rows: int) -> IdMatches:
         """Look up the ids of `rows` rows.
 
         Raises:
@@ -144,7 +144,7 @@ class SortedIds:
         """
         marks = np.zeros(rows, np.bool_)
         if not len(self) or ids.kind == NONE:
-            return Found(marks, np.zeros(0, np.int64))
+            return IdMatches(marks, np.zeros(0, np.int64))
         if ids.kind != self.kind:
             raise DataError(f"they are {ids.kind}, and the ids to remove are {self.kind}, so that none can be equal")
         order = np.lexsort((ids.keys[:, 1], ids.keys[:, 0]))
@@ -160,7 +160,7 @@ class SortedIds:
             left = left[~same]
             places[left] += 1
         marks[ids.rows[order[here]]] = True
-        return Found(marks, np.unique(places[here]))
+        return IdMatches(marks, np.unique(places[here]))
 
 
 def _share_out(keys: Words, parts: Sequence[BinaryIO], bits: int) -> None:

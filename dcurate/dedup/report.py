@@ -13,7 +13,7 @@ import orjson
 from dcurate.dedup.minhash import MinHash
 from dcurate.dedup.near import Search, Verification
 from dcurate.dedup.quality import BANDS, MARGIN, PairScores, score_pairs, share
-from dcurate.dedup.sample import Removal, Sample, read_texts
+from dcurate.dedup.sample import Removal, SimilaritySample, read_texts
 from dcurate.dedup.shingles import Shingles
 from dcurate.errors import PipelineError
 from dcurate.io.files import as_list
@@ -112,7 +112,7 @@ class DedupReport:
     whole: bool
     unreadable: int
     threshold: float
-    sample: Sample
+    sample: SimilaritySample
     removals: tuple[Removal, ...]
     settings: tuple[Setting, ...]
     recommended: Setting
@@ -216,7 +216,7 @@ def dedup_report(
     begin = time.perf_counter()
     paths = as_list([source] if isinstance(source, str) else list(source))
     read = read_texts(paths, text_field, documents)
-    sample = Sample.of(read.column, shingles or Shingles())
+    sample = SimilaritySample.of(read.column, shingles or Shingles())
     settings = tuple(_tried(sample, threshold, shingles or Shingles()))
     exact = [setting for setting in settings if setting.search.verification == "exact"]
     most = max(exact, key=lambda setting: setting.scores.recall or setting.expected())
@@ -235,7 +235,7 @@ def dedup_report(
     )
 
 
-def _tried(sample: Sample, threshold: float, shingles: Shingles) -> Iterator[Setting]:
+def _tried(sample: SimilaritySample, threshold: float, shingles: Shingles) -> Iterator[Setting]:
     """What each setting finds of the pairs of a sample."""
     signatures = {hashes: MinHash(shingles, hashes).signatures(sample.texts) for hashes in dict(TRIED)}
     for hashes, verification in TRIED:

@@ -122,7 +122,7 @@ class ApplyClusters(BarrierStage[DocumentBatch]):
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
-            MarkWriter(
+            GroupMemberWriter(
                 url,
                 mode="overwrite",
                 storage_options=dict(options),
@@ -167,7 +167,7 @@ class ApplyClusters(BarrierStage[DocumentBatch]):
 
 
 @dataclass
-class MarkWriter(ShuffleWriter):
+class GroupMemberWriter(ShuffleWriter):
     """Writes the members of groups for the exchange, and as a report where one is wanted."""
 
     report_path: str | None = None

@@ -41,7 +41,7 @@ class Removal(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sample:
+class SimilaritySample:
     """Documents, and all pairs of them that are similar.
 
     Attributes:
@@ -63,7 +63,7 @@ class Sample:
         """The sample of these texts.
 
         Examples:
-            >>> sample = Sample.of(column_of([b"a b c", b"A, b, c!", b"", b"a b"]), Shingles())
+            >>> sample = SimilaritySample.of(column_of([b"a b c", b"A, b, c!", b"", b"a b"]), Shingles())
             >>> sample.documents, sample.without_words, sample.copies.tolist()
             (4, 1, [2, 1])
         """

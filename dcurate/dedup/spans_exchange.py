@@ -243,7 +243,7 @@ class MarkSpans(BarrierStage[DocumentBatch]):
         name = f"{self.name}_to_disk"
         report = self.wanted.report_path
         return [
-            MarkWriter(url, mode="overwrite", storage_options=dict(options), by=_KEY, report_path=report, name=name)
+            SpanMarkWriter(url, mode="overwrite", storage_options=dict(options), by=_KEY, report_path=report, name=name)
         ]
 
     def reduce_stages(
@@ -268,7 +268,7 @@ class MarkSpans(BarrierStage[DocumentBatch]):
 
 
 @dataclass
-class MarkWriter(ShuffleWriter):
+class SpanMarkWriter(ShuffleWriter):
     """Writes marks for the exchange; makes ready the folder for a report where one is wanted."""
 
     report_path: str | None = None

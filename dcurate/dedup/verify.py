@@ -233,7 +233,7 @@ class CompareCandidates(ProcessingStage[DocumentBatch, DocumentBatch]):
         order = np.argsort(numbers(table, LABELLED))
         members = numbers(table, LABELLED)[order]
         left, right = (np.searchsorted(members, numbers(pairs, side)) for side in (LEFT, RIGHT))
-        compare = Comparison.of(table, self.near.search, order)
+        compare = CandidateSimilarity.of(table, self.near.search, order)
         similarity = compare(left, right)
         similar = similarity >= (self.near.search.threshold if self.near.search.verification != "none" else 0)
         left, right, similarity = left[similar], right[similar], similarity[similar]
@@ -249,7 +249,7 @@ class CompareCandidates(ProcessingStage[DocumentBatch, DocumentBatch]):
         made.found = {"pairs compared": len(similar), "pairs of duplicates": len(left)}
         return made
 
-    def _members(self, table: Any, order: Ints, groups: Groups, compare: Comparison) -> Any:
+    def _members(self, table: Any, order: Ints, groups: Groups, compare: CandidateSimilarity) -> Any:
         members = numbers(table, LABELLED)[order]
         similarity = groups.similarity.copy()
         unknown = np.flatnonzero(np.isnan(similarity))
@@ -276,7 +276,7 @@ def _sources(table: Any, rows: Ints) -> Ints | None:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CandidateSimilarity:
     """How similar candidates are, by what was gathered of them.
 
     Args:
@@ -288,7 +288,7 @@ class Comparison:
     order: Ints
 
     @classmethod
-    def of(cls, table: Any, search: Search, order: Ints) -> Comparison:
+    def of(cls, table: Any, search: Search, order: Ints) -> CandidateSimilarity:
         """The one of a table of candidates."""
         bounds, shingles = lists_of(table, _SHINGLES)
         if search.verification == "exact":

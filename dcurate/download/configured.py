@@ -7,11 +7,11 @@ from typing import Any
 from dcurate.core.secrets import shown
 
 
-class Configured:
+class EqualBySettings:
     """Equal to another of the same class with the same public settings; its ``repr`` shows them.
 
     Examples:
-        >>> class Source(Configured):
+        >>> class Source(EqualBySettings):
         ...     def __init__(self, language):
         ...         self.language = language
         >>> Source("de") == Source("de"), Source("de") == Source("fr"), Source("de")
@@ -22,7 +22,9 @@ class Configured:
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Configured) and type(self) is type(other) and self._settings() == other._settings()
+        return (
+            isinstance(other, EqualBySettings) and type(self) is type(other) and self._settings() == other._settings()
+        )
 
     def __hash__(self) -> int:
         return hash(type(self))

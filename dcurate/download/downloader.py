@@ -18,7 +18,7 @@ from dcurate.core.batch import FileGroup, FilePart, Rejection
 from dcurate.core.resources import Resources
 from dcurate.core.spec import StageSpec
 from dcurate.core.stage import ProcessingStage
-from dcurate.download.configured import Configured
+from dcurate.download.configured import EqualBySettings
 from dcurate.download.extract import OnError, check_on_error
 from dcurate.download.fetch import fetch, is_whole
 from dcurate.download.transfer import RemoteFile, Transfer, TransferError
@@ -40,7 +40,7 @@ _BEGIN, _END = 150, 50
 _log = logging.getLogger("dcurate.download")
 
 
-class DocumentDownloader(Configured, ABC):
+class DocumentDownloader(EqualBySettings, ABC):
     """Download files to a directory; subclass it for your own protocol, or use `FileDownloader`.
 
     Args:

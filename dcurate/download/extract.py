@@ -11,7 +11,7 @@ from typing import Any, Literal
 from dcurate.core.batch import Rejection
 from dcurate.core.spec import StageSpec
 from dcurate.core.stage import ProcessingStage
-from dcurate.download.configured import Configured
+from dcurate.download.configured import EqualBySettings
 from dcurate.errors import DataError, PipelineError, ResourceError
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.records import fits_column, table_of
@@ -47,7 +47,7 @@ class Skipped:
     trace: str = ""
 
 
-class DocumentExtractor(Configured, ABC):
+class DocumentExtractor(EqualBySettings, ABC):
     """Make a row of a record.
 
     Examples:

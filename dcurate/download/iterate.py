@@ -13,7 +13,7 @@ from typing import Any
 
 from dcurate.core.batch import FileGroup, FilePart
 from dcurate.core.stage import ProcessingStage
-from dcurate.download.configured import Configured
+from dcurate.download.configured import EqualBySettings
 from dcurate.download.downloader import DocumentDownloader, DownloadedFiles
 from dcurate.download.extract import (
     OURS,
@@ -36,7 +36,7 @@ from dcurate.io.partition import parse_bytes
 BATCH_BYTES = 2**26
 
 
-class DocumentIterator(Configured, ABC):
+class DocumentIterator(EqualBySettings, ABC):
     """Read the records of a file.
 
     Examples:
@@ -195,7 +195,7 @@ class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
         Raises:
             DataError: a file is not there; or, with ``on_error="raise"``, a record cannot be read.
         """
-        rows = _Rows(self)
+        rows = _ExtractedRows(self)
         for number, part in enumerate(task.parts):
             origin = task.origins[number] if isinstance(task, DownloadedFiles) else None
             try:
@@ -222,7 +222,7 @@ class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
             raise TransferError(f"cannot fetch {origin.url}: the downloader gave no reason")
         return path
 
-    def _read(self, path: str, part: FilePart, rows: _Rows) -> None:
+    def _read(self, path: str, part: FilePart, rows: _ExtractedRows) -> None:
         name = os.path.basename(path)
         made = number = 0
         try:
@@ -240,7 +240,7 @@ class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
             return self.iterator.iterate_range(path, part.start, part.stop)
         return self.iterator.iterate(path) or iter(())
 
-    def _take(self, found: dict[str, Any] | Skipped, number: int, name: str, rows: _Rows) -> int:
+    def _take(self, found: dict[str, Any] | Skipped, number: int, name: str, rows: _ExtractedRows) -> int:
         """Make a row of a record; returns the number of rows: one or none."""
         if isinstance(found, Skipped):
             self._skip(found, number, name, rows)
@@ -254,12 +254,12 @@ class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
         self._skip(row, number, name, rows)
         return 0
 
-    def _skip(self, skipped: Skipped, number: int, name: str, rows: _Rows) -> None:
+    def _skip(self, skipped: Skipped, number: int, name: str, rows: _ExtractedRows) -> None:
         refuse_where_asked(skipped, self.on_error, f"{name}, record {skipped.id or number}")
         rows.losses.add(skipped, name, number)
 
 
-class _Rows:
+class _ExtractedRows:
     """The rows of a call, and the records without one."""
 
     def __init__(self, stage: DocumentIterateExtractStage) -> None:

@@ -34,7 +34,7 @@ _AGENT = "dcurate/0.1 (+https://dcurate.readthedocs.io)"
 
 
 @dataclass(frozen=True)
-class Answer:
+class RangeResponse:
     """A file from some byte on.
 
     Args:
@@ -53,7 +53,7 @@ class Answer:
 @contextmanager
 def asked(
     url: str, transfer: Transfer, start: int = 0, validator: str = "", stop: int | None = None
-) -> Iterator[Answer]:
+) -> Iterator[RangeResponse]:
     """Request a file from a byte on.
 
     Args:
@@ -72,7 +72,7 @@ def asked(
 
 
 @contextmanager
-def _http(url: str, transfer: Transfer, wanted: tuple[int, int | None], validator: str) -> Iterator[Answer]:
+def _http(url: str, transfer: Transfer, wanted: tuple[int, int | None], validator: str) -> Iterator[RangeResponse]:
     headers = {"User-Agent": _AGENT, "Accept-Encoding": "identity", **transfer.headers}
     start, stop = wanted
     if start or stop is not None:
@@ -103,18 +103,18 @@ def _redirects(headers: Mapping[str, str]) -> urllib3.Retry:
     return _REDIRECTS.new(remove_headers_on_redirect=[*urllib3.Retry.DEFAULT_REMOVE_HEADERS_ON_REDIRECT, *kept])
 
 
-def _answer(url: str, response: Any, start: int) -> Answer:
+def _answer(url: str, response: Any, start: int) -> RangeResponse:
     status, headers = response.status, response.headers
     etag = headers.get("ETag", "")
     validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified", "")
     if status == 200:
         length = headers.get("Content-Length", "")
-        return Answer(0, int(length) if length.isdigit() else None, validator, _body(response))
+        return RangeResponse(0, int(length) if length.isdigit() else None, validator, _body(response))
     begin, size = _content_range(headers.get("Content-Range", ""))
     if status == 206 and begin == start:
-        return Answer(start, size, validator, _body(response))
+        return RangeResponse(start, size, validator, _body(response))
     if status == 416 and size == start:
-        return Answer(start, size, validator, iter(()))
+        return RangeResponse(start, size, validator, iter(()))
     if status in _AGAIN or status >= 500 or status in (206, 416):
         raise Interrupted(f"the server answered {status} {response.reason or ''}".rstrip(), _retry_after(headers))
     hint = {
@@ -180,7 +180,7 @@ def _pool_of(process: int, proxy: str) -> urllib3.PoolManager:
 
 
 @contextmanager
-def _stored(url: str, transfer: Transfer, wanted: tuple[int, int | None], validator: str) -> Iterator[Answer]:
+def _stored(url: str, transfer: Transfer, wanted: tuple[int, int | None], validator: str) -> Iterator[RangeResponse]:
     start, stop = wanted
     store, path = open_store(url, transfer.storage_options)
     with _storage_errors(url):
@@ -188,7 +188,7 @@ def _stored(url: str, transfer: Transfer, wanted: tuple[int, int | None], valida
         entry = file_entry(store, path)
     begin = start if start <= entry.size and validator in ("", entry.version) else 0
     end = entry.size if stop is None else min(stop, entry.size)
-    yield Answer(begin, entry.size, entry.version, _ranges(url, store, entry, (begin, end)))
+    yield RangeResponse(begin, entry.size, entry.version, _ranges(url, store, entry, (begin, end)))
 
 
 def _ranges(url: str, store: Any, entry: Entry, wanted: tuple[int, int]) -> Iterator[bytes]:

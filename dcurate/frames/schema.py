@@ -32,11 +32,11 @@ class TypeConflict(DcurateError):  # noqa: N818 - a fact that callers turn into 
 
 
 @dataclass(frozen=True)
-class Shape:
+class ColumnTypes:
     """The type of every column so far, and the file where it occurred first.
 
     Examples:
-        >>> shape = Shape().joined(pa.schema({"id": pa.int64()}), "a.jsonl")
+        >>> shape = ColumnTypes().joined(pa.schema({"id": pa.int64()}), "a.jsonl")
         >>> shape.joined(pa.schema({"id": pa.float64(), "text": pa.string()}), "b.jsonl").types
         {'id': DataType(double), 'text': DataType(string)}
     """
@@ -44,7 +44,7 @@ class Shape:
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
 
-    def joined(self, schema: Iterable[pa.Field], origin: str) -> Shape:
+    def joined(self, schema: Iterable[pa.Field], origin: str) -> ColumnTypes:
         """The schema extended by these columns.
 
         Raises:
@@ -59,7 +59,7 @@ class Shape:
             if before is None or (pa.types.is_null(before) and not pa.types.is_null(common)):
                 origins[column.name] = origin
             types[column.name] = common
-        return Shape(types, origins)
+        return ColumnTypes(types, origins)
 
     def schema(self, names: Iterable[str] | None = None) -> pa.Schema:
         """An Arrow schema of the columns, or of the named ones, in that order."""

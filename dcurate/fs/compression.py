@@ -65,7 +65,7 @@ def ending_for(compression: str | None) -> str:
     return _NAMES[compression]
 
 
-class Damage(NamedTuple):
+class DamagedStream(NamedTuple):
     """Where a compressed file is damaged.
 
     Args:
@@ -128,7 +128,7 @@ def salvage(data: bytes, ending: str) -> tuple[bytes, Lost | None]:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces), None
 
 
-def damage_in(file: BinaryIO, ending: str) -> Damage | None:
+def damage_in(file: BinaryIO, ending: str) -> DamagedStream | None:
     """Where a compressed file is damaged, without holding its content; None where it is whole."""
     size = whole = 0
     try:
@@ -136,11 +136,11 @@ def damage_in(file: BinaryIO, ending: str) -> Damage | None:
             size += len(piece)
             whole = size if last else whole
     except _DamageError as error:
-        return Damage(error.at, error.reason, whole)
+        return DamagedStream(error.at, error.reason, whole)
     return None
 
 
-def salvaged_blocks(file: BinaryIO, ending: str, damage: Damage) -> Iterator[bytes]:
+def salvaged_blocks(file: BinaryIO, ending: str, damage: DamagedStream) -> Iterator[bytes]:
     r"""What `salvage` gives of a damaged file, piece by piece: the whole streams, and what is doubtful after them.
 
     Examples:

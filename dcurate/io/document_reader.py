@@ -13,7 +13,7 @@ import pyarrow as pa
 from dcurate.core.batch import FileGroup, FilePart
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.schema import Shape, fitted, one_chunk
+from dcurate.frames.schema import ColumnTypes, fitted, one_chunk
 from dcurate.fs.errors import storage_errors
 from dcurate.io import files, jsonl, parquet
 from dcurate.io.json_parse import remarks_on_rounded
@@ -145,13 +145,13 @@ class DocumentReader(FileReader):
     def _head(self, file: files.SourceFile) -> pa.Schema | None:
         return self._reader(self._format(file.path))._head(file)
 
-    def _heads(self, found: Sequence[files.SourceFile]) -> Shape:
+    def _heads(self, found: Sequence[files.SourceFile]) -> ColumnTypes:
         # Each format's heads by its own rules first: so the few Parquet files among many others are looked at too, and
         # a column that differs between formats is refused, not set aside line by line.
         of = defaultdict(list)
         for file in found:
             of[self._format(file.path)].append(file)
-        shape = Shape()
+        shape = ColumnTypes()
         for readable in _READABLE:
             own = self._reader(readable)._heads(of[readable])
             for column in own.schema():

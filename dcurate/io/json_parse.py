@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from dcurate.frames.schema import Shape, unified, without, without_null
+from dcurate.frames.schema import ColumnTypes, unified, without, without_null
 from dcurate.io.json_text import floats_in
 from dcurate.kernels.nesting import line_ends
 
@@ -71,7 +71,7 @@ class Wanted:
         fields: the only columns wanted, or None for all.
     """
 
-    shape: Shape
+    shape: ColumnTypes
     fixed: dict[str, pa.DataType]
     fields: tuple[str, ...] | None = None
 
@@ -180,7 +180,7 @@ def rounded(data: bytes, table: pa.Table, bad: Sequence[BadLine]) -> Counter[str
 
     Examples:
         >>> data = b'{"n": 0.5}\n{"n": 9007199254740993}\n'
-        >>> rounded(data, parse_clean(data, Wanted(Shape(), {})), [])
+        >>> rounded(data, parse_clean(data, Wanted(ColumnTypes(), {})), [])
         Counter({'n': 1})
     """
     found = Counter[str]()

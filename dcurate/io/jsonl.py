@@ -15,9 +15,9 @@ from fsspec.implementations.local import LocalFileSystem
 from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk, unified
+from dcurate.frames.schema import ColumnTypes, TypeConflict, fitted, one_chunk, unified
 from dcurate.fs.compression import (
-    Damage,
+    DamagedStream,
     Lost,
     blocks,
     damage_in,
@@ -44,7 +44,7 @@ from dcurate.io.json_parse import (
     rounded,
     rounded_in,
 )
-from dcurate.io.lines import Stretch, blocks_of, count_lines, count_rows, in_a_row, lines_between
+from dcurate.io.lines import ByteBlock, blocks_of, count_lines, count_rows, in_a_row, lines_between
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
 
@@ -64,7 +64,7 @@ _FAULTS = pa.schema(
 )
 
 
-class _Piece(NamedTuple):
+class _LineBlock(NamedTuple):
     """Whole lines of a part of a file, and the byte of the file at which the first of them begins.
 
     ``line`` is the number of the first from 0, where it is known without looking. Of a damaged stream of a compressed
@@ -168,7 +168,7 @@ class JsonlReader(FileReader):
         """Which whole numbers lost digits."""
         return remarks_on_rounded(found)
 
-    def _rows(self, piece: _Piece, shape: Shape, name: str) -> tuple[pa.Table, list[BadLine]]:
+    def _rows(self, piece: _LineBlock, shape: ColumnTypes, name: str) -> tuple[pa.Table, list[BadLine]]:
         if piece.damage:
             return pa.table({}), lost_lines(piece.data, piece.damage, piece.breaks_off)
         wanted = Wanted(shape, self._declared(), None if self.fields is None else tuple(self.fields))
@@ -188,7 +188,7 @@ class JsonlReader(FileReader):
             raise DataError(self._complaint(name, piece, bad[0]))
         return table, bad
 
-    def _pieces(self, part: FilePart, name: str) -> Iterator[_Piece]:
+    def _pieces(self, part: FilePart, name: str) -> Iterator[_LineBlock]:
         store, path = self._store(part.path)
         first = 0
         lost: Lost | None = None
@@ -216,11 +216,11 @@ class JsonlReader(FileReader):
                 data, start = data[len(_BOM) :], len(_BOM)
         line = None if part.start else first
         for piece in _cut_at_lines(data):
-            yield _Piece(piece, part, start, line=line)
+            yield _LineBlock(piece, part, start, line=line)
             start, line = start + len(piece), None
         if lost is not None:
             damage = f"in the damaged {ending_of(path)} stream at byte {lost.at:,} of the file ({lost.reason})"
-            yield _Piece(doubtful, part, start, damage=damage, breaks_off=breaks_off)
+            yield _LineBlock(doubtful, part, start, damage=damage, breaks_off=breaks_off)
 
     def _part_of_lines(self, part: FilePart) -> tuple[bytes, int, Lost | None, bool]:
         """The lines of a part's rows, where they begin, what is lost of them, and whether the file breaks off there."""
@@ -238,7 +238,7 @@ class JsonlReader(FileReader):
             return data, start, None, False
         return data[:whole], start, Lost(damage.at, damage.reason, data[whole:]), breaks_off
 
-    def _damage(self, part: FilePart) -> Damage | None:
+    def _damage(self, part: FilePart) -> DamagedStream | None:
         """Where a compressed file is damaged, if reading goes on without what comes after that."""
         store, path = self._store(part.path)
         if self.on_bad_line == "raise" or not ending_of(path):
@@ -246,7 +246,7 @@ class JsonlReader(FileReader):
         with storage_errors("read", part.path), self._opened(store, path, part) as file:
             return damage_in(file, ending_of(path))
 
-    def _lines(self, part: FilePart, damage: Damage | None = None) -> Iterator[Stretch]:
+    def _lines(self, part: FilePart, damage: DamagedStream | None = None) -> Iterator[ByteBlock]:
         """The lines of a part, or those of its rows, in blocks; those of a damaged stream as well."""
         store, path = self._store(part.path)
         ending = ending_of(path)
@@ -266,7 +266,7 @@ class JsonlReader(FileReader):
         damage = self._damage(part)
         lines = self._lines(part, damage)
         if damage is not None:  # where the file breaks off is a line of its own, if only in quarantine
-            lines = chain(lines, [Stretch(0, b"...")])
+            lines = chain(lines, [ByteBlock(0, b"...")])
         return [replace(part, rows=(0, count_lines(lines)))]
 
     def unread(self, task: FileGroup) -> list[dict[str, Any]]:
@@ -284,7 +284,7 @@ class JsonlReader(FileReader):
             start = start if size else block.start
             size += len(block.data)
             head += block.data if size <= _SHOWN else b""
-        before = self._lines_before(_Piece(b"", part, start, line=None if part.start else part.rows[0]))
+        before = self._lines_before(_LineBlock(b"", part, start, line=None if part.start else part.rows[0]))
         return {
             "file": self._named(part),
             "line": None if before is None else before + 1,
@@ -294,7 +294,7 @@ class JsonlReader(FileReader):
             "raw": head.decode(errors="backslashreplace") if size <= _SHOWN else None,
         }
 
-    def _faults(self, name: str, piece: _Piece, bad: list[BadLine]) -> list[dict[str, Any]]:
+    def _faults(self, name: str, piece: _LineBlock, bad: list[BadLine]) -> list[dict[str, Any]]:
         """What quarantine holds of bad lines: whole lines of text, with undecodable bytes escaped."""
         before = self._lines_before(piece) if bad else None
         return [
@@ -308,13 +308,13 @@ class JsonlReader(FileReader):
             for line in bad
         ]
 
-    def _complaint(self, name: str, piece: _Piece, bad: BadLine) -> str:
+    def _complaint(self, name: str, piece: _LineBlock, bad: BadLine) -> str:
         fault = self._faults(name, piece, [bad])[0]
         where = f"byte {fault['byte']}" if fault["line"] is None else f"line {fault['line']}"
         advice = f"read it as text with schema={{{bad.column!r}: 'string'}}, or " if bad.column else ""
         return f"{name} {where}: {bad.error}; {advice}set on_bad_line='quarantine' to set such lines aside and go on"
 
-    def _lines_before(self, piece: _Piece) -> int | None:
+    def _lines_before(self, piece: _LineBlock) -> int | None:
         """How many lines of the file end before the piece; None where it would cost too much to find out."""
         if piece.line is not None:
             return piece.line
@@ -350,7 +350,7 @@ class JsonlReader(FileReader):
         if len(data) == size:
             data = data[: data.rfind(b"\n") + 1]
         check_lines(data, file.name)
-        wanted = Wanted(Shape(fixed := self._declared()), fixed)
+        wanted = Wanted(ColumnTypes(fixed := self._declared()), fixed)
         data = data.removeprefix(_BOM)
         table = parse_clean(data, wanted)
         table = parse_lines(data, wanted, file.name)[0] if table is None else table
@@ -361,7 +361,7 @@ class JsonlReader(FileReader):
         there = set(table.column_names)
         return pa.schema([table.schema.field(name) for name in names_in(data) if name in there])
 
-    def _joined(self, shape: Shape, schema: Any, name: str) -> Shape:
+    def _joined(self, shape: ColumnTypes, schema: Any, name: str) -> ColumnTypes:
         try:
             return shape.joined(schema, name)
         except TypeConflict as conflict:

@@ -19,7 +19,7 @@ from dcurate.core.batch import BatchKey, FileGroup, FilePart, FileRows
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.gpus import decode
-from dcurate.frames.schema import Shape, fitted, one_chunk, without
+from dcurate.frames.schema import ColumnTypes, fitted, one_chunk, without
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import check_unchanged, open_unchanged, unchanged
 from dcurate.io import files
@@ -227,7 +227,7 @@ def _check_rows(about: pq.FileMetaData) -> None:
         raise pa.ArrowInvalid(f"its row groups have {rows:,} rows, and it says that it has {about.num_rows:,}")
 
 
-def _is_plain(schema: pa.Schema, known: Shape, fields: Sequence[str] | None) -> bool:
+def _is_plain(schema: pa.Schema, known: ColumnTypes, fields: Sequence[str] | None) -> bool:
     """Whether all columns are of types that Arrow and cuDF read alike, and those of the other files of the input."""
     names = schema.names if fields is None else fields
     alike = known.types.keys() == set(schema.names) if fields is None else set(fields) <= set(schema.names)

@@ -16,7 +16,7 @@ from dcurate.core.stage import SourceStage, places
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.convert import to_cudf
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.schema import Shape, TypeConflict, declared
+from dcurate.frames.schema import ColumnTypes, TypeConflict, declared
 from dcurate.fs.paths import open_store
 from dcurate.io.files import Format, SourceFile, as_list, is_names, left_out, listing, shown_name
 from dcurate.io.partition import LARGE, LEAST, Partitioning
@@ -52,7 +52,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     schema: Any = None
     limit: int | None = None
     frames: Frames = field(default="arrow", kw_only=True)
-    _sniffed: Shape | None = field(default=None, init=False, repr=False, compare=False)
+    _sniffed: ColumnTypes | None = field(default=None, init=False, repr=False, compare=False)
     _notices: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
 
     kind: ClassVar[Format]
@@ -172,18 +172,18 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     def _declared(self) -> dict[str, pa.DataType]:
         return declared(self.schema or {}, f"{self.name}: schema")
 
-    def _known(self) -> Shape:
+    def _known(self) -> ColumnTypes:
         """Types known before a file is read: those of the heads if they were looked at, and those declared."""
-        known = self._sniffed or Shape()
+        known = self._sniffed or ColumnTypes()
         fixed = self._declared()
-        return Shape({**known.types, **fixed}, {**known.origins, **dict.fromkeys(fixed, "the schema given")})
+        return ColumnTypes({**known.types, **fixed}, {**known.origins, **dict.fromkeys(fixed, "the schema given")})
 
-    def _shape(self, files: Sequence[SourceFile]) -> Shape:
+    def _shape(self, files: Sequence[SourceFile]) -> ColumnTypes:
         if self._sniffed is None:
             self._sniffed = self._sniff(files)
         return self._sniffed
 
-    def _sniff(self, files: Sequence[SourceFile]) -> Shape:
+    def _sniff(self, files: Sequence[SourceFile]) -> ColumnTypes:
         fixed = self._declared()
         shape = self._heads(files)
         missing = [name for name in self.fields or () if name not in shape.types and name not in fixed]
@@ -192,12 +192,12 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
                 f"{self.name}: no column {listed(missing)} in the first rows of the files; they have "
                 f"{listed(shape.types)}: name one of these, or declare it with schema={{{missing[0]!r}: 'string'}}"
             )
-        return Shape({**shape.types, **fixed}, {**shape.origins, **dict.fromkeys(fixed, "the schema given")})
+        return ColumnTypes({**shape.types, **fixed}, {**shape.origins, **dict.fromkeys(fixed, "the schema given")})
 
-    def _heads(self, files: Sequence[SourceFile]) -> Shape:
+    def _heads(self, files: Sequence[SourceFile]) -> ColumnTypes:
         """The columns of the heads of a few of the files, in their order, with types that are declared or found."""
         fixed = self._declared()
-        shape, unreadable = Shape(), []
+        shape, unreadable = ColumnTypes(), []
         for file in _spread(files):
             try:
                 schema = self._head(file)
@@ -211,7 +211,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
             raise unreadable[0]
         return shape
 
-    def _joined(self, shape: Shape, schema: Sequence[pa.Field], name: str) -> Shape:
+    def _joined(self, shape: ColumnTypes, schema: Sequence[pa.Field], name: str) -> ColumnTypes:
         try:
             return shape.joined(schema, name)
         except TypeConflict as conflict:

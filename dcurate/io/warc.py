@@ -108,7 +108,7 @@ def iterate_records(
     archive = Archive(file, begins_record, begin, _holds_record)
     plain = archive.packing is None
     stream = pieces(archive, begin if plain else start, stop)
-    return _Reader(_Tape(stream, plain), stop, largest).records(start)
+    return _RecordReader(_Tape(stream, plain), stop, largest).records(start)
 
 
 def begins_record(data: bytes | bytearray) -> bool:
@@ -118,7 +118,7 @@ def begins_record(data: bytes | bytearray) -> bool:
 
 def _holds_record(data: bytes) -> bool:
     """Whether a whole record is in the bytes."""
-    reader = _Reader(_Tape(iter([Piece(data, 0, first=True)]), plain=True), None, len(data))
+    reader = _RecordReader(_Tape(iter([Piece(data, 0, first=True)]), plain=True), None, len(data))
     return any(isinstance(found, Record) for found in reader.records(0))
 
 
@@ -225,7 +225,7 @@ class _Head(NamedTuple):
 
 
 @dataclass
-class _Reader:
+class _RecordReader:
     tape: _Tape
     stop: int | None
     largest: int

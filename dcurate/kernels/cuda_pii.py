@@ -14,14 +14,14 @@ from numba import njit
 from dcurate.kernels.cuda import CudaColumn, build_of, launch
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Rows
 from dcurate.kernels.pii import scan
-from dcurate.kernels.pii.groups import Groups, group_room
+from dcurate.kernels.pii.groups import DigitGroups, group_room
 
 
 @njit(**INLINE)
 def _counts(data: Bytes, span: tuple[int, int], task: tuple[Any, Any, int], out: Ints) -> None:
     options, rooms, place = task
     starts, stops, sizes, totals, gaps, digits = rooms
-    groups = Groups(starts[place], stops[place], sizes[place], totals[place], gaps[place], digits[place])
+    groups = DigitGroups(starts[place], stops[place], sizes[place], totals[place], gaps[place], digits[place])
     scan.count_pii(data, span, options, groups, out)
 
 

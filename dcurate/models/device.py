@@ -12,7 +12,7 @@ from typing import Any
 
 from dcurate.core.stage import WorkerMetadata
 from dcurate.errors import PipelineError, ResourceError
-from dcurate.models.packing import Limits
+from dcurate.models.packing import BatchLimits
 from dcurate.text.optional import needed
 
 #: What ``autocast=`` may be.
@@ -132,7 +132,7 @@ def without_gradients(dtype: Any) -> AbstractContextManager[Any]:
     return context
 
 
-def limits(device: Any, rows: int, tokens: int | None = None, hidden: int = 0, size: int = 4) -> Limits:
+def limits(device: Any, rows: int, tokens: int | None = None, hidden: int = 0, size: int = 4) -> BatchLimits:
     """The preferred batch size on a device, if memory allows.
 
     Args:
@@ -142,9 +142,9 @@ def limits(device: Any, rows: int, tokens: int | None = None, hidden: int = 0, s
         size: bytes of such a number.
     """
     if device.type != "cpu":
-        return Limits(tokens or _CUDA[0], rows, _CUDA[1])
+        return BatchLimits(tokens or _CUDA[0], rows, _CUDA[1])
     most = min(_MOST, max(_LEAST, _STATES // (hidden * size))) if hidden else _LEAST
-    return Limits(tokens or most, rows, _SPARE.get(size, _SPARE[4]))
+    return BatchLimits(tokens or most, rows, _SPARE.get(size, _SPARE[4]))
 
 
 def aligned(device: Any) -> int:

@@ -22,7 +22,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.tokens import Tokens, tokens_of, with_results
 from dcurate.models import device as devices
 from dcurate.models.loading import pretrained
-from dcurate.models.packing import Ints, Limits, Rows, Side, packed, padding
+from dcurate.models.packing import BatchLimits, Ints, Rows, Side, packed, padding
 from dcurate.models.shared import SHARED
 from dcurate.models.tokenizer import INPUT_ID_FIELD, named_after
 from dcurate.models.transfer import DeviceBatch, HostToDevice, ResultBuffer
@@ -275,7 +275,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         self._log(tokens, rows, batches, time.perf_counter() - begin)
         return collected
 
-    def _limits(self, loaded: Loaded, exact: Any) -> Limits:
+    def _limits(self, loaded: Loaded, exact: Any) -> BatchLimits:
         size = 4 if exact is None else exact.itemsize
         return devices.limits(
             self.torch_device, self.model_inference_batch_size, self.max_batch_tokens, loaded.hidden, size

@@ -16,7 +16,7 @@ Side = Literal["left", "right"]
 
 
 @dataclass(frozen=True)
-class Limits:
+class BatchLimits:
     """The size limits of a batch.
 
     Args:
@@ -114,18 +114,18 @@ def present(lengths: Ints, longest: int, side: Side = "right") -> npt.NDArray[np
     return own
 
 
-def packed(widths: Ints, limits: Limits, by_length: bool = True) -> list[Ints]:
+def packed(widths: Ints, limits: BatchLimits, by_length: bool = True) -> list[Ints]:
     """Batches of rows, as arrays of row numbers; each row is in one of them.
 
     Rows are sorted by length, longest first, so that a batch that is too large for a card is met at once. Batches begin
-    and end where all of them together cost least: their rows times their widest, and `Limits.spare` for each.
+    and end where all of them together cost least: their rows times their widest, and `BatchLimits.spare` for each.
 
     Args:
         widths: columns that each row takes, at least one.
         by_length: whether rows may be reordered; otherwise batches are consecutive rows, whatever the padding.
 
     Examples:
-        >>> [batch.tolist() for batch in packed(np.array([1, 100, 1, 99]), Limits(tokens=200, rows=8))]
+        >>> [batch.tolist() for batch in packed(np.array([1, 100, 1, 99]), BatchLimits(tokens=200, rows=8))]
         [[1, 3], [0, 2]]
     """
     if not by_length:
@@ -150,7 +150,7 @@ def padding(lengths: Ints, batches: list[Ints], widths: Ints | None = None) -> i
     return sum(int(len(rows) * wide[rows].max() - lengths[rows].sum()) for rows in batches)
 
 
-def _cheapest(widths: Ints, limits: Limits) -> list[tuple[int, int]]:
+def _cheapest(widths: Ints, limits: BatchLimits) -> list[tuple[int, int]]:
     """Optimal batch boundaries among non-increasing widths.
 
     What the first rows cost at least follows from what fewer of them cost: they end with a batch that begins somewhere.
@@ -177,7 +177,7 @@ def _cheapest(widths: Ints, limits: Limits) -> list[tuple[int, int]]:
     return batches[::-1]
 
 
-def _stretches(widths: Ints, limits: Limits) -> Iterator[tuple[int, int]]:
+def _stretches(widths: Ints, limits: BatchLimits) -> Iterator[tuple[int, int]]:
     """Batch boundaries among widths in any order."""
     start = 0
     while start < len(widths):

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dcurate.core.batch import FilePart
 from dcurate.errors import DataError, listed
-from dcurate.frames.schema import Shape, TypeConflict, fitted, one_chunk
+from dcurate.frames.schema import ColumnTypes, TypeConflict, fitted, one_chunk
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
 from dcurate.fs.stores import Directory
@@ -183,7 +183,7 @@ def stacked(tables: Sequence[pa.Table]) -> pa.Table:
         >>> stacked([pa.table({"a": [1]}), pa.table({"b": ["x"]})]).to_pylist()
         [{'a': 1, 'b': None}, {'a': None, 'b': 'x'}]
     """
-    shape = Shape()
+    shape = ColumnTypes()
     for table in tables:
         try:
             shape = shape.joined(table.schema, "another file")

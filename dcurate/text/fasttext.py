@@ -30,7 +30,7 @@ class FastTextModel:
             DataError: it cannot be read, or is not a supervised fastText model.
         """
         try:
-            return _model(_Reader(np.memmap(path, np.uint8, "r")))
+            return _model(_NumberReader(np.memmap(path, np.uint8, "r")))
         except (OSError, ValueError, IndexError) as error:
             raise DataError(f"{path!r} is not a fastText classifier: {error}") from error
 
@@ -48,7 +48,7 @@ def compile_kernels() -> None:
     classify(np.array([0, 0]), letters, np.array([0]), network)
 
 
-class _Reader:
+class _NumberReader:
     """Read numbers from the bytes of a file, one after the other."""
 
     def __init__(self, data: npt.NDArray[np.uint8]) -> None:
@@ -82,7 +82,7 @@ class _Reader:
         return names, [int.from_bytes(raw[stop + 1 : stop + 9], "little") for stop in bounds[1::2].tolist()]
 
 
-def _model(file: _Reader) -> FastTextModel:
+def _model(file: _NumberReader) -> FastTextModel:
     magic, version = file.whole(np.int32, 2)
     if magic != _MAGIC or version not in _VERSIONS:
         raise ValueError("it has no fastText header")
@@ -120,7 +120,7 @@ def _network(*parts: npt.NDArray[Any]) -> Network:
     return Network(*map(frozen, parts, kinds))
 
 
-def _kept(file: _Reader, pruned: int, buckets: int) -> npt.NDArray[np.int32]:
+def _kept(file: _NumberReader, pruned: int, buckets: int) -> npt.NDArray[np.int32]:
     """For each bucket its position among the kept ones, or -1; empty if none was removed."""
     if pruned < 0:
         return np.empty(0, np.int32)
@@ -139,12 +139,12 @@ def _table(names: list[bytes]) -> tuple[npt.NDArray[Any], ...]:
     return bounds, letters, table
 
 
-def _dense(file: _Reader) -> npt.NDArray[np.float32]:
+def _dense(file: _NumberReader) -> npt.NDArray[np.float32]:
     rows, columns = file.whole(np.int64, 2)
     return file.take(np.float32, rows * columns).reshape(rows, columns)
 
 
-def _quantized(file: _Reader) -> npt.NDArray[np.float32]:
+def _quantized(file: _NumberReader) -> npt.NDArray[np.float32]:
     """A quantized matrix, and possibly its quantized norms, as plain numbers."""
     has_lengths = file.take(np.uint8, 1)[0]
     rows, _ = file.whole(np.int64, 2)
@@ -156,7 +156,7 @@ def _quantized(file: _Reader) -> npt.NDArray[np.float32]:
     return matrix
 
 
-def _decoded(file: _Reader, codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+def _decoded(file: _NumberReader, codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     width, parts, each, last = file.whole(np.int32, 4)
     centroids = file.take(np.float32, width * 256)
     decoded = np.empty((len(codes), width), np.float32)

@@ -97,7 +97,7 @@ class Known(NamedTuple):
     powers: npt.NDArray[np.uint64]
 
 
-class Runs(NamedTuple):
+class WhitespaceTokens(NamedTuple):
     """The distinct strings between whitespace, and the words of string ``r``: ``parts[firsts[r]:firsts[r + 1]]``."""
 
     found: Numbered
@@ -119,7 +119,7 @@ class Words:
     It stays as it is when rows are left out, so that what is computed from it is computed once.
     """
 
-    def __init__(self, found: Numbered, known: Known, runs: Runs, lexicon: _Lexicon) -> None:
+    def __init__(self, found: Numbered, known: Known, runs: WhitespaceTokens, lexicon: _Lexicon) -> None:
         self.found = found
         self.known = known
         self.runs = runs
@@ -203,10 +203,10 @@ class _Lexicon:
         """The words of texts whose strings have ids."""
         if self._split.text is not None:
             self._learn()
-            runs = Runs(found, self._firsts.values, self._parts.values)
+            runs = WhitespaceTokens(found, self._firsts.values, self._parts.values)
             found = expanded(*runs)
         else:
-            runs = Runs(found, self._firsts.values, self._parts.values)
+            runs = WhitespaceTokens(found, self._firsts.values, self._parts.values)
         before = len(self._known[0].values)
         if before < len(self.table):
             new = _known(*self.table.layout(before, len(self.table)))

@@ -37,7 +37,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(order=True)
-class Sample:
+class DroppedExample:
     """A document that a filter drops; those with the smallest order hashes are shown."""
 
     order: int
@@ -56,7 +56,7 @@ class FilterCounts:
     kept_scores: NumberSketch = field(default_factory=NumberSketch)
     dropped_scores: NumberSketch = field(default_factory=NumberSketch)
     labels: Counter[str] = field(default_factory=Counter)
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[DroppedExample] = field(default_factory=list)
 
     def merge(self, other: FilterCounts, samples: int) -> None:
         """Add another's counts."""
@@ -158,7 +158,7 @@ class ProfileDocuments(RuleStage[CountsBatch]):
         run = FilterRun(task, needs_of(self._rules))
         self._count_lengths(counts, signals, run)
         counts.texts.add(content_hashes(task.to_arrow(), self.text_field)[:, 0])
-        self._count_filters(counts, run, _Rows(task, signals, self.id_field))
+        self._count_filters(counts, run, _ExampleRows(task, signals, self.id_field))
         for name in self._counted(task):
             found = Counter(map(str, values(task.to_arrow(), name)))
             counts.columns[name] = _added(Counter(), found)
@@ -194,7 +194,7 @@ class ProfileDocuments(RuleStage[CountsBatch]):
             raise DataError(f"tokens= returned {scores[0]!r} for a text; it must return the number of its tokens")
         return scores.astype(np.int64)
 
-    def _count_filters(self, counts: DocumentCounts, run: FilterRun, rows: _Rows) -> None:
+    def _count_filters(self, counts: DocumentCounts, run: FilterRun, rows: _ExampleRows) -> None:
         scored = [self._scores(rule, rows.signals, run) for rule in self.filters]
         fails = np.zeros((len(self.filters), counts.documents), np.bool_)
         for place, (rule, scores) in enumerate(zip(self.filters, scored, strict=True)):
@@ -223,7 +223,7 @@ def _as_numbers(scores: Column) -> npt.NDArray[Any] | None:
 
 
 @dataclass
-class _Rows:
+class _ExampleRows:
     """The documents of a batch as shown in examples."""
 
     task: DocumentBatch
@@ -240,12 +240,13 @@ class _Rows:
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         self.order = mixed ^ (mixed >> np.uint64(31))
 
-    def samples(self, chosen: Mask, scores: Column, most: int) -> list[Sample]:
+    def samples(self, chosen: Mask, scores: Column, most: int) -> list[DroppedExample]:
         """Sample documents where the mask is true."""
         rows = np.flatnonzero(chosen)
         first = rows[np.argsort(self.order[rows], kind="stable")[:most]]
         return [
-            Sample(int(self.order[row]), self._id(row), _json_value(scores[row]), self._excerpt(row)) for row in first
+            DroppedExample(int(self.order[row]), self._id(row), _json_value(scores[row]), self._excerpt(row))
+            for row in first
         ]
 
     def _id(self, row: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.core.profile import Cut, Distribution, Example, FilterProfile, ProfileSummary, Threshold
+from dcurate.core.profile import Distribution, DroppedSide, Example, FilterProfile, ProfileSummary, ThresholdChoice
 from dcurate.text.filter import DocumentFilter
 from dcurate.text.profile import DocumentCounts, FilterCounts
 from dcurate.text.sketch import NumberSketch, histogram
@@ -86,7 +86,7 @@ def _filter_profile(
     )
 
 
-def _cuts(rule: DocumentFilter, counts: FilterCounts, documents: int, most_dropped: float) -> tuple[Cut, ...]:
+def _cuts(rule: DocumentFilter, counts: FilterCounts, documents: int, most_dropped: float) -> tuple[DroppedSide, ...]:
     """The sides on which a filter drops, with the thresholds that drop at most given shares of documents."""
     whole = _together(counts.kept_scores, counts.dropped_scores)
     ends, upto = whole.ends(), whole.upto()
@@ -104,7 +104,7 @@ def _cuts(rule: DocumentFilter, counts: FilterCounts, documents: int, most_dropp
         choices = {share: _choice(side, share, ends, upto, whole.whole) for share in (*DROPS, most_dropped)}
         suggested = choices[most_dropped] if dropped[side] > most_dropped * documents else None
         distinct = sorted({choice for choice in choices.values() if choice is not None}, key=lambda each: each.dropped)
-        cuts.append(Cut(side, dropped[side], tuple(distinct), suggested))
+        cuts.append(DroppedSide(side, dropped[side], tuple(distinct), suggested))
     return tuple(cuts)
 
 
@@ -120,7 +120,7 @@ def _dropped_by_side(counts: FilterCounts, lowest: float, highest: float, sides:
 
 def _choice(
     side: str, share: float, ends: npt.NDArray[np.float64], upto: npt.NDArray[np.int64], whole: bool
-) -> Threshold | None:
+) -> ThresholdChoice | None:
     """The strictest threshold that drops at most a share of the numbers; None if every one drops more."""
     total = int(upto[-1])
     if side == "low":
@@ -128,10 +128,10 @@ def _choice(
         if below < 0:
             return None
         edge = float(ends[below])
-        return Threshold(f">= {edge + 1:.0f}" if whole else f"> {edge:.4g}", edge + whole, int(upto[below]))
+        return ThresholdChoice(f">= {edge + 1:.0f}" if whole else f"> {edge:.4g}", edge + whole, int(upto[below]))
     place = int(np.searchsorted(upto, total - share * total))
     edge = float(ends[place])
-    return Threshold(f"<= {edge:.0f}" if whole else f"<= {edge:.4g}", edge, total - int(upto[place]))
+    return ThresholdChoice(f"<= {edge:.0f}" if whole else f"<= {edge:.4g}", edge, total - int(upto[place]))
 
 
 def _together(one: NumberSketch, other: NumberSketch | None) -> NumberSketch:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from dcurate import DaskExecutor, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
 from dcurate.core.pipeline import AnyStage
 from dcurate.dedup.benchmarks import Benchmark, NgramIndex
-from dcurate.dedup.cut import Cut
+from dcurate.dedup.cut import SpanRemoval
 from dcurate.dedup.decontamination import Decontaminate, TaskDecontamination
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
@@ -222,7 +222,7 @@ def test_what_is_left_is_what_the_rule_leaves(text: str, cuts: list[tuple[int, i
     stretches = sorted((start, min(start + size, len(text))) for start, size in cuts if start < len(text))
     encoded = text.encode()
     places = np.array([[len(text[:at].encode()) for at in pair] for pair in stretches], np.int64).reshape(-1, 2)
-    kept = Cut(shortest, side, 10).pieces(encoded, places)
+    kept = SpanRemoval(shortest, side, 10).pieces(encoded, places)
     if stretches:
         assert [encoded[start:stop].decode() for start, stop in kept] == original_pieces(
             text, stretches, side, shortest

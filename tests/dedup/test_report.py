@@ -13,7 +13,7 @@ from rich.console import Console
 
 from dcurate.dedup.report import DedupReport, dedup_report
 from dcurate.dedup.report_table import dedup_report_table
-from dcurate.dedup.sample import Sample
+from dcurate.dedup.sample import SimilaritySample
 from dcurate.dedup.shingles import Shingles
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.text import column_of
@@ -128,7 +128,7 @@ def test_lines_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> N
 
 
 def test_a_sample_without_any_word_has_no_pairs() -> None:
-    sample = Sample.of(column_of([b"", b" ", b"?"]), Shingles())
+    sample = SimilaritySample.of(column_of([b"", b" ", b"?"]), Shingles())
     assert (sample.documents, sample.without_words, len(sample.texts), len(sample.truth.left)) == (3, 3, 0, 0)
     removal = sample.removal(0.8, "connected")
     assert (removal.removed, removal.groups) == (0, 0)

@@ -10,7 +10,7 @@ import pytest
 
 from dcurate import DocumentBatch, DocumentWriter, InlineExecutor, JsonlWriter, ParquetWriter, Pipeline
 from dcurate.core.stage import ProcessingStage
-from dcurate.frames.schema import Shape, fitted
+from dcurate.frames.schema import ColumnTypes, fitted
 from dcurate.io import json_text
 from dcurate.io.json_parse import Wanted, parse_clean
 from dcurate.io.json_text import infinite
@@ -64,7 +64,7 @@ def test_reading_costs_the_number_of_keys_and_not_the_square_of_it():
         keys = len(text)
         data = orjson.dumps({f"k{place}": place for place in range(keys)}) + b"\n"
         schema = pa.schema([(f"k{place}", pa.int64()) for place in range(0, 2 * keys, 2)])
-        wanted = Wanted(Shape().joined(schema, "the head"), {})
+        wanted = Wanted(ColumnTypes().joined(schema, "the head"), {})
         fitted(parse_clean(data, wanted), wanted.shape.schema())
 
     assert_linear(read, [repeated("k")], lengths=(4_000, 16_000))

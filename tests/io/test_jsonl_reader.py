@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from dcurate import InlineExecutor, Pipeline
 from dcurate.core.batch import FileGroup
 from dcurate.errors import DataError
-from dcurate.frames.schema import Shape
+from dcurate.frames.schema import ColumnTypes
 from dcurate.io.document_reader import DocumentReader
 from dcurate.io.json_parse import DEEPEST, Wanted, parse_lines, rounded
 from dcurate.io.jsonl import JsonlReader, JsonlWriter
@@ -541,6 +541,6 @@ def test_a_number_that_is_no_finite_float_makes_a_bad_line(tmp_path, number, als
 def test_every_large_whole_number_that_became_a_float_is_counted(rows):
     lines = [b'{"t": "%s", "n": %d%s}' % (b"x" * pad, number, b".5" * part) for pad, number, part in rows]
     data = b'{"n": 0.5}\n' + b"\n".join(lines) + b"\n"
-    table, bad = parse_lines(data, Wanted(Shape(), {}), "a")
+    table, bad = parse_lines(data, Wanted(ColumnTypes(), {}), "a")
     large = sum(not part and abs(number) > 2**53 for _, number, part in rows)
     assert rounded(data, table, bad) == ({"n": large} if large else {})

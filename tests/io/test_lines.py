@@ -6,7 +6,7 @@ from io import BytesIO
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dcurate.io.lines import Stretch, blocks_of, count_lines, count_rows, lines_between
+from dcurate.io.lines import ByteBlock, blocks_of, count_lines, count_rows, lines_between
 
 CONTENT = st.lists(st.sampled_from([b"", b" ", b"\r", b"a", b"bcd", b"longer line"]), max_size=8).map(b"\n".join)
 
@@ -20,7 +20,7 @@ def lines_of(content: bytes) -> list[bytes]:
     )
 
 
-def joined(stretches: list[Stretch], content: bytes) -> bytes:
+def joined(stretches: list[ByteBlock], content: bytes) -> bytes:
     for start, data in stretches:
         assert content[start : start + len(data)] == data
     return b"".join(data for _, data in stretches)

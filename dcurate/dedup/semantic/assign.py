@@ -22,7 +22,7 @@ from dcurate.dedup.semantic.clusters import (
 )
 from dcurate.dedup.semantic.kmeans import distances, nearest
 from dcurate.dedup.semantic.ranking import Ranking
-from dcurate.dedup.semantic.search import ALL_ROWS, Centroids, Search
+from dcurate.dedup.semantic.search import ALL_ROWS, Centroids, SemanticSearch
 from dcurate.dedup.semantic.similar import CompareClusters, SimilarRound
 from dcurate.dedup.semantic.staging import VECTOR, VECTORS, VectorReader, rank_column
 from dcurate.frames.columns import numbers, with_column
@@ -38,7 +38,7 @@ from dcurate.shuffle.vectors import SUFFIX
 _ROWS = 4096
 
 
-def assign(search: Search, centroids: Centroids) -> list[Stage]:
+def assign(search: SemanticSearch, centroids: Centroids) -> list[Stage]:
     """The stages, and the round, that bring rows to clusters; what the round gives goes on to the end of the search."""
     rows = max(_ROWS, search.rows // _ROWS * _ROWS)
     reader = VectorReader(search.vectors, rows, name=f"{search.name}_vectors")
@@ -78,7 +78,7 @@ class AssignClusters(ProcessingStage[DocumentBatch, DocumentBatch]):
 class ClusterRound(BarrierStage[DocumentBatch]):
     """Brings the rows of each cluster together, and has them compared."""
 
-    search: Search
+    search: SemanticSearch
     name: str
 
     def settings(self) -> dict[str, Any]:

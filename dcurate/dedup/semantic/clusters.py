@@ -71,7 +71,7 @@ class ClusterWriter(ChunkWriter):
 
 
 @dataclass(frozen=True)
-class Task:
+class ComparisonTask:
     """Rows to compare with all that come before them in their cluster.
 
     Args:
@@ -84,7 +84,7 @@ class Task:
     stop: int
 
 
-def packed(counts: Ints, most: int, block: int) -> tuple[list[int], list[Task]]:
+def packed(counts: Ints, most: int, block: int) -> tuple[list[int], list[ComparisonTask]]:
     """Clusters in ranges of at most so many rows each, and the tasks; a larger cluster is a range of several tasks.
 
     Args:
@@ -113,7 +113,7 @@ def packed(counts: Ints, most: int, block: int) -> tuple[list[int], list[Task]]:
     for part, (first, last) in enumerate(pairwise(bounds)):
         rows = int(counts[first:last].sum())
         cut = step if rows > most else max(1, rows)
-        tasks += [Task(part, start, min(start + cut, rows)) for start in range(0, rows, cut)]
+        tasks += [ComparisonTask(part, start, min(start + cut, rows)) for start in range(0, rows, cut)]
     return bounds, tasks
 
 
@@ -127,7 +127,7 @@ class ClusterReader(SourceStage[FileGroup, DocumentBatch]):
     """Reads the entries of clusters, one batch for each task; rows come in order, without vectors."""
 
     partitions: ShufflePartitions
-    tasks: tuple[Task, ...] = field(repr=False)
+    tasks: tuple[ComparisonTask, ...] = field(repr=False)
     name: str = "cluster_reader"
 
     def splits(self) -> Iterator[FileGroup]:

@@ -12,7 +12,7 @@ import numpy as np
 from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
 from dcurate.dedup.semantic.assign import assign
 from dcurate.dedup.semantic.kmeans import Sums, moved, seeds, sums_of
-from dcurate.dedup.semantic.search import ALL_ROWS, Centroids, KMeans, Search
+from dcurate.dedup.semantic.search import ALL_ROWS, Centroids, KMeans, SemanticSearch
 from dcurate.dedup.semantic.staging import VECTOR, SampleReader
 from dcurate.frames.columns import numbers, with_column
 from dcurate.frames.document import DocumentBatch
@@ -26,7 +26,7 @@ _CHOICE = 16
 _LEAST_CHOICE = 2**12
 
 
-def fit(search: Search) -> list[Stage]:
+def fit(search: SemanticSearch) -> list[Stage]:
     """The stages, and the round, that find centroids; what the round gives goes on to the end of the search."""
     kmeans, vectors = search.kmeans, search.vectors
     sample = SampleReader(vectors, kmeans.sample, kmeans.seed, kmeans.sample, name=f"{search.name}_sample")
@@ -85,7 +85,7 @@ class AddUp(ProcessingStage[DocumentBatch, DocumentBatch]):
 class VectorRound(BarrierStage[DocumentBatch]):
     """A round that writes the batches that come, for what follows to read them in their order."""
 
-    search: Search
+    search: SemanticSearch
     name: str = field(default="vector_round", kw_only=True)
 
     def settings(self) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class StepRound(VectorRound):
         return _step(self.search, self.sample, centroids, self.number + 1)
 
 
-def _step(search: Search, sample: SpilledRows, centroids: Centroids, number: int) -> list[Stage]:
+def _step(search: SemanticSearch, sample: SpilledRows, centroids: Centroids, number: int) -> list[Stage]:
     name = f"{search.name}_fit_{number:03}"
     add = AddUp(centroids, name=f"{name}_add").with_(resources=search.resources)
     reader = sample.reader(f"{name}_sample", numbered=False)

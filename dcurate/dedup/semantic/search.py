@@ -37,7 +37,7 @@ class KMeans:
 
 
 @dataclass(frozen=True)
-class Search:
+class SemanticSearch:
     """A search for semantic duplicates, after the rows of the dataset were written.
 
     Args:

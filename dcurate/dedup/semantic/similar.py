@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
-from dcurate.dedup.resolve import MarkWriter, members_of
-from dcurate.dedup.semantic.clusters import CENTROID, COSINE, STRAIGHT, RowsOnDisk, Task
+from dcurate.dedup.resolve import GroupMemberWriter, members_of
+from dcurate.dedup.semantic.clusters import CENTROID, COSINE, STRAIGHT, ComparisonTask, RowsOnDisk
 from dcurate.dedup.semantic.compare import most_similar
-from dcurate.dedup.semantic.search import ALL_ROWS, Search
+from dcurate.dedup.semantic.search import ALL_ROWS, SemanticSearch
 from dcurate.frames.columns import numbers, only, rows_at, with_column, with_taken
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import Matrix, array_library, one_blas_thread
@@ -50,10 +50,10 @@ class CompareClusters(ProcessingStage[DocumentBatch, DocumentBatch]):
         tasks: which rows each batch is about.
     """
 
-    search: Search
+    search: SemanticSearch
     folder: Directory
     names: tuple[str, ...] = field(repr=False)
-    tasks: tuple[Task, ...] = field(repr=False)
+    tasks: tuple[ComparisonTask, ...] = field(repr=False)
     name: str = "compare_clusters"
     spec = ALL_ROWS
 
@@ -77,7 +77,9 @@ class CompareClusters(ProcessingStage[DocumentBatch, DocumentBatch]):
         keys = scale_keys(numbers(table, DOC_ID), search.spilled.documents)
         return task.with_data(with_column(table, _KEY, keys))
 
-    def _compared(self, rows: RowsOnDisk, clusters: npt.NDArray[np.int32], asked: Task) -> tuple[Matrix, Ints]:
+    def _compared(
+        self, rows: RowsOnDisk, clusters: npt.NDArray[np.int32], asked: ComparisonTask
+    ) -> tuple[Matrix, Ints]:
         search, library = self.search, array_library(self.resources.requires_gpu)
         held = rows.read(asked.start, asked.stop)
         portion = max(search.block, search.rows // search.block * search.block)
@@ -102,7 +104,7 @@ class CompareClusters(ProcessingStage[DocumentBatch, DocumentBatch]):
 class SimilarRound(BarrierStage[DocumentBatch]):
     """Takes what was found to the splits of the documents that it is about."""
 
-    search: Search
+    search: SemanticSearch
     name: str
 
     def settings(self) -> dict[str, Any]:
@@ -130,7 +132,7 @@ class SimilarRound(BarrierStage[DocumentBatch]):
         return mark(search, files.partitions(search.spilled.edges(), _KEY, f"{self.name}_marks"))
 
 
-def mark(search: Search, marks: ShufflePartitions | None) -> list[Stage]:
+def mark(search: SemanticSearch, marks: ShufflePartitions | None) -> list[Stage]:
     """The stages that read rows back, and mark them; without marks none is a duplicate."""
     reader, documents = search.spilled.reader(f"{search.name}_from_disk"), search.spilled.documents
     if search.action == "identify":
@@ -140,7 +142,7 @@ def mark(search: Search, marks: ShufflePartitions | None) -> list[Stage]:
 
 
 @dataclass
-class SimilarWriter(MarkWriter):
+class SimilarWriter(GroupMemberWriter):
     """Writes what was found for the exchange, and as a report where one is wanted.
 
     Args:

@@ -11,7 +11,7 @@ from dcurate.dedup.keep import Keep
 from dcurate.dedup.resolve import Action, check_action
 from dcurate.dedup.semantic.fit import fit
 from dcurate.dedup.semantic.ranking import Ranking, ranking_of
-from dcurate.dedup.semantic.search import KMeans, Search
+from dcurate.dedup.semantic.search import KMeans, SemanticSearch
 from dcurate.dedup.semantic.similar import FLAGS, IDENTIFIED, mark
 from dcurate.dedup.semantic.staging import EmbeddingWriter, Vectors
 from dcurate.errors import PipelineError, nearest
@@ -134,7 +134,7 @@ class SemanticDuplicates(BarrierStage[DocumentBatch]):
     ) -> list[Stage]:
         spilled = SpilledRows.written(Directory(url, options), splits)
         vectors = Vectors.written(spilled, self.embedding_field)
-        search = Search(
+        search = SemanticSearch(
             name=self.name,
             spilled=spilled,
             vectors=vectors,

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from dcurate.download.extract import Skipped
 from dcurate.download.iterate import RangeIterator
 from dcurate.download.markup import XML_ERRORS, RefusedError, parser
-from dcurate.download.wikipedia.streams import Stretch, stretches
+from dcurate.download.wikipedia.streams import ContentSpan, stretches
 
 _ROOT = b"<mediawiki>"
 _FIELDS = {("page", "title"), ("page", "ns"), ("page", "id"), ("revision", "text"), ("namespaces", "namespace")}
@@ -105,11 +105,11 @@ def _reason(page: dict[str, str]) -> str:
     return "" if page.get("text", "").strip() else "empty page"
 
 
-def _damaged(stretch: Stretch, why: str) -> Skipped:
+def _damaged(stretch: ContentSpan, why: str) -> Skipped:
     return Skipped("damaged", True, f"byte {stretch.offset}", why)
 
 
-def _namespaces(head: Stretch | None) -> dict[str, str]:
+def _namespaces(head: ContentSpan | None) -> dict[str, str]:
     """The dump's names of namespaces, from its first stream."""
     pages = _Pages()
     with suppress(XML_ERRORS, RefusedError):  # whoever reads the first range says so

@@ -79,7 +79,7 @@ def _counting() -> Any:
     """The Python tokenizer, extended to count its steps."""
     reader = needed(f"{_PACKAGE}.parser.tokenizer", "WikipediaExtractor", "wiki").Tokenizer
 
-    class Counting(reader):  # type: ignore[misc, valid-type]
+    class BoundedReader(reader):  # type: ignore[misc, valid-type]
         def __init__(self, markup: str) -> None:
             super().__init__()
             self._steps = _STEPS * sum(1 for _ in _PIECE.finditer(markup)) + _STEPS_MORE
@@ -90,7 +90,7 @@ def _counting() -> Any:
                 raise TangledError("its markup has too many unclosed elements")
             return super()._read(*place, **how)
 
-    return Counting
+    return BoundedReader
 
 
 def is_plain(markup: str) -> bool:

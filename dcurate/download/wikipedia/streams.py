@@ -16,7 +16,7 @@ _CHUNK = 2**18
 _PIECE = 2**22
 
 
-class Stretch(NamedTuple):
+class ContentSpan(NamedTuple):
     """A span of content, or a position where content is missing.
 
     Args:
@@ -32,7 +32,7 @@ class Stretch(NamedTuple):
     cut: bool = False
 
 
-def stretches(file: BinaryIO, start: int = 0, stop: int | None = None) -> Iterator[Stretch]:
+def stretches(file: BinaryIO, start: int = 0, stop: int | None = None) -> Iterator[ContentSpan]:
     """Yield the content of the bzip2 streams that begin from byte ``start`` up to ``stop``; damage ends one stream.
 
     Memory holds a stream of ordinary size (100 pages), or a few megabytes of a larger one.
@@ -49,7 +49,7 @@ def stretches(file: BinaryIO, start: int = 0, stop: int | None = None) -> Iterat
     while True:
         begin = _next_begin(file, at, stop)
         if expected and begin != at and not _is_padding(file, at, begin):
-            yield Stretch(at, fault="no bzip2 stream begins here")
+            yield ContentSpan(at, fault="no bzip2 stream begins here")
         if begin is None or (stop is not None and begin >= stop):
             return
         end = yield from _stream(file, begin)
@@ -78,7 +78,7 @@ def _is_padding(file: BinaryIO, at: int, begin: int | None) -> bool:
     return not file.read(_CHUNK if begin is None else min(_CHUNK, begin - at)).strip(b"\0\r\n")
 
 
-def _stream(file: BinaryIO, begin: int) -> Generator[Stretch, None, int | None]:
+def _stream(file: BinaryIO, begin: int) -> Generator[ContentSpan, None, int | None]:
     """Yield the content of a stream; return its end offset, or None if it is damaged."""
     file.seek(begin)
     unpacker = bz2.BZ2Decompressor()
@@ -86,17 +86,17 @@ def _stream(file: BinaryIO, begin: int) -> Generator[Stretch, None, int | None]:
     while not unpacker.eof:
         packed = file.read(_CHUNK) if unpacker.needs_input else b""
         if unpacker.needs_input and not packed:
-            yield Stretch(begin, fault="the file ends within a bzip2 stream", cut=given)
+            yield ContentSpan(begin, fault="the file ends within a bzip2 stream", cut=given)
             return None
         try:
             held.append(unpacker.decompress(packed, _PIECE))
         except OSError as error:
-            yield Stretch(begin, fault=f"a bzip2 stream is damaged ({error})", cut=given)
+            yield ContentSpan(begin, fault=f"a bzip2 stream is damaged ({error})", cut=given)
             return None
         size += len(held[-1])
         if size > LARGEST_HELD:
-            yield Stretch(begin, b"".join(held))
+            yield ContentSpan(begin, b"".join(held))
             held, given = [], True
     if any(held):
-        yield Stretch(begin, b"".join(held))
+        yield ContentSpan(begin, b"".join(held))
     return file.tell() - len(unpacker.unused_data)

@@ -26,7 +26,7 @@ from dcurate.kernels.pii.alphabet import (
     is_byte,
 )
 from dcurate.kernels.pii.context import CODE, SOCIAL, announced
-from dcurate.kernels.pii.groups import BLANK, DASH, POINT, Groups
+from dcurate.kernels.pii.groups import BLANK, DASH, POINT, DigitGroups
 
 #: Issuers: first and last prefix of six digits, and their lengths as bits (ISO/IEC 7812 ranges as issuers give them).
 _ISSUERS = np.array(
@@ -73,7 +73,7 @@ for _entry in _IBANS.split():
 
 
 @njit(**INNER)
-def _is_card(groups: Groups, count: int) -> Scalar:
+def _is_card(groups: DigitGroups, count: int) -> Scalar:
     """Whether the digits of the first groups have an issuer, its length, and a valid Luhn check digit."""
     length = groups.totals[count - 1]
     prefix = np.int64(0)
@@ -95,7 +95,7 @@ def _is_card(groups: Groups, count: int) -> Scalar:
 
 
 @njit(**INNER)
-def card_end(data: Bytes, begin: int, stop: int, groups: Groups, count: int) -> Scalar:
+def card_end(data: Bytes, begin: int, stop: int, groups: DigitGroups, count: int) -> Scalar:
     """End offset of a card number starting at the first group, or its start offset if there is none.
 
     It is written in one, if not announced as something else, or in groups as on the card, with blanks or hyphens
@@ -135,7 +135,7 @@ def card_end(data: Bytes, begin: int, stop: int, groups: Groups, count: int) -> 
 
 
 @njit(**INNER)
-def social_security_end(data: Bytes, begin: int, stop: int, groups: Groups, count: int) -> Scalar:
+def social_security_end(data: Bytes, begin: int, stop: int, groups: DigitGroups, count: int) -> Scalar:
     """End offset of a US SSN starting at the first digit group, or its start offset if there is none.
 
     With hyphens it stands for itself; with blanks or nothing between it must be announced as one. Areas and groups that

@@ -17,7 +17,7 @@ MOST_GROUPS = 9
 _MOST_DIGITS, _ROOM, _WIDEST_GAP = 24, 48, 3
 
 
-class Groups(NamedTuple):
+class DigitGroups(NamedTuple):
     """Groups of digits; `read_groups` returns their number.
 
     Attributes:
@@ -36,15 +36,15 @@ class Groups(NamedTuple):
 
 
 def group_room(most: int) -> tuple[npt.NDArray[np.int64], ...]:
-    """The arrays of `Groups`, for texts of any length."""
+    """The arrays of `DigitGroups`, for texts of any length."""
     return (*(np.zeros(MOST_GROUPS, np.int64) for _ in range(5)), np.zeros(_ROOM, np.int64))
 
 
 @njit(**INNER)
-def new_groups() -> Groups:
+def new_groups() -> DigitGroups:
     """Arrays for the groups of one number."""
     room = np.zeros((5, MOST_GROUPS), np.int64)
-    return Groups(room[0], room[1], room[2], room[3], room[4], np.zeros(_ROOM, np.int64))
+    return DigitGroups(room[0], room[1], room[2], room[3], room[4], np.zeros(_ROOM, np.int64))
 
 
 @njit(**INNER)
@@ -80,7 +80,7 @@ def _gap(data: Bytes, at: int, stop: int) -> tuple[Scalar, Scalar]:
 
 
 @njit(**INNER)
-def read_groups(data: Bytes, at: int, stop: int, groups: Groups) -> Scalar:
+def read_groups(data: Bytes, at: int, stop: int, groups: DigitGroups) -> Scalar:
     """Read the groups that begin at ``at``; returns their number."""
     count = 0
     total = np.int64(0)

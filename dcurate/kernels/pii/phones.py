@@ -8,7 +8,7 @@ from numba import njit
 from dcurate.kernels.layout import Bytes, Scalar
 from dcurate.kernels.pii.alphabet import COMMA, DIGIT, INNER, OPEN, PLUS, SPACE, WORD, ends_number, in_class, is_byte
 from dcurate.kernels.pii.context import CALL, CODE, PHONE, SOCIAL, VERSION, announced
-from dcurate.kernels.pii.groups import BLANK, CLOSES, DASH, OPENS, POINT, STROKE, Groups
+from dcurate.kernels.pii.groups import BLANK, CLOSES, DASH, OPENS, POINT, STROKE, DigitGroups
 
 #: Digits that may follow each country code (ITU-T E.164 as of libphonenumber 9.0); no number has fewer than 8 in all.
 _LENGTHS = (
@@ -50,7 +50,7 @@ _NATIONAL = _lengths()
 
 
 @njit(**INNER)
-def _evenly(groups: Groups, count: int) -> Scalar:
+def _evenly(groups: DigitGroups, count: int) -> Scalar:
     """Whether groups are not separated by both dots and blanks, as in tables of decimal numbers."""
     kinds = 0
     for number in range(count - 1):
@@ -59,7 +59,7 @@ def _evenly(groups: Groups, count: int) -> Scalar:
 
 
 @njit(**INNER)
-def _international(groups: Groups, count: int, skipped: int) -> Scalar:
+def _international(groups: DigitGroups, count: int, skipped: int) -> Scalar:
     """Number of groups of an international number: its code comes after ``skipped`` digits; 0 if there is none."""
     lengths = _NATIONAL  # once: a kernel of CUDA holds a table for each time that its name stands here
     code = np.int64(0)
@@ -86,7 +86,7 @@ def _international(groups: Groups, count: int, skipped: int) -> Scalar:
 
 
 @njit(**INNER)
-def _american(groups: Groups, count: int, bracket: bool, told: bool) -> Scalar:
+def _american(groups: DigitGroups, count: int, bracket: bool, told: bool) -> Scalar:
     """Number of groups of a North American number, 3-3-4 digits with an optional 1; 0 if there is none.
 
     After a bracket around the area the rest may be written in one, as in ``(212)5550142``.
@@ -113,7 +113,7 @@ def _american(groups: Groups, count: int, bracket: bool, told: bool) -> Scalar:
 
 
 @njit(**INNER)
-def _with_trunk_prefix(groups: Groups, count: int, bracket: bool) -> Scalar:
+def _with_trunk_prefix(groups: DigitGroups, count: int, bracket: bool) -> Scalar:
     """Number of groups of a national number with a leading 0, as in most of the world; 0 if there is none."""
     if groups.sizes[0] < 2 or groups.digits[0] != 0 or groups.digits[1] == 0:
         return 0
@@ -145,7 +145,7 @@ def _with_trunk_prefix(groups: Groups, count: int, bracket: bool) -> Scalar:
 
 
 @njit(**INNER)
-def _with_area(groups: Groups, count: int, bracket: bool) -> Scalar:
+def _with_area(groups: DigitGroups, count: int, bracket: bool) -> Scalar:
     """Number of groups of a national number by its format: ``(11) 2345-6789``, ``612 34 56 78``; 0 if there is none."""
     if bracket and count > 2 and groups.gaps[0] & CLOSES and groups.gaps[1] == DASH:
         shape = 2 <= groups.sizes[0] <= 4 and 3 <= groups.sizes[1] <= 5 and groups.sizes[2] == 4
@@ -159,7 +159,7 @@ def _with_area(groups: Groups, count: int, bracket: bool) -> Scalar:
 
 
 @njit(**INNER)
-def _counts(groups: Groups) -> Scalar:
+def _counts(groups: DigitGroups) -> Scalar:
     """Whether five pairs of digits are consecutive, as in ``01-02-03-04-05``."""
     for number in range(2, 10, 2):
         step = 10 * (groups.digits[number] - groups.digits[number - 2])
@@ -169,7 +169,7 @@ def _counts(groups: Groups) -> Scalar:
 
 
 @njit(**INNER)
-def _years(groups: Groups, first: int) -> Scalar:
+def _years(groups: DigitGroups, first: int) -> Scalar:
     """Whether the group and the next both look like years."""
     for number in (first, first + 1):
         at = groups.totals[number] - groups.sizes[number]
@@ -180,7 +180,7 @@ def _years(groups: Groups, first: int) -> Scalar:
 
 
 @njit(**INNER)
-def _announced_number(groups: Groups, count: int, fewest: int) -> Scalar:
+def _announced_number(groups: DigitGroups, count: int, fewest: int) -> Scalar:
     """Number of groups of an announced number of any format; 0 for a date, years or an amount."""
     if count >= 3 and groups.totals[2] <= 8:
         first, second, third = groups.sizes[0], groups.sizes[1], groups.sizes[2]
@@ -214,7 +214,7 @@ def _is_part(data: Bytes, begin: int, at: int, stop: int) -> Scalar:
 
 
 @njit(**INNER)
-def _national(groups: Groups, count: int, bracket: bool, said: int) -> Scalar:
+def _national(groups: DigitGroups, count: int, bracket: bool, said: int) -> Scalar:
     """Number of groups of an announced number without a plus sign; 0 if there is none."""
     if said & CODE or said & VERSION or said & SOCIAL:
         return 0
@@ -234,7 +234,7 @@ def _national(groups: Groups, count: int, bracket: bool, said: int) -> Scalar:
 
 
 @njit(**INNER)
-def phone_at(data: Bytes, begin: int, stop: int, groups: Groups, count: int) -> tuple[Scalar, Scalar]:
+def phone_at(data: Bytes, begin: int, stop: int, groups: DigitGroups, count: int) -> tuple[Scalar, Scalar]:
     """Start and end of the telephone number whose first digits are the first group; equal if there is none."""
     start = groups.starts[0]
     plus = is_byte(data, begin, start - 1, stop, PLUS)

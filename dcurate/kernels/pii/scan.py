@@ -26,7 +26,7 @@ from dcurate.kernels.pii.alphabet import (
 )
 from dcurate.kernels.pii.context import VERSION, announced_at_once
 from dcurate.kernels.pii.emails import email_at, password_at
-from dcurate.kernels.pii.groups import Groups, new_groups, read_groups
+from dcurate.kernels.pii.groups import DigitGroups, new_groups, read_groups
 from dcurate.kernels.pii.networks import is_public_v4, v4_at, v6_at
 from dcurate.kernels.pii.phones import phone_at
 from dcurate.kernels.pii.secrets import SECRET_BYTES, bot_token_at, secret_at
@@ -50,7 +50,7 @@ _SHORTEST_RUN = 7
 _BEGINS = np.array([byte in b"018" for byte in range(256)])
 
 
-class Spans(NamedTuple):
+class PiiSpans(NamedTuple):
     """Spans of personal data: text ``i`` has the spans from ``bounds[i]`` to ``bounds[i + 1]``, in order.
 
     ``starts`` and ``stops`` are places in the data of the column, ``kinds`` numbers of `KINDS`. No two overlap.
@@ -76,7 +76,7 @@ def _dotted_at(data: Bytes, span: tuple[int, int, int], at: int, options: tuple[
 
 @njit(**INNER)
 def _number_at(
-    data: Bytes, span: tuple[int, int, int], at: int, options: tuple[int, bool], groups: Groups
+    data: Bytes, span: tuple[int, int, int], at: int, options: tuple[int, bool], groups: DigitGroups
 ) -> tuple[Scalar, Scalar, Scalar]:
     """Kind, start and end of the entity starting with the digit at ``at``; kind -1, and where to continue, if none."""
     begin, stop, free = span
@@ -143,7 +143,7 @@ def _sign_at(
 
 @njit(**INLINE)
 def _next_in(
-    data: Bytes, span: tuple[int, int, int], options: tuple[int, bool], groups: Groups
+    data: Bytes, span: tuple[int, int, int], options: tuple[int, bool], groups: DigitGroups
 ) -> tuple[Scalar, Scalar, Scalar]:
     """Kind, start and end of the next entity in a text; kind -1 at the end."""
     begin, stop, free = span
@@ -163,7 +163,7 @@ def _next_in(
 
 
 @njit(**INLINE)
-def count_pii(data: Bytes, span: tuple[int, int], options: tuple[int, bool], groups: Groups, out: Ints) -> None:
+def count_pii(data: Bytes, span: tuple[int, int], options: tuple[int, bool], groups: DigitGroups, out: Ints) -> None:
     """Count the personal data in one text: kinds as bits, and whether only public IP addresses count."""
     begin, stop = span
     free = begin
@@ -210,7 +210,7 @@ def pii_counts(offsets: Offsets, data: Bytes, rows: Rows, kinds: int, public: bo
 
 def find_pii(
     offsets: Offsets, data: Bytes, rows: Rows, kinds: int = (1 << len(KINDS)) - 1, public: bool = True
-) -> Spans:
+) -> PiiSpans:
     """Find personal data in the texts numbered ``rows``.
 
     Args:
@@ -231,5 +231,5 @@ def find_pii(
         starts, stops, found = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int16)
         count = _scan(layout, numbers, options, bounds, (starts, stops, found))
         if count <= room:
-            return Spans(bounds, starts[:count], stops[:count], found[:count])
+            return PiiSpans(bounds, starts[:count], stops[:count], found[:count])
         room = count

@@ -124,7 +124,7 @@ def network(  # noqa: PLR0917
     config = encoder_config(weights, folder)
     config.dtype = None  # else the default dtype of the whole process is changed for a moment
 
-    class Network(torch.nn.Module):  # type: ignore[misc, name-defined]  # Torch is there on workers only
+    class EncoderClassifier(torch.nn.Module):  # type: ignore[misc, name-defined]  # Torch is there on workers only
         def __init__(self, made: Any) -> None:
             super().__init__()
             self.config = made.config
@@ -136,7 +136,7 @@ def network(  # noqa: PLR0917
             with torch.autocast(states.device.type, enabled=False):  # the layers upon it cost nothing in full precision
                 return head(self, states, attention_mask)
 
-    module = Network(read(weights, folder, lambda: transformers.AutoModel.from_config(config))).float()
+    module = EncoderClassifier(read(weights, folder, lambda: transformers.AutoModel.from_config(config))).float()
     fill(weights, module, tensors)
     return module
 

@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 from dcurate.errors import PipelineError, StageError, listed, nearest
 from dcurate.frames.text import TextColumn, character_places
-from dcurate.kernels.pii.scan import KINDS, Spans, find_pii
+from dcurate.kernels.pii.scan import KINDS, PiiSpans, find_pii
 from dcurate.text.pii.recognizers import Entity, Recognizer
 
 
-class Found(NamedTuple):
+class PersonalData(NamedTuple):
     """Personal data in a column: where it stands, and what the numbers in ``spans.kinds`` are called."""
 
-    spans: Spans
+    spans: PiiSpans
     names: tuple[str, ...]
 
     def totals(self) -> dict[str, int]:
@@ -73,16 +73,16 @@ class PiiFinder:
         if load is not None:
             load()
 
-    def find(self, column: TextColumn) -> Found:
+    def find(self, column: TextColumn) -> PersonalData:
         """Personal data in all texts of a column.
 
         Raises:
             StageError: the recogniser raised, or answered what is no place in the text; without the text.
         """
         spans = find_pii(*column, np.arange(len(column)), self.kinds, self.public_ips_only)
-        return Found(spans, KINDS) if self.recognizer is None else self._with_recognized(column, spans)
+        return PersonalData(spans, KINDS) if self.recognizer is None else self._with_recognized(column, spans)
 
-    def _with_recognized(self, column: TextColumn, spans: Spans) -> Found:
+    def _with_recognized(self, column: TextColumn, spans: PiiSpans) -> PersonalData:
         names = {kind: number for number, kind in enumerate(KINDS)}
         rows: list[tuple[int, int, int]] = []
         bounds = [0]
@@ -96,7 +96,7 @@ class PiiFinder:
             rows.extend(_apart(known))
             bounds.append(len(rows))
         starts, stops, kinds = np.array(rows, np.int64).reshape(-1, 3).T
-        return Found(Spans(np.array(bounds), starts, stops, kinds.astype(np.int16)), tuple(names))
+        return PersonalData(PiiSpans(np.array(bounds), starts, stops, kinds.astype(np.int16)), tuple(names))
 
     def _recognized(self, text: bytes) -> list[Entity]:
         """What the recogniser finds, its places as bytes; an error of its own may quote the text, and is left out."""
@@ -133,7 +133,7 @@ def _encoded(column: TextColumn) -> Iterator[bytes]:
         yield data[offsets[row] : offsets[row + 1]].tobytes()
 
 
-def counted(found: Found) -> npt.NDArray[np.int64]:
+def counted(found: PersonalData) -> npt.NDArray[np.int64]:
     """How many of each kind each text has: shape (texts, kinds)."""
     texts = np.repeat(np.arange(len(found.spans.bounds) - 1), np.diff(found.spans.bounds))
     counts = np.zeros((len(found.spans.bounds) - 1, len(found.names)), np.int64)

@@ -15,7 +15,7 @@ from dcurate.frames.text import TextColumn
 from dcurate.kernels.pii.scan import KINDS
 from dcurate.kernels.splice import spliced
 from dcurate.text.modifier import ColumnModifier
-from dcurate.text.pii.finder import Found, PiiFinder
+from dcurate.text.pii.finder import PersonalData, PiiFinder
 from dcurate.text.pii.recognizers import Recognizer
 
 Action = Literal["redact", "replace", "mask", "hash"]
@@ -131,7 +131,7 @@ class PiiModifier(ColumnModifier):
         new = TextColumn(*spliced(column, spans.bounds, stretches, layout, np.arange(len(pieces))))
         return new, found.totals()
 
-    def _piece(self, column: TextColumn, found: Found, number: int) -> str:
+    def _piece(self, column: TextColumn, found: PersonalData, number: int) -> str:
         """What goes in for one find."""
         kind = found.names[found.spans.kinds[number]]
         if self.anonymize_action == "redact":

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.dedup.semantic.clusters import Task, packed
+from dcurate.dedup.semantic.clusters import ComparisonTask, packed
 from dcurate.dedup.semantic.compare import most_similar
 from dcurate.frames.vectors import Matrix
 from tests.dedup.semantic.test_kmeans import directions
@@ -63,7 +63,7 @@ def test_tasks_cover_every_row_once_and_none_is_too_large(counts: list[int], mos
     assert bounds[0] == 0
     assert bounds[-1] == len(counts)
     parts = [sum(counts[first:last]) for first, last in pairwise(bounds)]
-    covered: dict[int, list[Task]] = {}
+    covered: dict[int, list[ComparisonTask]] = {}
     for task in tasks:
         covered.setdefault(task.part, []).append(task)
         assert task.stop - task.start <= max(most, block)
