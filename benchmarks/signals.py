@@ -97,7 +97,7 @@ def speed(work: Callable[[], Any], size: int, times: int) -> float:
 def chain(rules: list[Rule]) -> Any:
     """One stage for the filters, merged as the planner merges stages that follow one another."""
     stages: list[Any] = [ScoreFilter(rule) for rule, _ in rules]
-    return reduce(lambda merged, stage: merged.merged_with(stage), stages)
+    return reduce(lambda merged, stage: merged.fuse_with(stage), stages)
 
 
 def by_hand(rules: list[Rule], documents: list[str]) -> list[str]:

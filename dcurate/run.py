@@ -63,7 +63,7 @@ class Session(Protocol):
     def check(self, plan: Plan) -> None:
         """Refuse a plan that cannot run here, before anything is touched."""
 
-    def execute(self, job: Round, books: RunAccounting, /) -> Iterator[Batch]:
+    def execute(self, job: Round, accounting: RunAccounting, /) -> Iterator[Batch]:
         """Run one round; yields the batches to deliver as they come."""
 
 
@@ -202,7 +202,7 @@ class _Run:
     initial_tasks: Sequence[Batch] | None
     options: _RunOptions
     streams: bool = False
-    books: list[RunAccounting] = field(default_factory=list)
+    accounting: list[RunAccounting] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     owners: dict[str, str] = field(default_factory=dict)
     earlier: SuccessMarker | None = None
@@ -236,7 +236,7 @@ class _Run:
     @property
     def written(self) -> Sequence[Sequence[str]]:
         """The files written for each split that is finished, in the order of the source."""
-        return self.earlier.written if self.earlier else [files for _, files in self.books[-1].in_order()]
+        return self.earlier.written if self.earlier else [files for _, files in self.accounting[-1].in_order()]
 
     def batches(self) -> Iterator[Batch]:
         """Run the pipeline unless an earlier run finished it; yields the batches that the last round delivers."""
@@ -274,12 +274,12 @@ class _Run:
             yield from self._run_rounds(session, self._scratch(stack))
             if self.sink is not None:
                 check_claim(self._output, self.id)
-        if self.sink is not None and self._has_barrier and not any(books.unread for books in self.books):
+        if self.sink is not None and self._has_barrier and not any(each.unread for each in self.accounting):
             mark_finished(self.sink, SuccessMarker(self.origins.digest, self.report().to_dict(), self.written))
 
     def _record(self) -> None:
         """Leave the report beside the output, if there is one and anything has run."""
-        if self.sink is None or not self.books:
+        if self.sink is None or not self.accounting:
             return
         about = provenance(self.pipeline, self.stages)
         record(self.report(), self.history, about, self._output)
@@ -295,7 +295,7 @@ class _Run:
         url = ""
 
         def reduce(barrier: BarrierStage[Any]) -> Sequence[Stage]:
-            stages = barrier.reduce_stages(url, self._storage, self.books[-1].in_order())
+            stages = barrier.reduce_stages(url, self._storage, self.accounting[-1].in_order())
             self.notices += barrier.notices()
             self._own(barrier, stages)
             return stages
@@ -363,7 +363,7 @@ class _Run:
         return f"{self.sink.output_path}/_dcurate"
 
     def _run_round(self, session: Session, stages: Sequence[Stage], last: bool) -> Iterator[Batch]:
-        if self.books:
+        if self.accounting:
             stages = [_read_all(stages[0]), *stages[1:]]
         plan = compile_plan(stages)
         source, sink = plan.parts[0], plan.sink
@@ -374,9 +374,9 @@ class _Run:
         ledger = self.ledger if last else None
         if sink is not None and not last:
             ledger = DirectoryLedger.open(sink, self.fingerprint, self.options.resume)
-        splits = source.splits() if self.books else self._listed(source)
+        splits = source.splits() if self.accounting else self._listed(source)
         if ledger is not None:
-            ledger.attach(self.origins, whole=bool(self.books))
+            ledger.attach(self.origins, whole=bool(self.accounting))
             if last and ledger.begun:
                 listed = list(splits)
                 self.notices += ledger.reconcile({str(split.key) for split in listed}, self.origins)
@@ -390,28 +390,28 @@ class _Run:
             rejections=DirectoryRejections(self.rejected, quarantine, self._storage),
             observers=(self.history, *self.options.observers),
             run=self.id,
-            phase=len(self.books),
+            phase=len(self.accounting),
             last=last,
             examples=self.options.examples,
             stages=tuple(stage.name for stage in self.stages),
             owners=self.owners,
         )
-        books = RunAccounting(job, self.runner.mode)
-        self.books.append(books)
+        accounting = RunAccounting(job, self.runner.mode)
+        self.accounting.append(accounting)
         try:
-            yield from session.execute(job, books)
+            yield from session.execute(job, accounting)
         except BaseException as error:
-            books.close(str(error) or type(error).__name__)
+            accounting.close(str(error) or type(error).__name__)
             raise
-        books.close()
-        if quarantine is not None and (self.options.resume or books.repeats):
-            counted = {name for each in self.books for name in each.quarantined}
-            done = books.begun_here() | (ledger.removed if ledger is not None else set())
+        accounting.close()
+        if quarantine is not None and (self.options.resume or accounting.repeats):
+            counted = {name for each in self.accounting for name in each.quarantined}
+            done = accounting.begun_here() | (ledger.removed if ledger is not None else set())
             clear_stale(Directory(quarantine, self._storage), job.operators(), counted, done)
         if ledger is not None:
             ledger.close()
             if last and self.options.resume:
-                self.notices += ledger.move_strays(books.files_of_unread())
+                self.notices += ledger.move_strays(accounting.files_of_unread())
 
     def _listed(self, source: SourceStage[Any, Any]) -> Iterator[Batch]:
         """The splits of the input, each recorded in the manifest."""
@@ -424,7 +424,7 @@ class _Run:
         if self.earlier is not None:
             report = RunReport.from_dict(self.earlier.report)
             return replace(report, splits_before=report.splits)
-        reports = [books.report() for books in self.books]
+        reports = [each.report() for each in self.accounting]
         stats: dict[str, StageStats] = {stage.name: StageStats(stage.name) for stage in self.stages}
         for report in reports:
             for one in report.stages:

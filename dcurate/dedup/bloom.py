@@ -9,17 +9,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.dedup.bloom_filter import BloomFolder, BloomState, claim_name
 from dcurate.dedup.bloom_size import BloomSize
-from dcurate.dedup.digests import digests_of
 from dcurate.errors import DataError, PipelineError, nearest
+from dcurate.frames.convert import is_cudf, to_arrow
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.hashes import NORMAL_FORMS, row_hashes
+from dcurate.frames.gpus import texts_on_gpu
+from dcurate.frames.hashes import NORMAL_FORMS, content_hashes, row_hashes
 from dcurate.fs.paths import protocol_of
 from dcurate.io.output import folder_name
 from dcurate.kernels.bloom import BLOCK_WORDS, insert, query
+from dcurate.kernels.cuda import usable
+from dcurate.kernels.cuda_minhash import text_digests
 from dcurate.kernels.layout import Ints, Words
 
 REASON = "bloom_duplicate"
@@ -182,3 +186,25 @@ def bloom_state(path: str) -> BloomState:
         return opened.state()
     finally:
         opened.close()
+
+
+def digests_of(
+    frame: Any, text_field: str, normalize: Sequence[str] = (), *, gpu: bool = False
+) -> npt.NDArray[np.uint64]:
+    """What `content_hashes` gives of the rows of a frame, an array of shape (rows, 2).
+
+    Texts of a frame of cuDF are hashed on their GPU, if one is asked for: sixteen bytes a row come to the host. Others
+    are hashed on the host, which does that faster than it moves them; and so are those that are normalized first.
+
+    Raises:
+        DataError: there is no such column, or it does not hold text.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> first, second = digests_of(pa.table({"text": ["one", None]}), "text").tolist()
+        >>> first == second
+        False
+    """
+    if gpu and not normalize and is_cudf(frame) and usable():
+        return text_digests(texts_on_gpu(frame, text_field), np.arange(len(frame)))
+    return content_hashes(to_arrow(frame), text_field, normalize)

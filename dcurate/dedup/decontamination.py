@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dcurate.core.batch import Rejection
 from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage, WorkerMetadata
 from dcurate.dedup.benchmarks import IndexSource, NgramIndex, NgramSize, Tasks
-from dcurate.dedup.cut import SpanRemoval, stretches_of
+from dcurate.dedup.span_removal import SpanRemoval, stretches_of
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import rows_at, with_column, with_text
 from dcurate.frames.document import DocumentBatch

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dcurate.kernels.layout import Ints
 
-#: Groups of fewer documents are no reason for an alarm.
+#: Groups of fewer documents are never reported.
 LEAST_DOCUMENTS = 100
 #: Nor are those that hold no more than this of a source.
 MOST_SHARE = 0.01
@@ -86,7 +86,7 @@ def large_groups(
     return LargeGroups(*(np.concatenate(columns) for columns in zip(whole, found, strict=True)))
 
 
-def runaway_groups(
+def giant_clusters_of(
     found: Iterable[LargeGroups], documents: int, sources: Mapping[str, int] | None = None, share: float = MOST_SHARE
 ) -> list[GiantCluster]:
     """The groups that hold more than a share of all documents or of those of a source; the largest share first.
@@ -99,7 +99,7 @@ def runaway_groups(
 
     Examples:
         >>> found = large_groups(np.repeat([7, 9], [300, 120]), np.repeat([0, 1], [300, 120]))
-        >>> for one in runaway_groups([found], 20_000, {"books": 18_000, "news": 2_000}):
+        >>> for one in giant_clusters_of([found], 20_000, {"books": 18_000, "news": 2_000}):
         ...     print(one.group_id, one.source, one.share)
         9 news 0.06
         7 books 0.016666666666666666
@@ -107,10 +107,10 @@ def runaway_groups(
     """
     names = list(sources or {})
     totals = {WHOLE: documents, **dict(enumerate((sources or {}).values()))}
-    alarms = [
+    giants = [
         GiantCluster(group, count, count / totals[source], None if source == WHOLE else names[source])
         for each in found
         for group, source, count in zip(*(column.tolist() for column in each), strict=True)
         if count > share * totals[source]
     ]
-    return sorted(alarms, key=lambda alarm: (-alarm.share, alarm.group_id, alarm.source or ""))
+    return sorted(giants, key=lambda giant: (-giant.share, giant.group_id, giant.source or ""))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
-from dcurate.dedup.giant_clusters import GiantCluster, LargeGroups, large_groups, runaway_groups
+from dcurate.dedup.giant_clusters import GiantCluster, LargeGroups, giant_clusters_of, large_groups
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import numbers, table_of, with_column, with_taken
 from dcurate.frames.document import DocumentBatch
@@ -35,7 +35,7 @@ COLUMNS = [ID, GROUP, SIZE, KEPT, KEPT_ID, SIMILARITY]
 FLAGS = ["duplicate_group", "is_duplicate"]
 _KEY, _SOURCE = "_dcurate_key", "_dcurate_source"
 _BLOCK = 2**26
-_MOST_ALARMS, _SAMPLE = 5, 80
+_MOST_GIANTS, _SAMPLE = 5, 80
 
 
 def check_action(stage: str, action: str) -> None:
@@ -118,7 +118,7 @@ class ApplyClusters(BarrierStage[DocumentBatch]):
     stage: str
     name: str
     when_known: Callable[[], None] | None = None
-    _alarms: list[GiantCluster] = field(default_factory=list, init=False, repr=False, compare=False)
+    _giants: list[GiantCluster] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
@@ -137,7 +137,7 @@ class ApplyClusters(BarrierStage[DocumentBatch]):
     ) -> list[Stage]:
         files = ShuffleIndex.written(Directory(url, options), splits)
         large = (LargeGroups(*index.notes["large"]) for index in files.indexes)
-        self._alarms = runaway_groups(large, self.spilled.documents, self.spilled.sources)
+        self._giants = giant_clusters_of(large, self.spilled.documents, self.spilled.sources)
         if self.when_known is not None:
             self.when_known()
         if self.action == "identify":
@@ -157,13 +157,13 @@ class ApplyClusters(BarrierStage[DocumentBatch]):
 
     def notices(self) -> list[str]:
         """Warn of groups that are too large to be plausible, with the text of their first documents."""
-        shown = [f"{self.stage}: {self._sampled(alarm)}" for alarm in self._alarms[:_MOST_ALARMS]]
-        more = len(self._alarms) - len(shown)
+        shown = [f"{self.stage}: {self._sampled(giant)}" for giant in self._giants[:_MOST_GIANTS]]
+        more = len(self._giants) - len(shown)
         return [*shown, f"{self.stage}: {more:,} more groups are as large as that"] if more else shown
 
-    def _sampled(self, alarm: GiantCluster) -> GiantCluster:
-        text = self.spilled.value(alarm.group_id, self.text_field)
-        return alarm if not text else replace(alarm, sample_text=" ".join(str(text).split())[:_SAMPLE])
+    def _sampled(self, giant: GiantCluster) -> GiantCluster:
+        text = self.spilled.value(giant.group_id, self.text_field)
+        return giant if not text else replace(giant, sample_text=" ".join(str(text).split())[:_SAMPLE])
 
 
 @dataclass

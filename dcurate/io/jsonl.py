@@ -30,9 +30,8 @@ from dcurate.fs.compression import (
     unpack,
 )
 from dcurate.fs.errors import storage_errors
-from dcurate.fs.listing import check_unchanged, open_unchanged, unchanged
+from dcurate.fs.listing import open_unchanged, unchanged
 from dcurate.io import files, json_text
-from dcurate.io.file_type import check_lines
 from dcurate.io.json_parse import (
     BadLine,
     Wanted,
@@ -44,14 +43,23 @@ from dcurate.io.json_parse import (
     rounded,
     rounded_in,
 )
-from dcurate.io.lines import ByteBlock, blocks_of, count_lines, count_rows, in_a_row, lines_between
+from dcurate.io.lines import (
+    ByteBlock,
+    blocks_of,
+    check_lines,
+    count_lines,
+    count_rows,
+    cut_at_lines,
+    in_a_row,
+    lines_between,
+    read_lines_of_range,
+    read_whole,
+)
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
 
 _HEAD = 2**18
 _LONGEST_HEAD = 2**26
-_PIECE = 2**29
-_READ_AHEAD = 2**16
 _COUNTED = 2**30
 #: Lines that cannot be read are in quarantine themselves if they have no more bytes than this.
 _SHOWN = 2**20
@@ -199,9 +207,9 @@ class JsonlReader(FileReader):
                 data, start, lost, breaks_off = self._part_of_lines(part)
             elif part.start or part.stop is not None:
                 with unchanged(store, path, part.version, name):
-                    data, start = _lines_of_range(store, path, part)
+                    data, start = read_lines_of_range(store, path, part)
             else:
-                packed, ending, start = _whole(store, path, part, name), ending_of(path), 0
+                packed, ending, start = read_whole(store, path, part, name), ending_of(path), 0
                 if self.on_bad_line == "raise":
                     data = unpack(packed, ending, name)
                 else:
@@ -215,7 +223,7 @@ class JsonlReader(FileReader):
             if data.startswith(_BOM):
                 data, start = data[len(_BOM) :], len(_BOM)
         line = None if part.start else first
-        for piece in _cut_at_lines(data):
+        for piece in cut_at_lines(data):
             yield _LineBlock(piece, part, start, line=line)
             start, line = start + len(piece), None
         if lost is not None:
@@ -377,52 +385,6 @@ class JsonlReader(FileReader):
 def _reason(bad: BadLine) -> str:
     """Why a line is set aside, as a report counts it."""
     return f"column {bad.column!r} of another type" if bad.column else bad.kind
-
-
-def _whole(store: Any, path: str, part: FilePart, name: str) -> bytes:
-    """The bytes of a file as it was listed."""
-    data: bytes = store.cat_file(path)
-    # One request gives one version of a remote file, and asking for it would be another request for each small file:
-    # of a file that was replaced by one of equal size in between, a resumed run does the split again.
-    if isinstance(store, LocalFileSystem) or len(data) != part.size:
-        check_unchanged(store, path, part.version, name)
-    return data
-
-
-def _lines_of_range(store: Any, path: str, part: FilePart) -> tuple[bytes, int]:
-    """The lines whose first byte lies in the range, and where the first of them begins."""
-    begin = max(part.start - 1, 0)
-    stop = part.size if part.stop is None else part.stop
-    data: bytes = store.cat_file(path, start=begin, end=stop)
-    if part.start:
-        newline = data.find(b"\n")
-        if newline < 0:
-            return b"", part.start
-        data, begin = data[newline + 1 :], begin + newline + 1
-    if not data or data.endswith(b"\n"):
-        return data, begin
-    tail, ahead = [data], _READ_AHEAD
-    while stop < part.size:
-        more: bytes = store.cat_file(path, start=stop, end=min(stop + ahead, part.size))
-        newline = more.find(b"\n")
-        tail.append(more if newline < 0 else more[: newline + 1])
-        if newline >= 0 or not more:
-            break
-        stop, ahead = stop + len(more), ahead * 2
-    return b"".join(tail), begin
-
-
-def _cut_at_lines(data: bytes) -> Iterator[bytes]:
-    """Pieces of whole lines, small enough to be parsed at once."""
-    start = 0
-    while len(data) - start > _PIECE:
-        stop = data.rfind(b"\n", start, start + _PIECE) + 1
-        if stop <= start:
-            stop = data.find(b"\n", start) + 1 or len(data)
-        yield data[start:stop]
-        start = stop
-    if start < len(data):
-        yield data[start:] if start else data
 
 
 @dataclass

@@ -1,11 +1,19 @@
-"""Lines of a file by their numbers, read in blocks: a line of any length takes no more memory than a block."""
+"""Read the lines of a file: whole, by a range of bytes, or by their numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
+
+from fsspec.implementations.local import LocalFileSystem
+
+from dcurate.core.batch import FilePart
+from dcurate.errors import DataError
+from dcurate.fs.listing import check_unchanged
 
 _BLOCK = 2**20
+_PIECE = 2**29
+_READ_AHEAD = 2**16
 
 
 class ByteBlock(NamedTuple):
@@ -109,3 +117,83 @@ def _after(data: bytes, ends: int) -> int:
     for _ in range(ends):
         place = data.index(b"\n", place) + 1
     return place
+
+
+_UTF16 = "UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8) and try again"
+_OTHERS = {
+    b"\xff\xfe": _UTF16,
+    b"\xfe\xff": _UTF16,
+    b"{\0": _UTF16,
+    b"\0{": _UTF16,
+    b"PAR1": "a Parquet file; read it with ParquetReader or, named .parquet, with DocumentReader",
+    b"ARROW1": "an Arrow file; write it as Parquet and read it with ParquetReader",
+    b"\x1f\x8b": "compressed by gzip; let its name end in .gz",
+    b"BZh": "compressed by bzip2; let its name end in .bz2",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd; let its name end in .zst",
+    b"\xfd7zXZ\0": "compressed by xz; let its name end in .xz",
+    b"\x04\x22\x4d\x18": "compressed by lz4; unpack it first",
+    b"PK\x03\x04": "a zip archive; unpack it first",
+    b"WARC/1.": "a WARC file; read it with WarcReader",
+}
+
+
+def check_lines(data: bytes, name: str) -> None:
+    """Refuse content that begins like another kind of file: none of its lines could be a row.
+
+    Examples:
+        >>> check_lines(b"BZh91AY", "a.jsonl")
+        Traceback (most recent call last):
+        dcurate.errors.DataError: a.jsonl is compressed by bzip2; let its name end in .bz2
+
+    Raises:
+        DataError: says what it is and what to do.
+    """
+    for beginning, kind in _OTHERS.items():
+        if data.startswith(beginning):
+            raise DataError(f"{name} is {kind}")
+
+
+def read_whole(store: Any, path: str, part: FilePart, name: str) -> bytes:
+    """The bytes of a file as it was listed."""
+    data: bytes = store.cat_file(path)
+    # One request gives one version of a remote file, and asking for it would be another request for each small file:
+    # of a file that was replaced by one of equal size in between, a resumed run does the split again.
+    if isinstance(store, LocalFileSystem) or len(data) != part.size:
+        check_unchanged(store, path, part.version, name)
+    return data
+
+
+def read_lines_of_range(store: Any, path: str, part: FilePart) -> tuple[bytes, int]:
+    """The lines whose first byte lies in the range, and where the first of them begins."""
+    begin = max(part.start - 1, 0)
+    stop = part.size if part.stop is None else part.stop
+    data: bytes = store.cat_file(path, start=begin, end=stop)
+    if part.start:
+        newline = data.find(b"\n")
+        if newline < 0:
+            return b"", part.start
+        data, begin = data[newline + 1 :], begin + newline + 1
+    if not data or data.endswith(b"\n"):
+        return data, begin
+    tail, ahead = [data], _READ_AHEAD
+    while stop < part.size:
+        more: bytes = store.cat_file(path, start=stop, end=min(stop + ahead, part.size))
+        newline = more.find(b"\n")
+        tail.append(more if newline < 0 else more[: newline + 1])
+        if newline >= 0 or not more:
+            break
+        stop, ahead = stop + len(more), ahead * 2
+    return b"".join(tail), begin
+
+
+def cut_at_lines(data: bytes) -> Iterator[bytes]:
+    """Pieces of whole lines, small enough to be parsed at once."""
+    start = 0
+    while len(data) - start > _PIECE:
+        stop = data.rfind(b"\n", start, start + _PIECE) + 1
+        if stop <= start:
+            stop = data.find(b"\n", start) + 1 or len(data)
+        yield data[start:stop]
+        start = stop
+    if start < len(data):
+        yield data[start:] if start else data

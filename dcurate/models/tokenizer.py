@@ -18,9 +18,9 @@ from dcurate.errors import PipelineError
 from dcurate.frames.columns import column_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.tokens import Tokens, with_tokens
-from dcurate.models.beginnings import Beginnings, separators
 from dcurate.models.loading import tokenizer_of
 from dcurate.models.packing import Side
+from dcurate.models.safe_prefix import SafePrefix, separators
 from dcurate.models.shared import SHARED
 from dcurate.models.weights import Weights
 
@@ -61,20 +61,20 @@ class Encoder:
 
     tokenizer: Any
     longest: int | None
-    beginnings: Beginnings
+    beginnings: SafePrefix
 
     @classmethod
     def of(cls, tokenizer: Any, longest: int | None) -> Encoder:
         """A tokenizer, configured to truncate to a length and never to pad."""
         if not tokenizer.is_fast:
-            return cls(tokenizer, longest, Beginnings())
+            return cls(tokenizer, longest, SafePrefix())
         backend = tokenizer.backend_tokenizer
         backend.no_padding()
         backend.no_truncation()
         if longest is None:
-            return cls(tokenizer, longest, Beginnings())
+            return cls(tokenizer, longest, SafePrefix())
         backend.enable_truncation(longest, direction=tokenizer.truncation_side)
-        return cls(tokenizer, longest, Beginnings(separators(backend) if tokenizer.truncation_side == "right" else ""))
+        return cls(tokenizer, longest, SafePrefix(separators(backend) if tokenizer.truncation_side == "right" else ""))
 
     def encode(self, texts: Sequence[str]) -> tuple[list[Ids], int]:
         """The token ids of each text, and the number of truncated texts."""

@@ -52,7 +52,7 @@ def _merged(stages: Iterable[AnyStage]) -> tuple[AnyStage, ...]:
         last = merged[-1] if merged else None
         both = None
         if isinstance(last, ProcessingStage) and isinstance(stage, ProcessingStage):
-            both = last.merged_with(stage)
+            both = last.fuse_with(stage)
         if both is None:
             merged.append(stage)
         else:

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from dcurate.core.part import Part
 from dcurate.errors import PipelineError
+from dcurate.text.segmentation import check_installed, needs_splitting, splitter
 from dcurate.text.signals import Needs, Signals, text_as_column
-from dcurate.text.unspaced import check_installed, needs_splitting, splitter
 
 Scores = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]

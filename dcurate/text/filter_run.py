@@ -135,8 +135,8 @@ class FilterRun:
             self._materialize()
         if field not in self._signals:
             column = text_column(self._table, field)
-            card = self._on_gpu(column, field) if self._gpu else None
-            self._signals[field] = Signals(column, self._needs, self._rows, card)
+            on_gpu = self._on_gpu(column, field) if self._gpu else None
+            self._signals[field] = Signals(column, self._needs, self._rows, on_gpu)
         return self._signals[field]
 
     def _stays_on_gpu(self) -> bool:

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 from dcurate.core.names import short
 from dcurate.core.part import wrapping
-from dcurate.core.stage import NodeInfo, ProcessingStage, WorkerMetadata, Y
+from dcurate.core.stage import NodeInfo, ProcessingStage, WorkerMetadata
+from dcurate.core.stage.processing import Y
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.filter import DocumentFilter, SignalFilter

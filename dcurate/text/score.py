@@ -214,8 +214,8 @@ class ScoreFilter(RuleStage[DocumentBatch]):
             run.record_scores(self.name, rule.name, scores)
             run.drop(Verdict(scores, run.kept(rule, scores) ^ invert, text_field), self.name, rule.name)
 
-    def merged_with(self, following: AnyStage) -> MergedScoreFilter | None:
-        return MergedScoreFilter((self,)).merged_with(following) if self.shared_field() is not None else None
+    def fuse_with(self, following: AnyStage) -> MergedScoreFilter | None:
+        return MergedScoreFilter((self,)).fuse_with(following) if self.shared_field() is not None else None
 
     def shared_field(self) -> str | None:
         """The column that all filters read, if they are built in and do not change it; otherwise None."""
@@ -266,7 +266,7 @@ class MergedScoreFilter(RuleStage[DocumentBatch]):
             stage.apply(run)
         return run.result()
 
-    def merged_with(self, following: AnyStage) -> MergedScoreFilter | None:
+    def fuse_with(self, following: AnyStage) -> MergedScoreFilter | None:
         if not isinstance(following, ScoreFilter) or following.shared_field() != self.stages[0].shared_field():
             return None
         alike = all(

@@ -19,7 +19,7 @@ from dcurate.kernels.ngrams import NgramSignals, ngram_signals
 from dcurate.kernels.urls import UrlSignals, url_signals
 from dcurate.kernels.words import WordSignals, word_signals
 from dcurate.text.boilerplate import BoilerplateSignals, boilerplate_signals
-from dcurate.text.unspaced import needs_splitting, spaced
+from dcurate.text.segmentation import needs_splitting, spaced
 
 Found = TypeVar("Found")
 

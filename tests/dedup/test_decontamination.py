@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from dcurate import DaskExecutor, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
 from dcurate.core.pipeline import AnyStage
 from dcurate.dedup.benchmarks import Benchmark, NgramIndex
-from dcurate.dedup.cut import SpanRemoval
 from dcurate.dedup.decontamination import Decontaminate, TaskDecontamination
+from dcurate.dedup.span_removal import SpanRemoval
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.dedup.giant_clusters import WHOLE, GiantCluster, large_groups, runaway_groups
+from dcurate.dedup.giant_clusters import WHOLE, GiantCluster, giant_clusters_of, large_groups
 
 
 @settings(deadline=None)
@@ -27,8 +27,8 @@ def test_a_group_is_an_alarm_if_it_holds_more_than_the_share_of_all_or_of_one_so
     groups = np.repeat([3, 5, 8], [100, 101, 99])
     sources = np.repeat([0, 1, 0], [100, 101, 99])
     parts = [large_groups(groups[:100], sources[:100]), large_groups(groups[100:], sources[100:])]
-    assert runaway_groups(parts, 10_100, {"a": 10_000, "b": 100}) == [GiantCluster(5, 101, 1.01, "b")]
-    assert runaway_groups(parts, 10_099, {"a": 9_999, "b": 100}) == [
+    assert giant_clusters_of(parts, 10_100, {"a": 10_000, "b": 100}) == [GiantCluster(5, 101, 1.01, "b")]
+    assert giant_clusters_of(parts, 10_099, {"a": 9_999, "b": 100}) == [
         GiantCluster(5, 101, 1.01, "b"),
         GiantCluster(3, 100, 100 / 9_999, "a"),
         GiantCluster(5, 101, 101 / 10_099, None),
@@ -37,8 +37,8 @@ def test_a_group_is_an_alarm_if_it_holds_more_than_the_share_of_all_or_of_one_so
 
 def test_groups_without_sources_are_held_against_the_whole() -> None:
     found = large_groups(np.repeat([3, 5], [300, 100]))
-    assert runaway_groups([found], 20_000) == [GiantCluster(3, 300, 0.015)]
-    assert runaway_groups([found], 20_000, share=0.1) == []
+    assert giant_clusters_of([found], 20_000) == [GiantCluster(3, 300, 0.015)]
+    assert giant_clusters_of([found], 20_000, share=0.1) == []
 
 
 def test_an_alarm_says_what_and_how_much_and_shows_a_text() -> None:

@@ -15,7 +15,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
-from dcurate.models.beginnings import Beginnings, separators
+from dcurate.models.safe_prefix import SafePrefix, separators
 from dcurate.models.shared import SHARED
 from dcurate.models.tokenizer import Encoder, TokenizerStage
 from tests.models import tiny
@@ -97,7 +97,7 @@ def test_wherever_a_text_is_cut_the_tokens_before_are_those_of_the_whole(
     architecture: str, given: str, characters: int
 ) -> None:
     tokenizer = _WHOLE[architecture]
-    beginning = Beginnings(separators(tokenizer.backend_tokenizer)).cut(given, characters)
+    beginning = SafePrefix(separators(tokenizer.backend_tokenizer)).cut(given, characters)
     short = tokenizer(beginning, add_special_tokens=False)["input_ids"]
     assert tokenizer(given, add_special_tokens=False)["input_ids"][: len(short)] == short
 

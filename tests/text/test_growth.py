@@ -20,7 +20,7 @@ from dcurate.text import refinedweb
 from dcurate.text.english import split_english
 from dcurate.text.presets import c4, c4_filters, c4_paragraphs, fineweb_quality, gopher, nemo_english
 from dcurate.text.python_source import documentation_length
-from dcurate.text.unspaced import splitter
+from dcurate.text.segmentation import splitter
 from tests.growth import LENGTHS, SHORT, assert_linear, pairs, singles
 
 MODELS = Path(__file__).parent / "models"

@@ -56,7 +56,7 @@ def in_turn(stages: list[ScoreFilter], start: DocumentBatch) -> DocumentBatch:
 def merged(stages: list[ScoreFilter]) -> Any:
     whole: Any = stages[0]
     for stage in stages[1:]:
-        whole = whole.merged_with(stage)
+        whole = whole.fuse_with(stage)
     return whole
 
 
@@ -121,11 +121,11 @@ def test_merging_names_the_stages_and_the_first_filter_that_failed() -> None:
 )
 def test_stages_that_cannot_share_a_pass_are_not_merged(following: Any) -> None:
     first = ScoreFilter(NumbersFilter())
-    assert first.merged_with(following) is None
-    assert ScoreFilter(Length()).merged_with(first) is None
-    both = first.merged_with(ScoreFilter(LongWordFilter()))
+    assert first.fuse_with(following) is None
+    assert ScoreFilter(Length()).fuse_with(first) is None
+    both = first.fuse_with(ScoreFilter(LongWordFilter()))
     assert isinstance(both, MergedScoreFilter)
-    assert both.merged_with(following) is None
+    assert both.fuse_with(following) is None
 
 
 def test_a_users_filter_and_a_function_score_document_by_document_and_null_is_empty_to_filters() -> None:

@@ -24,7 +24,7 @@ from dcurate.dedup.semantic.kmeans import distances, nearest
 from dcurate.dedup.semantic.ranking import Ranking
 from dcurate.dedup.semantic.search import ALL_ROWS, Centroids, SemanticSearch
 from dcurate.dedup.semantic.similar import CompareClusters, SimilarRound
-from dcurate.dedup.semantic.staging import VECTOR, VECTORS, VectorReader, rank_column
+from dcurate.dedup.semantic.spill import VECTOR, VECTORS, VectorReader, rank_column
 from dcurate.frames.columns import numbers, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import array_library, one_blas_thread, vectors_in

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.stage import SourceStage
-from dcurate.dedup.semantic.staging import VECTOR, matrix_file, rank_column
+from dcurate.dedup.semantic.spill import VECTOR, matrix_file, rank_column
 from dcurate.frames.columns import numbers, rows_at, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import Matrix, vectors_in

@@ -13,7 +13,7 @@ from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
 from dcurate.dedup.semantic.assign import assign
 from dcurate.dedup.semantic.kmeans import Sums, moved, seeds, sums_of
 from dcurate.dedup.semantic.search import ALL_ROWS, Centroids, KMeans, SemanticSearch
-from dcurate.dedup.semantic.staging import VECTOR, SampleReader
+from dcurate.dedup.semantic.spill import VECTOR, SampleReader
 from dcurate.frames.columns import numbers, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import Matrix, array_library, one_blas_thread, table_of_vectors, vectors_in

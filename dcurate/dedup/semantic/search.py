@@ -13,7 +13,7 @@ from dcurate.core.resources import Resources
 from dcurate.core.spec import StageSpec
 from dcurate.dedup.resolve import Action
 from dcurate.dedup.semantic.ranking import Ranking
-from dcurate.dedup.semantic.staging import Vectors
+from dcurate.dedup.semantic.spill import Vectors
 from dcurate.errors import DataError
 from dcurate.frames.vectors import Matrix
 from dcurate.fs.stores import META_DIR, Directory

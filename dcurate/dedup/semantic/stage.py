@@ -13,7 +13,7 @@ from dcurate.dedup.semantic.fit import fit
 from dcurate.dedup.semantic.ranking import Ranking, ranking_of
 from dcurate.dedup.semantic.search import KMeans, SemanticSearch
 from dcurate.dedup.semantic.similar import FLAGS, IDENTIFIED, mark
-from dcurate.dedup.semantic.staging import EmbeddingWriter, Vectors
+from dcurate.dedup.semantic.spill import EmbeddingWriter, Vectors
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from dcurate.errors import PipelineError
 from dcurate.frames.text import encodable
 from dcurate.text.filter import Mask, Scores, SignalFilter, WordFilter, ratio
+from dcurate.text.segmentation import needs_splitting, words_in
 from dcurate.text.signals import Needs, Signals
-from dcurate.text.unspaced import needs_splitting, words_in
 
 
 @dataclass(frozen=True)

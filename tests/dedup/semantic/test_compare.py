@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate.dedup.semantic.clusters import ComparisonTask, packed
-from dcurate.dedup.semantic.compare import most_similar
+from dcurate.dedup.semantic.similar import most_similar
 from dcurate.frames.vectors import Matrix
 from tests.dedup.semantic.test_kmeans import directions
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from dcurate import InlineExecutor, JsonlWriter, ParquetReader, Pipeline, Resources
-from dcurate.dedup.semantic.compare import most_similar
 from dcurate.dedup.semantic.kmeans import nearest, seeds, sums_of
+from dcurate.dedup.semantic.similar import most_similar
 from dcurate.dedup.semantic.stage import SemanticDuplicates
 from tests.dedup.semantic.data import some, write
 from tests.dedup.semantic.on_card import CUPY, OnCard

@@ -73,7 +73,7 @@ def test_rejected_rows_are_counted_and_kept_with_their_reason() -> None:
 
 
 def test_of_merged_filters_none_ends_with_fewer_bytes_than_nothing() -> None:
-    stage = ScoreFilter(WordCountFilter(2)).merged_with(ScoreFilter(LongWordFilter(1)))
+    stage = ScoreFilter(WordCountFilter(2)).fuse_with(ScoreFilter(LongWordFilter(1)))
     assert stage is not None
     few, many = run(stage, inputs=[batch("one", "two words", "three of them")]).stats[0]
     assert (few.rows_out, many.rows_out) == (2, 0)

@@ -33,7 +33,7 @@ def test_scores_of_a_filter_are_counted_for_the_report() -> None:
 
 
 def test_stages_that_were_merged_have_scores_and_examples_of_their_own() -> None:
-    merged = ScoreFilter(WordCountFilter(min_words=2)).merged_with(ScoreFilter(LongWordFilter(max_word_length=3)))
+    merged = ScoreFilter(WordCountFilter(min_words=2)).fuse_with(ScoreFilter(LongWordFilter(max_word_length=3)))
     assert isinstance(merged, MergedScoreFilter)
     ((words, longest),) = stats_of(merged, batch("one", "one two", "three words"))
     assert (words.scores, longest.scores) == (

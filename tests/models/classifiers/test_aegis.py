@@ -29,8 +29,8 @@ from dcurate.models.classifiers.llama_guard import (
     LLAMA_GUARD,
     AegisModelStage,
     InstructionDataGuardModelStage,
+    Prefix,
 )
-from dcurate.models.classifiers.prefix import Prefix
 from dcurate.run import Pipeline
 from tests.models.classifiers import checkpoints
 from tests.models.classifiers.checkpoints import GuardHead

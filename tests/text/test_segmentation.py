@@ -30,8 +30,8 @@ from dcurate.text.filters.words import (
 )
 from dcurate.text.optional import needed
 from dcurate.text.score import ScoreFilter
+from dcurate.text.segmentation import spaced, splitter, words_in
 from dcurate.text.signals import Needs, Signals
-from dcurate.text.unspaced import spaced, splitter, words_in
 from dcurate_testing.filter_oracle import duplicate_ngrams, is_symbol, share
 
 pytestmark = pytest.mark.program
@@ -235,9 +235,9 @@ def test_one_pass_over_several_languages_keeps_what_the_filters_keep_in_turn() -
         ScoreFilter(RepeatingDuplicateNGramsFilter(3, 0.6, lang="ja"), score_field="ja"),
         ScoreFilter(WordCountFilter(0, 9), score_field="en"),
     ]
-    merged = stages[0].merged_with(stages[1])
+    merged = stages[0].fuse_with(stages[1])
     assert merged is not None
-    merged = merged.merged_with(stages[2])
+    merged = merged.fuse_with(stages[2])
     assert merged is not None
     batch = DocumentBatch(key=BatchKey("s"), data=table)
     together = merged.process(batch).to_arrow()

@@ -18,7 +18,7 @@ _MORE = 4
 
 
 @dataclass(frozen=True)
-class Beginnings:
+class SafePrefix:
     """Cut long texts where the tokens before the cut do not depend on the text after it.
 
     That is before a separator between two letters or digits, of those separators at which this tokenizer always begins
@@ -43,9 +43,9 @@ class Beginnings:
         """The text up to the first safe cut position after a number of characters; otherwise all of it.
 
         Examples:
-            >>> Beginnings(" ").cut("one two - three four", 5)
+            >>> SafePrefix(" ").cut("one two - three four", 5)
             'one two - three'
-            >>> Beginnings("").cut("one two", 2)
+            >>> SafePrefix("").cut("one two", 2)
             'one two'
         """
         if not self.separators or len(text) <= characters:

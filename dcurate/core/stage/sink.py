@@ -1,0 +1,36 @@
+"""`SinkStage`: writes to a directory."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from dcurate.core.batch import FileGroup
+from dcurate.core.stage.processing import ProcessingStage, X
+
+
+class SinkStage(ProcessingStage[X, FileGroup]):
+    """A stage that writes: what it returns names the files written, under names that follow from the key."""
+
+    @property
+    @abstractmethod
+    def output_path(self) -> str:
+        """The directory that it writes to; run records and quarantine are in ``_dcurate`` below it."""
+
+    storage_options: Mapping[str, Any] | None = None
+
+    def check(self) -> None:
+        """Refuse, before workers are started, a directory that a new run must not touch; nothing is written.
+
+        Raises:
+            DataError: the directory holds what the stage must not touch.
+        """
+
+    @abstractmethod
+    def prepare(self, resume: bool) -> None:
+        """Check and make ready the directory; called on the driver once, before anything is written.
+
+        Raises:
+            DataError: the directory holds what the stage must not touch, or cannot be written.
+        """

@@ -1,0 +1,97 @@
+"""`SourceStage`: lists the splits of the input and reads each."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dcurate.core.batch import Batch, FileGroup, FilePart, FileRows
+from dcurate.core.stage.processing import ProcessingStage, X, Y
+
+
+class SourceStage(ProcessingStage[X, Y]):
+    """A stage that a pipeline begins with: it lists splits, and makes a batch of each.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from dcurate import BatchKey, DocumentBatch, InlineExecutor, Pipeline
+        >>> class Numbers(SourceStage):
+        ...     def splits(self):
+        ...         yield from (DocumentBatch(key=BatchKey(str(n)), data=pd.DataFrame({"n": [n]})) for n in range(2))
+        ...     def columns(self):
+        ...         return ["n", "square"]
+        ...     def process(self, task):
+        ...         return task.with_data(task.to_pandas().assign(square=lambda rows: rows.n**2))
+        >>> made = Pipeline("squares", stages=[Numbers()]).run(InlineExecutor(), observers=[])
+        >>> [int(batch.to_pandas().square[0]) for batch in made]
+        [0, 1]
+    """
+
+    @abstractmethod
+    def splits(self) -> Iterator[X]:
+        """The splits of the input, each with its key, always in the same order; called on the driver.
+
+        Raises:
+            DataError: there is nothing to read, or it cannot be listed.
+        """
+
+    def columns(self) -> list[str] | None:
+        """Columns that the source yields, or None if that is not known before the run."""
+        return None
+
+    def divided(self, task: X) -> FileRows | None:
+        """The split as one that can be read in parts, with its rows counted; None for one that cannot.
+
+        Where failures are ignored and reading a split raises, or ends its process, the engine reads parts of it, so
+        that only the rows at fault are lost; ``process`` is then given such parts. It must not do what may have failed,
+        such as parsing, nor hold all of the split in memory. A split that cannot be divided is lost whole and does not
+        count as finished.
+
+        Raises:
+            DataError: it cannot be read.
+        """
+        return None
+
+    def unread(self, task: X) -> list[dict[str, Any]]:
+        """What quarantine holds of a split that cannot be read, or of rows of one: a record for each place of them.
+
+        A record says where it is; ``rows`` is how many rows there are, where that is known.
+        """
+        return places(task)
+
+    def notices(self) -> list[str]:
+        """What a person should know of the input, in sentences; asked for after `splits`."""
+        return []
+
+    def remarks(self, found: Mapping[str, int]) -> list[str]:
+        """What a person should know of what was counted in the input while it was read, in sentences.
+
+        Args:
+            found: how often, by kind, as the batches of the source have it.
+        """
+        return []
+
+
+def places(batch: Batch) -> list[dict[str, Any]]:
+    """Where a batch is that holds no rows itself, as records: its files, or parts of them; else its key.
+
+    Examples:
+        >>> places(FileGroup(parts=(FilePart("a.parquet", 2, 3, rows=(10, 20)),)))
+        [{'file': 'a.parquet', 'start': 2, 'stop': 3, 'first_row': 10, 'last_row': 19, 'rows': 10}]
+    """
+    parts = batch.parts if isinstance(batch, FileGroup) else ()
+    return [_place(part) for part in parts] or [{"batch": str(batch.key)}]
+
+
+def _place(part: FilePart) -> dict[str, Any]:
+    start = part.start if part.start or part.stop is not None else None
+    first, last = part.rows or (None, None)
+    return {
+        "file": part.path,
+        "start": start,
+        "stop": part.stop,
+        "first_row": first,
+        "last_row": None if last is None else last - 1,
+        "rows": None if first is None or last is None else last - first,
+    }
