@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from math import inf, log
 
 from dcurate.engine.allocate.allocation import Allocation, Host, SchedulingUnit, count_slots
-from dcurate.engine.allocate.capacity import Capacity, grow, place_all, surplus_slots
+from dcurate.engine.allocate.explain import explain_infeasible
 from dcurate.engine.allocate.inputs import CHEAP_S, SOON_S, AllocatorInput
-from dcurate.engine.allocate.solve import add_slack, bound, explain_infeasible, solve, solve_in_place
+from dcurate.engine.allocate.model import Capacity, grow, place_all, surplus_slots
+from dcurate.engine.allocate.solve import add_slack, bound, solve, solve_in_place
 from dcurate.engine.allocate.transitions import LEAST_GAIN, AllocationChange, Change, explain
 
 #: A preempting change must save at least this share of the time that it takes.

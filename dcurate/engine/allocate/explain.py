@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dcurate.engine.allocate.allocation import Host, SchedulingUnit
-from dcurate.engine.allocate.packing import MILLION, Bin, Item, Layout
-from dcurate.engine.allocate.problem import Problem, minimal
-from dcurate.engine.allocate.search import Packer
+from dcurate.engine.allocate.model import MILLION, Bin, Item, Layout
+from dcurate.engine.allocate.packer import Packer
+from dcurate.engine.allocate.solve import Problem, minimal
 
 
 class Shortage(NamedTuple):
