@@ -411,9 +411,8 @@ class Packer:
 
     def _repair_candidates(self, layout: Layout, missing: Sequence[int]) -> Iterator[tuple[tuple[Bin, ...], Item]]:
         """Two or three hosts that together might fit a missing slot; those with most left first."""
-        line = sorted(layout, key=lambda one: (-one.cpus - one.free_gpu, one.host_class.number))
         for count in (2, 3):
-            for hosts in itertools.combinations_with_replacement(line, count):
+            for hosts in itertools.combinations_with_replacement(_emptiest_first(layout), count):
                 if any(hosts.count(one) > layout[one] for one in hosts):
                     continue
                 self.effort -= 1
@@ -453,7 +452,10 @@ class Packer:
         slots = [self.items[index] for index in self._item_orders[0] for _ in range(need[index])]
         if not slots:
             return start, True
-        left = _remaining_needs(need, slots)
+        left = [list(need)]
+        for item in slots:
+            left.append(list(left[-1]))
+            left[-1][item.unit] -= 1
         failed: set[tuple[int, frozenset[tuple[Bin, int]]]] = set()
         line = [(start, self._moves(start, slots[0]))]
         while line:
@@ -503,14 +505,8 @@ class Packer:
         return iter([(old, new) for _, old, new in moves])
 
 
-def _remaining_needs(need: Sequence[int], slots: Sequence[Item]) -> list[list[int]]:
-    """What is still needed after each slot."""
-    counts = [list(need)]
-    for item in slots:
-        left = list(counts[-1])
-        left[item.unit] -= 1
-        counts.append(left)
-    return counts
+def _emptiest_first(layout: Layout) -> list[Bin]:
+    return sorted(layout, key=lambda one: (-one.cpus - one.free_gpu, one.host_class.number))
 
 
 # From current slots
@@ -542,7 +538,7 @@ class IncrementalPacker:
         self.bins, self.layout = bins, layout
         self.counts = total_slots(layout, len(bins.items))
         self.packer = Packer(bins, layout, effort)
-        self._dropped: dict[Bin, tuple[tuple[SlotGroup, int], ...]] = {}
+        self._dropped: dict[Bin, tuple[SlotGroup, ...]] = {}
 
     def grow_to(self, wanted: Sequence[int], hard: bool = False) -> Layout | None:
         """At least these numbers of slots of each unit; where there are more now, as many of them as can stay."""
@@ -579,7 +575,7 @@ class IncrementalPacker:
             pinned_now = zip(limits, total_slots(after, len(units)), strict=True)
             return self._put_back([max(0, (limit or 0) - slots) for limit, slots in pinned_now], after)
 
-        return self._relocate(
+        return self.relocate(
             drop_surplus(self.bins, layout, limits), missing, [limit is None for limit in limits], put_back
         )
 
@@ -591,9 +587,7 @@ class IncrementalPacker:
             known: dict[Bin, _Eviction | None] = {}
             while missing[unit] and plans_left > 0:
                 best: tuple[int, Bin, _Eviction] | None = None
-                for one in sorted(layout, key=lambda one: (-one.cpus - one.free_gpu, one.host_class.number))[
-                    :MAX_HOSTS
-                ]:
+                for one in _emptiest_first(layout)[:MAX_HOSTS]:
                     plan = known.get(one)
                     if one not in known or (plan and any(surplus[i] < slots for i, slots in plan.dropped.items())):
                         plan = known[one] = self._clear_for(one, item, surplus)
@@ -610,26 +604,24 @@ class IncrementalPacker:
                     surplus[i] -= slots * hosts
         return layout, missing
 
-    def relocate(self, layout: Layout, missing: Sequence[int], stays: Sequence[bool]) -> Layout | None:
-        """Free capacity for missing slots by moving others elsewhere, few for each.
-
-        Args:
-            stays: whether slots of a unit must stay where they are.
-        """
-        return self._relocate(layout, missing, stays, lambda slots, after: self.packer.pack(slots, layout=after))
-
-    def _relocate(
+    def relocate(
         self,
         layout: Layout,
         missing: Sequence[int],
         stays: Sequence[bool],
-        place: Callable[[Sequence[int], Layout], Layout | None],
+        place: Callable[[Sequence[int], Layout], Layout | None] | None = None,
     ) -> Layout | None:
-        """Take slots away where others are missing, and place them elsewhere."""
+        """Free capacity for missing slots by taking others away, few for each, and placing these elsewhere.
+
+        Args:
+            stays: whether slots of a unit must stay where they are.
+            place: places those that were taken away; anywhere by default.
+        """
+        place = place or (lambda slots, after: self.packer.pack(slots, layout=after))
         layout, missing, tries = dict(layout), list(missing), TRIES
         while any(missing):
             plans: list[tuple[int, int, Bin, Item, _Eviction]] = []
-            for one in sorted(layout, key=lambda one: (-one.cpus - one.free_gpu, one.host_class.number))[:MAX_HOSTS]:
+            for one in _emptiest_first(layout)[:MAX_HOSTS]:
                 for item in self.bins.items:
                     free = [0 if fast or unit == item.unit else PLENTY for unit, fast in enumerate(stays)]
                     plan = self._clear_for(one, item, free) if missing[item.unit] else None
@@ -652,27 +644,29 @@ class IncrementalPacker:
         """Put slots back where others of their unit were dropped."""
         layout = dict(layout)
         for unit, count in enumerate(slots):
+            item = self.bins.items[unit]
             for _ in range(count):
-                found = next(((one, new) for one in layout if (new := self._put_one_back(one, unit))), None)
+                found = next(
+                    (
+                        (one, group.gpus)
+                        for one in layout
+                        for group in self._dropped_groups(one)
+                        if group.unit == unit and self.bins.fits_at(one, item, group.gpus)
+                    ),
+                    None,
+                )
                 if found is None:
                     return None
-                replace_hosts(layout, *found)
+                replace_hosts(layout, found[0], self.bins.put(found[0], item, found[1]))
         return layout
 
-    def _put_one_back(self, one: Bin, unit: int) -> Bin | None:
-        for group, _ in self._dropped_groups(one):
-            item = self.bins.items[unit]
-            if group.unit == unit and self.bins.fits_at(one, item, group.gpus):
-                return self.bins.put(one, item, group.gpus)
-        return None
-
-    def _dropped_groups(self, one: Bin) -> tuple[tuple[SlotGroup, int], ...]:
-        """Return the current slots that were dropped on a host, and how many."""
+    def _dropped_groups(self, one: Bin) -> tuple[SlotGroup, ...]:
+        """Return the current slots that were dropped on a host."""
         if one not in self._dropped:
             here = {group[:2]: group.slots for group in one.groups()}
             before = self.packer.base[one.host_class].groups()
-            gone = ((group, group.slots - here.get(group[:2], 0)) for group in before)
-            self._dropped[one] = tuple((group, slots) for group, slots in gone if slots > 0)
+            gone = [group._replace(slots=group.slots - here.get(group[:2], 0)) for group in before]
+            self._dropped[one] = tuple(group for group in gone if group.slots > 0)
         return self._dropped[one]
 
     def _clear_for(self, one: Bin, item: Item, surplus: Sequence[int]) -> _Eviction | None:
@@ -722,8 +716,8 @@ class IncrementalPacker:
         restored: Layout = {}
         for one, hosts in layout.items():
             new = one
-            for group, slots in self._dropped_groups(one):
-                new = self._restore_up_to(new, group._replace(slots=slots))
+            for group in self._dropped_groups(one):
+                new = self._restore_up_to(new, group)
             restored[new] = restored.get(new, 0) + hosts
         return restored
 
