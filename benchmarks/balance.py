@@ -26,7 +26,8 @@ from dcurate.engine.allocate.allocation import (
     count_slots,
     throughput,
 )
-from dcurate.engine.allocate.solve import explain_infeasible, solve, solve_in_place
+from dcurate.engine.allocate.explain import explain_infeasible
+from dcurate.engine.allocate.solve import solve, solve_in_place
 
 GB = 1e9
 

@@ -12,12 +12,12 @@ from dcurate.cluster.worker_shape import Shape
 from dcurate.engine.allocate.allocation import Allocation, Host, SlotLocation, count_slots
 from dcurate.engine.allocate.assignment import Assignment, assign_slots
 from dcurate.engine.allocate.autoscaler import ClusterState, desired_workers, workers_at
-from dcurate.engine.allocate.capacity import Capacity, place_all
+from dcurate.engine.allocate.explain import Change
 from dcurate.engine.allocate.inputs import AllocatorInput, Measured
+from dcurate.engine.allocate.model import Capacity, place_all
 from dcurate.engine.allocate.policy import Decision, decide
 from dcurate.engine.allocate.rates import Setup
 from dcurate.engine.allocate.requests import OperatorRequest, SlotPoolSpec, WorkerState, form_pools, hosts_of
-from dcurate.engine.allocate.transitions import Change
 from dcurate.errors import ResourceError
 
 #: A slot whose setup has run for longer than this, in seconds, is slow to set up.

@@ -1,4 +1,4 @@
-"""The input of the allocation policy: a run at one moment, as plain values. Pure."""
+"""The input of the allocation policy: a run at one moment, and what a change of its slots would do to it. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 from math import inf, sqrt
 
 from dcurate.engine.allocate.allocation import Allocation, Host, SchedulingUnit, count_slots
-from dcurate.engine.allocate.capacity import Capacity, place_all
+from dcurate.engine.allocate.model import Capacity, place_all
 from dcurate.engine.allocate.rates import PRIOR_WEIGHT
 
 #: A unit is known after this many samples, or this many seconds after its first.
@@ -17,6 +17,8 @@ MIN_SAMPLES, SOON_S = 3, 1.0
 LONG_S = 30.0
 #: Slots that are set up faster than this, in seconds, are cheap: starting and stopping them costs nothing.
 CHEAP_S = 1.0
+#: A preempting change must gain at least this share.
+LEAST_GAIN = 0.02
 #: Assumed seconds of a setup where none was measured.
 UNSEEN_SETUP_S = 5.0
 #: A run of unknown length is assumed to last as long as it has so far, and at least this many seconds.
@@ -213,3 +215,117 @@ class AllocatorInput:
             if not each.finished and each.estimate * each.weight > 0
         )
         return min(rates, default=inf)
+
+
+@dataclass(frozen=True)
+class AllocationChange:
+    """The change from the current allocation to another.
+
+    Args:
+        snapshot: of the run.
+        after: number of slots of each unit at each location.
+    """
+
+    snapshot: AllocatorInput
+    after: Allocation
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Slots of each unit after the change."""
+        return self.snapshot.counts if self.after is self.snapshot.current else count_slots(self.after)
+
+    @cached_property
+    def throughput(self) -> float:
+        """After the change."""
+        return self.snapshot.throughput(self.counts)
+
+    @cached_property
+    def kept(self) -> Allocation:
+        """The slots that stay."""
+        return self.snapshot.current & self.after
+
+    @cached_property
+    def kept_counts(self) -> Counter[str]:
+        """Slots of each unit that stay."""
+        return Counter(count_slots(self.kept))
+
+    @cached_property
+    def dropped(self) -> Counter[str]:
+        """Slots that are torn down, by unit."""
+        return Counter(self.snapshot.counts) - self.kept_counts
+
+    @cached_property
+    def gained(self) -> Counter[str]:
+        """Slots that are set up, by unit."""
+        return Counter(self.counts) - self.kept_counts
+
+    @cached_property
+    def preempting(self) -> bool:
+        """Whether it tears down slots that may be missed: costly ones, or cheap ones of a unit with little slack."""
+        units = {unit.name: unit for unit in self.snapshot.working}
+        enough = self.throughput * (1 + max(LEAST_GAIN, self.uncertainty))
+        return any(
+            not self.snapshot.cheap(name) or units[name].rate(self.counts.get(name, 0)) < enough
+            for name in self.dropped
+            if name in units
+        )
+
+    @cached_property
+    def drain_s(self) -> float:
+        """Seconds for which leaving slots are missed: they end their calls before others can start."""
+        by_name = self.snapshot.by_name
+        calls = (by_name[name].estimate * (1 + by_name[name].cv) for name in self.dropped if self.gained)
+        return max(calls, default=0.0) / 2
+
+    @cached_property
+    def soon(self) -> dict[str, int]:
+        """Slots that work as soon as there is capacity: those that stay, and new ones that are cheap."""
+        new = {name: slots for name, slots in self.gained.items() if self.snapshot.cheap(name)}
+        return self.kept_counts + Counter(new)
+
+    @cached_property
+    def setup_s(self) -> float:
+        """Seconds to set up the other slots that are needed."""
+        return max(
+            (
+                self.snapshot.by_name[unit.name].setup
+                for unit in self.snapshot.working
+                if self.gained[unit.name] and unit.rate(self.soon.get(unit.name, 0)) < self.throughput
+            ),
+            default=0.0,
+        )
+
+    @property
+    def done_in(self) -> float:
+        """Seconds until the change is complete."""
+        return self.drain_s + self.setup_s
+
+    @cached_property
+    def meanwhile(self) -> float:
+        """Mean throughput until then."""
+        if not self.done_in:
+            return self.throughput
+        throughput = self.snapshot.throughput
+        work = self.drain_s * throughput(self.kept_counts) + self.setup_s * throughput(self.soon)
+        return work / self.done_in
+
+    def seconds_for(self, work: float) -> float:
+        """Seconds from now until an amount of work is done."""
+        first = self.meanwhile * self.done_in
+        if first >= work:
+            return work / self.meanwhile if self.meanwhile > 0 else 0.0
+        return self.done_in + ((work - first) / self.throughput if self.throughput > 0 else inf)
+
+    def paid_back_in(self, base: AllocationChange) -> float:
+        """Seconds until it has done as much as another change that is complete at once."""
+        gain = self.throughput - base.throughput
+        return self.done_in * (self.throughput - self.meanwhile) / gain if gain > 0 else inf
+
+    @cached_property
+    def uncertainty(self) -> float:
+        """Relative standard error of the gain: of the slowest unit without the change, and of what it tears down."""
+        by_name, current = self.snapshot.by_name, self.snapshot.counts
+        slowest = min(self.snapshot.working, key=lambda unit: unit.rate(current.get(unit.name, 0)), default=None)
+        lost = [self.snapshot.error(name) for name in self.dropped if not by_name[name].finished]
+        needed = self.snapshot.error(slowest.name) if slowest else 0.0
+        return float((needed**2 + max(lost, default=0.0) ** 2) ** 0.5)

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from math import inf, log
 
 from dcurate.engine.allocate.allocation import Allocation, Host, SchedulingUnit, count_slots
-from dcurate.engine.allocate.capacity import Capacity, grow, place_all, surplus_slots
-from dcurate.engine.allocate.inputs import CHEAP_S, SOON_S, AllocatorInput
-from dcurate.engine.allocate.solve import add_slack, bound, explain_infeasible, solve, solve_in_place
-from dcurate.engine.allocate.transitions import LEAST_GAIN, AllocationChange, Change, explain
+from dcurate.engine.allocate.explain import Change, explain_changes, explain_infeasible
+from dcurate.engine.allocate.inputs import CHEAP_S, LEAST_GAIN, SOON_S, AllocationChange, AllocatorInput
+from dcurate.engine.allocate.model import Capacity, grow, place_all, surplus_slots
+from dcurate.engine.allocate.solve import add_slack, bound, solve, solve_in_place
 
 #: A preempting change must save at least this share of the time that it takes.
 FRICTION = 0.25
@@ -88,7 +88,7 @@ def decide(snapshot: AllocatorInput, last: Decision | None = None) -> Decision:
         return replace(last, changes=(), next_check_s=_next_check_s(snapshot, settled=True))
     move = _warm_up(snapshot) if snapshot.learning else _choose(snapshot)
     spare = Counter() if snapshot.learning else _headroom(snapshot, move)
-    changes = explain(move, spare)
+    changes = explain_changes(move, spare)
     missing_slots = any(not move.counts.get(unit.name) for unit in snapshot.working)
     return Decision(
         allocation=move.after + spare,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dcurate.core.resources import Resources
 from dcurate.engine.allocate.allocation import Gpu, Host, SchedulingUnit
-from dcurate.engine.allocate.solve import explain_infeasible
+from dcurate.engine.allocate.explain import explain_infeasible
 from dcurate.errors import ResourceError
 
 

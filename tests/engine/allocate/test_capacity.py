@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcurate.engine.allocate.allocation import Allocation, Gpu, Host, SchedulingUnit, SlotLocation, count_slots
-from dcurate.engine.allocate.capacity import Capacity, grow, place_all, surplus_slots
+from dcurate.engine.allocate.model import Capacity, grow, place_all, surplus_slots
 
 HOST = Host("a", cpus=8, gpus=(Gpu("g0", 80e9), Gpu("g1", 80e9)))
 
@@ -114,6 +114,12 @@ def test_slots_of_whole_cards_need_empty_ones_of_one_host() -> None:
     capacity = Capacity([HOST], [SchedulingUnit("wide", gpus=2), SchedulingUnit("small", gpus=0.1)])
     assert capacity.add("wide")
     assert not capacity.add("small")
+
+
+def test_a_card_that_is_taken_whole_has_no_room_for_slots_of_memory_only() -> None:
+    capacity = Capacity([HOST], [SchedulingUnit("wide", gpus=2), SchedulingUnit("memory", gpu_memory=1e9)])
+    assert capacity.add("wide")
+    assert not capacity.add("memory")
 
 
 def test_a_card_of_unknown_memory_is_not_held_to_it() -> None:

@@ -11,26 +11,20 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dcurate.engine.allocate.allocation import Gpu, Host, SchedulingUnit, SlotLocation
-from dcurate.engine.allocate.current_state import (
-    align_to_current,
-    drop_surplus,
-    load_current,
-    remove,
-    restore,
-    slot_groups,
-)
-from dcurate.engine.allocate.heuristics import HEURISTICS, SubsetSums
-from dcurate.engine.allocate.packing import (
+from dcurate.engine.allocate.model import (
     Bin,
     Bins,
     Layout,
+    align_to_current,
     allocation_on,
+    drop_surplus,
     host_classes,
+    load_current,
     to_allocation,
     total_slots,
     whole,
 )
-from dcurate.engine.allocate.search import Packer
+from dcurate.engine.allocate.packer import HEURISTICS, Packer, SubsetSums
 
 GB = 10**9
 
@@ -108,14 +102,17 @@ def test_slots_that_are_taken_away_and_put_back_leave_the_same_bin(
 ) -> None:
     bins = Bins(UNITS)
     for one in some_layout(bins, hosts, steps):
-        for group in slot_groups(one):
-            assert restore(bins, remove(bins, one, group, group.slots), group, group.slots) is one
+        for unit, gpus, slots in one.groups():
+            item = bins.items[unit]
+            without = bins.put(one, item, gpus, -slots)
+            assert bins.fits_at(without, item, gpus) >= slots
+            assert bins.put(without, item, gpus, slots) is one
 
 
 def test_slots_are_stacked_on_the_card_that_they_fill_best() -> None:
     bins = Bins(UNITS)
     one = bins.empty(host_classes([Host("h", 8, (Gpu("a"), Gpu("b"), Gpu("c")))])[0])
-    half = bins.put(bins.put(one, bins.items[4], 0), bins.items[2], 1)
+    half = bins.put(bins.put(one, bins.items[4], (0,)), bins.items[2], (1,))
     assert [gpu.share for gpu in bins.place(half, bins.items[4], 1).gpus] == [0, 900_000, 1_000_000]
     assert [gpu.share for gpu in bins.place(half, bins.items[2], 6).gpus] == [0, 800_000, 1_000_000]
 
@@ -140,7 +137,7 @@ def test_what_stands_is_told_as_it_stands(hosts: list[Host], steps: list[tuple[i
     allocation = to_allocation(some_layout(bins, hosts, steps), UNITS)
     current_layout = load_current(bins, UNITS, host_classes(hosts), allocation)
     assert to_allocation(current_layout, UNITS) == allocation
-    assert align_to_current(bins, UNITS, some_layout(bins, hosts, steps), current_layout) == allocation
+    assert align_to_current(UNITS, some_layout(bins, hosts, steps), current_layout) == allocation
 
 
 def test_hosts_that_are_filled_alike_stand_together_whichever_card_it_is() -> None:
@@ -161,7 +158,7 @@ def test_trimming_leaves_just_as_many(hosts: list[Host], steps: list[tuple[int, 
 def test_trimming_frees_cards_first() -> None:
     bins = Bins(UNITS)
     one = bins.empty(host_classes([Host("h", 8, (Gpu("a"), Gpu("b")))])[0])
-    one = bins.put(bins.put(bins.put(one, bins.items[4], 0), bins.items[2], 0), bins.items[4], 1)
+    one = bins.put(bins.put(bins.put(one, bins.items[4], (0,)), bins.items[2], (0,)), bins.items[4], (1,))
     (after,) = drop_surplus(bins, {one: 1}, [None, None, None, None, 1, None, None, None])
     assert allocation_on(after, UNITS, "h", ("a", "b")) == Counter(
         {SlotLocation("h", "half", ("a",)): 1, SlotLocation("h", "tenth", ("a",)): 1}

@@ -22,7 +22,8 @@ from dcurate.engine.allocate.allocation import (
     count_slots,
     throughput,
 )
-from dcurate.engine.allocate.solve import add_slack, bound, explain_infeasible, solve, solve_in_place
+from dcurate.engine.allocate.explain import explain_infeasible
+from dcurate.engine.allocate.solve import add_slack, bound, solve, solve_in_place
 
 GB = 1e9
 

@@ -1,14 +1,18 @@
-"""Explain in a sentence why slots do not fit. Pure."""
+"""Explain in a sentence why slots do not fit, and why their number changes. Pure."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
-from dcurate.engine.allocate.allocation import Host, SchedulingUnit
-from dcurate.engine.allocate.packing import MILLION, Bin, Item, Layout
-from dcurate.engine.allocate.problem import Problem, minimal
-from dcurate.engine.allocate.search import Packer
+from dcurate.engine.allocate.allocation import Allocation, Host, SchedulingUnit, count_slots
+from dcurate.engine.allocate.inputs import AllocationChange, Measured
+from dcurate.engine.allocate.model import MILLION, Bin, Item, Layout
+from dcurate.engine.allocate.packer import Packer
+from dcurate.engine.allocate.solve import Problem, minimal
 
 
 class Shortage(NamedTuple):
@@ -158,3 +162,70 @@ def _memory_left(one: Bin, item: Item) -> int:
         return free[item.num_gpus - 1] if len(free) >= item.num_gpus else 0
     slim = item._replace(memory=0)
     return max((gpu.memory for gpu in one.gpus if gpu._replace(free_slots=1).fits(slim)), default=0)
+
+
+# Changes
+
+
+@dataclass(frozen=True)
+class Change:
+    """More or fewer slots of a unit, or the same number elsewhere, and why."""
+
+    unit: str
+    before: int
+    after: int
+    reason: str
+
+
+def explain_changes(move: AllocationChange, spare: Allocation) -> tuple[Change, ...]:
+    """The changes of a move, each with a sentence why.
+
+    Args:
+        spare: slots that were added to it beyond need.
+    """
+    beyond = count_slots(spare)
+    before, after = move.snapshot.counts, Counter(move.counts) + Counter(beyond)
+    changes = []
+    for each in move.snapshot.units:
+        name = each.name
+        if before.get(name, 0) != after.get(name, 0) or move.dropped[name]:
+            why = _why(move, each, beyond.get(name, 0))
+            sentence = f"{name} {before.get(name, 0)} -> {after.get(name, 0)} slots: {why}"
+            changes.append(Change(name, before.get(name, 0), after.get(name, 0), sentence))
+    return tuple(changes)
+
+
+def _why(move: AllocationChange, each: Measured, beyond: int) -> str:
+    snapshot, counts = move.snapshot, move.counts
+    slots_before = snapshot.counts
+    before, after = slots_before.get(each.name, 0), counts.get(each.name, 0)
+    if after < before:
+        if each.finished:
+            return "nothing left to do"
+        takers = [name for name in move.gained if name != each.name and not snapshot.cheap(name)]
+        takers = takers or [name for name in move.gained if name != each.name]
+        return f"gives room to {' and '.join(takers[:3])}" if takers else "its host has less room"
+    if after == before and move.dropped[each.name]:
+        return f"{move.dropped[each.name]} of them elsewhere, so that others fit"
+    if after == before and beyond:
+        return "idle room, so that uneven durations do not hold others up"
+    if not before and not each.known(snapshot.now):
+        return "to learn how long it takes"
+    was, will = snapshot.splits_a_second(slots_before), snapshot.splits_a_second(counts)
+    stay = AllocationChange(snapshot, snapshot.current)
+    slowest = [unit.name for unit in snapshot.working if unit.rate(before) <= stay.throughput * 1.001]
+    if was == 0 or will in (was, inf) or each.name not in slowest:
+        return f"to keep up with {_number(will)} splits/s" if will not in (0, inf) else "wanted so many"
+    if snapshot.work_known:
+        return f"bottleneck of what is left, done in {_seconds(move)} rather than {_seconds(stay)} s"
+    why = f"bottleneck, +{_number(will - was)} splits/s"
+    paid = move.paid_back_in(stay)
+    return why if each.cheap or paid == inf else f"{why}, setup {each.setup:.0f} s paid back in {paid:.0f} s"
+
+
+def _seconds(move: AllocationChange) -> str:
+    return f"{move.seconds_for(1.0):,.0f}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
