@@ -6,7 +6,7 @@ import asyncio
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,8 +22,9 @@ from dcurate.cluster.worker_info import WorkerInfo
 from dcurate.cluster.worker_shape import Shape
 from dcurate.core.events import GpuSample, HostSample
 from dcurate.engine.allocate.assignment import Assignment, SlotClaim
-from dcurate.engine.allocate.controller import AllocationController
+from dcurate.engine.allocate.controller import AllocationController, DesiredState
 from dcurate.engine.allocate.requests import OperatorRequest, WorkerState
+from dcurate.engine.dask.event_loop import Pauses, in_thread
 from dcurate.engine.dask.recycling import Recycler
 from dcurate.engine.dask.routing import TaskRouter
 from dcurate.engine.dask.worker_plugin import PLUGIN, belongs_to, resource_name, split_prefix, task_prefix, topic
@@ -92,6 +93,8 @@ class SlotManager(SchedulerPlugin):
         self.ready: dict[tuple[str, str], int] = {}
         self.leaving: set[tuple[str, str]] = set()
         self.paused: dict[str, float] = {}
+        #: Reports since the last decision; the controller is used in one thread at a time, never on the event loop.
+        self._reports: list[Callable[[], None]] = []
         self._desired: dict[str, int] = {}
         self._desired_until = 0.0
         self.recycler = Recycler(self, config.lifetimes, config.recycle_share)
@@ -115,11 +118,13 @@ class SlotManager(SchedulerPlugin):
         ended_events = compat.extensions(scheduler).setdefault(RUN_ENDED, {})
         ended_events[self.run] = asyncio.Event()
         compat.handle_stream(scheduler, RUN_ENDED, partial(_driver_done, ended_events))
-        compat.handle_rpc(scheduler, DESIRED_WORKERS, lambda **_: total_desired_workers(scheduler))
+        compat.handle_rpc(scheduler, DESIRED_WORKERS, partial(total_desired_workers, scheduler))
         compat.subscribe_client(scheduler, topic(self.run), self.client)
-        self._due = asyncio.Event()
-        self._loop = asyncio.ensure_future(self._decide_when_due())
-        self._loop.add_done_callback(self._failed)
+        self._due, self._unreconciled = asyncio.Event(), asyncio.Event()
+        self._controller_free = asyncio.Lock()
+        self._loops = [asyncio.ensure_future(each) for each in (self._decide_when_due(), self._reconcile_when_due())]
+        for loop in self._loops:
+            loop.add_done_callback(self._failed)
         self._ticks = PeriodicCallback(self._tick, TICK_MS)
         self._ticks.start()
         for worker in list(scheduler.workers):
@@ -168,7 +173,8 @@ class SlotManager(SchedulerPlugin):
         """Decide nothing more, and leave nothing of the run on the scheduler."""
         self.ended = True
         self._ticks.stop()
-        self._loop.cancel()
+        for loop in self._loops:
+            loop.cancel()
         compat.extensions(self.scheduler).get("dcurate", {}).pop(self.run, None)
         compat.forget_resources(self.scheduler, [resource_name(self.run, operator) for operator in self.operators])
 
@@ -176,7 +182,7 @@ class SlotManager(SchedulerPlugin):
 
     def on_stats(self, stats: Mapping[str, Any], **_: Any) -> None:
         """Handle statistics of the driver."""
-        self.controller.record_stats(stats, time.monotonic())
+        self._reports.append(partial(self.controller.record_stats, stats, time.monotonic()))
         self._due.set()
 
     def on_register(self, worker: str, info: Mapping[str, Any]) -> None:
@@ -199,7 +205,7 @@ class SlotManager(SchedulerPlugin):
             return
         if more.get("left"):
             self.leaving.discard((worker, operator))
-            self._reconcile()
+            self._unreconciled.set()
             return
         raised = slots > self.ready.get((worker, operator), 0)
         self.ready[worker, operator] = slots
@@ -207,7 +213,7 @@ class SlotManager(SchedulerPlugin):
         compat.set_resource(self.scheduler, worker, resource_name(self.run, operator), more["offered"])
         self._reassign(worker, more.get("queued", ()))
         if raised:
-            self.controller.record_setup(operator, setup_seconds)
+            self._reports.append(partial(self.controller.record_setup, operator, setup_seconds))
             self._wake(state)
         event = {"worker": worker, "slots": slots, "setup_seconds": setup_seconds}
         self.publish({"ready": operator, **event})
@@ -220,24 +226,32 @@ class SlotManager(SchedulerPlugin):
 
     # What it decides and does
 
-    def desired_workers(self, shapes: Mapping[str, Shape]) -> dict[str, int]:
+    async def desired_workers(self, shapes: Mapping[str, Shape]) -> dict[str, int]:
         """Return how many workers of each kind the run wants; computed again every few seconds."""
-        now = time.monotonic()
-        if now >= self._desired_until:
-            self._desired = self.controller.desired_workers(shapes, list(self.members.values()))
-            self._desired_until = now + DESIRED_S
+        async with self._controller_free:
+            if time.monotonic() >= self._desired_until:
+                members = list(self.members.values())
+                self._desired = await in_thread(self.controller.desired_workers, shapes, members)
+                self._desired_until = time.monotonic() + DESIRED_S
         return self._desired
+
+    async def _decide(self) -> DesiredState | None:
+        """Decide in a thread, on copies: the event loop goes on, and what is reported meanwhile counts next time."""
+        async with self._controller_free:
+            now = time.monotonic()
+            reports, self._reports = self._reports, []
+            members = [
+                member for address, member in self.members.items() if now - self.paused.get(address, now) < PAUSE_S
+            ]
+            requested = {worker: dict(claims) for worker, claims in self.requested.items()}
+            return await in_thread(_decide, reports, self.controller, now, members, requested, dict(self.ready))
 
     async def _decide_when_due(self) -> None:
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._due.wait(), min(self.controller.next_check_s, self.config.interval_s))
             self._due.clear()
-            now = time.monotonic()
-            members = [
-                member for address, member in self.members.items() if now - self.paused.get(address, now) < PAUSE_S
-            ]
-            decision = self.controller.decide(now, members, self.requested, self.ready)
+            decision = await self._decide()
             if decision is not None:
                 self.target = decision.assignment
                 for change in decision.changes:
@@ -246,7 +260,7 @@ class SlotManager(SchedulerPlugin):
                     self._announced[change.unit] = change.after
                     counts = {"before": change.before, "after": change.after}
                     self.publish({"decision": change.unit, "reason": change.reason, **counts})
-                self._reconcile()
+                self._unreconciled.set()
             await asyncio.sleep(MIN_INTERVAL_S)
 
     def _failed(self, loop: asyncio.Task[None]) -> None:
@@ -262,25 +276,34 @@ class SlotManager(SchedulerPlugin):
                 }
             )
 
-    def _reconcile(self) -> None:
+    async def _reconcile_when_due(self) -> None:
+        while True:
+            await self._unreconciled.wait()
+            self._unreconciled.clear()
+            await self._reconcile()
+
+    async def _reconcile(self) -> None:
         """Request slots so that the workers get closer to the target: release first, then add."""
-        for worker, claims in list(self.requested.items()):
-            desired_workers = self.target.get(worker, {})
-            for operator, claim in list(claims.items()):
-                new = desired_workers.get(operator, SlotClaim(0))
+        target, pauses = self.target, Pauses()
+        for worker in list(self.requested):
+            desired = target.get(worker, {})
+            for operator, claim in list(self.requested.get(worker, {}).items()):
+                new = desired.get(operator, SlotClaim(0))
                 if new.gpus != claim.gpus:
                     new = SlotClaim(0)
                 if new.slots < claim.slots:
                     self._request_slots(worker, operator, new)
-        busy = {name for worker, _ in self.leaving for name in self._own_gpus(worker)}
-        for worker, desired_workers in self.target.items():
-            if worker not in self.members or self.recycler.is_recycling(worker) or busy & self._own_gpus(worker):
-                continue
-            if any(one[0] == worker for one in self.leaving):
-                continue
-            for operator, claim in desired_workers.items():
-                if claim.slots > self.requested.get(worker, {}).get(operator, SlotClaim(0)).slots:
-                    self._request_slots(worker, operator, claim)
+            await pauses.maybe()
+        leaving = {worker for worker, _ in self.leaving}
+        busy = {name for worker in leaving for name in self._own_gpus(worker)}
+        for worker in list(target):
+            if worker in self.members and worker not in leaving and not self.recycler.is_recycling(worker):
+                requested = self.requested.get(worker, {})
+                for operator, claim in target.get(worker, {}).items():
+                    more = claim.slots > requested.get(operator, SlotClaim(0)).slots
+                    if more and not busy & self._own_gpus(worker):
+                        self._request_slots(worker, operator, claim)
+            await pauses.maybe()
 
     def _own_gpus(self, worker: str) -> set[str]:
         member = self.members.get(worker)
@@ -385,11 +408,10 @@ class SlotManager(SchedulerPlugin):
 
     def _is_stray(self, worker: str, state: Any, task: Any) -> bool:
         """Whether a task was sent to a worker that has no slot for it any more (work stealing can be late)."""
-        for operator in self.operators:
-            name = resource_name(self.run, operator)
-            if task.resource_restrictions and name in task.resource_restrictions:
-                return not state.resources.get(name) and (worker, operator) not in self.leaving
-        return False
+        operator = self.router.operator_of(task.key)
+        if operator is None:
+            return False
+        return not state.resources.get(resource_name(self.run, operator)) and (worker, operator) not in self.leaving
 
     def publish(self, event: dict[str, Any]) -> None:
         """Send an event to the driver, unless the run has ended."""
@@ -448,13 +470,20 @@ async def forget_run(dask_scheduler: Scheduler, run: str, client: str) -> None:
     )
 
 
-def total_desired_workers(scheduler: Scheduler) -> dict[str, int]:
+async def total_desired_workers(scheduler: Scheduler, **_: Any) -> dict[str, int]:
     """Return how many workers of each kind the runs on a scheduler want together."""
     shapes = offered_shapes(scheduler)
     total: Counter[str] = Counter()
-    for manager in compat.extensions(scheduler)["dcurate"].values():
-        total.update(manager.desired_workers(shapes) if shapes else {})
+    for manager in list(compat.extensions(scheduler)["dcurate"].values()):
+        total.update(await manager.desired_workers(shapes) if shapes else {})
     return dict(total)
+
+
+def _decide(reports: Iterable[Callable[[], None]], controller: AllocationController, *state: Any) -> Any:
+    """Report to the controller what it has not seen yet, and have it decide."""
+    for report in reports:
+        report()
+    return controller.decide(*state)
 
 
 def host_samples(workers: Iterable[tuple[WorkerState, Any]]) -> list[dict[str, Any]]:

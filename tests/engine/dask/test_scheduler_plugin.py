@@ -1,0 +1,209 @@
+"""The slot manager on a scheduler that is not there: decisions leave its event loop free."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+from distributed import Scheduler, Status
+
+from dcurate.core.resources import Resources
+from dcurate.engine.allocate.controller import AllocationController
+from dcurate.engine.allocate.requests import OperatorRequest
+from dcurate.engine.dask.event_loop import SLICE_S, Pauses, in_thread
+from dcurate.engine.dask.scheduler_plugin import RunConfig, SlotManager
+
+
+@dataclass
+class StandInWorker:
+    """What the manager looks at in a worker's state."""
+
+    address: str
+    nthreads: int = 8
+    nbytes: int = 0
+    memory_limit: int = 1 << 30
+    status: Status = Status.running
+    nanny: str = "nanny"
+    metrics: dict[str, Any] = field(default_factory=dict)
+    resources: dict[str, float] = field(default_factory=dict)
+    processing: dict[Any, float] = field(default_factory=dict)
+    executing: dict[Any, float] = field(default_factory=dict)
+    has_what: dict[Any, None] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class StandInScheduler:
+    """A scheduler whose workers set up every slot at once."""
+
+    def __init__(self) -> None:
+        self.workers: dict[str, StandInWorker] = {}
+        self.extensions: dict[str, Any] = {}
+        self.stream_handlers: dict[str, Any] = {}
+        self.handlers: dict[str, Any] = {}
+        self.resources: dict[str, dict[str, float]] = {}
+        self.tasks: dict[Any, Any] = {}
+        self.plugins: dict[str, Any] = {}
+        self.unrunnable: set[Any] = set()
+        self.events: list[dict[str, Any]] = []
+        self.requested: list[dict[str, Any]] = []
+
+    def subscribe_topic(self, topic: str, client: str) -> None:
+        pass
+
+    def worker_send(self, worker: str, message: dict[str, Any]) -> None:
+        if message["op"] == "dcurate-set-slots":
+            self.requested.append(message | {"worker": worker})
+
+    def add_resources(self, worker: str, resources: dict[str, float]) -> None:
+        self.workers[worker].resources.update(resources)
+
+    def log_event(self, topic: str, event: dict[str, Any]) -> None:
+        self.events.append(event)
+
+    def bulk_schedule_unrunnable_after_adding_worker(self, worker: Any) -> dict[Any, Any]:
+        return {}
+
+    def transitions(self, recommendations: dict[Any, Any], stimulus_id: str) -> None:
+        pass
+
+
+def manager_on(scheduler: StandInScheduler, requests: list[OperatorRequest], hosts: int) -> SlotManager:
+    """A manager with so many hosts, each of a CPU worker and eight GPU workers; to be started."""
+    for host in range(hosts):
+        for number in range(9):
+            threads = 8 if number else 64
+            scheduler.workers[f"tcp://{host}:{number}"] = StandInWorker(f"tcp://{host}:{number}", threads)
+    return SlotManager("run-0", RunConfig(requests, dict.fromkeys((one.operator for one in requests), b"")), "client")
+
+
+def register(manager: SlotManager, hosts: int) -> None:
+    """Have all workers register: on each host one for its CPUs, and one for each of its eight GPUs."""
+    for host in range(hosts):
+        gpus = [(f"gpu{number}", 80e9) for number in range(8)]
+        for number in range(9):
+            own = [*gpus[number - 1 :], *gpus[: number - 1]] if number else []
+            info = {
+                "host": f"host-{host}",
+                "cpus": 0.0 if number else 64.0,
+                "gpus": own,
+                "kind": "cpu",
+                "memory": 1 << 30,
+            }
+            manager.on_register(f"tcp://{host}:{number}", info)
+
+
+def requests_of(operators: int) -> list[OperatorRequest]:
+    return [
+        OperatorRequest(f"operator-{number}", Resources(1.0, 0.25 if number % 2 else 0.0))
+        for number in range(operators)
+    ]
+
+
+def stats_of(requests: list[OperatorRequest]) -> dict[str, Any]:
+    """What a driver reports that knows all operators well."""
+    known = {"samples": 1000, "cv": 0.1, "changes": 0, "cached": False, "since_first": 100.0, "ratio": 1.0}
+    here = {"waiting": 10, "running": 10, "ended": False}
+    return {
+        "exhausted": False,
+        "operators": {
+            one.operator: {"seconds": 1.0 + number / 7} | known | here for number, one in enumerate(requests)
+        },
+    }
+
+
+async def until(condition: Any, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.01)
+
+
+def test_decisions_and_the_number_of_workers_are_computed_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: dict[str, int] = {}
+    for name in ("decide", "desired_workers", "record_stats"):
+        plain = getattr(AllocationController, name)
+
+        def noted(*arguments: Any, name: str = name, plain: Any = plain) -> Any:
+            threads[name] = threading.get_ident()
+            return plain(*arguments)
+
+        monkeypatch.setattr(AllocationController, name, noted)
+
+    async def decide() -> list[dict[str, Any]]:
+        scheduler, requests = StandInScheduler(), requests_of(4)
+        manager = manager_on(scheduler, requests, hosts=2)
+        await manager.start(cast(Scheduler, scheduler))
+        register(manager, hosts=2)
+        manager.on_stats(stats_of(requests))
+        await until(lambda: len(scheduler.requested) > 4)
+        await manager.desired_workers({})
+        manager.stop()
+        return scheduler.requested
+
+    requested = asyncio.run(decide())
+    assert {one["operator"] for one in requested} == {one.operator for one in requests_of(4)}
+    assert set(threads) == {"decide", "desired_workers", "record_stats"}
+    assert threading.get_ident() not in threads.values()
+
+
+def test_at_1000_hosts_the_event_loop_has_other_turns_while_slots_are_decided_and_requested(
+    monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+) -> None:
+    """The CPU time of its longest turns is recorded, not asserted: it should be less than 50 ms."""
+    turns: list[float] = []
+    plain = asyncio.Handle._run
+
+    def timed(handle: asyncio.Handle) -> None:
+        began = time.thread_time()
+        plain(handle)
+        turns.append(time.thread_time() - began)
+
+    async def decide() -> Counter[str]:
+        scheduler, requests = StandInScheduler(), requests_of(11)
+        manager = manager_on(scheduler, requests, hosts=1000)
+        await manager.start(cast(Scheduler, scheduler))
+        register(manager, hosts=1000)
+        await asyncio.sleep(0)
+        monkeypatch.setattr(asyncio.Handle, "_run", timed)
+        manager.on_stats(stats_of(requests))
+        await until(lambda: len(scheduler.requested) > 5000)
+        monkeypatch.setattr(asyncio.Handle, "_run", plain)
+        manager.stop()
+        return Counter(one["operator"] for one in scheduler.requested)
+
+    operators = asyncio.run(decide())
+    record_property("longest turns of the event loop, CPU ms", [round(1000 * one) for one in sorted(turns)[-5:]])
+    assert len(operators) == 11
+    assert len(turns) > 10
+
+
+def test_a_long_loop_pauses_so_that_others_have_a_turn() -> None:
+    async def loop() -> int:
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.ensure_future(other())
+        pauses = Pauses()
+        end = time.monotonic() + 5 * SLICE_S
+        while time.monotonic() < end:
+            await pauses.maybe()
+        task.cancel()
+        return turns
+
+    assert asyncio.run(loop()) >= 2
+
+
+def test_an_error_in_a_thread_is_raised_where_it_is_awaited() -> None:
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(in_thread(divmod, 1, 0))
