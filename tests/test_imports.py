@@ -18,6 +18,22 @@ FORBIDDEN = {
     "benchmarks": ("tests",),
     "tests": ("benchmarks",),
 }
+#: Modules and attributes of Dask that are private or undocumented, and the modules of dcurate that may use such.
+DASK_MODULES = (
+    "distributed.dashboard",
+    "distributed.diagnostics.nvml",
+    "distributed.worker_state_machine",
+    "bokeh.server",
+)
+DASK_ATTRIBUTES = frozenset(
+    (
+        *("_send_to_scheduler", "_correct_state", "_broker", "stream_handlers", "stream_comms", "batched_send"),
+        *("worker_send", "http_application", "http_server", "thread_condition", "client_releases_keys", "transitions"),
+        *("allowed_failures", "handle_stimulus", "memory_manager", "available_resources", "total_resources"),
+        *("retire_workers", "restart_workers"),
+    )
+)
+MAY_USE_THEM = ("cluster/compat.py", "cluster/probe.py", "engine/dask/resource_queue.py")
 #: The tests of the benchmarks.
 ALLOWED = ROOT / "tests" / "benchmarks"
 
@@ -57,3 +73,35 @@ def test_an_import_in_the_wrong_direction_is_found_anywhere_in_a_file(tmp_path: 
 def test_the_wheel_has_the_package_alone() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     assert project["tool"]["hatch"]["build"]["targets"]["wheel"] == {"packages": ["dcurate"]}
+
+
+def dask_internals(source: str) -> Iterator[str]:
+    """Private or undocumented parts of Dask that a module uses."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and node.attr in DASK_ATTRIBUTES:
+            yield node.attr
+        elif isinstance(node, ast.ImportFrom):
+            yield from (name for alias in node.names for name in _internal(f"{node.module}.{alias.name}"))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from _internal(node.value)
+
+
+def _internal(module: str) -> Iterator[str]:
+    if any(module == name or module.startswith(f"{name}.") for name in DASK_MODULES):
+        yield module
+
+
+def test_dask_internals_are_used_in_one_module() -> None:
+    package = ROOT / "dcurate"
+    found = [
+        f"{file.relative_to(package)}: {name}"
+        for file in sorted(package.rglob("*.py"))
+        if file.relative_to(package).as_posix() not in MAY_USE_THEM
+        for name in dask_internals(file.read_text("utf-8"))
+    ]
+    assert found == []
+
+
+def test_dask_internals_are_found_as_attributes_and_as_imports() -> None:
+    source = "from distributed.diagnostics import nvml\nf('bokeh.server.util')\nscheduler.stream_handlers['a'] = b\n"
+    assert sorted(dask_internals(source)) == ["bokeh.server.util", "distributed.diagnostics.nvml", "stream_handlers"]

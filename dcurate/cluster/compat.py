@@ -8,17 +8,21 @@ replaces a queue of the worker's state machine, and `dcurate.cluster.probe` spea
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import Any, cast
 
+import dask
 from distributed import Client, Nanny, Scheduler, SpecCluster, Status, Worker, as_completed
 from distributed.collections import HeapSet
 from distributed.deploy import Cluster as DaskCluster
+from distributed.diagnostics import nvml
 from distributed.worker_state_machine import TaskState, UnpauseEvent
 from distributed.worker_state_machine import WorkerState as WorkerStateMachine
+from tornado.ioloop import IOLoop
 
 __all__ = ["HeapSet", "TaskState", "WorkerStateMachine"]
 
@@ -70,6 +74,11 @@ def extensions(server: Scheduler | Worker) -> dict[str, Any]:
 def handle_stream(server: Scheduler | Worker, op: str, handler: Callable[..., None]) -> None:
     """Call ``handler`` with the messages of one ``op`` that arrive on streams."""
     server.stream_handlers[op] = handler
+
+
+def plugin_of(server: Scheduler | Worker, name: str) -> Any:
+    """The plugin of a name on a scheduler or worker; None if there is none."""
+    return server.plugins.get(name)
 
 
 # Scheduler
@@ -244,14 +253,21 @@ def send_message(worker: Worker, message: Message) -> None:
     worker.batched_send(message)
 
 
-def plugin_of(worker: Worker, name: str) -> Any:
-    """The worker plugin of a name; None if there is none."""
-    return worker.plugins.get(name)
-
-
 def memory_limit(worker: Worker) -> int | None:
     """Bytes that a worker may use; None without a limit."""
     return cast("int | None", worker.memory_manager.memory_limit)
+
+
+def process_memory(worker: Worker) -> int:
+    """Bytes that a worker's process uses."""
+    return int(worker.monitor.get_process_memory())
+
+
+def gpu_memory() -> tuple[int, int] | None:
+    """Bytes in use on the first GPU that this process sees, and its size; None without a GPU."""
+    if not nvml.device_get_count():
+        return None
+    return nvml.real_time()["memory-used"] or 0, nvml.one_time()["memory-total"] or 0
 
 
 def has_nanny(worker: Worker) -> bool:
@@ -314,6 +330,68 @@ def replace_queue(state: WorkerStateMachine, resources: Mapping[str, float], que
     for task in state.constrained.sorted():
         queue.add(task)
     state.constrained = queue
+
+
+# Pages of the scheduler
+
+
+def handle_http(scheduler: Scheduler, path: str, handler: type, arguments: Mapping[str, Any]) -> None:
+    """Serve a path of the scheduler's HTTP server, also behind a prefix, by a Tornado handler with ``arguments``."""
+    scheduler.http_application.add_handlers(".*$", [(f"(?:/.*)?{path}", handler, arguments)])
+
+
+def serve_pages(scheduler: Scheduler, pages: Mapping[str, Callable[[Any], None]]) -> bool:
+    """Add pages to the scheduler's dashboard, and list the first one on Dask's own pages.
+
+    Call it on the scheduler's event loop; a second call with the same pages does nothing.
+
+    Args:
+        pages: by path; each is called with the new Bokeh document.
+
+    Returns:
+        Whether they are served: False if the scheduler has no dashboard, as without Bokeh.
+    """
+    try:
+        tornado = importlib.import_module("bokeh.server.tornado")
+        importlib.import_module("distributed.dashboard.core")
+    except ImportError:
+        return False
+    servers = scheduler.http_application.applications
+    dask_server = next((one for one in servers if isinstance(one, tornado.BokehTornado)), None)
+    if dask_server is None:
+        return False
+    first = next(iter(pages))
+    if f"/{first}" in dask_server.app_paths:
+        return True
+    server = _bokeh_server(scheduler, dask_server, pages)
+    # The JupyterLab extension asks the first server which pages there are.
+    servers.insert(0, server)
+    server.initialize(IOLoop.current())
+    server.start()
+    # Dask shows the same list on each of its pages.
+    variables = importlib.import_module("distributed.dashboard.scheduler").template_variables(scheduler)
+    variables["pages"].insert(0, first)
+    return True
+
+
+def _bokeh_server(scheduler: Scheduler, dask_server: Any, pages: Mapping[str, Callable[[Any], None]]) -> Any:
+    """A server of pages like that of Dask, which names Dask's pages, too."""
+    base = importlib.import_module("distributed.dashboard.core").DaskBokehTornado
+    application = importlib.import_module("bokeh.application").Application
+    handler = importlib.import_module("bokeh.application.handlers.function").FunctionHandler
+    allowed = importlib.import_module("bokeh.server.util").create_hosts_allowlist
+    options = dask.config.get("distributed.scheduler.dashboard.bokeh-application").copy()
+    origins = allowed(options.pop("allow_websocket_origin"), scheduler.http_server.port)
+    paths = property(lambda self: {*self.applications, *dask_server.app_paths})
+    # Dask knows servers of this kind by "bokeh" in their class's name.
+    return type("bokeh_server", (base,), {"app_paths": paths})(
+        {f"/{path}": application(handler(opens)) for path, opens in pages.items()},
+        prefix=dask_server.prefix,
+        use_index=False,
+        extra_websocket_origins=origins,
+        absolute_url="",
+        **options,
+    )
 
 
 # Clusters and nannies

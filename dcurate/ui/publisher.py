@@ -8,6 +8,7 @@ from typing import Self
 
 from distributed import Client
 
+from dcurate.cluster.compat import send_to_scheduler
 from dcurate.runs.history import History
 from dcurate.ui.metrics.worker_metrics import WorkerMetrics
 from dcurate.ui.scheduler_store import SNAPSHOT, SchedulerStore
@@ -50,4 +51,4 @@ class SnapshotPublisher:
         if snapshot.run and self.client.status == "running":
             # What Client.log_event does, without waiting for an answer and without the scheduler keeping it.
             lean = {**snapshot.to_dict(), "stages": [stage.counts() for stage in snapshot.stages]}
-            self.client._send_to_scheduler({"op": SNAPSHOT, "snapshot": lean})
+            send_to_scheduler(self.client, {"op": SNAPSHOT, "snapshot": lean})

@@ -8,6 +8,7 @@ from typing import Any, cast
 from distributed import Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from dcurate.cluster.compat import handle_stream, plugin_of
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import RunSnapshot
 from dcurate.ui import dashboard
@@ -38,7 +39,7 @@ class SchedulerStore(SchedulerPlugin):
 
     async def start(self, scheduler: Scheduler) -> None:
         """Begin on a scheduler (called by Dask)."""
-        scheduler.stream_handlers[SNAPSHOT] = self.take
+        handle_stream(scheduler, SNAPSHOT, self.take)
         dashboard.serve(scheduler, self)
         run_metrics.publish(scheduler, self)
 
@@ -55,4 +56,4 @@ class SchedulerStore(SchedulerPlugin):
 
 def store_of(scheduler: Scheduler) -> SchedulerStore | None:
     """The store of a scheduler, if it has one."""
-    return cast("SchedulerStore | None", scheduler.plugins.get(PLUGIN))
+    return cast("SchedulerStore | None", plugin_of(scheduler, PLUGIN))

@@ -95,7 +95,7 @@ NAMES = [
     {"dcurate.JsonlReader:__init__": {}},
     {"dcurate.run.os:system": {"command": MARK}},
     {":JsonlReader": {}},
-    {"dcurate.text.presets:importlib": {}},
+    {"dcurate.text.presets:lazy_loader": {}},
     {"profile": {"source": "in"}},
     {"apply": {"stages": [], "ddf": 1}},
     {"inspect": {"output": "out"}},

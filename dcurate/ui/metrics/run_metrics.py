@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from tornado.web import RequestHandler
 
+from dcurate.cluster.compat import handle_http
 from dcurate.core.events import GpuSample, HostSample
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import LATENCY_S, OperatorFigures, RunSnapshot
@@ -184,7 +185,7 @@ def publish(scheduler: Scheduler, store: RunStore) -> bool:
         False where the Prometheus client library is not installed; only the list of workers is there then.
     """
     # A scheduler does not keep the prefix that its pages may have.
-    scheduler.http_application.add_handlers(".*$", [(f"(?:/.*)?{TARGETS}", _Targets, {"scheduler": scheduler})])
+    handle_http(scheduler, TARGETS, _Targets, {"scheduler": scheduler})
     library = prometheus()
     if library is None:
         return False

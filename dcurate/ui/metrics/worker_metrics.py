@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from distributed.diagnostics import nvml
 from distributed.diagnostics.plugin import WorkerPlugin
 
+from dcurate.cluster.compat import gpu_memory, plugin_of, process_memory
 from dcurate.cluster.worker_info import worker_info
 from dcurate.engine.dask.worker_plugin import PLUGIN, CallCounts, DcurateWorkerPlugin
 from dcurate.ui.metrics.counters import STAGES, Names
@@ -68,7 +68,7 @@ class _Collector:
         library, worker = prometheus(), self.shown
         if library is None or worker is None:
             return
-        samples = {**_of_process(worker), **self._of_operators(worker.plugins.get(PLUGIN))}
+        samples = {**_of_process(worker), **self._of_operators(plugin_of(worker, PLUGIN))}
         for family in WORKER_METRICS:
             yield exposed(library, family.name, samples.get(family.name, ()))
 
@@ -99,13 +99,13 @@ def _of_process(worker: Worker) -> Samples:
     said = worker_info(worker)
     samples: Samples = {
         "dcurate_worker_info": [((said.host, said.kind, str(worker.name)), 1)],
-        "dcurate_worker_memory_bytes": [((), worker.monitor.get_process_memory())],
+        "dcurate_worker_memory_bytes": [((), process_memory(worker))],
         "dcurate_worker_memory_limit_bytes": [((), said.memory)],
     }
-    if said.gpus and nvml.device_get_count():
+    if said.gpus and (memory := gpu_memory()) is not None:
         gpu = (said.gpus[0].name,)
-        samples["dcurate_worker_gpu_memory_bytes"] = [(gpu, nvml.real_time()["memory-used"] or 0)]
-        samples["dcurate_worker_gpu_memory_limit_bytes"] = [(gpu, nvml.one_time()["memory-total"] or 0)]
+        samples["dcurate_worker_gpu_memory_bytes"] = [(gpu, memory[0])]
+        samples["dcurate_worker_gpu_memory_limit_bytes"] = [(gpu, memory[1])]
     return samples
 
 

@@ -1,0 +1,14 @@
+"""Every rule set and the module that defines it; `__init__.py` reads this file."""
+
+from .c4_rules import c4 as c4
+from .c4_rules import c4_filters as c4_filters
+from .c4_rules import c4_paragraphs as c4_paragraphs
+from .fineweb_rules import fineweb as fineweb
+from .fineweb_rules import fineweb2 as fineweb2
+from .fineweb_rules import fineweb_quality as fineweb_quality
+from .gopher_rules import gopher as gopher
+from .gopher_rules import gopher_quality as gopher_quality
+from .gopher_rules import gopher_repetition as gopher_repetition
+from .nemo_rules import nemo_english as nemo_english
+from .nemo_rules import nemo_non_english as nemo_non_english
+from .refinedweb_rules import refinedweb as refinedweb
