@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from typing import Any
 
 import cloudpickle
 
 from dcurate.engine.worker.operator_task import OperatorSpec
-from dcurate.errors import StageError
+from dcurate.errors import PipelineError, StageError
 
 #: Exceptions of pickle for objects that it cannot handle.
 _UNPICKLABLE = (pickle.PicklingError, TypeError, AttributeError, RecursionError)
@@ -31,6 +32,21 @@ def pickled(spec: OperatorSpec) -> bytes:
                     "make it in setup(), which runs on the worker"
                 ) from error
         raise StageError(f"operator {spec.operator!r} cannot be sent to workers: {error}") from error
+
+
+def pickled_policies(policies: Sequence[Any]) -> bytes:
+    """Pickle policies for the scheduler; empty if there are none.
+
+    Raises:
+        PipelineError: a policy holds something that cannot be pickled; names the policy and the attribute.
+    """
+    for policy in policies:
+        if not _travels(policy):
+            culprit = _culprit(policy) if hasattr(policy, "__dict__") else f"its class {type(policy).__qualname__}"
+            raise PipelineError(
+                f"policy {type(policy).__name__} cannot be sent to the scheduler: {culprit} cannot be pickled"
+            )
+    return bytes(cloudpickle.dumps(list(policies))) if policies else b""
 
 
 def _culprit(stage: Any) -> str | None:

@@ -15,7 +15,7 @@ MIN_SAMPLES = 10
 
 
 class ThroughputTracker:
-    """Measures the operators of a run, and reports to the allocation controller.
+    """Measures the operators of a run, and reports to the slot manager.
 
     Args:
         operators: their names, in order.

@@ -7,7 +7,7 @@ from distributed import Client, Worker
 from distributed import LocalCluster as DaskCluster
 
 from dcurate import AttachedCluster, DaskExecutor, LocalCluster, Pipeline
-from dcurate.engine.dask import scheduler_plugin
+from dcurate.engine.policies import StallDetection
 from dcurate.errors import ResourceError, RunError
 from tests.stages import Numbers, Sleep
 
@@ -19,10 +19,10 @@ def fill(dask_worker: Worker) -> None:
     dask_worker.memory_manager.memory_pause_fraction = 1e-6
 
 
-def test_a_run_whose_workers_are_all_full_ends_with_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler_plugin, "STUCK_S", 2.0)
+def test_a_run_whose_workers_are_all_full_ends_with_one_sentence() -> None:
     with LocalCluster(n_workers=2, gpus=False) as cluster:
-        stream = Pipeline("test", stages=[Numbers(1000, 1), Sleep(0.05)]).stream(DaskExecutor(cluster=cluster))
+        executor = DaskExecutor(cluster=cluster, policies=[StallDetection(stuck_s=2.0)])
+        stream = Pipeline("test", stages=[Numbers(1000, 1), Sleep(0.05)]).stream(executor)
         next(stream)
         cluster.client.run(fill)
         with pytest.raises(ResourceError, match="all workers are paused as their memory is full"):

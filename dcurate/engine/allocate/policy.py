@@ -18,18 +18,38 @@ from dcurate.engine.allocate.inputs import CHEAP_S, LEAST_GAIN, SOON_S, Allocati
 from dcurate.engine.allocate.model import Capacity, grow, place_all, surplus_slots
 from dcurate.engine.allocate.solve import add_slack, bound, solve, solve_in_place
 
-#: A preempting change must save at least this share of the time that it takes.
-FRICTION = 0.25
-#: Nothing is changed to finish less than this many seconds earlier.
-SAVED_S = 0.25
-#: A gain below this share is ignored.
-NO_GAIN = 0.002
-#: Extra slots of cheap units where nobody else needs the capacity, relative to need: up to a cv, and beyond it.
-SLACK, UNEVEN, SLACK_UNEVEN = 1.3, 1.0, 1.8
-#: An estimate that has moved by less than this share of its error, or by less than this share at all, is unchanged.
-MOVED_ERRORS, MOVED = 0.5, 0.01
-#: Seconds to the next decision: while rates are awaited, and otherwise.
-SOON_AGAIN_S, LATER_S = 0.5, 5.0
+
+@dataclass(frozen=True)
+class AllocationRules:
+    """The constants by which decisions are made.
+
+    Args:
+        friction: a preempting change must save at least this share of the time that it takes.
+        saved_s: nothing is changed to finish less than this many seconds earlier.
+        no_gain: a gain below this share is ignored.
+        slack: slots of cheap units where nobody else needs the capacity, relative to need.
+        uneven: a unit whose durations have a greater coefficient of variation than this is uneven.
+        slack_uneven: as ``slack``, for uneven units.
+        moved: an estimate that has moved by less than this share is unchanged.
+        moved_errors: as is one that has moved by less than this share of its error.
+        soon_again_s: seconds to the next decision while rates are awaited.
+        later_s: seconds to the next decision otherwise, if nothing happens before.
+    """
+
+    friction: float = 0.25
+    saved_s: float = 0.25
+    no_gain: float = 0.002
+    slack: float = 1.3
+    uneven: float = 1.0
+    slack_uneven: float = 1.8
+    moved: float = 0.01
+    moved_errors: float = 0.5
+    soon_again_s: float = 0.5
+    later_s: float = 5.0
+
+
+#: The rules of decisions for which no others are given.
+RULES = AllocationRules()
 
 
 @dataclass(frozen=True)
@@ -66,12 +86,13 @@ class Decision:
     basis: Basis | None = field(default=None, repr=False, compare=False)
 
 
-def decide(snapshot: AllocatorInput, last: Decision | None = None) -> Decision:
+def decide(snapshot: AllocatorInput, last: Decision | None = None, rules: AllocationRules = RULES) -> Decision:
     """Decide on the allocation of slots.
 
     Args:
         snapshot: of the run.
         last: the decision before, so that nothing is computed while nothing changes.
+        rules: constants.
 
     Examples:
         >>> from dcurate.engine.allocate.allocation import SlotLocation
@@ -84,10 +105,12 @@ def decide(snapshot: AllocatorInput, last: Decision | None = None) -> Decision:
         'score 1 -> 2 slots: bottleneck, +1 splits/s, setup 4 s paid back in 4 s'
     """
     basis = _basis(snapshot)
-    if last is not None and _unchanged(snapshot, last, basis):
-        return replace(last, changes=(), next_check_s=_next_check_s(snapshot, settled=True))
-    move = _warm_up(snapshot) if snapshot.learning else _choose(snapshot)
-    spare = Counter() if snapshot.learning else _headroom(snapshot, move)
+    if last is not None and _unchanged(rules, snapshot, last, basis):
+        return replace(last, changes=(), next_check_s=_next_check_s(rules, snapshot, settled=True))
+    move = _warm_up(snapshot) if snapshot.learning or _misses_pin(snapshot) else None
+    if move is None or not (snapshot.learning or move.gained):
+        move = _choose(rules, snapshot)
+    spare = Counter() if snapshot.learning else _headroom(rules, snapshot, move)
     changes = explain_changes(move, spare)
     missing_slots = any(not move.counts.get(unit.name) for unit in snapshot.working)
     return Decision(
@@ -95,7 +118,7 @@ def decide(snapshot: AllocatorInput, last: Decision | None = None) -> Decision:
         now=snapshot.splits_a_second(snapshot.counts),
         expected=snapshot.splits_a_second(move.counts),
         changes=changes,
-        next_check_s=_next_check_s(snapshot, settled=not changes and not missing_slots),
+        next_check_s=_next_check_s(rules, snapshot, settled=not changes and not missing_slots),
         infeasible=explain_infeasible(snapshot.working, snapshot.hosts) if missing_slots else None,
         basis=basis,
     )
@@ -120,27 +143,27 @@ def _warm_up(snapshot: AllocatorInput) -> AllocationChange:
 # When all are known
 
 
-def _choose(snapshot: AllocatorInput) -> AllocationChange:
+def _choose(rules: AllocationRules, snapshot: AllocatorInput) -> AllocationChange:
     """Choose the change that does most in the time that is left."""
     stay = AllocationChange(snapshot, snapshot.current)
     most = bound(snapshot.working, snapshot.hosts)
-    if stay.throughput >= most * (1 - NO_GAIN) and not _misses_fixed(snapshot):
+    if stay.throughput >= most * (1 - rules.no_gain) and not _misses_fixed(snapshot):
         return stay
-    if snapshot.work_known and stay.throughput * SAVED_S >= 1:
+    if snapshot.work_known and stay.throughput * rules.saved_s >= 1:
         return stay
     best, needed = stay, _needed(snapshot, stay)
     moves = list(_candidates(snapshot, stay, needed, most))
     if not moves or moves[0].preempting:
         moves += _scale_up(snapshot, needed)
     for move in moves:
-        if not move.preempting and _gain(move, best) > NO_GAIN and _worth_it(move, best, stay):
+        if not move.preempting and _gain(move, best) > rules.no_gain and _worth_it(rules, move, best, stay):
             best = move
     non_preempting = best
     for move in moves:
         if (
             move.preempting
             and _gain(move, non_preempting) > max(LEAST_GAIN, move.uncertainty)
-            and _worth_it(move, best, stay)
+            and _worth_it(rules, move, best, stay)
         ):
             best = move
     return _drop_late(best)
@@ -216,7 +239,7 @@ def _gain(move: AllocationChange, over: AllocationChange) -> float:
     return move.throughput / over.throughput - 1
 
 
-def _worth_it(move: AllocationChange, best: AllocationChange, stay: AllocationChange) -> bool:
+def _worth_it(rules: AllocationRules, move: AllocationChange, best: AllocationChange, stay: AllocationChange) -> bool:
     """Whether a change finishes more work sooner than the best so far."""
     snapshot = move.snapshot
     if best.throughput <= 0:
@@ -227,8 +250,8 @@ def _worth_it(move: AllocationChange, best: AllocationChange, stay: AllocationCh
         ahead = max(snapshot.ahead_s, 0.0 if move.preempting else 3 * move.done_in)
         work = (stay.throughput or best.throughput) * ahead
     saved = best.seconds_for(work) - move.seconds_for(work)
-    least = SAVED_S if snapshot.work_known else 0.0
-    return saved > (max(least, FRICTION * move.done_in) if move.preempting else least)
+    least = rules.saved_s if snapshot.work_known else 0.0
+    return saved > (max(least, rules.friction * move.done_in) if move.preempting else least)
 
 
 def _misses_fixed(snapshot: AllocatorInput) -> bool:
@@ -239,14 +262,20 @@ def _misses_fixed(snapshot: AllocatorInput) -> bool:
     )
 
 
-def _headroom(snapshot: AllocatorInput, move: AllocationChange) -> Allocation:
+def _misses_pin(snapshot: AllocatorInput) -> bool:
+    """Whether a unit that has some slots has fewer than were set for it since."""
+    counts = snapshot.counts
+    return any(unit.fixed is not None and 0 < counts.get(unit.name, 0) < unit.fixed for unit in snapshot.working)
+
+
+def _headroom(rules: AllocationRules, snapshot: AllocatorInput, move: AllocationChange) -> Allocation:
     """Extra slots of cheap units where nothing else can use the capacity, to absorb uneven durations."""
     counts = move.counts
-    if snapshot.work_known and move.seconds_for(1.0) < LATER_S:
+    if snapshot.work_known and move.seconds_for(1.0) < rules.later_s:
         return Counter()
     enough: dict[float, list[str]] = {}
     for each, unit in zip(snapshot.units, snapshot.solvable, strict=True):
-        slack = SLACK if each.cv < UNEVEN else SLACK_UNEVEN
+        slack = rules.slack if each.cv < rules.uneven else rules.slack_uneven
         if each.cheap and each.known(snapshot.now) and unit.rate(counts.get(each.name, 0)) < slack * move.throughput:
             enough.setdefault(slack, []).append(each.name)
     allocation = move.after
@@ -270,7 +299,7 @@ def _seconds_left(snapshot: AllocatorInput) -> float:
     return 1 / throughput if throughput > 0 else inf
 
 
-def _unchanged(snapshot: AllocatorInput, last: Decision, new: Basis) -> bool:
+def _unchanged(rules: AllocationRules, snapshot: AllocatorInput, last: Decision, new: Basis) -> bool:
     """Whether nothing has changed since the last decision that could change it."""
     old = last.basis
     if old is None or last.infeasible is not None or snapshot.requested != last.allocation:
@@ -279,10 +308,15 @@ def _unchanged(snapshot: AllocatorInput, last: Decision, new: Basis) -> bool:
         return False
     if not (0.8 < (new.ahead_s + 1e-9) / (old.ahead_s + 1e-9) < 1.25):
         return False
-    return _same_shares(snapshot, old.units, new.units)
+    return _same_shares(rules, snapshot, old.units, new.units)
 
 
-def _same_shares(snapshot: AllocatorInput, old: tuple[SchedulingUnit, ...], new: tuple[SchedulingUnit, ...]) -> bool:
+def _same_shares(
+    rules: AllocationRules,
+    snapshot: AllocatorInput,
+    old: tuple[SchedulingUnit, ...],
+    new: tuple[SchedulingUnit, ...],
+) -> bool:
     """Whether units take the same shares of the work as before, as far as the estimates tell."""
     if len(old) != len(new):
         return False
@@ -293,17 +327,17 @@ def _same_shares(snapshot: AllocatorInput, old: tuple[SchedulingUnit, ...], new:
         a, b = before.seconds * before.weight / was, after.seconds * after.weight / now
         if (before.weight > 0) != (after.weight > 0) or (a > 0) != (b > 0):
             return False
-        if a > 0 and abs(log(b / a)) > max(MOVED, MOVED_ERRORS * snapshot.error(after.name)):
+        if a > 0 and abs(log(b / a)) > max(rules.moved, rules.moved_errors * snapshot.error(after.name)):
             return False
     return True
 
 
-def _next_check_s(snapshot: AllocatorInput, settled: bool) -> float:
+def _next_check_s(rules: AllocationRules, snapshot: AllocatorInput, settled: bool) -> float:
     soon = [
         SOON_S - (snapshot.now - each.first_sample_at)
         for each in snapshot.units
         if each.first_sample_at is not None and not each.finished and not each.known(snapshot.now)
     ]
     if soon:
-        return min(max(0.01, min(soon)), SOON_AGAIN_S)
-    return LATER_S if settled and not snapshot.learning else SOON_AGAIN_S
+        return min(max(0.01, min(soon)), rules.soon_again_s)
+    return rules.later_s if settled and not snapshot.learning else rules.soon_again_s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -38,6 +39,8 @@ from dcurate.engine.dask.worker_plugin import (
 )
 from dcurate.engine.driver import TaskDied, TaskDone
 from dcurate.engine.flow import Flow, OutputRef, Task
+from dcurate.engine.policies.speculation import Speculation
+from dcurate.engine.policies.view import RunView, TaskView
 from dcurate.engine.throughput import ThroughputTracker
 from dcurate.engine.worker.operator_task import TaskResult
 from dcurate.errors import DataError, DcurateError, ResourceError, RunError, StageError
@@ -48,13 +51,13 @@ POLL_S, LOST_S = 0.25, 15.0
 BATCH_DELAY_S, BATCH_DELAY_SHARE = 0.03, 0.15
 #: Results of at least this many bytes are split: each output becomes a Dask task of its own.
 LARGE_BYTES = 4 << 20
-#: A task is late if it takes longer than this many seconds and this many times as long as others, more so where
-#: durations vary. While slots are idle at the end of an operator, a late task is run again speculatively.
-LATE_S, LATE, LATE_CV = 5.0, 3.0, 6.0
 #: How often a task is retried because its inputs were lost with the worker that held them.
 MAX_RETRIES = 5
 #: Seconds to wait until the client sees that a task is retried.
 RETRY_WAIT_S = 2.0
+
+
+_log = logging.getLogger("dcurate.engine")
 
 
 @dataclass(eq=False)
@@ -107,8 +110,11 @@ class DaskBackend:
         accounting: RunAccounting,
         flow: Flow,
         priors: Mapping[str, Mapping[str, float]],
+        *,
+        speculation: Speculation | None = None,
     ) -> None:
         self.cluster = cluster
+        self.speculation = speculation or Speculation()
         self.client = cluster.client
         self.run = job.run_key
         self.operators = job.plan.operators
@@ -230,18 +236,24 @@ class DaskBackend:
         now, copied = time.monotonic(), False
         may = [self.flow.may_speculate(operator) for operator in range(len(self.operators))]
         self._tail = {operator: self._tail.get(operator, now) for operator, able in enumerate(may) if able}
-        for one in [one for one in self._in_flight.values() if not one.ended]:
+        tasks = {task.id: task for task in self._tail_tasks(now)} if self._tail else {}
+        for one in self.speculation.run(RunView(now, tasks=tuple(tasks.values()))):
+            late = tasks[one.task]
+            if self.flow.speculate(late.id, self._in_flight[late.id].task.operator):
+                copied = True
+                self.accounting.emit(CallCopied(time.time(), late.operator, late.seconds, late.usual_s))
+        return copied
+
+    def _tail_tasks(self, now: float) -> Iterator[TaskView]:
+        """Yield the running tasks of operators that have only their last tasks left, and idle slots."""
+        for one in self._in_flight.values():
             operator = one.task.operator
             rate = self.throughput.rates[operator]
-            if operator not in self._tail or rate.seconds is None:
-                continue
-            usual = rate.seconds * len(one.task.inputs)
-            # Only the time counts in which the task cannot have waited for others.
-            seconds = now - max(self._tail[operator], one.started)
-            if seconds > max(LATE_S, usual * (LATE + LATE_CV * rate.cv)) and self.flow.speculate(one.task.id, operator):
-                copied = True
-                self.accounting.emit(CallCopied(time.time(), self.operators[operator].name, seconds, usual))
-        return copied
+            if not one.ended and operator in self._tail and rate.seconds is not None:
+                # Only the time counts in which the task cannot have waited for others.
+                seconds = now - max(self._tail[operator], one.started)
+                usual_s = rate.seconds * len(one.task.inputs)
+                yield TaskView(one.task.id, self.operators[operator].name, seconds, usual_s, rate.cv)
 
     # Results
 
@@ -388,7 +400,7 @@ class DaskBackend:
                     self.accounting.emit(WorkerLost(time.time(), worker))
                     changed = True
                 case {"failed": operator, "error": message}:
-                    failure = StageError(message) if operator else ResourceError(message)
+                    failure = _failure_of(operator, event.get("policy", ""), message)
                     for note in event.get("notes", ()):
                         failure.add_note(note)
                     raise failure
@@ -403,6 +415,8 @@ class DaskBackend:
                 self.accounting.emit(Decided(now, unit, before, after, reason))
             case {"recycled": worker, "reason": reason} | {"kept": worker, "reason": reason}:
                 self.accounting.emit(WorkerRecycled(now, worker, reason))
+            case {"notice": text}:
+                _log.warning(text)
             case {"hung": doing, "trace": trace}:
                 self.accounting.emit(CallHung(now, doing, trace))
             case {"hosts": hosts}:
@@ -413,3 +427,8 @@ class DaskBackend:
         for number, operator in enumerate(self.operators):
             slots = sum(count for (name, _), count in self._slots.items() if name == operator.name)
             self.flow.set_slots(number, slots)
+
+
+def _failure_of(operator: str, policy: str, message: str) -> DcurateError:
+    """The error of an operator, of a policy of the user, or of the workers."""
+    return StageError(message) if operator else RunError(message) if policy else ResourceError(message)

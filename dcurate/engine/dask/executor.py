@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -39,8 +39,10 @@ from dcurate.engine.dask.scheduler_plugin import (
 from dcurate.engine.dask.worker_plugin import DcurateWorkerPlugin, describe, has_plugin, release_run
 from dcurate.engine.driver import DriverLoop
 from dcurate.engine.flow import Flow
-from dcurate.engine.serialization import pickled
-from dcurate.errors import DcurateError, ResourceError, RunError, StageError
+from dcurate.engine.policies.speculation import Speculation
+from dcurate.engine.policies.view import Policy
+from dcurate.engine.serialization import pickled, pickled_policies
+from dcurate.errors import DcurateError, PipelineError, ResourceError, RunError, StageError
 from dcurate.plan.operators import Plan
 
 #: How often workers are asked again that die or start meanwhile, and seconds between two attempts.
@@ -56,9 +58,10 @@ class DaskExecutor:
             own such as ``distributed.LocalCluster``, or a connected ``distributed.Client``. An embedded cluster of this
             machine's CPUs (and GPUs) if not given. A `LocalCluster` or `AttachedCluster` that is not open is opened and
             closed around each run; a cluster of Dask's own and a client are left as they are.
+        policies: of your own: objects whose ``run(view)`` yields suggestions, see `dcurate.engine.policies`.
 
     Raises:
-        PipelineError: an unknown setting, a value out of range, or an invalid cluster.
+        PipelineError: an unknown setting, a value out of range, an invalid cluster, or what is not a policy.
 
     Examples:
         >>> DaskExecutor({"execution_mode": "batch"}).mode
@@ -69,9 +72,11 @@ class DaskExecutor:
         self,
         config: Mapping[str, Any] | None = None,
         cluster: Cluster | DaskCluster | Client | str | None = None,
+        policies: Sequence[Policy] = (),
     ) -> None:
         self.config = ExecutorConfig.of(config)
         self.cluster = cluster_of(cluster)
+        self.policies = _checked(policies)
 
     @property
     def mode(self) -> str:
@@ -86,7 +91,7 @@ class DaskExecutor:
             if not cluster.is_open:
                 stack.enter_context(cluster)
             seen = not isinstance(cluster, LocalCluster) or cluster.dashboard
-            yield DaskSession(cluster, self.config, seen)
+            yield DaskSession(cluster, self.config, seen, self.policies)
 
 
 @dataclass(frozen=True)
@@ -95,11 +100,13 @@ class DaskSession:
 
     Args:
         seen: whether the scheduler's pages or metrics are served.
+        policies: of the user.
     """
 
     cluster: Cluster
     config: ExecutorConfig
     seen: bool = True
+    policies: tuple[Policy, ...] = ()
 
     @property
     def client(self) -> Client:
@@ -116,9 +123,11 @@ class DaskSession:
         Raises:
             ResourceError: an operator does not fit on the workers.
             StageError: a stage cannot be pickled.
+            PipelineError: a policy cannot be pickled.
         """
         for spec in Round("", plan, iter(())).operator_specs():
             pickled(spec)
+        pickled_policies(self.policies)
         shapes = client_offered_shapes(self.client)
         coming = workers_at(shapes, {kind: shape.maximum for kind, shape in shapes.items()})
         workers = [*(worker for worker in self._workers() if worker.kind not in shapes), *coming]
@@ -161,7 +170,9 @@ class DaskSession:
             },
             interval_s=self.config.autoscale_interval_s,
             worker_timeout_s=self.config.worker_timeout_s,
+            policies=pickled_policies([one for one in self.policies if not isinstance(one, Speculation)]),
         )
+        speculation = next((one for one in self.policies if isinstance(one, Speculation)), None)
         self.cluster.settle()
         workers = compat.identify_workers(self.client).values()
         accounting.workers = len(workers)
@@ -171,7 +182,9 @@ class DaskSession:
         flow = Flow([one.batch_size for one in job.plan.operators], budget, job.delivers, self._sequential)
         failures: list[str] = []
         with ExitStack() as stack:
-            backend = stack.enter_context(DaskBackend(self.cluster, job, accounting, flow, config.priors))
+            backend = stack.enter_context(
+                DaskBackend(self.cluster, job, accounting, flow, config.priors, speculation=speculation)
+            )
             stack.callback(_forget_run, self.client, job.run_key)
             stack.callback(lambda: failures.extend(_release_run(self.client, job.run_key)))
             stack.callback(backend.close)
@@ -186,6 +199,18 @@ class DaskSession:
                 cache.store(_measured_rates(backend, keys))
         if failures:
             raise StageError(f"the output is complete, but {'; '.join(failures)}")
+
+
+def _checked(policies: Sequence[Policy]) -> tuple[Policy, ...]:
+    """The policies, if they are some."""
+    if not isinstance(policies, list | tuple):
+        raise PipelineError(f"policies={policies!r} is not a list of policies: policies=[...]")
+    for one in policies:
+        if isinstance(one, type):
+            raise PipelineError(f"policies holds the class {one.__name__}; pass an instance of it: {one.__name__}(...)")
+        if not callable(getattr(one, "run", None)):
+            raise PipelineError(f"policies holds {one!r}, which is not a policy: it has no method run(view)")
+    return tuple(policies)
 
 
 def _have_gpus(workers: Iterable[WorkerState]) -> bool:

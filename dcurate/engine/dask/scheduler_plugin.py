@@ -1,16 +1,17 @@
-"""Scheduler plugin: tracks slots per worker and reconciles them with the desired allocation."""
+"""Scheduler plugin: runs the policies of a run, and enacts what they suggest."""
 
 from __future__ import annotations
 
 import asyncio
+import pickle
 import time
 import traceback
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from distributed import Scheduler, Status
 from distributed.diagnostics.plugin import SchedulerPlugin
@@ -22,29 +23,31 @@ from dcurate.cluster.worker_info import WorkerInfo
 from dcurate.cluster.worker_shape import Shape
 from dcurate.core.events import GpuSample, HostSample
 from dcurate.engine.allocate.assignment import Assignment, SlotClaim
-from dcurate.engine.allocate.controller import AllocationController, DesiredState
+from dcurate.engine.allocate.rates import Setup
 from dcurate.engine.allocate.requests import OperatorRequest, WorkerState
 from dcurate.engine.dask.event_loop import Pauses, in_thread
 from dcurate.engine.dask.recycling import Recycler
 from dcurate.engine.dask.routing import TaskRouter
 from dcurate.engine.dask.worker_plugin import PLUGIN, belongs_to, resource_name, split_prefix, task_prefix, topic
+from dcurate.engine.policies.autoscaling import Autoscaling
+from dcurate.engine.policies.balancing import Balancing
+from dcurate.engine.policies.recycling import Recycling
+from dcurate.engine.policies.runner import Outcome, PolicyRunner
+from dcurate.engine.policies.stalls import StallDetection
+from dcurate.engine.policies.view import OperatorView, Policy, RunView, WorkerView
 
 #: Seconds between two samples of the hosts.
 HOSTS_INTERVAL_S = 2.0
 #: How often to check what changes without an event (pauses, lifetimes, memory), in milliseconds.
 TICK_MS = 500
-#: The least time between two decisions, in seconds.
-MIN_INTERVAL_S = 0.1
-#: A worker that is paused for longer than this, in seconds, gets no slots.
-PAUSE_S = 10.0
-#: A run all of whose workers are paused and idle for this many seconds does not continue by itself.
-STUCK_S = 120.0
+#: The least time between two runs of the policies, and the longest that one may take, in seconds.
+MIN_INTERVAL_S, POLICIES_S = 0.1, 300.0
+#: The memory of a worker is known of this many ticks.
+MEMORY_TICKS = 20
 #: The scheduler's extension with an event per run that is set when the driver has sent its last message.
 RUN_ENDED = "dcurate-run-ended"
 #: How long to wait for that, in seconds.
 RUN_ENDED_S = 10.0
-#: For how long the desired number of workers is cached, in seconds.
-DESIRED_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -55,11 +58,11 @@ class RunConfig:
         requests: of the operators, in order.
         payloads: each operator's pickled `OperatorSpec`, by name.
         sequential: whether operators run one after the other (batch mode).
-        priors: rates of earlier runs, by operator, as `AllocationController` takes them.
+        priors: measurements of earlier runs by operator; only ``setup_s`` is used here.
         lifetimes: by operator, the minutes that a worker process lives, and the minutes between two restarts.
-        interval_s: the longest time between two decisions, in seconds.
-        recycle_share: share of a worker's memory limit at which its process is restarted.
+        interval_s: the longest time between two decisions on slots, in seconds.
         worker_timeout_s: how long to wait for workers where there are none, in seconds.
+        policies: of the user, pickled.
     """
 
     requests: Sequence[OperatorRequest]
@@ -68,12 +71,24 @@ class RunConfig:
     priors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     lifetimes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     interval_s: float = 180.0
-    recycle_share: float = 0.75
     worker_timeout_s: float = 600.0
+    policies: bytes = b""
+
+
+class _Observed(NamedTuple):
+    """A copy of what changes in a run; ``workers`` are the arguments of their `WorkerView`."""
+
+    time: float
+    workers: list[tuple[Any, ...]]
+    statistics: Mapping[str, Any]
+    setups: Mapping[str, float | None]
+    kinds: Mapping[str, Shape]
+    starting: int
+    changed: bool
 
 
 class SlotManager(SchedulerPlugin):
-    """Tracks the slots of one run, asks the controller for the desired state, and requests it from the workers.
+    """Tracks the slots of one run, runs its policies in a thread, and enacts what they suggest.
 
     Args:
         run: id of the run.
@@ -87,17 +102,22 @@ class SlotManager(SchedulerPlugin):
         self.config = config
         self.client = client
         self.operators = [request.operator for request in config.requests]
-        self.controller = AllocationController(config.requests, config.sequential, config.priors)
         self.members: dict[str, WorkerState] = {}
         self.requested: Assignment = {}
         self.ready: dict[tuple[str, str], int] = {}
         self.leaving: set[tuple[str, str]] = set()
         self.paused: dict[str, float] = {}
-        #: Reports since the last decision; the controller is used in one thread at a time, never on the event loop.
-        self._reports: list[Callable[[], None]] = []
-        self._desired: dict[str, int] = {}
-        self._desired_until = 0.0
-        self.recycler = Recycler(self, config.lifetimes, config.recycle_share)
+        self.recycler = Recycler(self)
+        self._statistics: Mapping[str, Any] = {"exhausted": False, "operators": {}}
+        self._first_sample_at: dict[str, float] = {}
+        self._setups = {name: Setup(config.priors.get(name, {}).get("setup_s")) for name in self.operators}
+        self._joined: dict[str, float] = {}
+        self._grown: dict[str, deque[int]] = {}
+        self._started: float | None = None
+        #: Wanted numbers of workers, by kind; and slots of operators that policies of the user set.
+        self._scale: dict[str, int] = {}
+        self._pinned: dict[str, int] = {}
+        self._notices: set[str] = set()
         self.target: Assignment = {}
         self._announced: dict[str, int] = {}
         self._hosts_sent_at = 0.0
@@ -120,9 +140,8 @@ class SlotManager(SchedulerPlugin):
         compat.handle_stream(scheduler, RUN_ENDED, partial(_driver_done, ended_events))
         compat.handle_rpc(scheduler, DESIRED_WORKERS, partial(total_desired_workers, scheduler))
         compat.subscribe_client(scheduler, topic(self.run), self.client)
-        self._due, self._unreconciled = asyncio.Event(), asyncio.Event()
-        self._controller_free = asyncio.Lock()
-        self._loops = [asyncio.ensure_future(each) for each in (self._decide_when_due(), self._reconcile_when_due())]
+        self._due, self._unreconciled, self._scaled = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._loops = [asyncio.ensure_future(each) for each in (self._run_policies(), self._reconcile_when_due())]
         for loop in self._loops:
             loop.add_done_callback(self._failed)
         self._ticks = PeriodicCallback(self._tick, TICK_MS)
@@ -142,6 +161,8 @@ class SlotManager(SchedulerPlugin):
         self.requested.pop(worker, None)
         self.target.pop(worker, None)
         self.paused.pop(worker, None)
+        self._joined.pop(worker, None)
+        self._grown.pop(worker, None)
         self.leaving = {one for one in self.leaving if one[0] != worker}
         self.ready = {one: slots for one, slots in self.ready.items() if one[0] != worker}
         if not self.recycler.forget(worker):
@@ -172,6 +193,7 @@ class SlotManager(SchedulerPlugin):
     def stop(self) -> None:
         """Decide nothing more, and leave nothing of the run on the scheduler."""
         self.ended = True
+        self._scaled.set()
         self._ticks.stop()
         for loop in self._loops:
             loop.cancel()
@@ -182,7 +204,10 @@ class SlotManager(SchedulerPlugin):
 
     def on_stats(self, stats: Mapping[str, Any], **_: Any) -> None:
         """Handle statistics of the driver."""
-        self._reports.append(partial(self.controller.record_stats, stats, time.monotonic()))
+        self._statistics, now = stats, time.monotonic()
+        for operator, one in stats["operators"].items():
+            if one["samples"]:
+                self._first_sample_at.setdefault(operator, now - one["since_first"])
         self._due.set()
 
     def on_register(self, worker: str, info: Mapping[str, Any]) -> None:
@@ -191,7 +216,7 @@ class SlotManager(SchedulerPlugin):
         if state is not None:
             one = WorkerInfo.from_dict(info)
             self.members[worker] = WorkerState(worker, one.host, state.nthreads, one.cpus, one.gpus, one.kind)
-            self.recycler.add_worker(worker, time.monotonic())
+            self._joined[worker] = time.monotonic()
             self._due.set()
 
     def on_event(self, worker: str, event: dict[str, Any]) -> None:
@@ -213,7 +238,7 @@ class SlotManager(SchedulerPlugin):
         compat.set_resource(self.scheduler, worker, resource_name(self.run, operator), more["offered"])
         self._reassign(worker, more.get("queued", ()))
         if raised:
-            self._reports.append(partial(self.controller.record_setup, operator, setup_seconds))
+            self._setups[operator].record(setup_seconds)
             self._wake(state)
         event = {"worker": worker, "slots": slots, "setup_seconds": setup_seconds}
         self.publish({"ready": operator, **event})
@@ -226,55 +251,151 @@ class SlotManager(SchedulerPlugin):
 
     # What it decides and does
 
-    async def desired_workers(self, shapes: Mapping[str, Shape]) -> dict[str, int]:
-        """Return how many workers of each kind the run wants; computed again every few seconds."""
-        async with self._controller_free:
-            if time.monotonic() >= self._desired_until:
-                members = list(self.members.values())
-                self._desired = await in_thread(self.controller.desired_workers, shapes, members)
-                self._desired_until = time.monotonic() + DESIRED_S
-        return self._desired
+    async def desired_workers(self) -> dict[str, int]:
+        """Return how many workers of each kind the run wants; waits until policies have run."""
+        await self._scaled.wait()
+        return self._scale
 
-    async def _decide(self) -> DesiredState | None:
-        """Decide in a thread, on copies: the event loop goes on, and what is reported meanwhile counts next time."""
-        async with self._controller_free:
-            now = time.monotonic()
-            reports, self._reports = self._reports, []
-            members = [
-                member for address, member in self.members.items() if now - self.paused.get(address, now) < PAUSE_S
-            ]
-            requested = {worker: dict(claims) for worker, claims in self.requested.items()}
-            return await in_thread(_decide, reports, self.controller, now, members, requested, dict(self.ready))
-
-    async def _decide_when_due(self) -> None:
+    async def _run_policies(self) -> None:
+        own: list[Policy] = [
+            Balancing(interval_s=self.config.interval_s),
+            Autoscaling(),
+            Recycling(),
+            StallDetection(worker_timeout_s=self.config.worker_timeout_s),
+        ]
+        try:
+            given: Sequence[Policy] = pickle.loads(self.config.policies) if self.config.policies else ()
+        except Exception as error:
+            self.fail(f"the scheduler cannot load the policies ({error}); install their module there", "policies")
+            return
+        runner, wait_s = PolicyRunner(given, own), 0.0
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._due.wait(), min(self.controller.next_check_s, self.config.interval_s))
+                await asyncio.wait_for(self._due.wait(), wait_s)
+            changed = self._due.is_set()
             self._due.clear()
-            decision = await self._decide()
-            if decision is not None:
-                self.target = decision.assignment
-                for change in decision.changes:
-                    if self._announced.get(change.unit) == change.after:
-                        continue  # it is not there yet, and was announced before
-                    self._announced[change.unit] = change.after
-                    counts = {"before": change.before, "after": change.after}
-                    self.publish({"decision": change.unit, "reason": change.reason, **counts})
-                self._unreconciled.set()
+            try:
+                view = partial(self._view, await self._observe(changed))
+                outcome = await asyncio.wait_for(in_thread(_run, runner, view), POLICIES_S)
+            except TimeoutError:
+                self.fail(f"policy {runner.running} has not ended after {POLICIES_S:g} seconds", runner.running)
+                return
+            self._enact(outcome)
+            wait_s = min(outcome.again_s, TICK_MS / 1000)
             await asyncio.sleep(MIN_INTERVAL_S)
 
+    async def _observe(self, changed: bool) -> _Observed:
+        """Copy what changes, so that the thread in which policies run can make a view of it."""
+        now, scheduler, pauses = time.monotonic(), self.scheduler, Pauses()
+        ready: dict[str, dict[str, int]] = {}
+        for (address, operator), slots in list(self.ready.items()):
+            ready.setdefault(address, {})[operator] = slots
+        workers = []
+        for address, member in list(self.members.items()):
+            state = scheduler.workers.get(address)
+            if state is not None:
+                workers.append(
+                    (
+                        member,
+                        dict(self.requested.get(address, {})),
+                        ready.get(address, {}),
+                        now - self._joined[address],
+                        now - self.paused[address] if address in self.paused else None,
+                        len(state.executing),
+                        int(state.metrics.get("memory", 0)),
+                        tuple(self._grown.get(address, ())),
+                        int(state.memory_limit or 0),
+                        bool(state.nanny),
+                        self.recycler.is_recycling(address),
+                    )
+                )
+            await pauses.maybe()
+        if scheduler.workers or OFFER in compat.extensions(scheduler):
+            self._last_with_workers = now
+        setups = {name: one.seconds for name, one in self._setups.items()}
+        starting = len(scheduler.workers) - len(workers)
+        return _Observed(now, workers, self._statistics, setups, offered_shapes(scheduler), starting, changed)
+
+    def _view(self, seen: _Observed) -> RunView:
+        """Make a view; runs in a thread, on copies."""
+        now, workers = seen.time, seen.workers
+        if self._started is None and workers:
+            self._started = now
+        wanted: Counter[str] = Counter()
+        ready: Counter[str] = Counter()
+        for one in workers:
+            wanted.update({operator: claim.slots for operator, claim in one[1].items()})
+            ready.update(one[2])
+        operators = {}
+        for request in self.config.requests:
+            name, recycled_at = request.operator, self.recycler.recycled_at.get(request.operator)
+            lifetime_m, restart_m = self.config.lifetimes.get(name, (0.0, 0.0))
+            operators[name] = OperatorView(
+                name,
+                request,
+                wanted[name],
+                ready[name],
+                **_measurements(seen.statistics["operators"].get(name)),
+                first_sample_at=self._first_sample_at.get(name),
+                setup_s=seen.setups[name],
+                lifetime_m=lifetime_m,
+                restart_interval_m=restart_m,
+                recycled_s=None if recycled_at is None else now - recycled_at,
+            )
+        return RunView(
+            time=now,
+            started=now if self._started is None else self._started,
+            operators=operators,
+            workers={one[0].address: WorkerView(*one) for one in workers},
+            kinds=seen.kinds,
+            starting=seen.starting,
+            workerless_s=now - self._last_with_workers,
+            exhausted=seen.statistics["exhausted"],
+            sequential=self.config.sequential,
+            changed=seen.changed,
+        )
+
+    def _enact(self, outcome: Outcome) -> None:
+        """Do what policies suggest."""
+        if outcome.error:
+            self.fail(outcome.error, outcome.policy, [outcome.trace] if outcome.trace else [])
+        for text in outcome.notices:
+            if text not in self._notices:
+                self._notices.add(text)
+                self.publish({"notice": text})
+        for name, one in outcome.slots.items():
+            before = sum(claims[name].slots for claims in self.requested.values() if name in claims)
+            if self._pinned.get(name) != one.slots:
+                self._announce(name, before, one.slots, f"{name} {before} -> {one.slots} slots: {one.reason}")
+        self._pinned = {name: one.slots for name, one in outcome.slots.items()}
+        if outcome.allocate is not None:
+            self.target = outcome.allocate.assignment
+            for change in outcome.allocate.changes:
+                if change.unit not in self._pinned:
+                    self._announce(change.unit, change.before, change.after, change.reason)
+            self._unreconciled.set()
+        self._scale.update(outcome.scale)
+        if outcome.scale:
+            self._scaled.set()
+        for worker, reason in outcome.recycle.items():
+            self.recycler.start(worker, reason)
+
+    def _announce(self, operator: str, before: int, after: int, reason: str) -> None:
+        """Publish a decision, unless it was and is under way."""
+        if self._announced.get(operator) != after:
+            self._announced[operator] = after
+            self.publish({"decision": operator, "reason": reason, "before": before, "after": after})
+
+    def fail(self, error: str, policy: str = "", notes: Sequence[str] = ()) -> None:
+        """End the run with an error; ``policy`` is the policy of the user that caused it, if one did."""
+        self.publish({"failed": "", "error": error, "policy": policy, "notes": list(notes)})
+
     def _failed(self, loop: asyncio.Task[None]) -> None:
-        """End the run if the decision loop failed."""
+        """End the run if a loop failed."""
         error = None if loop.cancelled() else loop.exception()
         if error is not None:
             trace = "".join(traceback.format_exception(error))
-            self.publish(
-                {
-                    "failed": "",
-                    "error": f"the allocation controller failed: {error!r}; please report this",
-                    "notes": [trace],
-                }
-            )
+            self.fail(f"the slot manager failed: {error!r}; please report this", notes=[trace])
 
     async def _reconcile_when_due(self) -> None:
         while True:
@@ -334,15 +455,14 @@ class SlotManager(SchedulerPlugin):
                 continue
             if (state.status != Status.running) != (worker in self.paused):
                 self._set_paused(worker, state.status != Status.running)
+            used = int(state.metrics.get("memory", 0)) - int(state.nbytes)
+            self._grown.setdefault(worker, deque(maxlen=MEMORY_TICKS)).append(used)
             stray = [task.key for task in state.processing if self._is_stray(worker, state, task)]
             self._reassign(worker, stray)
         if any(map(self.router.is_of_run, compat.unrunnable_keys(self.scheduler))):
             for worker in {worker for worker, _ in self.ready} & set(self.scheduler.workers):
                 self._wake(self.scheduler.workers[worker])
         now = time.monotonic()
-        self._check_stuck(now)
-        self._check_deserted(now)
-        self.recycler.check(now)
         if now - self._hosts_sent_at >= HOSTS_INTERVAL_S:
             self._hosts_sent_at = now
             workers = self.scheduler.workers
@@ -353,31 +473,6 @@ class SlotManager(SchedulerPlugin):
                     )
                 }
             )
-
-    def _check_stuck(self, now: float) -> None:
-        """End a run whose workers are all out of memory and idle."""
-        workers = self.scheduler.workers
-        idle = (state.status == Status.paused and not state.executing for state in workers.values())
-        if workers and all(now - self.paused.get(one, now) >= STUCK_S for one in workers) and all(idle):
-            fullest = max(workers.values(), key=lambda state: int(state.metrics.get("memory", 0)))
-            used, limit = fullest.metrics.get("memory", 0) / 1e9, (fullest.memory_limit or 0) / 1e9
-            error = (
-                f"all workers are paused as their memory is full ({used:.3g} of {limit:.3g} GB), and no call is under "
-                "way that would empty it; use a smaller blocksize or batch_size, or fewer workers with more memory, "
-                "and see that the disk to which they move results is not full"
-            )
-            self.publish({"failed": "", "error": error})
-
-    def _check_deserted(self, now: float) -> None:
-        """End a run that has had no worker for long, unless the cluster starts workers itself."""
-        if self.scheduler.workers or OFFER in compat.extensions(self.scheduler):
-            self._last_with_workers = now
-        elif now - self._last_with_workers >= self.config.worker_timeout_s:
-            error = (
-                f"the cluster has had no workers for {self.config.worker_timeout_s:g} seconds; start some with 'dask "
-                "worker' and run again with resume=True, or have runs wait longer with worker_timeout_s"
-            )
-            self.publish({"failed": "", "error": error})
 
     def _wake(self, state: Any) -> None:
         """Schedule tasks that no worker could run, where this one can."""
@@ -475,15 +570,22 @@ async def total_desired_workers(scheduler: Scheduler, **_: Any) -> dict[str, int
     shapes = offered_shapes(scheduler)
     total: Counter[str] = Counter()
     for manager in list(compat.extensions(scheduler)["dcurate"].values()):
-        total.update(await manager.desired_workers(shapes) if shapes else {})
+        total.update(await manager.desired_workers() if shapes else {})
     return dict(total)
 
 
-def _decide(reports: Iterable[Callable[[], None]], controller: AllocationController, *state: Any) -> Any:
-    """Report to the controller what it has not seen yet, and have it decide."""
-    for report in reports:
-        report()
-    return controller.decide(*state)
+def _run(runner: PolicyRunner, view: Callable[[], RunView]) -> Outcome:
+    """Make a view, and run policies on it."""
+    return runner.run(view())
+
+
+def _measurements(statistics: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The measurements of an operator, as an `OperatorView` has them; none if the driver has reported none."""
+    if statistics is None:
+        return {}
+    names = ("seconds", "samples", "cv", "wobble", "cached", "waiting", "running")
+    values = {name: statistics[name] for name in names if name in statistics}
+    return values | {"outputs_per_input": statistics["ratio"], "finished": statistics["ended"]}
 
 
 def host_samples(workers: Iterable[tuple[WorkerState, Any]]) -> list[dict[str, Any]]:

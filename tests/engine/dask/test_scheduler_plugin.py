@@ -6,18 +6,20 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from distributed import Scheduler, Status
 
 from dcurate.core.resources import Resources
-from dcurate.engine.allocate.controller import AllocationController
+from dcurate.engine.allocate.policy import decide as decide_slots
 from dcurate.engine.allocate.requests import OperatorRequest
 from dcurate.engine.dask.event_loop import SLICE_S, Pauses, in_thread
 from dcurate.engine.dask.scheduler_plugin import RunConfig, SlotManager
+from dcurate.engine.policies import Policy, RunView, Suggestion, balancing
+from dcurate.engine.serialization import pickled_policies
 
 
 @dataclass
@@ -73,13 +75,16 @@ class StandInScheduler:
         pass
 
 
-def manager_on(scheduler: StandInScheduler, requests: list[OperatorRequest], hosts: int) -> SlotManager:
+def manager_on(
+    scheduler: StandInScheduler, requests: list[OperatorRequest], hosts: int, policies: Sequence[Policy] = ()
+) -> SlotManager:
     """A manager with so many hosts, each of a CPU worker and eight GPU workers; to be started."""
     for host in range(hosts):
         for number in range(9):
             threads = 8 if number else 64
             scheduler.workers[f"tcp://{host}:{number}"] = StandInWorker(f"tcp://{host}:{number}", threads)
-    return SlotManager("run-0", RunConfig(requests, dict.fromkeys((one.operator for one in requests), b"")), "client")
+    payloads = dict.fromkeys((one.operator for one in requests), b"")
+    return SlotManager("run-0", RunConfig(requests, payloads, policies=pickled_policies(policies)), "client")
 
 
 def register(manager: SlotManager, hosts: int) -> None:
@@ -124,32 +129,46 @@ async def until(condition: Any, seconds: float = 60.0) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_decisions_and_the_number_of_workers_are_computed_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: dict[str, int] = {}
-    for name in ("decide", "desired_workers", "record_stats"):
-        plain = getattr(AllocationController, name)
+class Notes:
+    """A policy that notes in which thread it runs, and what it sees."""
 
-        def noted(*arguments: Any, name: str = name, plain: Any = plain) -> Any:
-            threads[name] = threading.get_ident()
-            return plain(*arguments)
+    threads: ClassVar[set[int]] = set()
+    views: ClassVar[list[RunView]] = []
 
-        monkeypatch.setattr(AllocationController, name, noted)
+    def run(self, view: RunView) -> Iterator[Suggestion]:
+        self.threads.add(threading.get_ident())
+        self.views.append(view)
+        yield from ()
+
+
+def test_policies_run_off_the_event_loop_and_see_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[int] = set()
+    plain = decide_slots
+
+    def noted(*arguments: Any) -> Any:
+        threads.add(threading.get_ident())
+        return plain(*arguments)
+
+    monkeypatch.setattr(balancing, "decide", noted)
 
     async def decide() -> list[dict[str, Any]]:
         scheduler, requests = StandInScheduler(), requests_of(4)
-        manager = manager_on(scheduler, requests, hosts=2)
+        manager = manager_on(scheduler, requests, hosts=2, policies=[Notes()])
         await manager.start(cast(Scheduler, scheduler))
         register(manager, hosts=2)
         manager.on_stats(stats_of(requests))
-        await until(lambda: len(scheduler.requested) > 4)
-        await manager.desired_workers({})
+        await until(lambda: len(scheduler.requested) > 4 and len(Notes.views) > 2)
         manager.stop()
         return scheduler.requested
 
     requested = asyncio.run(decide())
     assert {one["operator"] for one in requested} == {one.operator for one in requests_of(4)}
-    assert set(threads) == {"decide", "desired_workers", "record_stats"}
-    assert threading.get_ident() not in threads.values()
+    assert threads
+    assert threading.get_ident() not in threads | Notes.threads
+    seen = Notes.views[-1]
+    assert seen.operators["operator-1"].seconds == 1.0 + 1 / 7
+    assert sum(worker.slots.get("operator-1", 0) for worker in seen.workers.values()) > 1
+    assert not any(worker.slots for worker in Notes.views[0].workers.values())
 
 
 def test_at_1000_hosts_the_event_loop_has_other_turns_while_slots_are_decided_and_requested(

@@ -1,0 +1,236 @@
+"""Balance slots between operators: grow into idle capacity, and move slots to where they are needed. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import sqrt
+
+from dcurate.engine.allocate.allocation import Allocation, Host, SlotLocation, count_slots
+from dcurate.engine.allocate.assignment import assign_slots
+from dcurate.engine.allocate.explain import Change
+from dcurate.engine.allocate.inputs import AllocatorInput, Measured
+from dcurate.engine.allocate.model import Capacity, place_all
+from dcurate.engine.allocate.policy import AllocationRules, Decision, decide
+from dcurate.engine.allocate.requests import OperatorRequest, SlotPoolSpec, WorkerState, form_pools, hosts_of
+from dcurate.engine.policies.view import Allocate, LookAgain, OperatorView, RunView, Suggestion
+from dcurate.errors import ResourceError
+
+
+@dataclass
+class _LastRun:
+    """What balancing remembers of its last run."""
+
+    decision: Decision | None = None
+    due: float = 0.0
+    pinned: Mapping[str, int] = field(default_factory=dict)
+    setup_since: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Balancing(AllocationRules):
+    """Gives every operator the slots that make the run as a whole fastest, and moves them when rates change.
+
+    Its constants are those of `AllocationRules`, and these.
+
+    Args:
+        interval_s: the longest time between two decisions, in seconds.
+        pause_s: a worker that is paused for longer than this, in seconds, gets no slots.
+        long_setup_s: a slot whose setup has run for longer than this, in seconds, is slow to set up.
+    """
+
+    interval_s: float = 180.0
+    pause_s: float = 10.0
+    long_setup_s: float = 2.0
+    _last: _LastRun = field(default_factory=_LastRun, init=False, repr=False, compare=False)
+
+    def run(self, view: RunView) -> Iterator[Suggestion]:
+        """Suggest slots for all workers."""
+        last = self._last
+        if not view.changed and view.time < last.due and view.pinned == last.pinned:
+            yield LookAgain(last.due - view.time)
+            return
+        last.pinned = view.pinned
+        workers = [one.info for one in view.workers.values() if (one.paused_s or 0.0) < self.pause_s]
+        found = measured_pools(view, workers)
+        if found is None:
+            return
+        pools, snapshot = found
+        last.decision = decide(snapshot, last.decision, self)
+        next_check_s = min(last.decision.next_check_s, self.interval_s)
+        last.due = view.time + next_check_s
+        allocation, changes = last.decision.allocation, last.decision.changes
+        if snapshot.learning:
+            allocation, changes = self._use_idle(pools, snapshot, allocation, changes)
+        requested = {worker: dict(one.claims) for worker, one in view.workers.items()}
+        yield Allocate(assign_slots(pools, workers, allocation, requested), changes)
+        yield LookAgain(next_check_s)
+
+    def _use_idle(
+        self,
+        pools: Sequence[SlotPoolSpec],
+        snapshot: AllocatorInput,
+        allocation: Allocation,
+        changes: tuple[Change, ...],
+    ) -> tuple[Allocation, tuple[Change, ...]]:
+        """While rates are unknown, use idle capacity where that costs no other operator anything.
+
+        An operator that has a kind of worker to itself takes all of it. So does the last GPU operator that is still
+        being set up when all others are ready: it will be measured last, most likely because its model is the largest,
+        and if it turns out to need fewer slots, the others could not have had them any sooner. Light CPU operators take
+        the cores that no GPU slot could need.
+        """
+        capacity = Capacity(snapshot.hosts, (pool.unit for pool in snapshot.units))
+        before, by_unit = count_slots(snapshot.current), {change.unit: change for change in changes}
+        place_all(capacity, allocation)
+        spare_cpus = sum(_idle_cpus(host, snapshot) for host in snapshot.hosts)
+        for pool, measured in zip(pools, snapshot.units, strict=True):
+            reason = self._idle_reason(pool, measured, snapshot)
+            if not reason:
+                continue
+            light = not measured.unit.on_gpu
+            while not (light and capacity.counts[pool.name] >= max(1, spare_cpus)) and capacity.add(pool.name):
+                pass
+            slots = capacity.counts[pool.name]
+            if slots != before.get(pool.name, 0):
+                sentence = f"{pool.name} {before.get(pool.name, 0)} -> {slots} slots: {reason}"
+                by_unit[pool.name] = Change(pool.name, before.get(pool.name, 0), slots, sentence)
+        return +capacity.taken, tuple(by_unit.values())
+
+    def _idle_reason(self, pool: SlotPoolSpec, measured: Measured, snapshot: AllocatorInput) -> str:
+        """Why a pool may take idle capacity; empty if it may not."""
+        rivals = [
+            other
+            for other in snapshot.units
+            if other is not measured and other.unit.on_gpu == measured.unit.on_gpu and not other.finished
+        ]
+        if measured.finished:
+            return ""
+        if not rivals or all(member.light for member in pool.members):
+            return "nobody else needs the room"
+        ready, coming = count_slots(snapshot.ready), count_slots(snapshot.setting_up)
+        since = self._last.setup_since.setdefault(pool.name, snapshot.now) if coming.get(pool.name) else snapshot.now
+        last = not ready.get(pool.name) and all(ready.get(other.name) for other in rivals)
+        if measured.unit.on_gpu and last and snapshot.now - since >= self.long_setup_s:
+            return "idle GPUs, and it takes longest to set up"
+        return ""
+
+
+def measured_pools(view: RunView, workers: Sequence[WorkerState]) -> tuple[list[SlotPoolSpec], AllocatorInput] | None:
+    """Return the pools of operators, and what is known of them; None if the workers cannot hold a slot of each."""
+    try:
+        pools = form_pools(_requests(view), workers, view.sequential) if workers else []
+    except ResourceError:
+        return None
+    if not pools:
+        return None
+    ready, setting_up = _current_slots(pools, workers, view)
+    units = tuple(_measured(pool, view) for pool in pools)
+    return pools, AllocatorInput(tuple(hosts_of(workers)), units, ready, setting_up, view.time, view.started)
+
+
+def _requests(view: RunView) -> list[OperatorRequest]:
+    """The requests of the operators, with the numbers of slots that policies set."""
+    return [
+        one.request
+        if one.name not in view.pinned
+        else replace(
+            one.request,
+            num_workers=min(view.pinned[one.name], one.request.max_workers or view.pinned[one.name]),
+            num_workers_per_node=None,
+        )
+        for one in view.operators.values()
+    ]
+
+
+def _measured(pool: SlotPoolSpec, view: RunView) -> Measured:
+    members = [view.operators[member.operator] for member in pool.members]
+    seconds = [one.seconds for one in members if one.seconds is not None]
+    known = len(seconds) == len(members)
+    weights = _weights(view)
+    shares = [s * weights[one.name] for s, one in zip(seconds, members, strict=True)] if known else []
+    total, alone = sum(shares), len(members) == 1
+    left = _items_left(view)
+    work_left = sum(left[one.name] * s for s, one in zip(seconds, members, strict=True)) if known and left else None
+    firsts = [one.first_sample_at for one in members if one.first_sample_at is not None]
+    return Measured(
+        unit=pool.unit(),
+        seconds=(seconds[0] if alone else total) if known else None,
+        samples=min(one.samples for one in members),
+        cv=_joint_cv([one.cv for one in members], shares),
+        cached=all(one.cached for one in members),
+        first_sample_at=max(firsts) if len(firsts) == len(members) else None,
+        weight=weights[members[0].name] if alone else 1.0,
+        left=None if work_left is None else left[members[0].name] if alone else work_left / total if total else 0.0,
+        setup_s=_setup(members),
+        waiting=sum(one.waiting for one in members),
+        running=sum(one.running for one in members),
+        finished=_is_finished(members, view),
+    )
+
+
+def _setup(members: Sequence[OperatorView]) -> float | None:
+    setups = [0.0 if member.request.light else member.setup_s for member in members]
+    return None if None in setups else sum(filter(None, setups))
+
+
+def _is_finished(members: Sequence[OperatorView], view: RunView) -> bool:
+    if view.sequential:
+        active = next((one for one in view.operators.values() if not one.finished), None)
+        return active not in members
+    return all(one.finished for one in members)
+
+
+def _weights(view: RunView) -> dict[str, float]:
+    """Items of each operator per source split."""
+    weights, weight = {}, 1.0
+    for one in view.operators.values():
+        weights[one.name] = weight
+        weight *= one.outputs_per_input
+    return weights
+
+
+def _items_left(view: RunView) -> dict[str, float]:
+    """Items that each operator has still to do; empty until the source is exhausted."""
+    left: dict[str, float] = {}
+    coming = 0.0
+    for one in view.operators.values() if view.exhausted else ():
+        left[one.name] = coming + one.waiting + one.running
+        coming = left[one.name] * one.outputs_per_input
+    return left
+
+
+def _idle_cpus(host: Host, snapshot: AllocatorInput) -> int:
+    """Cores of a host that are left if every GPU's slots took as many as a GPU slot may ask for."""
+    most = max((pool.unit.cpus for pool in snapshot.units if pool.unit.on_gpu and not pool.finished), default=0.0)
+    return max(0, min(host.max_slots, int(host.cpus - most * len(host.gpus))))
+
+
+def _joint_cv(cvs: Sequence[float], shares: Sequence[float]) -> float:
+    """The coefficient of variation of a sum of independent times."""
+    total = sum(shares)
+    if len(cvs) == 1 or not total:
+        return max(cvs)
+    return sqrt(sum((cv * share) ** 2 for cv, share in zip(cvs, shares, strict=True))) / total
+
+
+def _current_slots(
+    pools: Sequence[SlotPoolSpec], workers: Sequence[WorkerState], view: RunView
+) -> tuple[Allocation, Allocation]:
+    """Return the locations of each pool's slots: those that are ready, and those that are being set up."""
+    ready_slots: Allocation = Counter()
+    setting_up: Allocation = Counter()
+    for worker in workers:
+        claims, ready = view.workers[worker.address].claims, view.workers[worker.address].ready
+        for pool in pools:
+            members = [member.operator for member in pool.members if member.operator in claims]
+            if not members:
+                continue
+            most = max(members, key=lambda name: claims[name].slots)
+            location = SlotLocation(worker.host, pool.name, claims[most].gpus)
+            slots = claims[most].slots
+            set_up = min(slots, ready.get(most, 0))
+            ready_slots[location] += set_up
+            setting_up[location] += slots - set_up
+    return +ready_slots, +setting_up

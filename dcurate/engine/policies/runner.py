@@ -1,0 +1,157 @@
+"""Run policies one after the other, and check what they suggest. Pure."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from dcurate.engine.policies.view import (
+    Allocate,
+    LookAgain,
+    Notice,
+    Policy,
+    Recycle,
+    RunView,
+    Scale,
+    SetSlots,
+    Stop,
+    Suggestion,
+)
+from dcurate.errors import nearest
+
+#: A policy that yields more suggestions than this, and more than one for each worker and operator, never ends.
+MAX_SUGGESTIONS = 1000
+
+
+@dataclass
+class Outcome:
+    """What policies suggest together.
+
+    Attributes:
+        allocate: slots that workers should have; None to leave them as they are.
+        slots: of operators, as policies of the user set them.
+        recycle: workers to restart, with the reason.
+        scale: wanted numbers of workers, by kind.
+        notices: sentences for the user.
+        error: why the run should end; empty if it should not.
+        policy: the name of the policy that ends it; empty for one of dcurate's own.
+        trace: of the exception that a policy raised.
+        again_s: seconds until policies should run again.
+    """
+
+    allocate: Allocate | None = None
+    slots: dict[str, SetSlots] = field(default_factory=dict)
+    recycle: dict[str, str] = field(default_factory=dict)
+    scale: dict[str, int] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+    error: str = ""
+    policy: str = ""
+    trace: str = ""
+    again_s: float = float("inf")
+
+
+class PolicyRunner:
+    """Runs policies: those of a user first, so that what they suggest wins, then those of dcurate.
+
+    Args:
+        given: of the user. One that is a built-in policy, with other constants, replaces that.
+        built_in: of dcurate.
+
+    Examples:
+        >>> from dcurate.engine.policies.view import OperatorView
+        >>> class Stubborn:
+        ...     def run(self, view):
+        ...         yield SetSlots("raed", 2)
+        >>> view = RunView(0.0, operators={"read": OperatorView("read", request=None)})
+        >>> PolicyRunner([Stubborn()], []).run(view).notices
+        ["policy Stubborn: there is no operator 'raed'; did you mean 'read'? SetSlots is ignored"]
+    """
+
+    def __init__(self, given: Sequence[Policy], built_in: Sequence[Policy]) -> None:
+        self.built_in: list[Policy] = [
+            next((one for one in given if isinstance(one, type(own))), own) for own in built_in
+        ]
+        self.given = [one for one in given if not any(one is own for own in self.built_in)]
+        #: The name of the policy that runs.
+        self.running = ""
+
+    def run(self, view: RunView) -> Outcome:
+        """Run all policies on a view."""
+        outcome = Outcome()
+        for policy in self.given:
+            self._run(policy, view, outcome, own=False)
+        view = replace(view, pinned={name: one.slots for name, one in outcome.slots.items()})
+        for policy in self.built_in:
+            self._run(policy, view, outcome, own=True)
+        return outcome
+
+    def _run(self, policy: Policy, view: RunView, outcome: Outcome, own: bool) -> None:
+        self.running = name = type(policy).__name__
+        limit = MAX_SUGGESTIONS + len(view.workers) + len(view.operators)
+        try:
+            suggestions = list(islice(policy.run(view) or (), limit + 1))
+        except Exception as error:
+            advice = "please report this" if own else "correct it, or run without it"
+            outcome.error = outcome.error or f"policy {name} failed: {type(error).__name__}: {error}; {advice}"
+            outcome.policy, outcome.trace = name, "".join(traceback.format_exception(error))
+            return
+        if len(suggestions) > limit:
+            outcome.error, outcome.policy = f"policy {name} yields more than {limit} suggestions at a time", name
+            return
+        for one in suggestions:
+            problem = "" if own else _problem(one, view)
+            if problem:
+                outcome.notices.append(f"policy {name}: {problem} {type(one).__name__} is ignored")
+            else:
+                _add(outcome, one, "" if own else name)
+
+
+def _problem(one: Suggestion, view: RunView) -> str:
+    """Why a suggestion makes no sense, as a sentence; empty if it does."""
+    match one:
+        case SetSlots(operator, slots):
+            return _unknown("operator", operator, view.operators) or _not_a_number(slots, "slots", 1)
+        case Recycle(worker):
+            return "" if worker in view.workers else f"there is no worker {worker!r}."
+        case Scale(kind, workers):
+            return _unknown("kind of workers", kind, view.kinds) or _not_a_number(workers, "workers", 0)
+        case Stop() | Notice():
+            return ""
+        case LookAgain(seconds):
+            return "" if isinstance(seconds, int | float) and seconds > 0 else f"{seconds!r} is no time in seconds."
+    return "a policy yields SetSlots, Recycle, Scale, Stop, Notice or LookAgain."
+
+
+def _unknown(what: str, name: str, known: Mapping[str, object]) -> str:
+    if isinstance(name, str) and name in known:
+        return ""
+    near = nearest(str(name), known)
+    return f"there is no {what} {name!r}{near if near.endswith('?') else near + '.'}"
+
+
+def _not_a_number(value: object, what: str, least: int) -> str:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+        return ""
+    return f"{value!r} {what} are not a whole number, at least {least}."
+
+
+def _add(outcome: Outcome, one: Suggestion, policy: str) -> None:
+    """Add a suggestion; of two on the same thing the first counts."""
+    match one:
+        case SetSlots(operator):
+            outcome.slots.setdefault(operator, one)
+        case Recycle(worker, reason):
+            outcome.recycle.setdefault(worker, reason or f"policy {policy} suggests it")
+        case Scale(kind, workers):
+            outcome.scale.setdefault(kind, workers)
+        case Stop(error):
+            outcome.policy = outcome.policy if outcome.error else policy
+            outcome.error = outcome.error or error
+        case Notice(text):
+            outcome.notices.append(text)
+        case Allocate():
+            outcome.allocate = one
+        case LookAgain(seconds):
+            outcome.again_s = min(outcome.again_s, seconds)

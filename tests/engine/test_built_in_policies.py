@@ -1,0 +1,181 @@
+"""Policies as pure functions of a view."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dcurate.cluster.worker_shape import Shape
+from dcurate.core.resources import Resources
+from dcurate.engine.allocate.assignment import SlotClaim
+from dcurate.engine.allocate.requests import OperatorRequest, WorkerState
+from dcurate.engine.policies import (
+    Autoscaling,
+    Balancing,
+    OperatorView,
+    Recycle,
+    Recycling,
+    RunView,
+    Scale,
+    SetSlots,
+    Speculation,
+    StallDetection,
+    WorkerView,
+)
+from dcurate.engine.policies.runner import PolicyRunner
+from dcurate.engine.policies.view import Allocate, Speculate, TaskView
+
+LIMIT = 1_000_000
+
+
+def operator(name: str = "read", **more: object) -> OperatorView:
+    return replace(OperatorView(name, OperatorRequest(name, Resources())), **more)  # type: ignore[arg-type]
+
+
+def worker(number: int = 0, **more: object) -> WorkerView:
+    info = WorkerState(f"w{number}", "h", threads=4, cpus=4.0)
+    return replace(WorkerView(info, {"read": SlotClaim(1)}, memory_limit=LIMIT), **more)  # type: ignore[arg-type]
+
+
+def view(*workers: WorkerView, operators: tuple[OperatorView, ...] = (operator(),), **more: object) -> RunView:
+    by_name, by_address = {one.name: one for one in operators}, {one.address: one for one in workers}
+    return replace(RunView(100.0, operators=by_name, workers=by_address), **more)  # type: ignore[arg-type]
+
+
+# Recycling
+
+
+def test_an_old_process_is_recycled_unless_one_of_its_operator_was_a_short_time_ago() -> None:
+    aged = operator(lifetime_m=1.0, restart_interval_m=0.5)
+    (due,) = Recycling().run(view(worker(age_s=61.0), operators=(aged,)))
+    assert due == Recycle("w0", "it has lived 1.02 minutes")
+    assert not list(Recycling().run(view(worker(age_s=59.0), operators=(aged,))))
+    for seconds, rested in ((29.0, False), (31.0, True)):
+        one = replace(aged, recycled_s=seconds)
+        assert bool(list(Recycling().run(view(worker(age_s=61.0), operators=(one,))))) is rested
+    assert not list(Recycling().run(view(worker(age_s=61.0, recycling=True), operators=(aged,))))
+    assert not list(Recycling().run(view(worker(age_s=61.0, claims={}), operators=(aged,))))
+
+
+def test_a_process_that_stays_large_is_recycled_and_one_that_was_for_a_moment_is_not() -> None:
+    large, small = 750_000, 700_000
+    assert list(Recycling().run(view(worker(grown=(large,) * 4))))
+    assert not list(Recycling().run(view(worker(grown=(large,) * 3))))
+    assert not list(Recycling().run(view(worker(grown=(large, small, large, large)))))
+    assert list(Recycling(checks=2).run(view(worker(grown=(large, small, large, large)))))
+    assert list(Recycling(memory_share=0.7).run(view(worker(grown=(small,) * 4))))
+    assert not list(Recycling().run(view(worker(grown=(large,) * 4, memory_limit=0))))
+
+
+# Stalls
+
+
+def test_a_run_is_stopped_when_all_workers_are_paused_and_idle() -> None:
+    stuck, policy = worker(0, paused_s=121.0, memory=LIMIT), StallDetection()
+    assert "(0.001 of 0.001 GB)" in next(policy.run(view(stuck))).error
+    assert not list(policy.run(view(stuck, worker(1))))
+    assert not list(policy.run(view(stuck, worker(1, paused_s=121.0, running=1))))
+    assert not list(policy.run(view(stuck, worker(1, paused_s=119.0))))
+    assert not list(policy.run(view(stuck, starting=1)))
+    assert not list(policy.run(view()))
+
+
+def test_a_run_is_stopped_when_there_have_been_no_workers_for_long() -> None:
+    assert "no workers for 600 seconds" in next(StallDetection().run(view(workerless_s=600.0))).error
+    assert not list(StallDetection().run(view(workerless_s=599.0)))
+
+
+# Speculation
+
+
+def test_a_task_is_late_more_easily_where_durations_are_even() -> None:
+    tasks = [TaskView(0, "read", 20.0, 6.0, 0.0), TaskView(1, "read", 20.0, 6.0, 0.5), TaskView(2, "read", 4.9, 0.1, 0)]
+    assert list(Speculation().run(RunView(0.0, tasks=tuple(tasks)))) == [Speculate(0, "it takes 20 s and not 6")]
+    assert len(list(Speculation(late_cv=0.0).run(RunView(0.0, tasks=tuple(tasks))))) == 2
+    assert [one.task for one in Speculation(late_s=1.0).run(RunView(0.0, tasks=tuple(tasks)))] == [0, 2]
+
+
+# Balancing
+
+
+KNOWN = {"samples": 100, "cv": 0.1, "first_sample_at": 1.0, "setup_s": 5.0, "running": 1}
+TWO = (operator("read", seconds=1.0, **KNOWN), operator("score", seconds=3.0, **KNOWN))
+
+
+def slots(policy: Balancing, run: RunView) -> dict[str, int]:
+    (found,) = [one for one in policy.run(run) if isinstance(one, Allocate)]
+    claims = found.assignment["w0"]
+    return {name: claim.slots for name, claim in claims.items()}
+
+
+def test_slots_follow_rates_and_those_that_a_policy_sets() -> None:
+    one = worker(claims={"read": SlotClaim(1), "score": SlotClaim(1)}, ready={"read": 1, "score": 1})
+    run = view(one, operators=TWO)
+    assert slots(Balancing(), run) == {"read": 1, "score": 3}
+    assert slots(Balancing(), replace(run, pinned={"score": 1})) == {"read": 1, "score": 1}
+    assert slots(Balancing(), replace(run, pinned={"score": 2})) == {"read": 1, "score": 2}
+    grown = view(replace(one, claims={"read": SlotClaim(1), "score": SlotClaim(3)}), operators=TWO)
+    assert slots(Balancing(), replace(grown, pinned={"score": 1}))["score"] == 1
+    full = view(replace(one, claims={"read": SlotClaim(1), "score": SlotClaim(2)}), operators=TWO)
+    for each in (run, full):  # as many as there is room for
+        assert slots(Balancing(), replace(each, pinned={"score": 1000})) == {"read": 1, "score": 3}
+
+
+def test_nothing_is_decided_again_while_nothing_happens() -> None:
+    one = worker(claims={"read": SlotClaim(1), "score": SlotClaim(1)}, ready={"read": 1, "score": 1})
+    policy, run = Balancing(), view(one, operators=TWO)
+    assert len(list(policy.run(run))) == 2
+    assert len(list(policy.run(replace(run, changed=False)))) == 1
+    assert len(list(policy.run(replace(run, changed=False, pinned={"read": 1})))) == 2
+    assert len(list(policy.run(replace(run, changed=False, pinned={"read": 1}, time=200.0)))) == 2
+
+
+def test_a_worker_that_is_paused_for_long_gets_no_slots() -> None:
+    run = view(worker(0, claims={}), worker(1, claims={}, paused_s=11.0))
+    (found,) = [one for one in Balancing().run(run) if isinstance(one, Allocate)]
+    assert set(found.assignment) == {"w0"}
+    (found,) = [one for one in Balancing(pause_s=20.0).run(run) if isinstance(one, Allocate)]
+    assert len(found.assignment) in (1, 2)
+
+
+# Autoscaling
+
+
+def test_a_cluster_is_asked_for_the_workers_that_a_run_needs_and_not_again_at_once() -> None:
+    kinds = {"cpu": Shape(cpus=1, seats=1, maximum=8)}
+    policy, run = Autoscaling(), view(operators=TWO, kinds=kinds)
+    assert list(policy.run(run)) == [Scale("cpu", 2)]
+    assert not list(policy.run(run))
+    assert list(policy.run(replace(run, time=102.0)))
+    assert not list(Autoscaling().run(replace(run, kinds={})))
+
+
+# All together
+
+
+class Two:
+    def run(self, _view: RunView) -> list[SetSlots]:
+        return [SetSlots("read", 2), SetSlots("read", 3)]
+
+
+class Nothing:
+    def run(self, _view: RunView) -> None:
+        """Forget to yield."""
+
+
+def test_what_policies_suggest_first_counts_and_a_built_in_one_can_be_replaced() -> None:
+    other = Recycling(checks=1)
+    runner = PolicyRunner([Two(), Nothing(), other], [Recycling(), StallDetection()])  # type: ignore[list-item]
+    assert runner.built_in == [other, StallDetection()]
+    outcome = runner.run(view(worker(grown=(LIMIT,))))
+    assert outcome.slots["read"].slots == 2
+    assert set(outcome.recycle) == {"w0"}
+    assert not outcome.error
+
+
+def test_an_error_of_a_built_in_policy_asks_to_be_reported() -> None:
+    class Broken:
+        def run(self, _view: RunView) -> list[SetSlots]:
+            raise ValueError("no")
+
+    outcome = PolicyRunner([], [Broken()]).run(view())  # type: ignore[list-item]
+    assert outcome.error == "policy Broken failed: ValueError: no; please report this"
