@@ -12,3 +12,5 @@ from .gopher_rules import gopher_repetition as gopher_repetition
 from .nemo_rules import nemo_english as nemo_english
 from .nemo_rules import nemo_non_english as nemo_non_english
 from .refinedweb_rules import refinedweb as refinedweb
+
+__all__: list[str]
