@@ -35,7 +35,7 @@ from dcurate.result import RunResult
 from dcurate.runs.history import History
 from dcurate.runs.manifest import provenance
 from dcurate.ui.notebook import NotebookProgress, in_notebook
-from dcurate.ui.pipeline_svg import picture
+from dcurate.ui.pipeline_html import picture
 from dcurate.ui.publisher import SnapshotPublisher
 from dcurate.ui.report.record import record
 

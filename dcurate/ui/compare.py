@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from html import escape
-from importlib.resources import files
 from typing import Any
 
 from rich import box
@@ -19,7 +17,7 @@ from dcurate.core.report import RunReport
 from dcurate.runs.load import RecordedRun, read_run
 from dcurate.runs.text import seconds_text
 from dcurate.ui.profile_table import share
-from dcurate.ui.report.blocks import section, table
+from dcurate.ui.templating import render
 
 #: Reasons and stages that a sentence names.
 _NAMED = 3
@@ -261,25 +259,6 @@ def _taken_out(stages: Sequence[StageStats]) -> dict[tuple[str, str], int]:
     return found
 
 
-def _kind(heads: Sequence[str]) -> str:
-    return "compared settings" if "setting" in heads else "compared"
-
-
 def comparison_page(found: Comparison) -> str:
     """The comparison as a page that needs nothing else."""
-    room = files("dcurate.ui")
-    style = "".join(room.joinpath(name).read_text("utf-8") for name in ("profile.css", "report.css"))
-    first, second = map(escape, found.names)
-    parts = [
-        section(f"t{place}", title, table(heads, [tuple(map(escape, row)) for row in rows], _kind(heads)))
-        for place, (title, heads, rows) in enumerate(found.tables())
-    ]
-    unknown = "".join(f'<p class="banner notice">not compared: {escape(one)}</p>' for one in found.unknown)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f"<title>Two runs compared</title>\n<style>{style}</style></head>\n<body><main>"
-        f'<header><p class="kind">two runs compared</p><h1>{escape(found.headline)}</h1>'
-        f'<p class="note">A: <code>{first}</code><br>B: <code>{second}</code></p>{unknown}</header>'
-        f"{''.join(parts)}</main></body></html>\n"
-    )
+    return render("compare.html", found=found)

@@ -6,11 +6,10 @@ import importlib
 import sys
 import threading
 import time
-from html import escape
-from importlib.resources import files
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from markupsafe import Markup
 from rich.filesize import decimal
 
 from dcurate.core.events import Event, RunEnded, RunStarted
@@ -22,9 +21,8 @@ from dcurate.runs.text import many, seconds_text
 from dcurate.ui.pace import Pace
 from dcurate.ui.progress import SETTING_UP
 from dcurate.ui.report.blocks import ReportData
-from dcurate.ui.report.page import cards
-from dcurate.ui.report.stages import funnel
-from dcurate.ui.report.timeline import over_time_section
+from dcurate.ui.report.page import overview
+from dcurate.ui.templating import render
 
 #: Seconds between two updates of the view, and notes that it shows.
 UPDATE_S, LATEST = 0.5, 3
@@ -119,10 +117,6 @@ def _place() -> Handle:
     return display
 
 
-def _style() -> str:
-    return f"<style>{files('dcurate.ui').joinpath('notebook.css').read_text('utf-8')}</style>"
-
-
 def live_html(run: RunState, pace: Pace, now: float) -> str:
     """The figures so far, as the live view of a terminal has them.
 
@@ -130,69 +124,50 @@ def live_html(run: RunState, pace: Pace, now: float) -> str:
         pace: has seen the present; the rates of operators are over its last seconds.
     """
     done = run.splits_before + run.splits_done
-    share = done / run.splits if run.splits else 0.0
-    of = f" of {run.splits:,}" if run.splits is not None else ""
-    remaining = None if run.ended else run.remaining(now)
-    state = " stopped" if run.error else ""
-    left = f", {seconds_text(remaining)} left" if remaining is not None else ""
-    seconds = pace.present.elapsed
-    parts = [
-        f"{_style()}<div class='dcurate-live'><b>{escape(run.pipeline)}</b> "
-        f"<span class='muted'>{done:,}{of} splits, {seconds_text(seconds)}{left}</span>"
-        f"<div class='track{state}'><i style='width:{100 * share:.1f}%'></i></div>"
-    ]
-    if run.setting_up:
-        return f"{parts[0]}<div class='muted'>{SETTING_UP}</div></div>"
-    parts.append(_flow(pace))
-    parts.append(_operators(pace))
-    parts += [f"<div class='muted'>{escape(note.text)}</div>" for note in list(run.latest)[-LATEST:]]
-    return "".join(parts) + "</div>"
+    return render(
+        "live.html",
+        run=run,
+        present=pace.present,
+        done=done,
+        share=done / run.splits if run.splits else 0.0,
+        remaining=None if run.ended else run.remaining(now),
+        setting_up=SETTING_UP,
+        flow=_flow(pace),
+        operators=[_operator(pace, one) for one in pace.present.operators],
+        notes=[note.text for note in list(run.latest)[-LATEST:]],
+    )
 
 
-def _flow(pace: Pace) -> str:
+def _flow(pace: Pace) -> list[str]:
     """Documents read and put out, and how many a second: just now, over the whole run once that has ended."""
     present = pace.present
     if present.ended is not None:
         seconds = present.elapsed
         rows, volume = f"{present.rows_in / seconds:,.0f} rows/s", f"{decimal(int(present.bytes_in / seconds))}/s"
-        return f"{present.rows_in:,} rows in, {present.rows_out:,} out &nbsp; {rows} &nbsp; {volume}"
+        return [f"{present.rows_in:,} rows in, {present.rows_out:,} out", rows, volume]
+    rows_in, rows_out = f"{present.rows_in:,} rows in ({pace.rows_per_s:,.0f}/s)", f"{present.rows_out:,} out"
+    return [f"{rows_in}, {rows_out} ({pace.rows_out_per_s:,.0f}/s)", f"{decimal(int(pace.bytes_per_s))}/s"]
+
+
+def _operator(pace: Pace, one: OperatorFigures) -> tuple[str, ...]:
+    """A row of the table of operators."""
+    over = one.phase < pace.present.phase or pace.present.ended is not None
+    busy = one.busy if over else pace.busy(one.name)
     return (
-        f"{present.rows_in:,} rows in ({pace.rows_per_s:,.0f}/s), {present.rows_out:,} out "
-        f"({pace.rows_out_per_s:,.0f}/s) &nbsp; {decimal(int(pace.bytes_per_s))}/s"
+        one.name,
+        f"{one.slots:,}" if not over else "",
+        "" if busy is None else f"{100 * busy:.0f} %",
+        f"{one.calls:,}",
+        "" if over else f"{pace.calls_per_s(one.name):,.1f}",
+        seconds_text(one.seconds / one.calls) if one.calls else "",
+        f"{many(one.waiting, 'task')}, {decimal(one.waiting_bytes)}" if one.waiting_bytes else "",
     )
-
-
-def _operators(pace: Pace) -> str:
-    heads = ("", "slots", "busy", "batches", "a second", "each", "wait for it")
-    rows = ["".join(f"<th>{head}</th>" for head in heads)]
-    for one in pace.present.operators:
-        over = one.phase < pace.present.phase or pace.present.ended is not None
-        busy = one.busy if over else pace.busy(one.name)
-        cells = (
-            escape(one.name),
-            f"{one.slots:,}" if not over else "",
-            "" if busy is None else f"{100 * busy:.0f} %",
-            f"{one.calls:,}",
-            "" if over else f"{pace.calls_per_s(one.name):,.1f}",
-            seconds_text(one.seconds / one.calls) if one.calls else "",
-            _queue(one),
-        )
-        rows.append("".join(f"<td>{cell}</td>" for cell in cells))
-    return "<table>" + "".join(f"<tr>{row}</tr>" for row in rows) + "</table>"
-
-
-def _queue(one: OperatorFigures) -> str:
-    return f"{many(one.waiting, 'task')}, {decimal(one.waiting_bytes)}" if one.waiting_bytes else ""
 
 
 def summary_html(report: RunReport, history: History) -> str:
     """What a run came to, as part of a notebook's page: its figures, its stages, how it went over time."""
     data = ReportData(report, history, history.snapshot(report.started + report.seconds), {})
-    room = files("dcurate.ui")
-    style = "".join(room.joinpath(name).read_text("utf-8") for name in ("profile.css", "report.css"))
     # The page's own style, held within this part of another page by nesting.
-    scoped = style.replace(":root", "&").replace("body", "&").replace("main", "&")
-    return (
-        f"<style>.dcurate-run {{ {scoped} }}</style><div class='dcurate-run'>"
-        f'<div class="cards">{"".join(cards(data))}</div>{funnel(data)}{over_time_section(data)}</div>'
-    )
+    style = render("profile.css") + render("report.css")
+    scoped = Markup(style.replace(":root", "&").replace("body", "&").replace("main", "&"))
+    return render("summary.html", **overview(data), style=scoped)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from markupsafe import Markup
+
 from dcurate.core.profile import Bar
 
 #: Of operators and other series, in order; the first is that of everything that is kept.
@@ -74,7 +76,7 @@ def over_time(
     *,
     stacked: bool = False,
     limit: float | None = None,
-) -> str:
+) -> Markup:
     """Draw lines over time, or stacked areas.
 
     Args:
@@ -83,7 +85,7 @@ def over_time(
         limit: a value that is marked as the most that there may be.
     """
     if len(times) < 2 or not series:
-        return ""
+        return Markup()
     tops = _stacked(series) if stacked else [list(one.values) for one in series]
     most = max((value for values in tops for value in values if value is not None), default=0.0)
     frame = Frame(times[0], times[-1], ceiling(max(most, limit or 0.0)))
@@ -106,7 +108,7 @@ def histogram(
     across: bool = False,
     log: bool = True,
     width: int = NARROW,
-) -> str:
+) -> Markup:
     """Draw a histogram, with dropped documents stacked on those that are kept.
 
     Args:
@@ -117,7 +119,7 @@ def histogram(
         width: in pixels.
     """
     if not bars:
-        return ""
+        return Markup()
     low = _above(bars) if across else bars[0].low
     top = ceiling(max(bar.count for bar in bars), log=log)
     frame = Frame(low, bars[-1].high, top, log=log, across=across, width=width)
@@ -134,8 +136,8 @@ def histogram(
     return _svg(frame, parts)
 
 
-def _svg(frame: Frame, parts: Sequence[str]) -> str:
-    return f'<svg viewBox="0 0 {frame.width} {HEIGHT}" role="img">{"".join(parts)}</svg>'
+def _svg(frame: Frame, parts: Sequence[str]) -> Markup:
+    return Markup(f'<svg viewBox="0 0 {frame.width} {HEIGHT}" role="img">{"".join(parts)}</svg>')
 
 
 def _rect(left: float, top: float, right: float, bottom: float, colour: str) -> str:

@@ -54,8 +54,8 @@ def test_a_run_that_failed_looks_stopped():
     with NotebookProgress(place) as view:
         for event in [*EVENTS, RunEnded(102.0, "stage 'write' failed")]:
             view.on_event(event)
-    assert "class='track stopped'" in place.shown[-1]
-    assert "stage &#x27;write&#x27; failed" in place.shown[-1]
+    assert 'class="track stopped"' in place.shown[-1]
+    assert "stage &#39;write&#39; failed" in place.shown[-1]
 
 
 def test_phases_of_a_run_share_one_view():

@@ -1,10 +1,9 @@
-"""Pieces of which the page of a run is put together."""
+"""The data of the page of a run, and its figures in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from dcurate.core.report import RunReport, Threshold
@@ -25,50 +24,6 @@ class ReportData:
         """Where a filter cuts, as far as is known."""
         found = self.about.get("thresholds", {}).get(stage, {}).get(score, ())
         return [one if isinstance(one, Threshold) else Threshold(one["keeps"], one["value"]) for one in found]
-
-
-def section(name: str, title: str, content: str, note: str = "") -> str:
-    """A part of the page under a title; nothing where there is nothing to show."""
-    if not content:
-        return ""
-    intro = f'<p class="note">{note}</p>' if note else ""
-    return f'<section id="{name}"><h2>{escape(title)}</h2>{intro}{content}</section>'
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "figures") -> str:
-    """A table of cells that are HTML already; of each row the first cell is its name."""
-    lines = ["".join(f"<th>{escape(head)}</th>" for head in heads)]
-    lines += [f"<th>{row[0]}</th>" + "".join(f"<td>{cell}</td>" for cell in row[1:]) for row in rows]
-    if len(lines) == 1:
-        return ""
-    return (
-        f'<div class="wide"><table class="filters {kind}">' + "".join(f"<tr>{x}</tr>" for x in lines) + "</table></div>"
-    )
-
-
-def pairs(values: Iterable[tuple[str, str]]) -> str:
-    """Names and values, the values HTML already; those that are empty are left out."""
-    rows = "".join(f"<tr><th>{escape(name)}</th><td>{value}</td></tr>" for name, value in values if value)
-    return f'<table class="pairs">{rows}</table>' if rows else ""
-
-
-def card(value: str, name: str, more: str = "", kind: str = "") -> str:
-    """A figure that is seen from afar."""
-    return (
-        f'<div class="card {kind}"><b>{escape(value)}</b><span>{escape(name)}</span><small>{escape(more)}</small></div>'
-    )
-
-
-def share_bar(*parts: tuple[float, str]) -> str:
-    """Shares of a whole, side by side, each with the name of its colour."""
-    drawn = "".join(f'<i class="{kind}" style="width:{100 * part:.2f}%"></i>' for part, kind in parts if part > 0)
-    return f'<div class="share">{drawn}</div>'
-
-
-def legend(names: Iterable[tuple[str, str]]) -> str:
-    """Names and their colours."""
-    shown = "".join(f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for name, colour in names)
-    return f'<p class="legend">{shown}</p>'
 
 
 def lasted(operator: OperatorFigures, level: float) -> str:

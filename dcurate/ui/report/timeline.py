@@ -1,20 +1,18 @@
-"""How a run went over time, and what its operators cost, as parts of its page."""
+"""How a run went over time, and what its operators cost, for its page."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from html import escape
+from dataclasses import dataclass
 from itertools import pairwise
-
-from rich.filesize import decimal
 
 from dcurate.core.events import StageStats
 from dcurate.runs.history import Point
 from dcurate.runs.snapshot import Note, OperatorFigures
 from dcurate.runs.text import many, seconds_text
-from dcurate.ui.report.blocks import ReportData, brief, lasted, legend, section, share_bar, table
-from dcurate.ui.svg import COLOURS, Series, clock, over_time, short
+from dcurate.ui.report.blocks import ReportData
+from dcurate.ui.svg import COLOURS, Series, over_time, short
 
 _MOMENTS = 100
 _MOST_NOTES = 200
@@ -28,15 +26,35 @@ _KINDS = {
 }
 
 
-def over_time_section(data: ReportData) -> str:
+@dataclass(frozen=True)
+class Happening:
+    """A note of the run; ``at`` is in seconds since it began, ``kind`` says how it is coloured."""
+
+    kind: str
+    at: float
+    words: str
+    operator: str
+    change: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A plot over time, with the names and colours of its lines."""
+
+    title: str
+    drawn: str
+    legend: Sequence[tuple[str, str]]
+
+
+def plots(data: ReportData) -> list[Plot]:
     """Rates, slots, queues and memory, moment by moment."""
     points = _thinned(data.history.points)
     if len(points) < 2:
-        return ""
+        return []
     started = data.present.started or data.report.started
     times = [max(point.time - started, 0.0) for point in points]
-    drawn = (_article(title, plot, names) for title, plot, names in _plots(data, points, times) if plot)
-    return section("time", "Over time", f'<div class="grid">{"".join(drawn)}</div>', "Point at a plot for its values.")
+    return [plot for plot in _plots(data, points, times) if plot.drawn]
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
@@ -45,19 +63,13 @@ def _thinned(points: Sequence[Point]) -> list[Point]:
     return list(points[::-1][::step])[::-1]
 
 
-def _article(title: str, plot: str, names: Sequence[tuple[str, str]]) -> str:
-    return f"<article><h3>{escape(title)}</h3>{plot}{legend(names) if len(names) > 1 else ''}</article>"
-
-
-def _plots(
-    data: ReportData, points: Sequence[Point], times: Sequence[float]
-) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
+def _plots(data: ReportData, points: Sequence[Point], times: Sequence[float]) -> Iterator[Plot]:
     def plot(
         title: str, series: Sequence[Series], words: Callable[[float], str], stacked: bool = False, limit: float = 0.0
-    ) -> tuple[str, str, list[tuple[str, str]]]:
+    ) -> Plot:
         seen = [one for one in series if any(one.values)]
         drawn = over_time(times, seen, words, stacked=stacked, limit=limit or None)
-        return title, drawn, [(one.name, one.colour) for one in seen]
+        return Plot(title, drawn, [(one.name, one.colour) for one in seen])
 
     rows_in, rows_out = _rates(data, points, times, "rows_in"), _rates(data, points, times, "rows_out")
     yield plot("documents a second", [Series("in", rows_in), Series("out", rows_out, COLOURS[1])], short)
@@ -122,23 +134,7 @@ def _window(data: ReportData, points: Sequence[Point]) -> int:
     return max(2, min(max(enough, len(points) // 20), len(points) // 3))
 
 
-def performance(data: ReportData) -> str:
-    """What each operator did and how busy its slots were; and what stages measured themselves."""
-    stages = {stage.name: stage for stage in data.report.stages}
-    most = _most_slots(data)
-    rows = [_operator_row(one, stages, most.get(one.name, one.slots)) for one in data.present.operators]
-    cost, speed = ("slots", "set up", "calls", "in its code", "idle"), ("docs/s", "MB/s", "p50", "p95", "longest")
-    heads = ("operator", "busy", *cost, *speed)
-    note = (
-        "<b>slots</b>: the most at one time. <b>in its code</b>: in the stages' own code, over all slots. <b>idle</b>: "
-        "slots stood ready and had nothing to do. <b>docs/s</b> and <b>MB/s</b> are those of one slot. <b>p50</b>, "
-        "<b>p95</b>, <b>longest</b>: how long calls took, at most."
-    )
-    content = table(heads, rows, "operators") + _stage_table(data)
-    return section("stages", "What stages cost", content, note)
-
-
-def _most_slots(data: ReportData) -> dict[str, int]:
+def most_slots(data: ReportData) -> dict[str, int]:
     """The most slots that each operator had; at the end of a run it has none."""
     most: dict[str, int] = {}
     for one in (*data.present.operators, *(one for point in data.history.points for one in point.operators)):
@@ -146,74 +142,26 @@ def _most_slots(data: ReportData) -> dict[str, int]:
     return most
 
 
-def _operator_row(one: OperatorFigures, stages: dict[str, StageStats], slots: int) -> tuple[str, ...]:
-    mine = [stages[name] for name in one.stages if name in stages]
-    rows, nbytes = (mine[0].rows_in, mine[0].bytes_in) if mine else (0, 0)
-    busy = one.busy
-    speed = f"{rows / one.seconds:,.0f}" if one.seconds and rows else ""
-    volume = f"{nbytes / one.seconds / 1e6:,.1f}" if one.seconds and nbytes else ""
-    names = escape(", ".join(one.stages))
-    fused = f"<details><summary>{len(one.stages)} stages</summary>{names}</details>" if len(one.stages) > 1 else ""
-    return (
-        f"{escape(one.name)}{fused}",
-        "" if busy is None else share_bar((busy, "kept-part")) + f"<small>{100 * busy:.0f} %</small>",
-        f"{slots:,}" if slots else "",
-        brief(one.setup_seconds) if one.setup_seconds else "",
-        f"{one.calls:,}",
-        brief(one.seconds),
-        brief(max(one.slot_seconds - one.seconds, 0.0)) if one.slot_seconds else "",
-        speed,
-        volume,
-        lasted(one, 0.5),
-        lasted(one, 0.95),
-        lasted(one, 1.0),
-    )
-
-
-def _stage_table(data: ReportData) -> str:
-    heads = ("stage", "batches", "seconds", "documents in", "docs/s", "bytes in", "found and measured")
-    rows = [
-        (
-            escape(stage.name),
-            f"{stage.batches:,}",
-            "·" if stage.batches and not stage.seconds else f"{stage.seconds:,.2f}",
-            f"{stage.rows_in:,}",
-            f"{stage.rows_in / stage.seconds:,.0f}" if stage.seconds else "",
-            decimal(stage.bytes_in),
-            escape(", ".join(_measured(stage))),
-        )
-        for stage in data.report.stages
-    ]
-    drawn = table(heads, rows, "operators")
-    return f"<details><summary>by stage (·: computed in one pass with the stage above)</summary>{drawn}</details>"
-
-
-def _measured(stage: StageStats) -> Iterator[str]:
+def measured(stage: StageStats) -> Iterator[str]:
+    """What a stage found and measured itself."""
     for kind, count in sorted(stage.found.items(), key=lambda item: -item[1]):
         yield f"{count:,} {kind}"
     for name, amount in stage.metrics.items():
         yield f"{name} {short(amount)}"
 
 
-def happenings(data: ReportData) -> str:
-    """What the balancer decided and why, what went wrong, in the order in which it happened."""
+def happenings(data: ReportData) -> tuple[list[Happening], int]:
+    """What the balancer decided and why, and what went wrong, in order; and the number of notes beyond those."""
     notes = data.history.notes[:_MOST_NOTES]
     started = data.present.started or data.report.started
-    rows = "".join(_note(note, started) for note in notes)
-    more = max(data.present.notes, len(data.history.notes)) - len(notes)
-    rest = f'<p class="note">{many(more, "note")} more.</p>' if more > 0 else ""
-    content = f'<article><table class="notes">{rows}</table>{rest}</article>' if rows else ""
-    return section("happened", "What happened", content)
+    return [_happening(note, started) for note in notes], max(data.present.notes, len(data.history.notes)) - len(notes)
 
 
-def _note(note: Note, started: float) -> str:
+def _happening(note: Note, started: float) -> Happening:
     change = f"{note.before} → {note.after} slots" if note.kind == "decision" else ""
     text = note.text.removeprefix(f"{note.operator} {note.before} -> {note.after} slots: ") if change else note.text
-    return (
-        f'<tr class="{escape(note.kind)}"><td>{clock(max(round(note.time - started, 1), 0.0))}</td>'
-        f"<th>{escape(_KINDS.get(note.kind, note.kind))}</th><th>{escape(note.operator)}</th><td>{change}</td>"
-        f"<th>{escape(text)}</th></tr>"
-    )
+    at = max(round(note.time - started, 1), 0.0)
+    return Happening(note.kind, at, _KINDS.get(note.kind, note.kind), note.operator, change, text)
 
 
 def cost(data: ReportData) -> list[tuple[str, str]]:

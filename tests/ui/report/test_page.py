@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from dcurate import (
     ScoreFilter,
     WordCountFilter,
 )
-from dcurate.core.events import StageStats
+from dcurate.core.events import GpuSample, HostSample, StageStats
 from dcurate.core.pipeline import AnyStage
 from dcurate.core.report import RunReport
 from dcurate.errors import StageError
@@ -307,6 +308,29 @@ def test_what_happened_is_told_in_order_with_reasons() -> None:
         ["30 s", "balancer", "read", "1 → 2 slots", "it waits"],
         ["31 s", "worker lost", "", "", "worker <tcp> is gone"],
     ]
+
+
+def test_text_from_data_never_becomes_markup_anywhere_on_the_page() -> None:
+    evil = "<img src=x onerror=alert(1)>'\"&"
+    example = {"id": evil, "score": evil, "source": evil, "excerpt": evil}
+    stage = StageStats(evil, 1, 9, 9, scores={"s": {evil: 3}}, dropped={"s": 1}, faulty={evil: 4}, found={evil: 1})
+    stages = (replace(stage, examples={"s": [example]}), StageStats("numbers", 1, 9, 9, scores={"s": {"0.5": 3}}))
+    report = RunReport(evil, evil, evil, 1000.0, 60.0, stages, error=evil, notices=(evil,), files=1)
+    report = replace(report, output_path=evil, rejected_path=evil, quarantine_path=evil)
+    history = told_over_time()
+    assert history._taken is not None
+    operators = tuple(replace(one, name=evil, stages=(evil, evil)) for one in history._taken.operators)
+    hosts = (HostSample(evil, 1, 1, 0.5, 1, 2, gpus=(GpuSample(evil, 1, 2, 0.5),)),)
+    history._taken = replace(history._taken, operators=operators, hosts=hosts)
+    history.notes.append(Note(1032.0, evil, evil, evil))
+    one = {"name": evil, "kind": evil, "needs": evil, "settings": {evil: evil}}
+    texts = dict.fromkeys(("description", "recipe", "command", "resume", "reproduce"), evil)
+    thresholds = {evil: {"s": [{"keeps": evil, "value": 0.5}]}, "numbers": {"s": [{"keeps": evil, "value": 0.5}]}}
+    more = {"params": {evil: evil}, "inputs": [evil], "versions": {evil: evil}, "thresholds": thresholds}
+    page = run_page(report, history, {**texts, **more, "stages": [one]})
+    assert page.count("onerror=alert(1)") > 40
+    assert "<img" not in page
+    assert Page(page).scripts == 0
 
 
 def test_a_run_of_which_only_the_report_is_known_has_a_page_without_the_rest() -> None:
