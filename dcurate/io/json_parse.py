@@ -25,6 +25,7 @@ from dcurate.kernels.nesting import line_ends
 #: levels on between processes, and reads a Parquet file back with no more than 49 lists within one another.
 DEEPEST = 40
 
+_OBJECT = re.compile(rb"\s*\{")
 _NULL_LINE = re.compile(rb"(?m)^[ \t\r]*null[ \t\r]*$")
 #: Floats hold all whole numbers up to here.
 _EXACT = 2**53
@@ -90,7 +91,8 @@ def parse_clean(data: bytes, wanted: Wanted) -> pa.Table | None:
     The quick way: one pass in C++, and UTF-8 is checked. Texts that look like dates stay text.
     """
     ends = line_ends(data, DEEPEST)
-    if ends < 0:  # before Arrow sees it: it ends the process at some 20,000 levels, on one line or on many
+    # Before Arrow sees it, which ends the process at some 20,000 levels, on one line or on many, and if null comes first.
+    if ends < 0 or not _OBJECT.match(data):
         return None
     known = wanted.known()
     behavior = "ignore" if wanted.only() else "infer"

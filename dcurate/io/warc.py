@@ -17,6 +17,9 @@ LARGEST_RECORD = 2**28
 _LONGEST_HEAD = 2**20
 _LOOK_AHEAD = 2**13
 _TRIM = 2**22
+#: Bytes that may be looked through in heads that turn out to be none, for each byte of the archive and beyond that. A
+#: record may begin within such a head, so its bytes are looked at again; without a bound 1 MB of them takes minutes.
+_IN_VAIN, _IN_VAIN_MORE = 4, 2**22
 _BLANK = b"\r\n"
 _WARC = rb"WARC/\d\.\d+[ \t]*\r?\n(?=[!-9;-~]{1,80}[ \t]*:)"
 _ARC = (
@@ -130,6 +133,7 @@ class _Tape:
         at: how far into ``data`` the cell was taken in.
         damage: why the cell ended, if it did not end well.
         over: whether nothing follows in the file.
+        size: bytes read in all cells.
     """
 
     def __init__(self, stream: Iterator[Piece], plain: bool) -> None:
@@ -137,6 +141,7 @@ class _Tape:
         self.at = 0
         self.damage = ""
         self.over = False
+        self.size = 0
         self.plain = plain
         self._stream = stream
         self._ahead: Piece | None = None
@@ -207,6 +212,7 @@ class _Tape:
         if self.plain or piece.first or not self._places:
             self._places.append((len(self.data), piece.offset))
         self.data += piece.data
+        self.size += len(piece.data)
 
 
 class _Head(NamedTuple):
@@ -229,6 +235,8 @@ class _RecordReader:
     tape: _Tape
     stop: int | None
     largest: int
+    looked: int = 0  # in the tape's data: how far the last head was looked for
+    in_vain: int = 0  # bytes looked through in heads that were none
 
     def records(self, start: int) -> Iterator[Record | Damage]:
         tape = self.tape
@@ -292,8 +300,9 @@ class _RecordReader:
                 return
             tape.at = max(tape.at, len(tape.data) - _LOOK_AHEAD)
             tape.trim()
-            if not tape.more():
-                tape.at = len(tape.data)
+            size = len(tape.data)
+            if not tape.has(size + _LOOK_AHEAD) and len(tape.data) == size:
+                tape.at = size
                 return
 
     def _record(self) -> Record | Damage:
@@ -301,7 +310,7 @@ class _RecordReader:
         offset = tape.offset(tape.at)
         head = self._head()
         if isinstance(head, str):
-            tape.at += 1
+            self._pass_over()
             return Damage(offset, head)
         tape.at = head.begin
         damage = self._damage_of(head)
@@ -312,6 +321,13 @@ class _RecordReader:
             content = bytes(data[head.begin : tape.at])
         kind = head.kind or ("response" if content.startswith(b"HTTP/") else "resource")
         return Record(offset, kind, head.url, head.date, head.headers, content)
+
+    def _pass_over(self) -> None:
+        """Go on within a head that is none, as a record may begin there, or after it if that has taken too long."""
+        tape = self.tape
+        self.in_vain += self.looked - tape.at
+        spent = self.in_vain > _IN_VAIN * tape.size + _IN_VAIN_MORE
+        tape.at = self.looked if spent else tape.at + 1
 
     def _damage_of(self, head: _Head) -> str:
         """What is wrong with the record; nothing if it is whole."""
@@ -326,7 +342,7 @@ class _RecordReader:
         # The next record may be the damaged one. It is this one if it does not end, or others are in it.
         if not followed and (not rest.startswith(head.ending) or _FOUND.search(tape.data, head.begin, end + 2)):
             return "the content is longer or shorter than the record says"
-        while tape.after_blanks(end) == len(tape.data):
+        while (end := tape.after_blanks(end)) == len(tape.data):
             if not tape.more():
                 return tape.damage
         return ""
@@ -337,13 +353,14 @@ class _RecordReader:
 
     def _warc_head(self, begin: int) -> _Head | str:
         tape = self.tape
-        end = _END_OF_HEAD.search(tape.data, begin - 1)
-        while end is None:
+        self.looked = begin - 1
+        while (end := _END_OF_HEAD.search(tape.data, self.looked)) is None:
+            self.looked = max(len(tape.data) - 2, self.looked)  # less than the longest end
             if len(tape.data) - begin > _LONGEST_HEAD:
                 return f"the header does not end within {_LONGEST_HEAD} bytes"
             if not tape.more():
                 return tape.damage or "the header does not end"
-            end = _END_OF_HEAD.search(tape.data, begin - 1)
+        self.looked = end.end()
         headers = header_fields(bytes(tape.data[begin : end.start()]))
         length = headers.get("content-length", "")
         if not _LENGTH.fullmatch(length):

@@ -178,6 +178,7 @@ MARKS = st.sampled_from([*WIKI, "{{b}}", "[[c]]", "<br/>", "text ", "\n", "''i''
 @given(st.lists(MARKS, max_size=12).map("".join))
 @example("'''''a''b'''")
 @example("{{a|[[b}}]]")
+@example("http://{{b}} ")
 def test_both_readers_of_wiki_markup_give_the_same_tokens(markup: str) -> None:
     assert reading._counting()(markup).tokenize(markup, 0, False) == CTokenizer().tokenize(markup, 0, False)
 
@@ -185,7 +186,7 @@ def test_both_readers_of_wiki_markup_give_the_same_tokens(markup: str) -> None:
 def test_latex_takes_linear_time() -> None:
     assert_linear(latex_text, singles(LATEX))
     assert_linear(latex_text, pairs(LATEX[:6]), SHORT)
-    assert_linear(latex_text, MACROS, (2_000, 8_000, 64_000))
+    assert_linear(latex_text, MACROS, (8_000, 64_000, 1_000_000))
 
 
 def test_pages_of_common_crawl_take_linear_time() -> None:

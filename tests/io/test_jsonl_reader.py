@@ -238,6 +238,16 @@ def test_bad_lines_can_be_set_aside(tmp_path, line):
     assert row["raw"] == line.decode(errors="backslashreplace")
 
 
+@pytest.mark.parametrize("line", [*BAD_LINES, b'null{"a": 1}', b"nullnull"])
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
+def test_a_bad_line_that_is_all_of_a_file_can_be_set_aside(tmp_path, line, end):
+    """Arrow ended the process where null came first."""
+    put(tmp_path / "a.jsonl", line + end)
+    (batch,) = read(tmp_path, on_bad_line="quarantine")
+    assert batch.num_items == 0
+    assert batch.rejections[0].data["line"].to_pylist() == [1]
+
+
 def test_a_split_of_bad_lines_only_is_an_empty_batch_with_its_rejections(tmp_path):
     put(tmp_path / "a.jsonl", b"x\ny\n")
     (batch,) = read(tmp_path, on_bad_line="quarantine")

@@ -76,8 +76,9 @@ def tokens(markup: str) -> list[Any]:
 
 @cache
 def _counting() -> Any:
-    """The Python tokenizer, extended to count its steps."""
+    """The Python tokenizer, extended to count its steps and to leave out texts of nothing, as the one in C does."""
     reader = needed(f"{_PACKAGE}.parser.tokenizer", "WikipediaExtractor", "wiki").Tokenizer
+    text = needed(f"{_PACKAGE}.parser.tokens", "WikipediaExtractor", "wiki").Text
 
     class BoundedReader(reader):  # type: ignore[misc, valid-type]
         def __init__(self, markup: str) -> None:
@@ -89,6 +90,10 @@ def _counting() -> Any:
             if self._steps < 0:
                 raise TangledError("its markup has too many unclosed elements")
             return super()._read(*place, **how)
+
+        def tokenize(self, *markup: Any, **how: Any) -> list[Any]:
+            found = super().tokenize(*markup, **how)
+            return [token for token in found if not isinstance(token, text) or token.text]
 
     return BoundedReader
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from dcurate.core.part import Part
 from dcurate.errors import PipelineError, listed, nearest
+from dcurate.text.extract.joining import JOINED, joined, joined_at_most
 from dcurate.text.extract.justext_context import judge_by_neighbours
 from dcurate.text.extract.nesting import nested_too_deeply
 from dcurate.text.optional import needed
@@ -231,10 +232,12 @@ class TrafilaturaExtractor(HTMLExtractorAlgorithm):
         unknown = [name for name in self.extract_kwargs if name not in inspect.signature(extract).parameters]
         if unknown:
             raise PipelineError(f"{type(self).__name__}: trafilatura.extract has no argument {listed(unknown)}")
-        settings = copy.deepcopy(needed("trafilatura.settings", type(self).__name__, _EXTRA).DEFAULT_CONFIG)
+        library = needed("trafilatura.settings", type(self).__name__, _EXTRA)
+        settings = copy.deepcopy(library.DEFAULT_CONFIG)
         for name, size in self.sizes.items():
             settings["DEFAULT"][name.upper()] = "" if size is None else str(size)
-        self._library = extract, settings
+        utils = needed("trafilatura.utils", type(self).__name__, _EXTRA)
+        self._library = extract, settings, utils, tuple(library.MANUALLY_CLEANED)
 
     @property
     def uses_stop_words(self) -> bool:
@@ -243,8 +246,15 @@ class TrafilaturaExtractor(HTMLExtractorAlgorithm):
     def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
         if "html" not in html[:_BEGINNING].lower() and _BLOCK.search(html):
             html = f"<html>{html}</html>"  # a document with a single element is otherwise refused as no HTML
-        extract, settings = self._loaded()
-        text = extract(html, config=settings, **self.extract_kwargs) or ""
+        extract, settings, utils, cleaned = self._loaded()
+        page: Any = html
+        if joined_at_most(html, cleaned) > JOINED:
+            page = utils.load_html(html)
+            if page is None:
+                return []
+            if joined(page, cleaned) > JOINED:
+                needed("lxml.etree", type(self).__name__, _EXTRA).strip_elements(page, *cleaned, with_tail=False)
+        text = extract(page, config=settings, **self.extract_kwargs) or ""
         return _dense(text, self.required_stopword_density, stop_words, language)
 
 

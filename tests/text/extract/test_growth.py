@@ -8,7 +8,10 @@ from lxml import etree
 
 from dcurate import HtmlExtractor, JusTextExtractor, ResiliparseExtractor, TrafilaturaExtractor
 from dcurate.text.extract import algorithms
+from dcurate.text.extract.charset import decoded
+from dcurate.text.extract.language import shown_text
 from dcurate.text.extract.nesting import nested_too_deeply
+from dcurate.text.extract.stage import _title
 from tests.growth import SHORT, assert_linear, followed, repeated, singles
 
 HTML = [
@@ -48,6 +51,20 @@ ALGORITHMS: dict[str, type] = {
 }
 
 
+#: What an encoding, a title and a language are found by, in Latin-1.
+HEADS = [
+    *("<meta ", "<meta charset=", "charset", "<?xml", "<?xml a", "<title>", "<title ", "</title", "<a ", "<script>"),
+    *("</script>", "&#", "&#1", "&amp", "<", ">", "x", " ", "<!--", "\x1b$B", "\x1b$B!!", "\x1b(B", "\xe9"),
+    *("\xb0\xa1", "\xb0\xa1 ", "\x81", "\xc3\xa9\xff"),
+]
+
+
+def test_pages_are_decoded_and_their_titles_and_shown_texts_found_in_linear_time() -> None:
+    assert_linear(lambda page: decoded(page.encode("latin-1")), singles(HEADS))
+    assert_linear(_title, singles(HEADS))
+    assert_linear(shown_text, singles(HEADS))
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_pages_take_linear_time(algorithm: str) -> None:
     stage = HtmlExtractor(algorithm)
@@ -56,6 +73,23 @@ def test_pages_take_linear_time(algorithm: str) -> None:
     slow = algorithm == "trafilatura"
     assert_linear(lambda page: stage.extract(page.encode()), singles(HTML), (4_000, 32_000) if slow else SHORT)
     assert_linear(lambda page: stage.extract(page.encode()), TOGETHER, (64_000,) if slow else (100_000, 1_000_000))
+
+
+@pytest.mark.parametrize("unit", ["x<script></script>", "x<iframe></iframe>", "x<input>", "x<select></select>"])
+def test_trafilatura_takes_linear_time_where_much_in_a_row_is_left_out(unit: str) -> None:
+    stage = HtmlExtractor("trafilatura")
+    stage.setup()
+    assert_linear(lambda page: stage.extract(page.encode()), [repeated(unit)], (100_000, 1_000_000))
+
+
+def test_trafilatura_finds_the_text_of_a_page_on_which_much_in_a_row_is_left_out() -> None:
+    stage = HtmlExtractor("trafilatura")
+    stage.setup()
+    text = "It was a bright cold day in April, and the clocks were striking thirteen. " * 10
+    page = f"<html><body><div>{'x<input>' * 60_000}</div><article><p>{text}</p></article></body></html>"
+    found = stage.extract(page.encode())
+    assert not found.error
+    assert text.strip() in found.text
 
 
 @pytest.mark.parametrize("unit", ["<div>", "<div></ul>", "<rt>", "<rt></rb>", "<rt></ruby>"])
