@@ -79,13 +79,13 @@ class Scored:
         stage: name of the stage.
         name: of the score: that of the filter, say.
         values: one a row: an array of numbers, or a list.
-        stands_for: each value is that of one row of so many.
+        rows_per_value: how many rows each value represents, if they are a sample.
     """
 
     stage: str
     name: str
     values: Any = field(compare=False)
-    stands_for: int = 1
+    rows_per_value: int = 1
 
 
 @dataclass(kw_only=True)

@@ -77,7 +77,7 @@ class StageStats:
         return {name: value for name, value in vars(self).items() if value != {} or name not in _OFTEN_EMPTY}
 
     def counts(self) -> dict[str, Any]:
-        """The same without scores and examples, which the report shows: what is remembered of each of many splits."""
+        """Return the counts alone, without scores and examples; kept for each split."""
         return {name: value for name, value in self.to_dict().items() if name not in ("scores", "examples")}
 
     @classmethod

@@ -1,4 +1,4 @@
-"""HTTP by aiohttp in which a server that sends one on to another does not hand over what is secret.
+"""An aiohttp client that sends no secrets to another host after a redirect.
 
 aiohttp keeps back ``Authorization`` from another host, but no other header, nor the login and cookies of a session.
 """
@@ -50,7 +50,7 @@ async def _keep_back(_session: Any, _context: Any, redirect: Any) -> None:
 
 
 def guarded(url: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Fsspec's options for an address, such that HTTP hands over nothing secret to another host.
+    """Return fsspec options for `url` with which HTTP sends no secrets to another host.
 
     Examples:
         >>> guarded("s3://b/a", {"key": "x"}), guarded("https://host/a", {})["get_client"].__name__

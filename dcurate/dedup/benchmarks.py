@@ -173,7 +173,7 @@ class NgramIndex:
 
     @classmethod
     def of_texts(cls, benchmarks: dict[str, list[str]], ngram_size: NgramSize = 13, min_ngram_size: int = 8) -> Self:
-        """The same of texts at hand, by name of benchmark."""
+        """Build the index from texts in memory, by name of benchmark."""
         check_sizes(ngram_size, min_ngram_size)
         parts: list[list[_Examples]] = [[([], [_column(texts)])] for texts in benchmarks.values()]
         return cls._of(list(benchmarks), parts, ngram_size, min_ngram_size)

@@ -62,8 +62,8 @@ class Claim(NamedTuple):
 class BloomFolder:
     """A Bloom filter in a folder of a local disk.
 
-    A batch that claims keys holds a lock from the question which are new until its own are in. What it was answered is
-    on disk, under its key, before a bit is set: asked again, after whatever ended, it is answered the same, and never
+    A batch that claims keys holds a lock from the lookup until its own keys are in. The answer is written to disk under
+    the key of the batch before a bit is set. A batch that asks again after a failure gets the same answer, so it never
     takes its own document for a duplicate.
 
     Args:

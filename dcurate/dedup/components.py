@@ -175,7 +175,7 @@ class DiskForest:
         join(self._parents, frozen(left, np.int64), frozen(right, np.int64))
 
     def components(self, block: int = _BLOCK) -> Iterator[Components]:
-        """The documents that have an edge and their components, by ranges of so many documents, in order."""
+        """Yield the documents that have an edge, with their components, in ranges of `block` documents."""
         for start in range(0, self.documents, block):
             stop = min(start + block, self.documents)
             flatten(self._parents, start, stop)

@@ -62,7 +62,7 @@ class GiantCluster:
 def large_groups(
     groups: Ints, sources: npt.NDArray[np.integer] | None = None, least: int = LEAST_DOCUMENTS
 ) -> LargeGroups:
-    """The groups of at least so many documents, over all sources and in each.
+    """Count groups of at least `least` documents, over all sources and in each.
 
     Args:
         groups: the group of each document; all of a group must come in one call.

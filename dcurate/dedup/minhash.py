@@ -97,7 +97,7 @@ class MinHash:
         return cuda_minhash.as_cudf(column, rows, Window(rule.size, drawn.factors[0]), drawn)
 
     def sets(self, column: TextColumn | CudaColumn, rows: npt.NDArray[np.int64], most: int | None = 4096) -> Sets:
-        """The sets of 32-bit hashes of the shingles of the texts numbered ``rows``, at most so many of each text.
+        """Return the sets of 32-bit shingle hashes of the texts numbered `rows`, at most `most` hashes for each.
 
         Args:
             column: texts; the sets of texts on a GPU are made there, with the same result on the host.

@@ -13,7 +13,7 @@ from dcurate.errors import PipelineError
 from dcurate.kernels.all_pairs import arranged, similar_sets
 from dcurate.kernels.layout import Ints, frozen
 
-#: Pairs that are by so much more similar than the threshold are to be found for certain.
+#: Pairs that are this much more similar than the threshold must be found.
 MARGIN = 0.05
 
 #: Lower bounds of the bands of similarity by which recall is reported; the last one holds 1.

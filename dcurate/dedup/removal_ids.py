@@ -52,7 +52,7 @@ class RemovalIds(HidesSecrets):
 
     @property
     def version(self) -> str:
-        """Changes when the files do, or what is read of them."""
+        """Identifies the files and the columns that are read; changes when they do."""
         parts = [
             (part.path, part.version, part.start) for group in self._groups(self._reader()) for part in group.parts
         ]

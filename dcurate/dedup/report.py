@@ -196,8 +196,8 @@ def dedup_report(
         source: files, directories or globs of JSONL or Parquet.
         text_field: the column with the text.
         threshold: documents are duplicates from this similarity of their shingles on.
-        shingles: what of two texts is compared; five words by default.
-        documents: the first so many of the source are looked at.
+        shingles: the features that are compared; five words by default.
+        documents: number of documents to read from the start of the source.
 
     Raises:
         PipelineError: an invalid threshold or number, or files of both kinds.

@@ -114,7 +114,7 @@ class Texts(NamedTuple):
 
 
 def read_texts(paths: Sequence[str], text_field: str, most: int) -> Texts:
-    """The texts of the first documents of JSONL or Parquet files, at most so many.
+    """Read the texts of the first documents of JSONL or Parquet files, at most `most`.
 
     Raises:
         DataError: files that cannot be read, or no documents.

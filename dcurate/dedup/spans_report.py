@@ -63,7 +63,7 @@ class SpanReport(HidesSecrets):
         _write_array(folder, f"{_TOPS}.npy", every[most])
 
     def write(self, key: BatchKey, column: TextColumn, documents: npt.NDArray[np.int64], spans: Spans) -> None:
-        """Tell those whose first copies are in this split."""
+        """Write the spans whose first copies are in this split."""
         tops = _read_array(Directory(self.url, self.options), f"{_TOPS}.npy")
         places = tops[:, 2].astype(np.int64)
         rows: dict[str, list[Any]] = {"text": [], "copies": [], "removed": [], "document": []}

@@ -133,7 +133,7 @@ class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
                 if other != file.url:
                     raise DataError(
                         f"{other} and {file.url} would both be saved as {path!r}; give the downloader a "
-                        "_get_output_filename that tells them apart"
+                        "_get_output_filename that gives them different names"
                     )
 
     def columns(self) -> list[str]:

@@ -15,7 +15,7 @@ import zstandard
 
 from dcurate.errors import DataError, PipelineError, nearest
 
-#: Endings of compressed files; the empty one stands for plain.
+#: Endings of compressed files; an empty one means plain.
 ENDINGS = ("", ".gz", ".bz2", ".zst", ".xz")
 
 _NAMES = {

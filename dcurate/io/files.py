@@ -136,7 +136,7 @@ def listing(file_paths: str | list[str], kind: Format, options: Mapping[str, Any
     """All files of a kind at the given paths, and the others there.
 
     Args:
-        file_paths: each a file (taken whatever it is called), a directory (searched to the bottom) or a glob.
+        file_paths: files (with any name), directories (searched recursively) and globs.
         kind: which files of a directory are wanted.
         options: fsspec's ``storage_options``.
 

@@ -67,7 +67,7 @@ class Vanished:
     Args:
         regrouped: those whose files are all in the input still, in other splits.
         removed: those whose files are not; or it is not known what they were.
-        torn: those of which some files are there, with one that is not.
+        torn: splits with some files present and at least one missing.
     """
 
     regrouped: list[SplitRecord] = field(default_factory=list)

@@ -62,7 +62,7 @@ class DirectoryLedger:
         self.removed: set[str] = set()
         self._directory, self._clock = directory, clock
         self._records: dict[str, bytes] = {}
-        self._broken: set[str] = set()  # splits of which files are lost, so that what is left of them can be removed
+        self._broken: set[str] = set()  # splits with missing files; their other files can be removed
         self._origins: InputManifest | None = None
         self._of = ""
         self._shapes: dict[_Shape, int] = {}

@@ -23,7 +23,7 @@ _END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 _CHUNK_SIZE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
 _IDENTITY = ("", "identity", "none", "utf-8", "binary", "8bit", "7bit")
 _FEED = 2**13
-_FEED_BROTLI = 2**6  # as few bytes may stand for very many
+_FEED_BROTLI = 2**6  # as a few bytes may expand to very many
 _BROKEN = (EOFError, ValueError, zlib.error, zstandard.ZstdError)
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -48,8 +48,8 @@ class Response(NamedTuple):
 def response(message: bytes, largest: int = LARGEST_BODY) -> Response | None:
     r"""The HTTP response that a record holds; None if it holds none.
 
-    Servers and crawlers that leave ``Transfer-Encoding`` or ``Content-Encoding`` standing over a body that was decoded
-    already are understood. A body that was cut off gives what of it there is.
+    Accepts ``Transfer-Encoding`` and ``Content-Encoding`` headers that servers or crawlers left over a decoded body. A
+    truncated body gives as much as can be decoded.
 
     Args:
         message: status line, headers and body.

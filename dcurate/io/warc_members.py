@@ -90,7 +90,7 @@ class Archive:
             self._data, self._base, self._over = bytearray(), start, False
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to so many bytes from a position on; fewer at the end of the file."""
+        """Return up to `size` bytes from `position`; fewer at the end of the file."""
         self._load(position + size)
         begin = position - self._base
         return bytes(self._data[begin : begin + size])

@@ -12,7 +12,7 @@ from dcurate.errors import PipelineError, nearest
 from dcurate.text.yaml_values import MAX_DEPTH, MAX_SIZE, reason_of, yaml_values
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][\w-]*)\}")
-# ``${name}`` cannot stand bare within YAML's ``{}``, so its braces travel through the parser as other characters.
+# ``${name}`` cannot appear unquoted within YAML's ``{}``, so its braces travel through the parser as other characters.
 _OPEN, _CLOSE, _LITERAL = "\U0010fd00", "\U0010fd01", "\U0010fd02"
 _ESCAPED = re.compile(r"\$\$\{([\w-]*)\}")
 #: How many values a param or the arguments of a stage may hold.

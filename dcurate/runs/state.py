@@ -26,7 +26,7 @@ from dcurate.core.events import (
 )
 from dcurate.runs.snapshot import LATENCY_S, Note, OperatorFigures, RunSnapshot, bucket
 
-#: Notes that are at hand of the latest.
+#: Number of latest notes to keep.
 LATEST = 20
 
 

@@ -2,7 +2,7 @@
 
 A dataset is a *stream*: its rows in the order of their keys, again from the start where more are wanted than there
 are, and cut where enough are out. Streams are interleaved evenly: the row at place ``s`` of a stream of ``q`` rows
-comes at ``s / q`` of the whole. For ``s`` stands what the key says, a number that is uniform over the stream, so a row
+comes at ``s / q`` of the whole. The key gives ``s``, a number that is uniform over the stream, so a row
 finds its position by itself, and the order depends on the keys alone.
 """
 
@@ -21,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 _WHOLE = 2.0**64
-#: Above the error of a position as a double; chunks are looked for so much further.
+#: Above the rounding error of a position; the search for chunks is widened by this much.
 _MARGIN = 1e-9
 
 

@@ -47,7 +47,7 @@ class FileIndex(NamedTuple):
 
     @classmethod
     def of(cls, index: ChunkIndex) -> FileIndex:
-        """Keep what is needed of `index`."""
+        """Return the parts of `index` that the driver needs."""
         return cls(index.bounds, int(index.rows[-1]), int(index.sizes[-1]), index.notes)
 
 

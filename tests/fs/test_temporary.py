@@ -15,7 +15,7 @@ import dcurate
 from dcurate import ExactDuplicates, JsonlReader, LocalCluster, Pipeline
 from dcurate.core.pipeline import AnyStage
 from dcurate.dedup.removal_ids import RemovalIds
-from dcurate.download import rate_limit
+from dcurate.download import origin
 from dcurate.engine.worker.timeouts import (
     WATCHDOG,
     acquire_host_folder,
@@ -53,7 +53,7 @@ USES = {
     "a folder of ones own": lambda: own_folder("some", "more"),
     "a run on a host": lambda: acquire_host_folder("run"),
     "reports of hung calls": lambda: take_hangs("run"),
-    "limits per server": lambda: rate_limit._opened("host.0").close(),
+    "limits per server": lambda: origin._opened("host.0").close(),
     "sorted ids": lambda: RemovalIds("nowhere", "id").opened(),
     "between rounds": lambda: scratch_folder().__enter__(),
     "scratch space of Dask": lambda: LocalCluster(n_workers=1)._started(0),
@@ -108,7 +108,7 @@ def test_every_folder_is_private_whatever_the_umask_and_whatever_it_was(temporar
     before = os.umask(0)
     try:
         run = acquire_host_folder("run")
-        rate_limit._opened("host.0").close()
+        origin._opened("host.0").close()
         with scratch_folder() as scratch:
             found = [base(temporary), run, Path(scratch), *(one for one in base(temporary).rglob("*") if one.is_dir())]
             assert {path.name: rights(path) for path in found} == {path.name: 0o700 for path in found}

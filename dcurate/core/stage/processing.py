@@ -48,7 +48,7 @@ class WorkerMetadata:
 
 
 class NotSetUpError(StageError, AttributeError):
-    """A stage was used by hand before its ``setup``."""
+    """A stage was called directly before its ``setup``."""
 
 
 class ProcessingStage(Stage, Generic[X, Y]):
@@ -66,6 +66,7 @@ class ProcessingStage(Stage, Generic[X, Y]):
     * ``spec``: attempts, time limits and lifetimes, see `StageSpec`.
 
     Examples:
+        >>> from dcurate import Resources
         >>> class Shout(ProcessingStage):
         ...     def process(self, batch):
         ...         return batch

@@ -41,7 +41,7 @@ def fit(search: SemanticSearch) -> list[Stage]:
 
 @dataclass
 class FindCentroids(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Draws seeds among rows of a sample, one row of so many, and moves them as often as they are to be."""
+    """Choose seeds among the rows of a sample and move them as often as `kmeans` says."""
 
     kmeans: KMeans
     every: int = 1

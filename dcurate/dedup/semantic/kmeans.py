@@ -46,7 +46,7 @@ class Sums(NamedTuple):
 
 
 def step_of(centroids: int) -> int:
-    """How many rows are held against so many centroids at a time: a power of two, at most 4096.
+    """Return how many rows to compare with `centroids` centroids at a time: a power of two, at most 4096.
 
     Examples:
         >>> step_of(1000), step_of(100_000)
@@ -83,7 +83,7 @@ def nearest(vectors: Matrix, centroids: Matrix, library: Any = np) -> tuple[Labe
 
 
 def sums_of(vectors: Matrix, centroids: Matrix, block: int, library: Any = np) -> Sums:
-    """What rows add to the centroids that they are nearest to; blocks of so many rows are added up one by one."""
+    """Add up the rows by nearest centroid, `block` rows at a time."""
     whole = Sums(np.zeros(centroids.shape), np.zeros(len(centroids), np.int64), np.zeros(len(centroids)))
     for start in range(0, len(vectors), block):
         rows = vectors[start : start + block]
@@ -113,7 +113,7 @@ def moved(centroids: Matrix, block: Sums, tolerance: float) -> tuple[Matrix, boo
 
 
 def seeds(vectors: Matrix, clusters: int, seed: int, spread_out: bool, library: Any = np) -> Matrix:
-    """So many rows to begin with.
+    """Choose `clusters` rows as the first centroids.
 
     Args:
         vectors: at least as many rows.

@@ -68,7 +68,7 @@ class SemanticSearch:
 
     @property
     def rows(self) -> int:
-        """So many vectors are held at a time."""
+        """The number of vectors held in memory at a time."""
         return max(1, self.blocksize // self.vectors.width)
 
 

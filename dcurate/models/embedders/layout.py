@@ -54,7 +54,7 @@ class Layout:
         pools_prompt: whether the tokens of the prompt count.
         layers: the layers after the pooling, in order.
         max_seq_length: tokens of a text at most, special ones included; None leaves it to the tokenizer.
-        lower_case: whether to lower-case texts first, whatever the tokenizer does.
+        lower_case: whether to lower-case texts before the tokenizer.
         prompts: by name.
         default_prompt: the name of the one that is used where none is named.
     """

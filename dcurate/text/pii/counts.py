@@ -83,7 +83,7 @@ class CountPii(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass(frozen=True)
 class PiiFilter(SignalFilter):
-    """Drops texts with more personal data than so many finds, as Dolma did with more than five.
+    """Drop texts with more than a number of findings of personal data; Dolma allowed five.
 
     Args:
         max_pii: the most that a document may hold.

@@ -1,4 +1,4 @@
-"""Where personal data stands in the texts of a column."""
+"""Find personal data in the texts of a column."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dcurate.text.pii.recognizers import Entity, Recognizer
 
 
 class PersonalData(NamedTuple):
-    """Personal data in a column: where it stands, and what the numbers in ``spans.kinds`` are called."""
+    """Personal data in a column: its spans, and the names of the numbers in ``spans.kinds``."""
 
     spans: PiiSpans
     names: tuple[str, ...]

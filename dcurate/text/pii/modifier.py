@@ -38,7 +38,7 @@ _PSEUDONYM_DIGITS = 16
 
 @dataclass(frozen=True)
 class PiiModifier(ColumnModifier):
-    """Takes e-mail and IP addresses, telephone, card and account numbers, keys and tokens out of texts.
+    """Remove e-mail and IP addresses, telephone, card and account numbers, keys and tokens from texts.
 
     Args:
         language: has no effect; the rules do not depend on the language. As in NeMo Curator, like the next but two.
