@@ -19,7 +19,7 @@ HARMLESS = frozenset(
 
 
 def opened_session(**settings: Any) -> Any:
-    """An ``aiohttp.ClientSession``, of which headers, login and cookies go to no other host than the one asked."""
+    """Open an ``aiohttp.ClientSession`` that sends its headers, login and cookies only to the requested host."""
     aiohttp = importlib.import_module("aiohttp")
     headers = dict(settings.pop("headers", None) or {})
     if (auth := settings.pop("auth", None)) is not None:
@@ -38,7 +38,7 @@ async def session(**settings: Any) -> Any:
 
 
 async def _keep_back(_session: Any, _context: Any, redirect: Any) -> None:
-    """Take from the headers of the next request what another host must not have."""
+    """Remove secret headers from the next request, which goes to another host."""
     asked, location = redirect.response.url, redirect.response.headers.get("Location", "")
     try:
         here = asked.origin() == asked.join(type(asked)(location)).origin()

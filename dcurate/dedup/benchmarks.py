@@ -73,7 +73,7 @@ class Benchmark(HidesSecrets):
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """The name of the benchmark."""
         return self.name or PurePosixPath(self.path.rstrip("/")).name.partition(".")[0]
 
     def examples(self, options: dict[str, Any] | None = None) -> Iterator[_Examples]:
@@ -251,7 +251,7 @@ Tasks: TypeAlias = Benchmark | Sequence[Benchmark] | str
 
 @dataclass(frozen=True)
 class IndexSource(HidesSecrets):
-    """Where the n-grams of benchmarks come from."""
+    """The source of the n-grams of benchmarks."""
 
     tasks: Tasks
     ngram_size: NgramSize

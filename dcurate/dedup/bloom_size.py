@@ -1,4 +1,4 @@
-"""How large a blocked Bloom filter must be, and how often it is wrong."""
+"""The size and the false positive rate of a blocked Bloom filter."""
 
 from __future__ import annotations
 
@@ -101,12 +101,12 @@ def _rate(load: float, probes: int) -> float:
 
 @cache
 def _best(rate: float) -> tuple[float, int]:
-    """How many keys a block may hold for a rate with the best number of bits for a key, and that number."""
+    """Return the most keys per block for a rate, and the number of bits per key that allows it."""
     return max((_most_load(probes, rate), probes) for probes in range(1, _MOST_PROBES + 1))
 
 
 def _most_load(probes: int, rate: float) -> float:
-    """How many keys a block may hold on average for a rate."""
+    """Return the most keys per block, on average, for a rate."""
     low, high = 0.0, float(BLOCK_BITS)
     for _ in range(40):
         middle = (low + high) / 2

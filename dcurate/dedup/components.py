@@ -61,7 +61,7 @@ def components(left: Ints, right: Ints) -> Components:
 
 
 def forest(left: Ints, right: Ints) -> Edges:
-    """As few edges as connect the same numbers: one from each to the smallest of its component.
+    """A spanning forest: one edge from each number to the smallest of its component.
 
     It is the same for any order of the edges, ordered by ``right``, and need not be part of them.
 
@@ -75,7 +75,7 @@ def forest(left: Ints, right: Ints) -> Edges:
 
 
 def merge_forests(forests: Iterable[Edges]) -> Edges:
-    """One forest that connects what any of several does.
+    """Return a spanning forest of the union of several.
 
     Examples:
         >>> merge_forests([Edges(np.array([1]), np.array([2])), Edges(np.array([2]), np.array([3]))])

@@ -241,7 +241,7 @@ class CountMatches(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass
 class RemoveMatches(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Cuts n-grams and what is around them out of documents."""
+    """Cut n-grams and their surroundings out of documents."""
 
     source: IndexSource
     url: str
@@ -293,7 +293,7 @@ class RemoveMatches(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 def _firsts(matches: Matches) -> npt.NDArray[np.int64]:
-    """The first n-gram found in each text; -1 if there is none."""
+    """Return the first n-gram found in each text; -1 if there is none."""
     firsts = np.full(len(matches.bounds) - 1, -1)
     found = np.diff(matches.bounds) > 0
     firsts[found] = matches.grams[matches.bounds[:-1][found]]
@@ -301,7 +301,7 @@ def _firsts(matches: Matches) -> npt.NDArray[np.int64]:
 
 
 def _different(matches: Matches) -> npt.NDArray[np.int64]:
-    """How many different n-grams are found in each text."""
+    """Return the number of distinct n-grams found in each text."""
     texts = np.repeat(np.arange(len(matches.bounds) - 1), np.diff(matches.bounds))
     pairs = np.unique(np.stack([texts, matches.grams]), axis=1)
     return np.bincount(pairs[0], minlength=len(matches.bounds) - 1)

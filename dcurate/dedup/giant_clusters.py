@@ -1,4 +1,4 @@
-"""Groups so large that they are hardly duplicates: what a mistake in a threshold does to a source."""
+"""Detect groups too large to be duplicates, a sign of a wrong threshold."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def large_groups(
 def giant_clusters_of(
     found: Iterable[LargeGroups], documents: int, sources: Mapping[str, int] | None = None, share: float = MOST_SHARE
 ) -> list[GiantCluster]:
-    """The groups that hold more than a share of all documents or of those of a source; the largest share first.
+    """Return the groups with more than a share of all documents, or of those of a source; the largest share first.
 
     Args:
         found: what `large_groups` gave, call by call.

@@ -55,7 +55,7 @@ class SpanReport(HidesSecrets):
     url: str
 
     def choose(self) -> None:
-        """Choose them among those of all ranges."""
+        """Choose the most frequent spans of all ranges."""
         folder = Directory(self.url, self.options)
         tops = [_read_array(folder, name) for name in sorted(folder.files(_TOPS))]
         every = np.concatenate([np.zeros((0, 4), np.uint64), *tops])

@@ -240,7 +240,7 @@ def within_rate_limit(url: str, transfer: Transfer) -> Iterator[None]:
 
 @contextmanager
 def _one_of(host: str, connections: int) -> Iterator[None]:
-    """One of a number of connections; those of other processes are known by their locks."""
+    """Hold one of a number of connections, shared with other processes by locks."""
     while True:
         for number in range(connections):
             with _opened(f"{host}.{number}") as file:

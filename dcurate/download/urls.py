@@ -122,7 +122,7 @@ class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
             yield FileGroup(key=BatchKey(name), parts=(part,))
 
     def _check_targets(self, files: Sequence[RemoteFile]) -> None:
-        """Refuse files with the same target name, of which the second would be taken for the first."""
+        """Refuse files with the same target name: the second would be mistaken for the first."""
         if self.downloader is None:
             return
         taken: dict[str, str] = {}

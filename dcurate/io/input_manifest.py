@@ -51,7 +51,7 @@ class InputManifest:
         return self._digest.hexdigest()
 
     def of(self, split: str) -> tuple[str, ...]:
-        """The files that a split has rows of: its own, or of those of the source."""
+        """Return the files that a split has rows of."""
         return self.files.get(split, (WHOLE,))
 
     def has(self, path: str) -> bool:
@@ -76,7 +76,7 @@ class Vanished:
 
     @classmethod
     def of(cls, records: Iterable[SplitRecord], splits: Container[str], origins: InputManifest) -> Vanished:
-        """Those among the records.
+        """Return the entries of the records.
 
         Args:
             splits: the names of those that there are now.

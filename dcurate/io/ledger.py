@@ -82,7 +82,7 @@ class DirectoryLedger:
 
     @classmethod
     def open(cls, sink: SinkStage[Any], fingerprint: Mapping[str, str], resume: bool) -> Self:
-        """The ledger of what a sink writes."""
+        """Open the ledger of the output of a sink."""
         directory = sink.directory if isinstance(sink, FileWriter) else Directory(sink.output_path)
         return cls(directory, fingerprint, resume)
 

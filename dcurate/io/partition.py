@@ -49,7 +49,7 @@ def parse_bytes(size: int | str, what: str = "blocksize") -> int:
 
 @dataclass(frozen=True)
 class Partitioning:
-    """How files become splits.
+    """How to group or cut files into splits.
 
     Args:
         files_per_partition: number of files in a split, in path order.
@@ -79,7 +79,7 @@ class Partitioning:
 
     @property
     def nbytes(self) -> int | None:
-        """The blocksize in bytes, None if there is none."""
+        """The blocksize in bytes, if given."""
         return None if self.blocksize is None else parse_bytes(self.blocksize)
 
     def advice(self, files: Sequence[SourceFile]) -> str:

@@ -106,7 +106,7 @@ def header_fields(lines: bytes) -> dict[str, str]:
 
 
 def _unchunked(body: bytes) -> bytes:
-    """The chunks put together; the body itself if it does not begin with one, what there is if they break off."""
+    """Join the chunks; return the body itself if it is not chunked, and the available part if it is truncated."""
     chunks: list[bytes] = []
     at = 0
     while size := _CHUNK_SIZE.match(body, at):
@@ -134,7 +134,7 @@ def _decoded(body: bytes, coding: str, largest: int) -> tuple[bytes, str]:
 
 
 def _inflated(body: bytes, window: int, largest: int) -> tuple[bytes, str]:
-    """What zlib makes of the body, of all members where it is gzip."""
+    """Decompress the body with zlib, all members of gzip."""
     pieces, damage = [], ""
     size, at, more = 0, 0, bool(body)
     while more and not damage:
@@ -158,7 +158,7 @@ def _fed(
     at: int = 0,
     ended: Callable[[], bool] = bool,
 ) -> tuple[bytes, str, int]:
-    """What a decompressor makes of the body, why it made nothing or more than is taken, and how far it was fed."""
+    """Return the decompressed body, the error or limit that stopped it, and how many bytes were consumed."""
     pieces, size, damage = [], 0, ""
     while at < len(body) and not ended():
         begin, at = at, min(at + feed, len(body))

@@ -95,7 +95,7 @@ def device_of(stage: str, device: str, slot: WorkerMetadata | None = None) -> An
 
 
 def precision(autocast: bool | str, device: Any, half: str = "bf16") -> Any:
-    """The dtype of ``torch.autocast``, or None to compute in that of the weights.
+    """Return the dtype of ``torch.autocast``, or None to compute in the dtype of the weights.
 
     ``True`` means ``half`` on a GPU, and float16 on one that only emulates bfloat16 (before compute capability 8.0). On
     any CPU it means no autocast: most are slower with 16 bits, and all hosts should give the same rows. ``"bf16"`` and

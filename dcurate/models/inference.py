@@ -318,7 +318,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 def _inner(model: Any) -> Any:
-    """The transformers model in a module; None if there is none."""
+    """Return the transformers model in a module, if any."""
     known = needed("transformers", "a model", "models").PreTrainedModel
     return next((module for module in model.modules() if isinstance(module, known)), None)
 

@@ -108,7 +108,7 @@ def check_size(value: Any, place: str) -> None:
     known: dict[int, tuple[int, int]] = {}  # what params share is measured once
 
     def measured(value: Any) -> tuple[int, int]:
-        """How many values there are in a value, and how deep it is."""
+        """Return the number of values in a value, and its depth."""
         if not isinstance(value, dict | list):
             return 1, 0
         if id(value) not in known:
@@ -134,7 +134,7 @@ def text_of(value: Any, place: str) -> str:
 
 
 def kind(value: Any) -> str:
-    """What a value is, in a reader's words.
+    """Return the kind of a value, for messages.
 
     Examples:
         >>> kind([1]), kind({}), kind(None), kind(3)

@@ -81,7 +81,7 @@ class NumberSketch:
         return np.cumsum([self.ranges[key] for key in sorted(self.ranges)])
 
     def quantile(self, level: float) -> float:
-        """The smallest value that at least this share of the numbers do not exceed; NaN if there are none."""
+        """Return the smallest value that at least a share of the numbers do not exceed; NaN if empty."""
         if not self.ranges:
             return float("nan")
         upto = self.upto()

@@ -28,7 +28,7 @@ _NOTHING = 1e-6
 
 
 class Sums(NamedTuple):
-    """What the rows of a block add to the centroids that they are nearest to.
+    """The sums of the rows of a block by nearest centroid.
 
     Args:
         totals: the sum of the rows of each cluster, of shape (clusters, dimensions).
@@ -41,7 +41,7 @@ class Sums(NamedTuple):
     squares: Floats
 
     def with_block(self, other: Sums) -> Sums:
-        """These and those of another block together."""
+        """Return the sums of both blocks."""
         return Sums(self.totals + other.totals, self.counts + other.counts, self.squares + other.squares)
 
 
@@ -149,7 +149,7 @@ def _drawn(weights: Floats, chosen: Ints, few: int, draw: np.random.Generator) -
 
 
 def distances(vectors: Matrix, centroids: Matrix, labels: Labels) -> tuple[Matrix, Matrix]:
-    """How far each row is from its centroid: the Euclidean and the cosine distance."""
+    """Return the Euclidean and the cosine distance of each row to its centroid."""
     rows, own = frozen(vectors, np.float32), frozen(labels, np.int32)
     squares, products = held_against(rows, own, frozen(centroids, np.float32))
     lengths = np.sqrt((centroids.astype(np.float64) ** 2).sum(axis=1))[labels]

@@ -157,7 +157,7 @@ def _layer(kind: str, path: Path, folder: str) -> Layer:
 
 
 def _pooling(settings: Mapping[str, Any]) -> tuple[tuple[str, ...], bool]:
-    """The poolings, and whether the prompt counts; under current names or those of earlier releases."""
+    """Return the poolings, and whether they include the prompt; accepts names of earlier releases."""
     named = settings.get("pooling_mode") or [mode for key, mode in _LEGACY.items() if settings.get(key)] or ["mean"]
     modes = (named,) if isinstance(named, str) else tuple(named)
     for mode in modes:

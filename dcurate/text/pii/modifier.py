@@ -132,7 +132,7 @@ class PiiModifier(ColumnModifier):
         return new, found.totals()
 
     def _piece(self, column: TextColumn, found: PersonalData, number: int) -> str:
-        """What goes in for one find."""
+        """Return the replacement for one finding."""
         kind = found.names[found.spans.kinds[number]]
         if self.anonymize_action == "redact":
             return ""
