@@ -99,7 +99,7 @@ def check_dask(ddf: Any, what: str) -> None:
 
 @dataclass(frozen=True)
 class _Step:
-    """What is done to each partition: a pickled program, the columns that it reads, and those whose dtype stays."""
+    """The work on each partition: a pickled program, the columns it reads, and those whose dtype stays."""
 
     payload: bytes
     needed: tuple[str, ...]

@@ -97,7 +97,7 @@ def deduplicate(
 
 
 def _stage(on: str | Sequence[str], method: Method, keep: str | Keep) -> _Stage:
-    """What is looked for, with all of its settings.
+    """Return the stage with all of its settings.
 
     Raises:
         PipelineError: they do not go together.
@@ -151,7 +151,7 @@ def _similar_rows(source: Any, stage: FuzzyDuplicates) -> Any:
 
 
 def _each(ddf: Any, stage: _Stage, step: Callable[[Any, Any, int], Any]) -> Any:
-    """What a step makes of each partition and its number."""
+    """Apply a step to each partition and its number."""
     return ddf.map_partitions(_numbered, stage, step, meta=_numbered(ddf._meta, stage, step))
 
 
@@ -168,7 +168,7 @@ def _read(frame: Any, stage: _Stage) -> Any:
 
 
 def _exchanged(step: Callable[..., Any], *ddfs: Any) -> Any:
-    """What a step makes of partitions that were exchanged, each with those of the same number."""
+    """Apply a step to shuffled partitions with the same number."""
     first, *others = ddfs
     meta = _with_tables(step, *(ddf._meta for ddf in ddfs))
     return first.map_partitions(partial(_with_tables, step), *others, meta=meta, align_dataframes=False)
@@ -185,7 +185,7 @@ def _at_home(ddf: Any, parts: int) -> Any:
 
 @dataclass(frozen=True)
 class _Recipe:
-    """How a partition is made: in the task that needs it, and no sooner."""
+    """Computes a partition in the task that needs it."""
 
     graph: dict[Any, Any]
 

@@ -34,7 +34,7 @@ AnyStage = Stage
 
 @dataclass(frozen=True)
 class CorpusProfile(ProfileSummary):
-    r"""What `profile` gives: a corpus in numbers, as frames, as a page with plots, and on a terminal.
+    r"""The result of `profile`: a corpus in numbers, as frames, as a page with plots, and on a terminal.
 
     Printing it on a rich console, or ``print(profile)``, shows the most important of it.
 
@@ -159,13 +159,13 @@ class _Faults:
     rows: int = 0
 
     def on_event(self, event: Event) -> None:
-        """Take in what has happened."""
+        """Handle an event."""
         if isinstance(event, TaskDone):
             self.rows += sum(sum(stats.faulty.values()) for stats in event.stats)
 
 
 def _stages_of(source: Any) -> tuple[list[AnyStage], str]:
-    """The stages that give documents, and what they are called."""
+    """Return the stages that read documents, and their name."""
     if isinstance(source, PipelineDefinition):
         if source.stages and isinstance(source.stages[-1], SinkStage):
             raise PipelineError(f"pipeline {source.name!r} ends with a writer; leave it out, as nothing is written")

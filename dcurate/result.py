@@ -120,11 +120,11 @@ class RunResult(Sequence[Batch]):
 
     @property
     def timeline(self) -> Any:
-        """A row a moment and operator: slots, calls under way, what waits, batches so far, busy share."""
+        """A frame with a row for each moment and operator: slots, running calls, queue, batches so far, busy share."""
         return self._since_start(frame_of(list(records.timeline(self.history.points)), records.TIMELINE))
 
     def _repr_html_(self) -> str:
-        """What the run came to, for a notebook: its figures, its stages, how it went over time."""
+        """Show the run in a notebook: its figures, its stages and its timeline."""
         return summary_html(self.report, self.history)
 
     def _since_start(self, frame: Any) -> Any:

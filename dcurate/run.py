@@ -51,10 +51,10 @@ class Executor(Protocol):
 
     @property
     def mode(self) -> str:
-        """How: ``streaming``, ``batch`` or ``inline``."""
+        """The mode: ``streaming``, ``batch`` or ``inline``."""
 
     def session(self) -> AbstractContextManager[Session]:
-        """What it runs on, open for as long as a ``with`` statement lasts."""
+        """Open the resources of a run for the duration of a ``with`` statement."""
 
 
 class Session(Protocol):
@@ -128,7 +128,7 @@ class Pipeline(PipelineDefinition):
         examples: bool = True,
         observers: Sequence[Observer] | None = None,
     ) -> Generator[Batch, None, None]:
-        """Run the pipeline and yield what its last stage makes, batch by batch, as it is made.
+        """Run the pipeline and yield the batches of its last stage as they are produced.
 
         The source is read only as fast as batches are taken. Closing the generator stops the run. Arguments and
         errors are those of `run`.
@@ -163,7 +163,7 @@ _ROUNDS = "rounds"
 
 @dataclass(frozen=True)
 class _RunOptions:
-    """What a run was asked to do besides."""
+    """The options of a run."""
 
     resume: bool
     rejected: str | None
@@ -229,7 +229,7 @@ class _Run:
 
     @property
     def rejected(self) -> str | None:
-        """Where rejected rows go, as an address that is valid on every worker."""
+        """The folder of rejected rows, as an address that is valid on every worker."""
         asked = self.options.rejected
         return Directory(asked, self._storage).address if asked is not None else None
 
@@ -338,7 +338,7 @@ class _Run:
 
     @property
     def _quarantine(self) -> str | None:
-        """Where rows go that cannot be processed."""
+        """The quarantine folder."""
         return f"{self.sink.output_path}/{META_DIR}/quarantine" if self.sink else None
 
     @property
@@ -357,7 +357,7 @@ class _Run:
         return (self.sink.storage_options if self.sink else None) or {}
 
     def _scratch(self, stack: ExitStack) -> str:
-        """The folder that holds that of rounds: the output's own records, or a temporary one."""
+        """Return the parent folder of the rounds: in the records of the output, or temporary."""
         if self.sink is None:
             return stack.enter_context(scratch_folder())
         return f"{self.sink.output_path}/_dcurate"

@@ -30,7 +30,7 @@ _RUN = "check-stage"
 
 
 def run_stage(stage: AnyStage, batch: DocumentBatch) -> list[DocumentBatch]:
-    """What a stage makes of a batch, as a slot of a run has it: a copy, set up, called once and torn down.
+    """Run a stage on a batch as a slot does: copy it, set it up, call it once and tear it down.
 
     Args:
         stage: the stage; it stays as it is.
@@ -129,7 +129,7 @@ class _Trial:
         return half
 
     def made_of(self, batch: DocumentBatch, advice: str) -> list[DocumentBatch]:
-        """What the stage makes of a batch on which it must not fail."""
+        """Return the results of the stage for a batch on which it must not fail."""
         try:
             return run_stage(self.stage, batch)
         except DcurateError as error:
@@ -146,7 +146,7 @@ class _Trial:
 
 
 def _in_one_slot(stage: AnyStage, calls: Sequence[Sequence[DocumentBatch]]) -> list[list[list[DocumentBatch]]]:
-    """For each call and each of its batches, what one slot of the stage makes of it."""
+    """Return the results of one slot of the stage, for each call and each of its batches."""
     operator_spec = OperatorSpec(stage.name, (stage,), passes_empty=True)
     run = uuid4().hex  # its own, for tests may run side by side
     try:

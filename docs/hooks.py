@@ -14,7 +14,7 @@ import click
 from dcurate.cli import cli
 
 HERE = "<!-- commands -->"
-#: The page of the reference on which a public name stands.
+#: The page of the reference that lists a public name.
 PLACES = {
     name: page.stem
     for page in Path(__file__).parent.glob("reference/*.md")
@@ -38,7 +38,7 @@ def on_page_content(content: str, page: Any, **_: Any) -> str:
 
 
 def linked(up: str) -> Callable[[re.Match[str]], str]:
-    """Makes a link of a public name; what stands in a link, a heading or a block of code stays."""
+    """Link public names, except in links, headings and code blocks."""
 
     def link(found: re.Match[str]) -> str:
         name = found["name"]

@@ -12,8 +12,8 @@ from dcurate.dedup.spans import UnitFinder
 from dcurate.dedup.substrings import AnchorFinder
 from dcurate.frames.text import TextColumn
 from dcurate.kernels.cuda import CudaColumn
-from dcurate.kernels.cuda_minhash import text_digests as digests_on_card
-from dcurate.kernels.cuda_sets import jaccard_of_sets as jaccard_on_card
+from dcurate.kernels.cuda_minhash import text_digests as digests_on_gpu
+from dcurate.kernels.cuda_sets import jaccard_of_sets as jaccard_on_gpu
 from dcurate.kernels.sets import jaccard_of_sets
 from dcurate.kernels.units import Limits
 from dcurate.kernels.xxh3 import text_digests
@@ -39,8 +39,8 @@ def calls(column: TextColumn, card: CudaColumn, most_pairs: int = _PAIRS) -> Cal
     anchors = AnchorFinder(101, 50, "words")
     return {
         "sets of shingles": (lambda: minhash.sets(column, rows), lambda: minhash.sets(card, rows)),
-        "Jaccard of pairs": (lambda: jaccard_of_sets(sets, *pairs), lambda: jaccard_on_card(sets, *pairs)),
-        "XXH3, 128 bits": (lambda: text_digests(*column), lambda: digests_on_card(card, rows)),
+        "Jaccard of pairs": (lambda: jaccard_of_sets(sets, *pairs), lambda: jaccard_on_gpu(sets, *pairs)),
+        "XXH3, 128 bits": (lambda: text_digests(*column), lambda: digests_on_gpu(card, rows)),
         "spans of lines": (lambda: lines.spans(column), lambda: lines.spans(card)),
         "spans of three sentences": (lambda: sentences.spans(column), lambda: sentences.spans(card)),
         "anchors": (lambda: anchors.spans(column), lambda: anchors.spans(card)),

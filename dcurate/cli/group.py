@@ -1,4 +1,4 @@
-"""What all commands share: the group, the console, the handling of errors."""
+"""What all commands share: the command group, the console and error handling."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _fail(message: str, code: int, debug: bool) -> NoReturn:
 
 
 def _message(error: Exception, arguments: list[str]) -> str:
-    """What an error says; of a run, with options of the command in place of arguments in Python."""
+    """Return the message of an error, with command options in place of Python arguments."""
     sentence = str(error)
     for argument, option in _IN_A_SHELL.items() if arguments[:1] == ["run"] else ():
         sentence = sentence.replace(argument, option)
@@ -92,7 +92,7 @@ def _message(error: Exception, arguments: list[str]) -> str:
 
 
 def _ended(how: str, arguments: list[str]) -> str:
-    """What to say when a signal has ended a command."""
+    """Return the message for a command that a signal ended."""
     if arguments[:1] != ["run"]:
         return how
     again = arguments if "--resume" in arguments else [*arguments, "--resume"]

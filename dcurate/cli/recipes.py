@@ -83,7 +83,7 @@ def run(
     progress: str,
     quiet: bool,
 ) -> None:
-    """Run a recipe and report what became of the documents."""
+    """Run a recipe and report what each stage kept and dropped."""
     loaded = load_recipe(recipe, overrides(settings, source, output), trust=trust)
     executor = _executor(loaded, mode, scheduler, workers)
     with ExitStack() as stack:

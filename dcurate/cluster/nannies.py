@@ -26,8 +26,8 @@ START_S = 120
 STARTS = 4
 #: How often a nanny checks its worker, in seconds.
 LOOK_S = 0.5
-#: A worker that starts hangs if it gets no CPU time and is never woken from one look to the next, so many times in a
-#: row: 15 seconds. (Looks are counted, as time passes too while all processes of a run are stopped.)
+#: A starting worker hangs if it gets no CPU time and is never woken between two looks, this many times in a row:
+#: 15 seconds. (Looks are counted, because time also passes while all processes of a run are stopped.)
 HANGING_LOOKS = 30
 #: How often a worker may hang while it starts: it is started again once.
 HANGS = 2
@@ -123,7 +123,7 @@ class RestartingNanny(ObservableNanny):
                 raise self.given_up
             self.given_up = RunError(
                 f"worker processes are killed while they start, {STARTS} times in a row; find what kills them, such as "
-                "a lack of memory, and start the run again with resume=True to go on"
+                "too little memory, and start the run again with resume=True to go on"
             )
             raise self.given_up
 

@@ -99,7 +99,7 @@ class Backoff:
         """Call the function on slices of the items; returns its answers in order.
 
         Args:
-            function: is given a slice of the items, of whatever type slicing them gives.
+            function: called with slices of the items.
             items: a list, a tensor, an array; all of them are covered, each once.
             size: no slice is longer; None for no limit but memory.
 

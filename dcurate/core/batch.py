@@ -14,7 +14,7 @@ from dcurate.core.secrets import HidesSecrets
 
 @dataclass(frozen=True, slots=True, order=True)
 class BatchKey:
-    """Where a batch comes from: a source split, and the path of child numbers below it.
+    """The origin of a batch: a source split, and the path of child numbers below it.
 
     Equal keys mean equal rows: file names, document ids and resume all follow from the key, so it
     never depends on which worker made the batch or when.
@@ -79,13 +79,13 @@ class Scored:
         stage: name of the stage.
         name: of the score: that of the filter, say.
         values: one a row: an array of numbers, or a list.
-        stands_for: each value is that of one row of so many.
+        rows_per_value: how many rows each value represents, if they are a sample.
     """
 
     stage: str
     name: str
     values: Any = field(compare=False)
-    stands_for: int = 1
+    rows_per_value: int = 1
 
 
 @dataclass(kw_only=True)
@@ -107,7 +107,7 @@ class Batch(ABC):
     @property
     @abstractmethod
     def num_items(self) -> int:
-        """How many rows (or files, or clips) the batch holds."""
+        """The number of rows (or files, or clips) in the batch."""
 
     @property
     @abstractmethod
@@ -116,10 +116,10 @@ class Batch(ABC):
 
     @abstractmethod
     def get_columns(self) -> list[str]:
-        """Names of its columns, in order; empty for what has none."""
+        """Return the names of the columns, in order; empty for a batch without columns."""
 
     def rows(self, start: int, stop: int) -> Self | None:
-        """The rows from ``start`` up to ``stop`` as a batch under the same key; None for what cannot be cut.
+        """Return the rows from `start` up to `stop` under the same key; None if the batch cannot be cut.
 
         With it the engine finds the rows of a batch on which a stage fails.
         """
@@ -127,7 +127,7 @@ class Batch(ABC):
 
     @classmethod
     def joined(cls, batches: Sequence[Self]) -> Self | None:
-        """One batch of all rows in order, under the first one's key; None for what cannot be joined."""
+        """Join batches in order under the first one's key; None if they cannot be joined."""
         return None
 
     def __sizeof__(self) -> int:

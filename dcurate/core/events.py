@@ -1,4 +1,4 @@
-"""What happened in a run, as values; observers are given them and the engine knows nothing of observers."""
+"""The events of a run. Observers receive them; the engine does not know its observers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _add_counts(mine: dict[str, Any], others: Mapping[str, Any]) -> None:
 
 @dataclass
 class StageStats:
-    """What one stage did to rows, added up over batches.
+    """Counts of one stage, added up over batches.
 
     Attributes:
         dropped: rows taken out by a rule, by reason.
@@ -63,7 +63,7 @@ class StageStats:
             mine.extend(examples[: max(0, EXAMPLES - len(mine))])
 
     def part(self) -> Self:
-        """What counts of a stage that is part of another: its seconds and what it found, not its rows."""
+        """Return the counts of a stage that is part of another: seconds and findings, not rows."""
         return type(self)("", seconds=self.seconds, found=self.found)
 
     def copy(self) -> Self:
@@ -73,11 +73,11 @@ class StageStats:
         return fresh
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as they travel and are stored; what is empty is left out."""
+        """Return plain values for transport and storage, without empty ones."""
         return {name: value for name, value in vars(self).items() if value != {} or name not in _OFTEN_EMPTY}
 
     def counts(self) -> dict[str, Any]:
-        """The same without scores and examples, which the report shows: what is remembered of each of many splits."""
+        """Return the counts alone, without scores and examples; kept for each split."""
         return {name: value for name, value in self.to_dict().items() if name not in ("scores", "examples")}
 
     @classmethod
@@ -145,7 +145,7 @@ class Decided(Event):
 
 @dataclass(frozen=True)
 class WorkerLost(Event):
-    """A worker process is gone; what it held is made again elsewhere."""
+    """A worker process is gone; its results are computed again elsewhere."""
 
     worker: str
 

@@ -89,13 +89,13 @@ def _settings(value: Any) -> Any:
 
 
 def _says_how_it_is_pickled(kind: type) -> bool:
-    """Whether a class has a say in what belongs to its objects: a logger is its name, not all that it refers to."""
+    """Whether a class defines how its objects are pickled: a logger is its name, not all that it refers to."""
     own = ("__reduce__", "__reduce_ex__", "__getstate__")
     return any(getattr(kind, name) is not getattr(object, name) for name in own)
 
 
 def _module(value: Any) -> str:
-    """Where a routine or class is written; methods of built-in types do not say."""
+    """Return the module of a routine or class; methods of built-in types have none."""
     return getattr(value, "__module__", None) or "builtins"
 
 

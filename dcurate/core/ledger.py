@@ -1,4 +1,4 @@
-"""What a run remembers, so that the next one does only what is missing; and where rejected rows go."""
+"""The ledger of finished splits, with which a run is resumed, and the sink of rejected rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SplitRecord:
 
 
 def check_accounts(split: str, stats: Sequence[Mapping[str, Any]], stages: Sequence[str]) -> None:
-    """Refuse a split of which rows are missing: each must be in the output, dropped or in quarantine.
+    """Refuse a split with missing rows: each must be in the output, dropped or in quarantine.
 
     Args:
         split: its name.
@@ -72,10 +72,10 @@ class Ledger(Protocol):
 
     @property
     def skipped(self) -> int:
-        """How many of its parts could not be read; the splits in them count as not finished."""
+        """The number of parts that could not be read; their splits count as unfinished."""
 
     def __len__(self) -> int:
-        """How many splits are finished, those of earlier runs included."""
+        """The number of finished splits, including those of earlier runs."""
 
     def finished(self, split: str, version: str) -> SplitRecord | None:
         """The record of a split that an earlier run finished from the same version of its files, if there is one."""

@@ -1,4 +1,4 @@
-"""What stages and the rules that they are given have in common: how they are made."""
+"""The base class of stages and of their filters and modifiers: checks arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dcurate.errors import nearest
 
 
 class Part(HidesSecrets):
-    """A stage, or what one is given. An argument that it does not take is refused with the one that is like it.
+    """A stage, filter or modifier. Refuses an unknown argument and names the most similar one.
 
     Attributes:
         held_by: the stage that takes such an object; empty for a stage.

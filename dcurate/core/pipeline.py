@@ -74,7 +74,7 @@ class PipelineDefinition:
         return _with_unique_names(stages)
 
     def describe(self) -> str:
-        """What the pipeline does, a stage a paragraph: resources, batch size, columns read and added."""
+        """Describe each stage in a paragraph: resources, batch size, columns read and added."""
         lines = [f"Pipeline {self.name}" + (f": {self.description}" if self.description else "")]
         for number, stage in enumerate(self.build(), 1):
             lines.append(f"  {number}. {stage.name} ({type(stage).__name__}): {stage.resources}")
@@ -98,7 +98,7 @@ class PipelineDefinition:
 
 
 def _called(value: Any) -> str:
-    """What a person has called a value: the name of a class or function, or how the value is written, cut short."""
+    """Return the name of a class or function, or the shortened `repr` of another value."""
     if isinstance(value, type) or inspect.isroutine(value):
         return value.__name__
     text, kind = repr(value), type(value).__name__
@@ -107,7 +107,7 @@ def _called(value: Any) -> str:
 
 
 def _how(value: Any) -> str:
-    """What would make a stage of it, where that is known."""
+    """Suggest how to turn a value into a stage, if that is known."""
     wrapped = wrapping(value)
     if wrapped:
         return wrapped
@@ -134,7 +134,7 @@ def _check_order(stages: list[AnyStage]) -> None:
 
 
 def check_columns(stages: Iterable[AnyStage], columns: Iterable[str] | None = None) -> list[str] | None:
-    """Follow the columns through the stages; returns those that the last one yields, None if not known.
+    """Follow the columns through the stages; return the last output columns, None if not known.
 
     Args:
         columns: what the first stage is given, or None if that is not known or the first is a source.

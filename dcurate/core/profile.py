@@ -1,4 +1,4 @@
-"""What a corpus is like, as values: counts, distributions, what rules would drop."""
+"""The profile of a corpus as values: counts, distributions, documents that filters would drop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Distribution:
-    """How a number is distributed over documents.
+    """The distribution of a number over documents.
 
     Attributes:
         name: what it is: ``"words"``, or a filter's name.
@@ -59,7 +59,7 @@ class Example:
 
 @dataclass(frozen=True)
 class ThresholdChoice:
-    """Where a filter could cut instead.
+    """Another threshold for a filter.
 
     Attributes:
         keeps: the rule, such as ``"> 41"`` or ``"<= 0.25"``.
@@ -74,7 +74,7 @@ class ThresholdChoice:
 
 @dataclass(frozen=True)
 class DroppedSide:
-    """One side on which a filter drops documents: those that score too ``low``, or too ``high``.
+    """One side of a filter: documents that score too ``low``, or too ``high``, are dropped.
 
     Attributes:
         side: ``"low"`` or ``"high"``.
@@ -91,7 +91,7 @@ class DroppedSide:
 
 @dataclass(frozen=True)
 class FilterProfile:
-    """What a filter would do to a corpus.
+    """The effect of a filter on a corpus.
 
     Attributes:
         name: of the filter.
@@ -151,7 +151,7 @@ class ProfileSummary:
     seconds: float = 0.0
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """All of it as rows of plain values, by table: what `to_pandas` and JSON hold.
+        """Return rows of plain values by table, as in `to_pandas` and JSON.
 
         ``summary`` (one row), ``distributions``, ``filters``, ``thresholds``, ``histograms``, ``examples`` and
         ``counts``.

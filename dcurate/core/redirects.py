@@ -1,4 +1,4 @@
-"""HTTP by aiohttp in which a server that sends one on to another does not hand over what is secret.
+"""An aiohttp client that sends no secrets to another host after a redirect.
 
 aiohttp keeps back ``Authorization`` from another host, but no other header, nor the login and cookies of a session.
 """
@@ -19,7 +19,7 @@ HARMLESS = frozenset(
 
 
 def opened_session(**settings: Any) -> Any:
-    """An ``aiohttp.ClientSession``, of which headers, login and cookies go to no other host than the one asked."""
+    """Open an ``aiohttp.ClientSession`` that sends its headers, login and cookies only to the requested host."""
     aiohttp = importlib.import_module("aiohttp")
     headers = dict(settings.pop("headers", None) or {})
     if (auth := settings.pop("auth", None)) is not None:
@@ -38,7 +38,7 @@ async def session(**settings: Any) -> Any:
 
 
 async def _keep_back(_session: Any, _context: Any, redirect: Any) -> None:
-    """Take from the headers of the next request what another host must not have."""
+    """Remove secret headers from the next request, which goes to another host."""
     asked, location = redirect.response.url, redirect.response.headers.get("Location", "")
     try:
         here = asked.origin() == asked.join(type(asked)(location)).origin()
@@ -50,7 +50,7 @@ async def _keep_back(_session: Any, _context: Any, redirect: Any) -> None:
 
 
 def guarded(url: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Fsspec's options for an address, such that HTTP hands over nothing secret to another host.
+    """Return fsspec options for `url` with which HTTP sends no secrets to another host.
 
     Examples:
         >>> guarded("s3://b/a", {"key": "x"}), guarded("https://host/a", {})["get_client"].__name__

@@ -1,4 +1,4 @@
-"""What a run comes down to when it is over."""
+"""The report of a finished run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dcurate.core.events import StageStats
 
 @dataclass(frozen=True)
 class Threshold:
-    """Where a filter cuts: ``keeps`` is the rule, such as ``"<= 0.25"``, and ``value`` its number."""
+    """A threshold of a filter: ``keeps`` is the rule, such as ``"<= 0.25"``, and ``value`` its number."""
 
     keeps: str
     value: float

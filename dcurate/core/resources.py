@@ -1,4 +1,4 @@
-"""What one slot of a stage needs."""
+"""The resources of one slot of a stage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dcurate.errors import ResourceError
 
 @dataclass(frozen=True)
 class Resources:
-    """What one slot of a stage needs: never how many slots, and never what this machine has.
+    """The resources that one slot of a stage needs; not the number of slots, nor the resources of this machine.
 
     Args:
         cpus: CPU cores, may be a fraction.

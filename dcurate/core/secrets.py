@@ -22,7 +22,7 @@ _INNER = re.compile(r"""([\w-]+)(["']?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s,{}\[\]]+)
 
 
 def shown(value: Any, name: str = "", hide: bool = False) -> Any:
-    """The value of a setting with what is secret in it replaced; equal to it in form, to be printed.
+    """Return the value of a setting for printing, with secrets replaced.
 
     Args:
         name: of the setting.
@@ -95,12 +95,12 @@ def _may_hold_any(name: str) -> bool:
 
 
 def _is_object(value: Any) -> bool:
-    """Whether a value prints itself, and hides what is secret in it."""
+    """Whether a value has its own `repr`, which hides secrets."""
     return not isinstance(value, str | bytes | int | float | list | tuple)
 
 
 class HidesSecrets:
-    """A class whose objects print themselves as dataclasses do, without what is secret in their fields.
+    """A base class with the `repr` of a dataclass, without secrets.
 
     Examples:
         >>> from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How a stage is to be run: attempts, limits and lifetimes. Nothing here changes the rows that it makes."""
+"""How to run a stage: attempts, time limits and lifetimes. Nothing here changes its rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dcurate.errors import PipelineError
 
 @dataclass(frozen=True)
 class StageSpec:
-    """How a stage is to be run. Give any of these to `ProcessingStage.with_` by name.
+    """How to run a stage. Pass any of these to `ProcessingStage.with_` by name.
 
     Args:
         num_workers_per_node: a fixed number of slots on every host, instead of ``num_workers``.

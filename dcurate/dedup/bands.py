@@ -95,5 +95,5 @@ class Bands:
 
 
 def _bands_for(chance: float, recall: float) -> int:
-    """How many bands find a pair with that recall, if each does with that chance."""
+    """Return the number of bands that reach a recall, given the probability of a match in one."""
     return max(int(np.ceil(np.log1p(-recall) / np.log1p(-chance))), 1) if chance > 1e-12 else 2**62

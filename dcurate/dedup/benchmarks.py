@@ -73,7 +73,7 @@ class Benchmark(HidesSecrets):
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """The name of the benchmark."""
         return self.name or PurePosixPath(self.path.rstrip("/")).name.partition(".")[0]
 
     def examples(self, options: dict[str, Any] | None = None) -> Iterator[_Examples]:
@@ -173,7 +173,7 @@ class NgramIndex:
 
     @classmethod
     def of_texts(cls, benchmarks: dict[str, list[str]], ngram_size: NgramSize = 13, min_ngram_size: int = 8) -> Self:
-        """The same of texts at hand, by name of benchmark."""
+        """Build the index from texts in memory, by name of benchmark."""
         check_sizes(ngram_size, min_ngram_size)
         parts: list[list[_Examples]] = [[([], [_column(texts)])] for texts in benchmarks.values()]
         return cls._of(list(benchmarks), parts, ngram_size, min_ngram_size)
@@ -251,7 +251,7 @@ Tasks: TypeAlias = Benchmark | Sequence[Benchmark] | str
 
 @dataclass(frozen=True)
 class IndexSource(HidesSecrets):
-    """Where the n-grams of benchmarks come from."""
+    """The source of the n-grams of benchmarks."""
 
     tasks: Tasks
     ngram_size: NgramSize

@@ -169,7 +169,7 @@ class BloomDuplicates(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 def bloom_state(path: str) -> BloomState:
-    """How full the filter in a folder is, and how often it is wrong now.
+    """Return how full the filter in a folder is, and its current false positive rate.
 
     Raises:
         DataError: there is no filter.
@@ -191,10 +191,10 @@ def bloom_state(path: str) -> BloomState:
 def digests_of(
     frame: Any, text_field: str, normalize: Sequence[str] = (), *, gpu: bool = False
 ) -> npt.NDArray[np.uint64]:
-    """What `content_hashes` gives of the rows of a frame, an array of shape (rows, 2).
+    """Return the `content_hashes` of the rows of a frame, an array of shape (rows, 2).
 
-    Texts of a frame of cuDF are hashed on their GPU, if one is asked for: sixteen bytes a row come to the host. Others
-    are hashed on the host, which does that faster than it moves them; and so are those that are normalized first.
+    Texts of a cuDF frame are hashed on their GPU if one is requested: sixteen bytes a row are copied to the host. Other
+    texts, and texts that are normalized first, are hashed on the host, which is faster than moving them.
 
     Raises:
         DataError: there is no such column, or it does not hold text.

@@ -30,7 +30,7 @@ _BITS, _ABOUT, _LOCK, _PENDING, _TMP = "filter.bin", "filter.json", "lock", "pen
 
 @dataclass(frozen=True)
 class BloomState:
-    """How full a filter is.
+    """The state of a filter.
 
     Attributes:
         capacity: the number of documents that it was made for.
@@ -46,7 +46,7 @@ class BloomState:
 
 
 class Claim(NamedTuple):
-    """What a batch was answered.
+    """The answer to a batch.
 
     Attributes:
         new: which rows are.
@@ -62,8 +62,8 @@ class Claim(NamedTuple):
 class BloomFolder:
     """A Bloom filter in a folder of a local disk.
 
-    A batch that claims keys holds a lock from the question which are new until its own are in. What it was answered is
-    on disk, under its key, before a bit is set: asked again, after whatever ended, it is answered the same, and never
+    A batch that claims keys holds a lock from the lookup until its own keys are in. The answer is written to disk under
+    the key of the batch before a bit is set. A batch that asks again after a failure gets the same answer, so it never
     takes its own document for a duplicate.
 
     Args:
@@ -127,7 +127,7 @@ class BloomFolder:
             return Claim(new, int(self._held[0]), _is_other(keys, before))
 
     def state(self) -> BloomState:
-        """How full the filter is; it reads all of it."""
+        """Return the state of the filter; reads all of it."""
         rate = self.size.rate_of_fill(bloom.fill(self._words))
         return BloomState(self._about["capacity"], int(self._held[0]), rate, self.size.nbytes)
 
@@ -170,7 +170,7 @@ class BloomFolder:
 
 
 def _is_other(keys: Words, before: Words) -> bool:
-    """Whether hardly any of what a batch claimed before is in the one of its name now, though that is no smaller."""
+    """Whether a batch shares hardly any keys with the earlier one of its name, although it is no smaller."""
     return bool(len(keys) >= len(before) > 0 and np.isin(before, keys).mean() < 0.25)
 
 

@@ -1,4 +1,4 @@
-"""How large a blocked Bloom filter must be, and how often it is wrong."""
+"""The size and the false positive rate of a blocked Bloom filter."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dcurate.kernels.bloom import BLOCK_BITS
 Floats = npt.NDArray[np.float64]
 
 _MOST_PROBES = 16
-#: Bits are thrown into a block up to so many times; beyond, it counts as full.
+#: Maximum number of throws of a bit into a block; beyond that, it counts as full.
 _MOST_THROWS = 8192
 _MOST_BLOCKS = 2**32 - 1
 
 
 @dataclass(frozen=True)
 class BloomSize:
-    """The size of a blocked Bloom filter: so many blocks of 64 bytes, and so many bits set for each key.
+    """The size of a blocked Bloom filter: the number of 64-byte blocks, and of bits set for each key.
 
     Examples:
         >>> size = BloomSize.of(capacity=1_000_000_000, rate=0.001)
@@ -37,7 +37,7 @@ class BloomSize:
 
     @classmethod
     def of(cls, capacity: int, rate: float) -> BloomSize:
-        """The smallest filter that takes at most this share of new keys for old ones when it holds so many.
+        """Return the smallest filter with a false positive rate of at most `rate` when it holds `capacity` keys.
 
         Raises:
             PipelineError: a number out of range.
@@ -60,18 +60,18 @@ class BloomSize:
         return self.blocks * BLOCK_BITS // 8
 
     def rate(self, keys: int) -> float:
-        """The chance that a new key is taken for an old one, once the filter holds so many."""
+        """Return the false positive rate of a filter that holds `keys` keys."""
         return _rate(keys / self.blocks, self.probes)
 
     def rate_of_fill(self, counts: npt.NDArray[np.int64]) -> float:
-        """The same, from how many blocks have so many bits set, as `dcurate.kernels.bloom.fill` counts them."""
+        """Return the false positive rate; `counts[n]` blocks have n bits set (`dcurate.kernels.bloom.fill`)."""
         share = np.arange(BLOCK_BITS + 1) / BLOCK_BITS
         return float(np.average(share**self.probes, weights=counts))
 
 
 @cache
 def _hits() -> Floats:
-    """The chance that all of a new key's bits are set in a block after so many throws of one bit each.
+    """Return the probability that all bits of a new key are set in a block, by number of bits thrown into it.
 
     A throw sets a bit that was not set with a chance of the share of those; so the number of bits that are set is a
     Markov chain, whose distribution is followed exactly. Column ``n`` is for keys of ``n`` bits.
@@ -90,7 +90,7 @@ def _hits() -> Floats:
 
 
 def _rate(load: float, probes: int) -> float:
-    """The chance for a filter that holds so many keys a block on average: how many one holds is Poisson distributed."""
+    """Return the false positive rate at `load` keys a block on average; a block holds a Poisson number of keys."""
     most = _MOST_THROWS // probes
     if load <= 0.0 or 2 * load > most:
         return float(load > 0.0)
@@ -101,12 +101,12 @@ def _rate(load: float, probes: int) -> float:
 
 @cache
 def _best(rate: float) -> tuple[float, int]:
-    """How many keys a block may hold for a rate with the best number of bits for a key, and that number."""
+    """Return the most keys per block for a rate, and the number of bits per key that allows it."""
     return max((_most_load(probes, rate), probes) for probes in range(1, _MOST_PROBES + 1))
 
 
 def _most_load(probes: int, rate: float) -> float:
-    """How many keys a block may hold on average for a rate."""
+    """Return the most keys per block, on average, for a rate."""
     low, high = 0.0, float(BLOCK_BITS)
     for _ in range(40):
         middle = (low + high) / 2

@@ -1,4 +1,4 @@
-"""Pairs of documents that may be near-duplicates: those that share a bucket of an LSH index."""
+"""Find candidate pairs of near-duplicates: documents that share a bucket of an LSH index."""
 
 from __future__ import annotations
 

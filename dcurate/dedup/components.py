@@ -61,7 +61,7 @@ def components(left: Ints, right: Ints) -> Components:
 
 
 def forest(left: Ints, right: Ints) -> Edges:
-    """As few edges as connect the same numbers: one from each to the smallest of its component.
+    """A spanning forest: one edge from each number to the smallest of its component.
 
     It is the same for any order of the edges, ordered by ``right``, and need not be part of them.
 
@@ -75,7 +75,7 @@ def forest(left: Ints, right: Ints) -> Edges:
 
 
 def merge_forests(forests: Iterable[Edges]) -> Edges:
-    """One forest that connects what any of several does.
+    """Return a spanning forest of the union of several.
 
     Examples:
         >>> merge_forests([Edges(np.array([1]), np.array([2])), Edges(np.array([2]), np.array([3]))])
@@ -175,7 +175,7 @@ class DiskForest:
         join(self._parents, frozen(left, np.int64), frozen(right, np.int64))
 
     def components(self, block: int = _BLOCK) -> Iterator[Components]:
-        """The documents that have an edge and their components, by ranges of so many documents, in order."""
+        """Yield the documents that have an edge, with their components, in ranges of `block` documents."""
         for start in range(0, self.documents, block):
             stop = min(start + block, self.documents)
             flatten(self._parents, start, stop)

@@ -39,7 +39,7 @@ class Decontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
         text_field: the column to look at.
         action: ``"drop"``, or ``"flag"`` to keep all documents and say which would go.
         ngram_size: how many words an n-gram has, or ``"auto"``; see `NgramIndex.build`. Of an index the index decides.
-        min_ngram_size: an example with fewer words than ``ngram_size`` is an n-gram as a whole if it has so many.
+        min_ngram_size: an example shorter than ``ngram_size`` is one n-gram if it has at least this many words.
         min_matches: how many different n-grams of benchmarks a document must hold to go.
         prefix: what the columns begin with that say what was found: ``matches`` (different n-grams), and of the first
             of them ``benchmark``, ``example`` and ``ngram``. Dropped rows have them where they are kept.
@@ -115,9 +115,10 @@ class Decontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
 class TaskDecontamination(BarrierStage[DocumentBatch]):
     """Cuts benchmarks out of documents by the rules of GPT-3 (Brown et al., 2020, appendix C).
 
-    Around each n-gram of a benchmark ``remove_char_each_side`` characters go, and what is left of the sentences there;
-    the rest of the document is split there. Pieces that are too short go, and documents that are split too often. An
-    n-gram that the whole data set holds more than ``max_matches`` times is too common to be evidence and stays. To
+    Each n-gram of a benchmark is removed with ``remove_char_each_side`` characters on either side and the rest of the
+    sentences there; the document is split there. Pieces that are too short, and documents that are split too often, are
+    dropped. An n-gram that the whole data set holds more than ``max_matches`` times is
+    too common to be evidence and stays. To
     count that, all documents wait on disk beside the output, as in `ExactDuplicates`.
 
     Args:
@@ -128,7 +129,7 @@ class TaskDecontamination(BarrierStage[DocumentBatch]):
         min_document_length: pieces of fewer characters go. A document that is not split stays however short it is.
         remove_char_each_side: how many characters go before and after an n-gram, and then the rest of the sentence.
         max_splits: a document of which more pieces are left goes as a whole.
-        min_ngram_size: an example with fewer words than ``max_ngram_size`` is an n-gram as a whole if it has so many.
+        min_ngram_size: an example shorter than ``max_ngram_size`` is one n-gram if it has at least this many words.
         report_path: a file for what was found: a line of JSON for each n-gram with ``ngram``, ``count``, ``ignored``
             (too common) and ``examples``, the most frequent first.
         storage_options: of fsspec, for the benchmarks and the report.
@@ -240,7 +241,7 @@ class CountMatches(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass
 class RemoveMatches(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Cuts n-grams and what is around them out of documents."""
+    """Cut n-grams and their surroundings out of documents."""
 
     source: IndexSource
     url: str
@@ -292,7 +293,7 @@ class RemoveMatches(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 def _firsts(matches: Matches) -> npt.NDArray[np.int64]:
-    """The first n-gram found in each text; -1 if there is none."""
+    """Return the first n-gram found in each text; -1 if there is none."""
     firsts = np.full(len(matches.bounds) - 1, -1)
     found = np.diff(matches.bounds) > 0
     firsts[found] = matches.grams[matches.bounds[:-1][found]]
@@ -300,7 +301,7 @@ def _firsts(matches: Matches) -> npt.NDArray[np.int64]:
 
 
 def _different(matches: Matches) -> npt.NDArray[np.int64]:
-    """How many different n-grams are found in each text."""
+    """Return the number of distinct n-grams found in each text."""
     texts = np.repeat(np.arange(len(matches.bounds) - 1), np.diff(matches.bounds))
     pairs = np.unique(np.stack([texts, matches.grams]), axis=1)
     return np.bincount(pairs[0], minlength=len(matches.bounds) - 1)

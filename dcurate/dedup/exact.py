@@ -131,7 +131,7 @@ class ExactDuplicates(BarrierStage[DocumentBatch]):
 
 @dataclass
 class HashWriter(SpillWriter):
-    """Writes rows, and beside them the hash of what is compared of each."""
+    """Write the rows, and beside them the hash of the compared columns of each."""
 
     exact: ExactDuplicates = field(default_factory=ExactDuplicates)
     name: str = "hash_writer"

@@ -110,7 +110,7 @@ class FuzzyDuplicates(BarrierStage[DocumentBatch]):
 
     @property
     def search(self) -> Search:
-        """What makes two documents duplicates."""
+        """The definition of a duplicate."""
         minhash = MinHash(self.shingles, self.num_hashes, self.method)
         if self.bands is None:
             return Search.at(self.threshold, minhash, self.verification)
@@ -234,7 +234,7 @@ class BandWriter(SpillWriter):
         return {name: value for name, value in super().settings().items() if name != "index"}
 
     def _memory(self, index: SeenDocuments) -> SpillWriter:
-        """What writes for the index, in the folder of this run."""
+        """Return the index's writer for this run."""
         folder = index.generation(self.directory.address)
         return SpillWriter(folder.address, mode="overwrite", storage_options=dict(folder.options), durable=True)
 

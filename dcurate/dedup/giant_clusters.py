@@ -1,4 +1,4 @@
-"""Groups so large that they are hardly duplicates: what a mistake in a threshold does to a source."""
+"""Detect groups too large to be duplicates, a sign of a wrong threshold."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class GiantCluster:
 def large_groups(
     groups: Ints, sources: npt.NDArray[np.integer] | None = None, least: int = LEAST_DOCUMENTS
 ) -> LargeGroups:
-    """The groups of at least so many documents, over all sources and in each.
+    """Count groups of at least `least` documents, over all sources and in each.
 
     Args:
         groups: the group of each document; all of a group must come in one call.
@@ -89,7 +89,7 @@ def large_groups(
 def giant_clusters_of(
     found: Iterable[LargeGroups], documents: int, sources: Mapping[str, int] | None = None, share: float = MOST_SHARE
 ) -> list[GiantCluster]:
-    """The groups that hold more than a share of all documents or of those of a source; the largest share first.
+    """Return the groups with more than a share of all documents, or of those of a source; the largest share first.
 
     Args:
         found: what `large_groups` gave, call by call.

@@ -1,4 +1,4 @@
-"""An index of documents that were seen, so that what comes later is compared with them without their texts."""
+"""An index of seen documents, with which later ones are compared without the texts of the earlier."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ class SeenDocuments(HidesSecrets):
 
     @property
     def folder(self) -> Directory:
-        """Where it lies."""
+        """The folder of the index."""
         return Directory(self.url, self.options)
 
     def generation(self, output: str) -> Directory:
-        """The folder of what the run into an output adds."""
+        """Return the folder for the additions of a run, by its output."""
         address = Directory(output, self.options).address
         name = hashlib.blake2b(address.encode(), digest_size=6).hexdigest()
         return Directory(self.folder.path(name), self.options)
 
     def begin(self, generation: Directory) -> None:
-        """Check that the index is one for this search, and forget what an earlier run of the same output had added.
+        """Check that the index fits this search, and remove the additions of an earlier run with the same output.
 
         Raises:
             PipelineError: it was made by another search.
@@ -95,7 +95,7 @@ def _name(generation: Directory) -> str:
 
 
 def _parameters(search: Search) -> dict[str, Any]:
-    """What decides what is in an index. Signatures and sets do not depend on the threshold."""
+    """The parameters of an index. Signatures and sets do not depend on the threshold."""
     shingles = asdict(search.minhash.shingles)
     return {
         "shingles": f"{shingles['size']} {shingles['unit']}",

@@ -1,4 +1,4 @@
-"""Which of several copies stays."""
+"""Choose which of several copies to keep."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Keep(ABC):
         """
 
     def columns(self, text_field: str) -> list[str]:
-        """The columns that are looked at."""
+        """The columns that the choice depends on."""
         return []
 
 

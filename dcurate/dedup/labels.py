@@ -1,4 +1,4 @@
-"""Which documents are connected by any number of pairs, over a whole dataset."""
+"""Label the connected components of the candidate pairs of a dataset."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Forests:
 
 @dataclass
 class ForestReader(SourceStage[FileGroup, DocumentBatch]):
-    """Reads forests, merging those of one group."""
+    """Read forests and merge those of one group."""
 
     url: str
     options: dict[str, Any] = field(default_factory=dict)

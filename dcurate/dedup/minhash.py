@@ -1,4 +1,4 @@
-"""How similar texts are, from what is small: MinHash signatures and sets of hashes of their shingles."""
+"""MinHash signatures and sets of shingle hashes of texts, to estimate their similarity."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class MinHash:
         rows = np.arange(len(column.offsets) - 1) if rows is None else rows
         rule, seed = self.shingles.rule, self.shingles.seed
         if isinstance(column, CudaColumn):
-            return self._signed_on_card(column, rows)
+            return self._signed_on_gpu(column, rows)
         if self.method == "one_permutation":
             return one_permutation(*column, rows, rule, self.num_hashes)
         if self.method == "permutations":
@@ -87,7 +87,7 @@ class MinHash:
         drawn = Permutations.of_nemo(self.num_hashes, seed)
         return as_cudf(*column, rows, Window(rule.size, drawn.factors[0]), drawn)
 
-    def _signed_on_card(self, column: CudaColumn, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
+    def _signed_on_gpu(self, column: CudaColumn, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
         rule, seed = self.shingles.rule, self.shingles.seed
         if self.method == "one_permutation":
             return cuda_minhash.one_permutation(column, rows, rule, self.num_hashes)
@@ -97,7 +97,7 @@ class MinHash:
         return cuda_minhash.as_cudf(column, rows, Window(rule.size, drawn.factors[0]), drawn)
 
     def sets(self, column: TextColumn | CudaColumn, rows: npt.NDArray[np.int64], most: int | None = 4096) -> Sets:
-        """The sets of 32-bit hashes of the shingles of the texts numbered ``rows``, at most so many of each text.
+        """Return the sets of 32-bit shingle hashes of the texts numbered `rows`, at most `most` hashes for each.
 
         Args:
             column: texts; the sets of texts on a GPU are made there, with the same result on the host.

@@ -49,7 +49,7 @@ class DuplicatePairs(NamedTuple):
 
 @dataclass(frozen=True)
 class Search:
-    """How near-duplicates are looked for.
+    """The settings of a search for near-duplicates.
 
     Args:
         threshold: pairs that are at least so similar are duplicates.

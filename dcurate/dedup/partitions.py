@@ -34,7 +34,7 @@ _ROW_BITS = 32
 
 
 def compared(stage: ExactDuplicates | FuzzyDuplicates, table: Any) -> tuple[npt.NDArray[np.uint64], Ints]:
-    """Hashes of what is compared, of shape (rows, 2), and the rows that have any."""
+    """Return the hashes of the compared columns, of shape (rows, 2), and the rows that have any."""
     if isinstance(stage, FuzzyDuplicates):
         return content_hashes(table, stage.text_field), np.arange(table.num_rows)
     if stage.fields is None:
@@ -43,7 +43,7 @@ def compared(stage: ExactDuplicates | FuzzyDuplicates, table: Any) -> tuple[npt.
 
 
 def hashed(exact: ExactDuplicates, table: Any, partition: int) -> Any:
-    """A row for each document that can be a copy: the hash of what is compared, its number, its rank."""
+    """Return a row for each document that can be a copy: its hash, number and rank."""
     hashes, rows = compared(exact, table)
     ranks = keep_of(exact.keep, exact.name).ranks(table, exact.text_field)
     return table_of({HIGH: hashes[:, 0], LOW: hashes[:, 1], NUMBER: _numbers(partition, rows), RANK: ranks[rows]})
@@ -75,7 +75,7 @@ def paired(entries: Any) -> Any:
 
 
 def connected(pairs: Any) -> Any:
-    """As few pairs as connect what these do."""
+    """Return a spanning forest of pairs."""
     return table_of(forest(numbers(pairs, LEFT), numbers(pairs, RIGHT))._asdict())
 
 
@@ -86,7 +86,7 @@ def labelled(pairs: Any) -> Any:
 
 
 def gathered(fuzzy: FuzzyDuplicates, table: Any, labels: Any) -> Any:
-    """What candidates of one partition are compared by, with their labels."""
+    """Return the features of the candidates of one partition, with their labels."""
     documents, names = _ordered(labels, NUMBER, LABEL)
     rows = rows_at(table, documents & (2**_ROW_BITS - 1))
     ranks = keep_of(fuzzy.keep, fuzzy.name).ranks(rows, fuzzy.text_field)
@@ -126,7 +126,7 @@ def similar_ones(fuzzy: FuzzyDuplicates, candidates: Any, pairs: Any) -> Any:
 
 
 def still_there(stage: ExactDuplicates | FuzzyDuplicates, table: Any, dropped: Any) -> bool:
-    """Whether rows are those that were found to go."""
+    """Check that rows are the ones that were marked for removal."""
     hashes, rows = compared(stage, table)
     return len(rows) == dropped.num_rows and bool((hashes[:, 0] == numbers(dropped, HIGH)).all())
 

@@ -1,4 +1,4 @@
-"""How good a search for near-duplicates is: all pairs that there are, and what of them was found."""
+"""Evaluate a search for near-duplicates against all pairs of a sample."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dcurate.errors import PipelineError
 from dcurate.kernels.all_pairs import arranged, similar_sets
 from dcurate.kernels.layout import Ints, frozen
 
-#: Pairs that are by so much more similar than the threshold are to be found for certain.
+#: Pairs that are this much more similar than the threshold must be found.
 MARGIN = 0.05
 
 #: Lower bounds of the bands of similarity by which recall is reported; the last one holds 1.
@@ -33,7 +33,7 @@ class Pairs(NamedTuple):
     similarity: npt.NDArray[np.float64]
 
     def at_least(self, similarity: float) -> Pairs:
-        """Those that are at least so similar."""
+        """Return the pairs with at least a similarity."""
         chosen = self.similarity >= similarity - _SLACK
         return Pairs(self.left[chosen], self.right[chosen], self.similarity[chosen])
 

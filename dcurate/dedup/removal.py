@@ -97,14 +97,14 @@ class TextDuplicatesRemovalStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 class IdsFound(NamedTuple):
-    """How many different ids were to be removed, and how many of them some document had."""
+    """The number of distinct ids to remove, and of those found in documents."""
 
     ids: int
     found: int
 
 
 def ids_found(url: str, storage_options: dict[str, Any] | None = None) -> IdsFound:
-    """What a `TextDuplicatesRemovalStage` noted in its ``found_url``, over all batches.
+    """Return the counts in the ``found_url`` of a `TextDuplicatesRemovalStage`, over all batches.
 
     It takes an eighth of a byte of memory for each id.
     """

@@ -52,7 +52,7 @@ class RemovalIds(HidesSecrets):
 
     @property
     def version(self) -> str:
-        """Changes when the files do, or what is read of them."""
+        """Identifies the files and the columns that are read; changes when they do."""
         parts = [
             (part.path, part.version, part.start) for group in self._groups(self._reader()) for part in group.parts
         ]
@@ -119,7 +119,7 @@ def _size(group: FileGroup) -> int:
 
 
 class IdMatches(NamedTuple):
-    """Which rows have an id that is looked for, and the places of these ids, each once and in order."""
+    """The rows whose id is to be removed, and the positions of these ids, each once and in order."""
 
     rows: npt.NDArray[np.bool_]
     places: npt.NDArray[np.int64]
@@ -215,7 +215,7 @@ def _remove(folder: Path) -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what processes left that were killed beside a folder: ids of which nobody holds the lock."""
+    """Remove the leftovers of killed processes beside a folder: ids that nobody has locked."""
     for path in set(folder.parent.glob("*.lock")) - {folder.with_suffix(".lock")}:
         with suppress(FileNotFoundError):
             lock = os.open(path, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""How duplicated a sample is, and how well near-duplicates are found in it: measured against all pairs there are."""
+"""Measure duplication in a sample, and the accuracy of settings against all pairs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ENOUGH = 100
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting that was tried, and what it found.
+    """A setting with its results.
 
     Attributes:
         search: the setting.
@@ -67,7 +67,7 @@ class Setting:
 
     @property
     def good(self) -> bool:
-        """Whether it reaches what a recommended setting reaches."""
+        """Whether the setting is accurate enough to recommend."""
         if not self.measured:
             likely = self.expected() >= RECALL and self.expected(MARGIN) >= RECALL_ABOVE
             return likely and self.search.verification == "exact"
@@ -94,7 +94,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class DedupReport:
-    """What `dedup_report` gives.
+    """The result of `dedup_report`.
 
     Attributes:
         source: what was looked at.
@@ -183,7 +183,7 @@ def dedup_report(
     shingles: Shingles | None = None,
     documents: int = 20_000,
 ) -> DedupReport:
-    """How duplicated a sample is, and how well near-duplicates are found in it with several settings.
+    """Measure duplication in a sample, and the accuracy of several settings.
 
     All pairs of its documents that are similar are found, by an exhaustive search for exact Jaccard similarities; then
     what MinHash finds is held against them. It runs in this process, in memory: about ten times the size of the texts.
@@ -196,8 +196,8 @@ def dedup_report(
         source: files, directories or globs of JSONL or Parquet.
         text_field: the column with the text.
         threshold: documents are duplicates from this similarity of their shingles on.
-        shingles: what of two texts is compared; five words by default.
-        documents: the first so many of the source are looked at.
+        shingles: the features that are compared; five words by default.
+        documents: number of documents to read from the start of the source.
 
     Raises:
         PipelineError: an invalid threshold or number, or files of both kinds.
@@ -236,7 +236,7 @@ def dedup_report(
 
 
 def _tried(sample: SimilaritySample, threshold: float, shingles: Shingles) -> Iterator[Setting]:
-    """What each setting finds of the pairs of a sample."""
+    """Yield the results of each setting on a sample."""
     signatures = {hashes: MinHash(shingles, hashes).signatures(sample.texts) for hashes in dict(TRIED)}
     for hashes, verification in TRIED:
         search = Search.at(threshold, MinHash(shingles, hashes), verification)

@@ -20,7 +20,7 @@ _SIZES = (2, 3, 5, 10, 100)
 
 @dataclass(frozen=True)
 class DedupReportTable:
-    """What `dedup_report_table` gives: print it on a rich console.
+    """The result of `dedup_report_table`; print it on a rich console.
 
     Args:
         report: what is shown.

@@ -1,4 +1,4 @@
-"""What becomes of documents once it is known which are copies of which."""
+"""Drop, flag or list duplicates once the groups are known."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ class GroupMemberWriter(ShuffleWriter):
 
 
 def _reported(table: Any) -> Any:
-    """The columns for a person, those that say who is meant first."""
+    """Return the columns of the report, ids first."""
     return table.select(COLUMNS)
 
 

@@ -22,7 +22,7 @@ _BLOCK = "32MiB"
 
 
 class Removal(NamedTuple):
-    """What would be removed at a threshold.
+    """The removals at a threshold.
 
     ``removed`` counts documents, copies among them; ``groups`` those that have two documents or more, ``sizes`` how
     many documents each of those has, the largest first. ``scores`` leave copies out.
@@ -36,7 +36,7 @@ class Removal(NamedTuple):
 
     @property
     def groups(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return len(self.sizes)
 
 
@@ -87,7 +87,7 @@ class SimilaritySample:
         )
 
     def removal(self, threshold: float, clustering: Clustering) -> Removal:
-        """What would be removed if all pairs that are so similar, and no others, were found."""
+        """Return the removals for exactly the pairs with at least a similarity."""
         left, right, similarity = self.truth.at_least(threshold)
         count = len(self.texts)
         groups = clustered(
@@ -114,7 +114,7 @@ class Texts(NamedTuple):
 
 
 def read_texts(paths: Sequence[str], text_field: str, most: int) -> Texts:
-    """The texts of the first documents of JSONL or Parquet files, at most so many.
+    """Read the texts of the first documents of JSONL or Parquet files, at most `most`.
 
     Raises:
         DataError: files that cannot be read, or no documents.

@@ -1,4 +1,4 @@
-"""What of two texts is compared: their shingles."""
+"""Shingles: the features by which texts are compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left of documents when stretches are cut out of them."""
+"""Cut spans out of documents."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _SENTENCE_ENDS = ".!?"
 
 @dataclass(frozen=True)
 class SpanRemoval:
-    """How much goes around a stretch that is cut out.
+    """How much text to remove around a span.
 
     Args:
-        shortest: pieces of fewer characters go.
-        side: how many characters go before and after a stretch; up to there the sentence goes too.
-        most: a document with more pieces goes as a whole.
+        shortest: drop pieces with fewer characters.
+        side: characters to remove on either side of a span, and from there to the end of the sentence.
+        most: drop a document with more pieces as a whole.
 
     Examples:
         >>> SpanRemoval(1, 0, 10).pieces(b"One. Two three four. Five.", np.array([[9, 14]]))
@@ -33,7 +33,7 @@ class SpanRemoval:
     most: int
 
     def pieces(self, text: bytes, stretches: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
-        """What is left of a text in UTF-8 without stretches of it, which are in order; places are those of bytes."""
+        """Return the pieces of a UTF-8 text to keep, as byte offsets; `stretches` are the spans to remove, in order."""
         places = character_places(text)
         characters = text.decode()
         kept, cursor = [], 0
@@ -53,7 +53,7 @@ class SpanRemoval:
 def stretches_of(
     copies: TextColumn, column: TextColumn, parents: Sequence[int], spans: Sequence[tuple[int, int]]
 ) -> TextColumn:
-    """Of copies of the texts of a column, the stretch of each that is wanted."""
+    """Return `copies` of texts of `column`, each cut to its span."""
     outer = np.array([(column.offsets[row], column.offsets[row + 1]) for row in parents], np.int64).reshape(-1, 2)
     inner = np.array(spans, np.int64).reshape(-1, 2)
     begins, ends = copies.offsets[:-1], copies.offsets[1:]

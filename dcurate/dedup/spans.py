@@ -49,8 +49,8 @@ class SpanDuplicates(SpanExchange):
         max_copies: copies that may stay.
         keep: ``"first"``: the first ``max_copies`` in the order of the source stay; ``"none"``: all copies go of a span
             that occurs there more often.
-        min_document_words, min_document_characters: documents that are shorter after something was cut out of them are
-            dropped as ``too short``; those of which nothing but whitespace is left always are, as ``nothing left``.
+        min_document_words, min_document_characters: documents that a removal leaves shorter are dropped as
+            ``too short``; documents left with only whitespace are always dropped, as ``nothing left``.
         report_path: a folder for Parquet files of the 1,000 spans of which most copies go: ``text``, ``copies``,
             ``removed``, and ``document``, the number of the first document that holds it.
         name: of the stage.

@@ -45,12 +45,12 @@ _EMPTY = np.zeros(2, np.int64), np.zeros(0, np.uint8)
 
 
 class SpanFinder(ABC):
-    """Says what the spans of a text are that are looked for in others."""
+    """Defines the spans of a text that are searched for in others."""
 
     @property
     @abstractmethod
     def fit(self) -> int:
-        """How what is cut is fitted to the text, as `dcurate.kernels.stretches.stretches_of` takes it."""
+        """How cuts are aligned with the text; see `dcurate.kernels.stretches.stretches_of`."""
 
     @abstractmethod
     def spans(self, column: TextColumn | CudaColumn) -> Spans:
@@ -80,7 +80,7 @@ class SpanExchange(BarrierStage[DocumentBatch]):
 
     @abstractmethod
     def finder(self) -> SpanFinder:
-        """What finds the spans."""
+        """The finder of the spans."""
 
     def inputs(self) -> Spec:
         return [], [self.text_field]
@@ -176,7 +176,7 @@ def _changes(keys: npt.NDArray[np.uint64], checks: npt.NDArray[np.uint32]) -> np
 
 @dataclass
 class FindCopies(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Finds, among the hashes of one range, the spans of which there are too many, and says where copies go.
+    """Find the spans with too many copies among the hashes of one range.
 
     Args:
         url: the folder of the round in which hashes were written.
@@ -233,7 +233,7 @@ class FindCopies(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass
 class MarkSpans(BarrierStage[DocumentBatch]):
-    """The last round: takes what `FindCopies` found to the splits of the documents."""
+    """The last round: shuffles the copies that `FindCopies` found to the splits of their documents."""
 
     spilled: SpilledRows
     wanted: SpanExchange
@@ -285,7 +285,7 @@ class SpanMarkWriter(ShuffleWriter):
 
 @dataclass
 class CutSpans(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Cuts copies too many out of documents, and drops documents of which too little is left.
+    """Cut surplus copies out of documents, and drop documents that become too short.
 
     Args:
         marks: which copies go, by document.
@@ -335,7 +335,7 @@ class CutSpans(ProcessingStage[DocumentBatch, DocumentBatch]):
         )
 
     def _left(self, task: DocumentBatch, table: Any, column: TextColumn, cut: Stretches) -> DocumentBatch:
-        """The rows without what is cut out of their texts."""
+        """Return the rows without the cut spans."""
         chosen = np.zeros(len(cut.starts), np.int64)
         texts = TextColumn(*spliced(column, cut.bounds, (cut.starts, cut.stops), _EMPTY, chosen))
         after = with_layout(table, self.text_field, texts, self.text_field)
@@ -354,7 +354,7 @@ class CutSpans(ProcessingStage[DocumentBatch, DocumentBatch]):
         return replace(task.with_data(after), rejections=tuple(rejections))
 
     def _short(self, texts: TextColumn, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which of these texts are too short to stay."""
+        """Return which texts are too short to keep."""
         short = np.zeros(len(rows), np.bool_)
         words, characters = self.least
         if words:

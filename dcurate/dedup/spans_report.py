@@ -55,7 +55,7 @@ class SpanReport(HidesSecrets):
     url: str
 
     def choose(self) -> None:
-        """Choose them among those of all ranges."""
+        """Choose the most frequent spans of all ranges."""
         folder = Directory(self.url, self.options)
         tops = [_read_array(folder, name) for name in sorted(folder.files(_TOPS))]
         every = np.concatenate([np.zeros((0, 4), np.uint64), *tops])
@@ -63,7 +63,7 @@ class SpanReport(HidesSecrets):
         _write_array(folder, f"{_TOPS}.npy", every[most])
 
     def write(self, key: BatchKey, column: TextColumn, documents: npt.NDArray[np.int64], spans: Spans) -> None:
-        """Tell those whose first copies are in this split."""
+        """Write the spans whose first copies are in this split."""
         tops = _read_array(Directory(self.url, self.options), f"{_TOPS}.npy")
         places = tops[:, 2].astype(np.int64)
         rows: dict[str, list[Any]] = {"text": [], "copies": [], "removed": [], "document": []}

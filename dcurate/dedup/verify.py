@@ -1,4 +1,4 @@
-"""Candidates are compared, and those that are similar enough become groups, component by component."""
+"""Compare candidate pairs and group those that are similar enough, component by component."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class NearDuplicates:
-    """What is looked for among which documents, and what becomes of it; see `FuzzyDuplicates`.
+    """The settings of the search, the documents, and the action; see `FuzzyDuplicates`.
 
     Args:
         spilled: the rows of the documents.
@@ -85,14 +85,14 @@ class NearDuplicates:
 
     @property
     def columns(self) -> list[str]:
-        """Those of the rows that are looked at."""
+        """The columns of the rows that are read."""
         others = [name for name in (self.id_field, self.source_field) if name is not None]
         return list(dict.fromkeys([self.text_field, *self.keep.columns(self.text_field), *others]))
 
 
 @dataclass
 class GatherCandidates(BarrierStage[DocumentBatch]):
-    """Takes candidates with all that is needed to compare them, and their pairs, to where their component is looked at.
+    """Shuffle candidates, their features and their pairs to the partition of their component.
 
     Args:
         labels, pairs: by the numbers of documents, in ranges that are the splits of the rows.
@@ -149,7 +149,7 @@ class GatherCandidates(BarrierStage[DocumentBatch]):
 
 @dataclass
 class CandidateWriter(ChunkWriter):
-    """Writes the candidates of a split of rows, and the pairs of which they are the first."""
+    """Write the candidates of a split of rows, and the pairs that begin with them."""
 
     near: NearDuplicates | None = None
     labels: ShufflePartitions | None = None
@@ -177,7 +177,7 @@ class CandidateWriter(ChunkWriter):
             yield self.ranges(table_of({_KEY: keys, LEFT: left, RIGHT: right}), key, _KEY, PAIRS)
 
     def _candidates(self, table: Any, key: BatchKey, rows: Ints, names: Ints) -> Any:
-        """A row for each candidate: its component, its rank, its id, and what it is compared by."""
+        """Return a row for each candidate: component, rank, id and features."""
         near = self.near
         assert near is not None
         own = numbers(table, DOC_ID)
@@ -200,7 +200,7 @@ class CandidateWriter(ChunkWriter):
 
 
 def with_shingles(made: Any, texts: TextColumn | CudaColumn, rows: Ints, search: Search) -> Any:
-    """What was made of some rows of texts, with what these are compared by: sets of shingles, or signatures."""
+    """Add the features of the rows: sets of shingles, or signatures."""
     if search.verification != "exact":
         signatures = search.minhash.signatures(texts, rows)
         bounds = np.arange(len(signatures) + 1) * signatures.shape[1]
@@ -216,7 +216,7 @@ def component_keys(labels: Ints) -> npt.NDArray[np.uint64]:
 
 @dataclass
 class CompareCandidates(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Compares the pairs of the components of one range, and makes groups of those that are similar enough."""
+    """Compare the pairs of the components of one range, and group those that are similar enough."""
 
     near: NearDuplicates
     pairs: ShufflePartitions
@@ -268,7 +268,7 @@ class CompareCandidates(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 def _sources(table: Any, rows: Ints) -> Ints | None:
-    """The numbers of the sources of some candidates; of those that were seen before, whose source is not known, -1."""
+    """Return the source numbers of candidates; -1 for documents of earlier runs."""
     if _SOURCE not in table.column_names:
         return None
     found = numbers(table, _SOURCE)[rows]
@@ -277,7 +277,7 @@ def _sources(table: Any, rows: Ints) -> Ints | None:
 
 @dataclass(frozen=True)
 class CandidateSimilarity:
-    """How similar candidates are, by what was gathered of them.
+    """The similarity of candidates by their gathered features.
 
     Args:
         gathered: their sets of shingles, or their signatures, of shape (candidates, hashes).

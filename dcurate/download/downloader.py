@@ -133,12 +133,12 @@ class DocumentDownloader(EqualBySettings, ABC):
             return ""
 
     def num_workers_per_node(self) -> int | None:
-        """How many slots download on each host, or None to let the run decide."""
+        """The number of slots that download on each host, or None to let the run decide."""
         return None
 
     @property
     def at_a_time(self) -> int:
-        """How many files one slot downloads concurrently, in threads; more than one only if `fetch` is thread-safe."""
+        """The number of files that one slot downloads in parallel threads; above one only if `fetch` is thread-safe."""
         return 1
 
     def _mark(self, url: str) -> str:

@@ -78,7 +78,7 @@ class DocumentExtractor(EqualBySettings, ABC):
 def row_of(
     extractor: DocumentExtractor | None, record: dict[str, Any], kept: Sequence[str]
 ) -> dict[str, Any] | Skipped:
-    """The row of a record, or the reason why there is none.
+    """Return the row of a record, or the reason to skip it.
 
     Args:
         extractor: None where the records are the rows.

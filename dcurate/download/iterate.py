@@ -32,7 +32,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.records import table_of
 from dcurate.io.partition import parse_bytes
 
-#: A batch of rows is given out when it holds about so much.
+#: Size of a batch of rows, in bytes.
 BATCH_BYTES = 2**26
 
 

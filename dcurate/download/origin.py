@@ -68,7 +68,7 @@ def asked(
         DataError: no file of the store would fare better: credentials are missing.
     """
     ask = _http if urlsplit(url).scheme in ("http", "https") else _stored
-    with turn(url, transfer), ask(url, transfer, (start, stop), validator) as answer:
+    with within_rate_limit(url, transfer), ask(url, transfer, (start, stop), validator) as answer:
         yield answer
 
 
@@ -227,7 +227,7 @@ _LONGEST_HOST = 200
 
 
 @contextmanager
-def turn(url: str, transfer: Transfer) -> Iterator[None]:
+def within_rate_limit(url: str, transfer: Transfer) -> Iterator[None]:
     """Wait for a free connection and request slot of a URL's server, and hold them."""
     host = re.sub(r"[^A-Za-z0-9.-]", "_", urlsplit(url).netloc.rpartition("@")[2])[:_LONGEST_HOST]
     with ExitStack() as stack:
@@ -240,7 +240,7 @@ def turn(url: str, transfer: Transfer) -> Iterator[None]:
 
 @contextmanager
 def _one_of(host: str, connections: int) -> Iterator[None]:
-    """One of a number of connections; those of other processes are known by their locks."""
+    """Hold one of a number of connections, shared with other processes by locks."""
     while True:
         for number in range(connections):
             with _opened(f"{host}.{number}") as file:

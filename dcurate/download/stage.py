@@ -36,8 +36,8 @@ class DocumentDownloadExtractStage(CompositeStage[Batch, DocumentBatch]):
         on_error: ``"quarantine"`` sets files that cannot be fetched and records that cannot be read aside and goes
             on, ``"raise"`` ends the run at the first.
         keep_files: whether files stay on the disk when they have been read.
-        blocksize: files whose records can be read from the middle are cut into ranges of about so many bytes, packed
-            as they are, that workers share; None leaves files whole, and so does a ``record_limit``.
+        blocksize: files that can be read from the middle are cut into ranges of about this many (compressed) bytes,
+            which several workers read; None leaves files whole, and so does a ``record_limit``.
 
     Raises:
         PipelineError: a setting out of range.

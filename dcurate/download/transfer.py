@@ -11,7 +11,7 @@ from dcurate.core.batch import FilePart
 from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import DataError, PipelineError
 
-#: Upper bound of any wait, in seconds, whatever a server requests.
+#: Longest wait, in seconds, even if a server requests more.
 LONGEST_WAIT_S = 3600.0
 _LONGEST_BACKOFF_S = 60.0
 

@@ -122,7 +122,7 @@ class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
             yield FileGroup(key=BatchKey(name), parts=(part,))
 
     def _check_targets(self, files: Sequence[RemoteFile]) -> None:
-        """Refuse files with the same target name, of which the second would be taken for the first."""
+        """Refuse files with the same target name: the second would be mistaken for the first."""
         if self.downloader is None:
             return
         taken: dict[str, str] = {}
@@ -133,7 +133,7 @@ class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
                 if other != file.url:
                     raise DataError(
                         f"{other} and {file.url} would both be saved as {path!r}; give the downloader a "
-                        "_get_output_filename that tells them apart"
+                        "_get_output_filename that gives them different names"
                     )
 
     def columns(self) -> list[str]:

@@ -37,7 +37,7 @@ class IdKeys(NamedTuple):
 def id_keys(table: pa.Table, name: str) -> IdKeys:
     """The ids in a column; rows without one are left out.
 
-    Numbers are equal whatever their type: 3 in int64, in uint8, and 3.0 where nulls turned a column into floats.
+    Numbers of different types compare equal: 3 in int64, in uint8, and 3.0 where nulls turned a column into floats.
 
     Raises:
         DataError: there is no such column, or it holds neither text nor whole numbers.

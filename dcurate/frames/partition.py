@@ -221,7 +221,7 @@ def kept_of(meta: pd.DataFrame, origin: Any) -> tuple[str, ...]:
 
 
 def _framed(columns: dict[Any, Any], model: pd.DataFrame, index: pd.Index | None, rows: int = 0) -> pd.DataFrame:
-    """A frame of columns of equal length; the name of its columns' index is that of the model."""
+    """Return a frame of columns of equal length, with the name of the column index of the model."""
     index = pd.RangeIndex(rows) if index is None else index
     made = {
         label: pd.Series(content.array, index=index, dtype=content.dtype, copy=False)

@@ -30,7 +30,7 @@ class TextColumn(NamedTuple):
 
 
 def text_array(column: pa.Array, name: str) -> pa.Array:
-    """A text column in one of the two supported layouts, whatever Arrow's name for it.
+    """Return a text column in one of the two supported layouts.
 
     Raises:
         DataError: it does not hold text.

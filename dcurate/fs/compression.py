@@ -15,7 +15,7 @@ import zstandard
 
 from dcurate.errors import DataError, PipelineError, nearest
 
-#: Endings of compressed files; the empty one stands for plain.
+#: Endings of compressed files; an empty one means plain.
 ENDINGS = ("", ".gz", ".bz2", ".zst", ".xz")
 
 _NAMES = {
@@ -66,7 +66,7 @@ def ending_for(compression: str | None) -> str:
 
 
 class DamagedStream(NamedTuple):
-    """Where a compressed file is damaged.
+    """The damage in a compressed file.
 
     Args:
         at: byte of the file at which the damaged stream begins.
@@ -80,7 +80,7 @@ class DamagedStream(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """What could not be had of a compressed file.
+    """The part of a compressed file that cannot be read.
 
     Args:
         at: byte of the file at which the damaged stream begins.
@@ -106,7 +106,7 @@ def unpack(data: bytes, ending: str, name: str) -> bytes:
 
 
 def salvage(data: bytes, ending: str) -> tuple[bytes, Lost | None]:
-    r"""The content of a compressed file up to its first damaged stream, and what is lost if there is one.
+    r"""Return the content of a compressed file up to its first damaged stream, and the lost part if there is one.
 
     Examples:
         >>> one, two = (gzip.compress(text, mtime=0) for text in (b"one", b"two"))
@@ -129,7 +129,7 @@ def salvage(data: bytes, ending: str) -> tuple[bytes, Lost | None]:
 
 
 def damage_in(file: BinaryIO, ending: str) -> DamagedStream | None:
-    """Where a compressed file is damaged, without holding its content; None where it is whole."""
+    """Find the damage in a compressed file without holding its content; None if it is whole."""
     size = whole = 0
     try:
         for piece, last in _streams(file, ending):
@@ -141,7 +141,7 @@ def damage_in(file: BinaryIO, ending: str) -> DamagedStream | None:
 
 
 def salvaged_blocks(file: BinaryIO, ending: str, damage: DamagedStream) -> Iterator[bytes]:
-    r"""What `salvage` gives of a damaged file, piece by piece: the whole streams, and what is doubtful after them.
+    r"""Yield the result of `salvage` piece by piece: the whole streams, and the doubtful rest.
 
     Examples:
         >>> one, two = (gzip.compress(text, mtime=0) for text in (b"one", b"two"))
@@ -233,13 +233,13 @@ class _Feed:
         return taken
 
     def give_back(self, size: int) -> None:
-        """Give back the last `size` bytes of what was taken last."""
+        """Return the last `size` bytes of the previous read to the buffer."""
         self._used -= size
         self.at -= size
 
 
 def _streams(file: BinaryIO, ending: str, largest: int = _BLOCK) -> Iterator[tuple[bytes, bool]]:
-    """What the streams of a compressed file hold, piece by piece, and whether a piece is the last of its stream.
+    """Yield the content of the streams of a compressed file, piece by piece, and whether a piece ends its stream.
 
     Each stream is given to its unpacker in growing pieces: what follows its end is copied, so that many small streams
     would otherwise cost the square of their number.
@@ -288,7 +288,7 @@ def _pass_padding(feed: _Feed, unit: int) -> None:
 
 
 def _doubtful(file: BinaryIO, at: int, ending: str) -> Iterator[bytes]:
-    """What can be unpacked of the damaged stream that begins at a byte."""
+    """Return as much as can be decompressed of the damaged stream that begins at a byte."""
     unpacker = _UNPACKER[ending]()
     file.seek(at)
     while packed := file.read(_BLOCK):

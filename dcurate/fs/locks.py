@@ -42,7 +42,7 @@ def locked(file: int | IO[Any]) -> Iterator[None]:
 
 
 def open_locked(path: str | os.PathLike[str], *, shared: bool = False) -> int:
-    """Open and lock the lock file at `path`, made if there is none; returns its descriptor.
+    """Open and lock the lock file at `path`, created if missing; return its descriptor.
 
     A lock file that its last user removed meanwhile is made again.
     """

@@ -90,10 +90,10 @@ def _is_chain(url: str) -> bool:
 
 
 def check_reachable(url: str) -> None:
-    """Refuse what lies within an archive or another store: a file there has no address of its own, to be opened again.
+    """Refuse a path within an archive or a cache: its files have no address by which a worker could open them.
 
     Raises:
-        DataError: the address is one of those, such as ``zip://a.jsonl::b.zip``.
+        DataError: the address is in an archive or cache, such as ``zip://a.jsonl::b.zip``.
     """
     if _is_within(protocol := protocol_of(url)):
         raise DataError(

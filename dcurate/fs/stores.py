@@ -72,7 +72,7 @@ class Directory(HidesSecrets):
             return found
 
     def is_file(self) -> bool:
-        """Whether the address is that of a file, not of a directory."""
+        """Whether the address is a file, not a directory."""
         store, root = self._opened()
         with storage_errors("look at", self.url):
             return bool(store.isfile(root))

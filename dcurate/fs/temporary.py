@@ -23,7 +23,7 @@ _TRIES = 100
 
 
 def own_folder(*names: str) -> Path:
-    """Return a private folder of this user, made if there is none.
+    """Return a private folder of this user, created if missing.
 
     Args:
         names: of the folder and those above it, in the one folder that all of dcurate's are in.
@@ -45,7 +45,7 @@ def own_folder(*names: str) -> Path:
 
 
 def folder_of_host(*names: str) -> Path:
-    """As `own_folder`, and apart for every host, where hosts share their temporary directory."""
+    """Return an `own_folder` for this host alone, as hosts may share a temporary directory."""
     kind, *rest = names
     return own_folder(kind, socket.gethostname(), *rest)
 
@@ -71,7 +71,7 @@ def held(path: Path) -> int:
 
 
 def sweep(parent: Path, needed: Callable[[Path], bool] = lambda folder: False) -> None:
-    """Remove the folders in a folder of this user that no living process has `held`: those of killed runs.
+    """Remove the subfolders that no living process has `held`: leftovers of killed runs.
 
     Args:
         needed: whether a folder that nobody holds stays nevertheless.
@@ -88,7 +88,7 @@ def sweep(parent: Path, needed: Callable[[Path], bool] = lambda folder: False) -
 
 @contextmanager
 def scratch_folder() -> Iterator[str]:
-    """A folder for as long as the ``with`` statement lasts; what a process left that was killed in one is removed.
+    """Create a folder for the duration of a ``with`` statement; remove the leftovers of killed processes.
 
     Raises:
         ResourceError: as of `own_folder`.

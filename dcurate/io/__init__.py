@@ -1,1 +1,1 @@
-"""Readers and writers, the files between them, and what a run remembers on disk."""
+"""Readers and writers, their files, and the records of a run on disk."""

@@ -21,7 +21,7 @@ from dcurate.io.source import FileReader, Frames
 
 
 class _Readable(NamedTuple):
-    """A format among those that are read: its reader, and what means something to that one alone.
+    """A supported format: its reader, and the arguments for that reader alone.
 
     Args:
         make: the reader.
@@ -124,14 +124,14 @@ class DocumentReader(FileReader):
         return DocumentBatch(data=self._held(rows), key=task.key, rejections=faults, found=found)
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
-        """Which whole numbers lost digits."""
+        """Return sentences about whole numbers that lost digits."""
         return remarks_on_rounded(found)
 
     def _counted(self, part: FilePart) -> list[FilePart]:
         return self._reader(self._format(part.path))._counted(part)
 
     def unread(self, task: FileGroup) -> list[dict[str, Any]]:
-        """Where the rows are that cannot be read, for quarantine."""
+        """Return the positions of rows that cannot be read, for quarantine."""
         readers = [self._reader(self._format(part.path)) for part in task.parts]
         return [
             record
@@ -180,7 +180,7 @@ class DocumentReader(FileReader):
         )
 
     def _reader(self, readable: _Readable, frames: Frames | None = None) -> FileReader:
-        """The reader of one of the formats, which knows what this one knows of the columns."""
+        """Return the reader of a format, with what this one knows of the columns."""
         reader = readable.make(
             self.file_paths,
             fields=self.fields,

@@ -1,4 +1,4 @@
-"""Which files an input is made of, and the names that they go by."""
+"""The files of an input, and their names."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def listing(file_paths: str | list[str], kind: Format, options: Mapping[str, Any
     """All files of a kind at the given paths, and the others there.
 
     Args:
-        file_paths: each a file (taken whatever it is called), a directory (searched to the bottom) or a glob.
+        file_paths: files (with any name), directories (searched recursively) and globs.
         kind: which files of a directory are wanted.
         options: fsspec's ``storage_options``.
 
@@ -159,7 +159,7 @@ def list_files(file_paths: str | list[str], kind: Format, options: Mapping[str, 
 
 
 def shown_name(path: str, file_paths: str | list[str]) -> str:
-    """What a file is called in messages: its path below the directory or glob that it was found by."""
+    """Return the name of a file in messages: its path below the directory or glob that matched."""
     for prefix in _prefixes(tuple(as_list(file_paths))):
         if path.startswith(prefix):
             return _below(path, prefix)
@@ -216,7 +216,7 @@ def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
 
 
 def _below(path: str, prefix: str) -> str:
-    """What follows a prefix in a path, without what is secret in an address."""
+    """Return the rest of a path after a prefix, without secrets."""
     return without_secrets(path)[len(without_secrets(prefix)) :]
 
 
@@ -283,7 +283,7 @@ def left_out(others: list[str], kind: Format) -> str:
 
 
 def _distinct(files: list[SourceFile]) -> list[SourceFile]:
-    """The files, those of equal names renamed by as much more of their paths as makes them unique."""
+    """Return the files with unique names: equal names are extended by parents."""
     while True:
         counts = Counter(file.name for file in files)
         if all(count == 1 for count in counts.values()):

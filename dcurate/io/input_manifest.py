@@ -51,7 +51,7 @@ class InputManifest:
         return self._digest.hexdigest()
 
     def of(self, split: str) -> tuple[str, ...]:
-        """The files that a split has rows of: its own, or of those of the source."""
+        """Return the files that a split has rows of."""
         return self.files.get(split, (WHOLE,))
 
     def has(self, path: str) -> bool:
@@ -67,7 +67,7 @@ class Vanished:
     Args:
         regrouped: those whose files are all in the input still, in other splits.
         removed: those whose files are not; or it is not known what they were.
-        torn: those of which some files are there, with one that is not.
+        torn: splits with some files present and at least one missing.
     """
 
     regrouped: list[SplitRecord] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Vanished:
 
     @classmethod
     def of(cls, records: Iterable[SplitRecord], splits: Container[str], origins: InputManifest) -> Vanished:
-        """Those among the records.
+        """Return the entries of the records.
 
         Args:
             splits: the names of those that there are now.

@@ -42,7 +42,7 @@ _JSON_NAMES = {list: "a list", str: "a string", bool: "true or false", type(None
 
 
 class BadLine(NamedTuple):
-    """A line that is no row: its number from 0 and first byte within the data, what is wrong, and the line itself.
+    """A line that is not a row: its number from 0, its first byte in the data, the error, and the line itself.
 
     ``column`` is the one whose value does not fit, empty where the line as a whole is at fault; ``kind`` is what a
     report counts it as then.
@@ -64,7 +64,7 @@ class _BadRowError(ValueError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What rows are to look like.
+    """The expected types and columns of rows.
 
     Args:
         shape: types known before, from the heads of the input's files.
@@ -91,7 +91,7 @@ def parse_clean(data: bytes, wanted: Wanted) -> pa.Table | None:
     The quick way: one pass in C++, and UTF-8 is checked. Texts that look like dates stay text.
     """
     ends = line_ends(data, DEEPEST)
-    # Before Arrow sees it, which ends the process at some 20,000 levels, on one line or on many, and if null comes first.
+    # Before Arrow sees it: it ends the process at some 20,000 levels, on one line or on many, and if null comes first.
     if ends < 0 or not _OBJECT.match(data):
         return None
     known = wanted.known()
@@ -130,7 +130,7 @@ def _temporal_as_text(schema: pa.Schema) -> pa.Schema:
 
 
 def _replain(table: pa.Table, known: pa.Schema) -> pa.Schema:
-    """The schema without what was guessed: dates in texts, and floats that are large whole numbers."""
+    """Return the schema without guesses: dates in texts, and floats that are large whole numbers."""
     columns = []
     names = set(known.names)
     for column, values in zip(table.schema, table.columns, strict=True):
@@ -149,12 +149,12 @@ def _is_large(column: pa.ChunkedArray) -> bool:
 
 
 def rounded_in(column: str) -> str:
-    """What a report counts `rounded` numbers of a column as."""
+    """Return the name under which a report counts the `rounded` numbers of a column."""
     return f"{_ROUNDED}{column!r}"
 
 
 def remarks_on_rounded(found: Mapping[str, int]) -> list[str]:
-    """What a person should know of `rounded` numbers that were counted, in sentences.
+    """Return sentences for the report about `rounded` numbers.
 
     Examples:
         >>> print(*remarks_on_rounded({rounded_in("id"): 1200}))
@@ -173,7 +173,7 @@ schema={'id': 'string'}
 
 
 def rounded(data: bytes, table: pa.Table, bad: Sequence[BadLine]) -> Counter[str]:
-    r"""How many whole numbers beyond 2**53 of each column were read as floats, which cannot represent all of them.
+    r"""Count the whole numbers beyond 2**53 of each column that were read as floats, which may round them.
 
     Args:
         data: the lines.
@@ -216,7 +216,7 @@ def _farthest(column: pa.ChunkedArray) -> float:
 
 
 def _large(value: Any, type_: pa.DataType) -> int:
-    """How many whole numbers beyond 2**53 of a value become floats as this type."""
+    """Count the whole numbers beyond 2**53 of a value that become floats as this type."""
     if isinstance(value, dict) and pa.types.is_struct(type_):
         return sum(_large(value.get(child.name), child.type) for child in type_)
     if isinstance(value, list) and pa.types.is_list(type_):
@@ -234,7 +234,7 @@ def _is_whole(data: bytes, ends: int, table: pa.Table) -> bool:
 
 
 def parse_lines(data: bytes, wanted: Wanted, origin: str) -> tuple[pa.Table, list[BadLine]]:
-    """The rows of the good lines, and the bad lines with what is wrong with them: slower, but exact.
+    """Return the rows of the good lines, and the bad lines with their errors: slower, but exact.
 
     A line is bad if it is no JSON object, is not UTF-8, or holds a value that does not go with the
     type of its column in the lines and files before.
@@ -275,7 +275,7 @@ def names_in(data: bytes) -> list[str]:
 
 
 def lost_lines(data: bytes, damage: str, breaks_off: bool) -> list[BadLine]:
-    """The lines of a damaged stretch, none of them to be trusted, and if it breaks off what is lost after them."""
+    """Return the lines of a damaged span as bad lines, and the lost rest if it breaks off."""
     kind = "line of a damaged stream"
     end = data.rfind(b"\n") + 1
     bad = [BadLine(number, offset, damage, line, kind=kind) for number, offset, line in _lines(data[:end])]
@@ -311,7 +311,7 @@ def _row(line: bytes) -> dict[str, Any]:
 
 
 def _as_written(line: bytes, row: dict[str, Any], text: Sequence[str]) -> dict[str, str]:
-    """The values that are to be text and are none yet, with every digit of whole numbers."""
+    """Return non-text values of text columns as text, with every digit of whole numbers."""
     others = [name for name in text if not isinstance(row.get(name), str | None)]
     exact = json.loads(line) if others else {}
     return {name: json.dumps(exact[name], ensure_ascii=False, separators=(",", ":")) for name in others}

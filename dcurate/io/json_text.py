@@ -18,7 +18,7 @@ _OPTIONS = orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
 def check(table: pa.Table, path: str) -> None:
-    """Refuse columns of which JSON has no form.
+    """Refuse columns of types that JSON cannot hold.
 
     Raises:
         DataError: a column of bytes, decimals or the like, also inside lists and structs.
@@ -46,7 +46,7 @@ def _has_form(type_: pa.DataType) -> bool:
 
 
 def infinite(table: pa.Table) -> int:
-    """How many numbers are infinite, which JSON has no form for: they are written as null.
+    """Count infinite numbers, which JSON cannot hold: they are written as null.
 
     Examples:
         >>> infinite(pa.table({"score": [1.0, float("inf"), float("nan")], "pairs": [[1.0], [float("-inf")], None]}))

@@ -173,7 +173,7 @@ class JsonlReader(FileReader):
         return batch
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
-        """Which whole numbers lost digits."""
+        """Return sentences about whole numbers that lost digits."""
         return remarks_on_rounded(found)
 
     def _rows(self, piece: _LineBlock, shape: ColumnTypes, name: str) -> tuple[pa.Table, list[BadLine]]:
@@ -231,7 +231,7 @@ class JsonlReader(FileReader):
             yield _LineBlock(doubtful, part, start, damage=damage, breaks_off=breaks_off)
 
     def _part_of_lines(self, part: FilePart) -> tuple[bytes, int, Lost | None, bool]:
-        """The lines of a part's rows, where they begin, what is lost of them, and whether the file breaks off there."""
+        """Return the lines of a part's rows, their start, the lost part, and whether the file breaks off there."""
         assert part.rows is not None
         damage = self._damage(part)
         stretches = list(self._lines(part, damage))
@@ -247,7 +247,7 @@ class JsonlReader(FileReader):
         return data[:whole], start, Lost(damage.at, damage.reason, data[whole:]), breaks_off
 
     def _damage(self, part: FilePart) -> DamagedStream | None:
-        """Where a compressed file is damaged, if reading goes on without what comes after that."""
+        """Return the damage in a compressed file, if reading continues without the part after it."""
         store, path = self._store(part.path)
         if self.on_bad_line == "raise" or not ending_of(path):
             return None
@@ -255,7 +255,7 @@ class JsonlReader(FileReader):
             return damage_in(file, ending_of(path))
 
     def _lines(self, part: FilePart, damage: DamagedStream | None = None) -> Iterator[ByteBlock]:
-        """The lines of a part, or those of its rows, in blocks; those of a damaged stream as well."""
+        """Yield the lines of a part, or of its rows, in blocks; also those of a damaged stream."""
         store, path = self._store(part.path)
         ending = ending_of(path)
         with storage_errors("read", part.path), self._opened(store, path, part) as file:
@@ -278,7 +278,7 @@ class JsonlReader(FileReader):
         return [replace(part, rows=(0, count_lines(lines)))]
 
     def unread(self, task: FileGroup) -> list[dict[str, Any]]:
-        """Where the lines are that cannot be read, and what they hold if that is not much, for quarantine."""
+        """Return the positions of lines that cannot be read, and their content if short, for quarantine."""
         return [
             self._unread(part) if part.rows is not None else record
             for record, part in zip(super().unread(task), task.parts, strict=True)
@@ -303,7 +303,7 @@ class JsonlReader(FileReader):
         }
 
     def _faults(self, name: str, piece: _LineBlock, bad: list[BadLine]) -> list[dict[str, Any]]:
-        """What quarantine holds of bad lines: whole lines of text, with undecodable bytes escaped."""
+        """Return the quarantine records of bad lines: whole lines of text, with undecodable bytes escaped."""
         before = self._lines_before(piece) if bad else None
         return [
             {
@@ -323,7 +323,7 @@ class JsonlReader(FileReader):
         return f"{name} {where}: {bad.error}; {advice}set on_bad_line='quarantine' to set such lines aside and go on"
 
     def _lines_before(self, piece: _LineBlock) -> int | None:
-        """How many lines of the file end before the piece; None where it would cost too much to find out."""
+        """Count the lines before the piece; None if that would cost too much."""
         if piece.line is not None:
             return piece.line
         store, path = self._store(piece.part.path)
@@ -383,7 +383,7 @@ class JsonlReader(FileReader):
 
 
 def _reason(bad: BadLine) -> str:
-    """Why a line is set aside, as a report counts it."""
+    """Return the reason under which a report counts a bad line."""
     return f"column {bad.column!r} of another type" if bad.column else bad.kind
 
 

@@ -62,7 +62,7 @@ class DirectoryLedger:
         self.removed: set[str] = set()
         self._directory, self._clock = directory, clock
         self._records: dict[str, bytes] = {}
-        self._broken: set[str] = set()  # splits of which files are lost, so that what is left of them can be removed
+        self._broken: set[str] = set()  # splits with missing files; their other files can be removed
         self._origins: InputManifest | None = None
         self._of = ""
         self._shapes: dict[_Shape, int] = {}
@@ -82,7 +82,7 @@ class DirectoryLedger:
 
     @classmethod
     def open(cls, sink: SinkStage[Any], fingerprint: Mapping[str, str], resume: bool) -> Self:
-        """The ledger of what a sink writes."""
+        """Open the ledger of the output of a sink."""
         directory = sink.directory if isinstance(sink, FileWriter) else Directory(sink.output_path)
         return cls(directory, fingerprint, resume)
 

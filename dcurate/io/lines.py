@@ -66,7 +66,7 @@ def in_a_row(pieces: Iterable[bytes]) -> Iterator[ByteBlock]:
 
 
 def count_lines(blocks: Iterable[ByteBlock]) -> int:
-    """How many lines there are, blank ones too; the last need not end."""
+    """Count lines, including blank ones and an unterminated last one."""
     count, last = 0, b"\n"
     for _, data in blocks:
         count += data.count(b"\n")
@@ -75,7 +75,7 @@ def count_lines(blocks: Iterable[ByteBlock]) -> int:
 
 
 def count_rows(blocks: Iterable[ByteBlock]) -> int:
-    r"""How many lines are not blank.
+    r"""Count lines that are not blank.
 
     Examples:
         >>> count_rows([ByteBlock(0, b"one\n \nt"), ByteBlock(7, b"wo\n\n")])

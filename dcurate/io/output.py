@@ -1,4 +1,4 @@
-"""An output directory: who may write to it, what in it is ours, and what files are called."""
+"""An output directory: its lock, its files and their names."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def stem(name: str) -> str:
 
 
 def folder_name(value: Any) -> str:
-    """The folder for a value of a column: the value itself, with what a file system or a reader minds escaped.
+    """Return the folder for a value of a column: the value, with special characters escaped.
 
     No two values share one. Null is ``%null``, empty text ``%empty``; a value too long for a name ends in a digest.
 
@@ -103,7 +103,7 @@ def prepare(directory: Directory, mode: Mode, resume: bool) -> None:
 
 
 def check(directory: Directory, mode: Mode) -> None:
-    """Refuse what `prepare` would refuse to begin in; nothing is written.
+    """Refuse a directory that `prepare` would refuse; nothing is written.
 
     Raises:
         DataError: the directory holds what may not be touched.
@@ -117,7 +117,7 @@ def claim(directory: Directory, run: str) -> None:
 
 
 def check_claim(directory: Directory, run: str) -> None:
-    """Whether a directory is still what a run has written.
+    """Check that a directory is still the output of this run.
 
     Raises:
         DataError: it was deleted, or another run wrote to it.
@@ -133,7 +133,7 @@ def check_claim(directory: Directory, run: str) -> None:
 
 
 class _There(NamedTuple):
-    """Names of files in an output directory: our records, all else, and what of that we wrote."""
+    """Names of files in an output directory: our records, other files, and which of those we wrote."""
 
     records: list[str]
     outputs: list[str]
@@ -171,7 +171,7 @@ def _refuse(directory: Directory, mode: Mode, there: _There) -> None:
 
 
 def generation(directory: Directory) -> int:
-    """How many runs before this one have appended to the directory.
+    """The number of earlier runs that appended to the directory.
 
     Raises:
         PipelineError: the directory was not prepared.

@@ -90,7 +90,7 @@ class ParquetReader(FileReader):
         Raises:
             DataError: a file that cannot be read, or types that clash.
         """
-        decoded = self._decoded_on_card(task)
+        decoded = self._decoded_on_gpu(task)
         if decoded is not None:
             return DocumentBatch(data=decoded, key=task.key) if len(decoded) else None
         shape, fixed = self._known(), self._declared()
@@ -107,8 +107,8 @@ class ParquetReader(FileReader):
             raise DataError(f"{task.key}: {error}; give the column another type with schema=") from error
         return DocumentBatch(data=self._held(rows), key=task.key) if rows.num_rows else None
 
-    def _decoded_on_card(self, task: FileGroup) -> Any | None:
-        """The rows as cuDF reads them; None where that is not asked for, or might not give what Arrow does."""
+    def _decoded_on_gpu(self, task: FileGroup) -> Any | None:
+        """Return the rows as read by cuDF; None if not requested, or if they might differ from Arrow's."""
         if self.frames != "cudf" or self.schema or isinstance(task, FileRows):
             return None
         parts = []
@@ -205,7 +205,7 @@ class ParquetReader(FileReader):
 
 
 def _groups(file: pq.ParquetFile, groups: range, columns: list[str], rows: tuple[int, int] | None) -> pa.Table:
-    """Row groups of a file, or some of their rows: of those that come before, a batch at a time is held."""
+    """Yield row groups of a file, or some of their rows; skipped rows are read a batch at a time."""
     if rows is None:
         return file.read_row_groups(list(groups), columns=columns, use_threads=False)
     first, last = rows
@@ -228,7 +228,7 @@ def _check_rows(about: pq.FileMetaData) -> None:
 
 
 def _is_plain(schema: pa.Schema, known: ColumnTypes, fields: Sequence[str] | None) -> bool:
-    """Whether all columns are of types that Arrow and cuDF read alike, and those of the other files of the input."""
+    """Whether Arrow and cuDF read all column types alike, and they are those of the other files."""
     names = schema.names if fields is None else fields
     alike = known.types.keys() == set(schema.names) if fields is None else set(fields) <= set(schema.names)
     return alike and all(

@@ -15,11 +15,11 @@ from dcurate.io.files import SourceFile
 #: A file larger than this is cut when nothing else is asked for.
 LARGE = 128 * 2**20
 
-#: A file counts as this many bytes at least when small ones are packed: opening one takes as long as reading so much,
-#: on a disk; in a store it takes longer still. By bytes alone the smallest files would all be one split.
+#: A file counts as this many bytes at least when small ones are packed: opening a file on a disk takes as
+#: long as reading this much, in a store longer. By size alone the smallest files would all be one split.
 LEAST = 2**16
 
-#: With this many files or more, of less than so many bytes on average, it is worth saying that they can be packed.
+#: Recommend packing for at least `MANY` files of less than `SMALL` bytes on average.
 MANY, SMALL = 1000, 2**18
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
@@ -49,13 +49,13 @@ def parse_bytes(size: int | str, what: str = "blocksize") -> int:
 
 @dataclass(frozen=True)
 class Partitioning:
-    """How files become splits.
+    """How to group or cut files into splits.
 
     Args:
-        files_per_partition: so many files in path order are one split.
+        files_per_partition: number of files in a split, in path order.
         blocksize: larger files are cut to about this size, smaller ones packed up to it in path order, each as 64 KiB
             at least.
-        large: with neither, each file is a split, but a file above so many bytes that can be cut is cut.
+        large: with neither, each file is a split; larger files that can be cut are cut.
 
     Raises:
         PipelineError: both are given, or one is no positive number.
@@ -79,7 +79,7 @@ class Partitioning:
 
     @property
     def nbytes(self) -> int | None:
-        """The blocksize in bytes, None if there is none."""
+        """The blocksize in bytes, if given."""
         return None if self.blocksize is None else parse_bytes(self.blocksize)
 
     def advice(self, files: Sequence[SourceFile]) -> str:
@@ -116,7 +116,7 @@ class Partitioning:
         yield from _group(group)
 
     def _fits(self, files: int, nbytes: int) -> bool:
-        """Whether one more goes to so many files, which makes so many bytes."""
+        """Whether a split of `files` files and `nbytes` bytes is small enough."""
         if self.nbytes is not None:
             return nbytes <= self.nbytes
         return files < (self.files_per_partition or 1)

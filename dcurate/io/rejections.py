@@ -1,4 +1,4 @@
-"""Where rejected rows go: JSON Lines for a person to look at."""
+"""Write rejected rows as JSON Lines."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _pieces(key: BatchKey, rejections: list[Rejection]) -> Iterator[bytes]:
 
 
 def _scores(scores: Sequence[Any]) -> pa.Array:
-    """Scores as a column; those of several kinds as text."""
+    """Return scores as a column; values of mixed types as text."""
     try:
         return pa.array(scores)
     except (pa.ArrowInvalid, pa.ArrowTypeError):

@@ -80,7 +80,7 @@ class FileWriter(SinkStage[DocumentBatch]):
         self._generation = None
 
     def settings(self) -> dict[str, Any]:
-        """What decides the rows and file names: all but where they go and what was there before."""
+        """Return the settings that decide rows and file names: all but the path and its earlier content."""
         settings = {name: value for name, value in super().settings().items() if not name.startswith("_")}
         for name in ("path", "storage_options", "mode"):
             del settings[name]
@@ -107,7 +107,7 @@ class FileWriter(SinkStage[DocumentBatch]):
         return FileGroup(key=task.key, parts=tuple(parts), found=+lost)
 
     def _lost(self, table: pa.Table) -> dict[str, int]:
-        """What of the values the format cannot hold, in words for the report, and how often."""
+        """Count the values that the format cannot hold, by sentence for the report."""
         return {}
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What readers of all formats have in common: listing, splits, and types known from the heads of the files."""
+"""The base class of readers: listing, splits, and types known from the heads of the files."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         return self._partitioning().splits(files, self._cut, self.limit)
 
     def notices(self) -> list[str]:
-        """Which files of another format were left out, and whether small files would better be packed."""
+        """Return notices of files of another format, and of small files that should be packed."""
         return list(self._notices)
 
     def columns(self) -> list[str] | None:
@@ -96,7 +96,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         return (list(self.fields) if self.fields else list(shape.types)) or None
 
     def settings(self) -> dict[str, Any]:
-        """What decides the rows: all but where the files lie and how many are read."""
+        """Return the settings that decide the rows: all but the paths and the limit."""
         settings = {name: value for name, value in super().settings().items() if not name.startswith("_")}
         for name in ("file_paths", "storage_options", "limit", "frames", "resources"):
             settings.pop(name, None)
@@ -114,7 +114,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         return FileRows(key=task.key, parts=parts) if parts else None
 
     def unread(self, task: FileGroup) -> list[dict[str, Any]]:
-        """Where the rows are that cannot be read, for quarantine."""
+        """Return the positions of rows that cannot be read, for quarantine."""
         return [{**record, "file": self._named(part)} for record, part in zip(places(task), task.parts, strict=True)]
 
     @abstractmethod
@@ -127,7 +127,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
 
     @abstractmethod
     def _cut(self, file: SourceFile, target: int) -> list[int]:
-        """Where to cut a large file, as bounds of parts of about ``target`` bytes."""
+        """Return the bounds of parts of about `target` bytes of a large file."""
 
     @abstractmethod
     def _head(self, file: SourceFile) -> pa.Schema | None:
@@ -135,7 +135,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
 
     @abstractmethod
     def _check_read_kwargs(self, kwargs: dict[str, Any]) -> None:
-        """Refuse what has no meaning for the format."""
+        """Refuse arguments that the format does not have."""
 
     def _files(self) -> list[SourceFile]:
         found = listing(self.file_paths, self.kind, self._options())
@@ -163,7 +163,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         return shown_name(part.path, self.file_paths)
 
     def _held(self, rows: pa.Table) -> Any:
-        """The rows in the library that was asked for."""
+        """Return the rows in the requested library."""
         return rows if self.frames == "arrow" else to_cudf(rows)
 
     def _store(self, path: str) -> tuple[Any, str]:
@@ -173,7 +173,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         return declared(self.schema or {}, f"{self.name}: schema")
 
     def _known(self) -> ColumnTypes:
-        """Types known before a file is read: those of the heads if they were looked at, and those declared."""
+        """Return the types known before reading: declared ones, and those of the heads if read."""
         known = self._sniffed or ColumnTypes()
         fixed = self._declared()
         return ColumnTypes({**known.types, **fixed}, {**known.origins, **dict.fromkeys(fixed, "the schema given")})

@@ -34,7 +34,7 @@ class SuccessMarker:
 
 
 def inputs_of(fingerprint: Mapping[str, str], splits: Iterable[Batch]) -> str:
-    """What decides the output of a run: the pipeline, and every split with the version of its files."""
+    """Return what decides the output of a run: the pipeline, and every split with the version of its files."""
     origins = InputManifest(fingerprint)
     deque(origins.record(splits), maxlen=0)
     return origins.digest

@@ -126,7 +126,7 @@ def _holds_record(data: bytes) -> bool:
 
 
 class _Tape:
-    """What an archive holds, as *cells*: stretches without a gap, of which the first is a member that begins a record.
+    """The content of an archive as *cells*: spans without a gap, each starting with a member that begins a record.
 
     Attributes:
         data: what of the cell was read and is still of use.
@@ -149,7 +149,7 @@ class _Tape:
         self._places: deque[tuple[int, int]] = deque()
 
     def next_cell(self) -> bool:
-        """Go to the next cell; False if there is none."""
+        """Advance to the next cell; return False at the end."""
         piece = self._ahead or (None if self.over else next(self._stream, None))
         if piece is None:
             self.over = True
@@ -189,12 +189,12 @@ class _Tape:
         return match.end() if match else at
 
     def offset(self, at: int) -> int:
-        """Where in the file the member begins that holds a place of ``data``; in a plain file, where the place is."""
+        """Return the file offset of the member with a position of `data`; in a plain file, of the position itself."""
         begin, offset = next((place for place in reversed(self._places) if place[0] <= at), self._places[0])
         return offset + (at - begin if self.plain else 0)
 
     def trim(self) -> None:
-        """Forget what was taken in, but for the last byte of it."""
+        """Discard the consumed bytes, except for the last."""
         if self.at < _TRIM:
             return
         gone = self.at - 1
@@ -216,7 +216,7 @@ class _Tape:
 
 
 class _Head(NamedTuple):
-    """What comes before a record's content, where that begins in the data, how long it is, and what ends the record.
+    """The header of a record: the start and length of its content, and the bytes that end the record.
 
     The type is empty where the content shows it.
     """
@@ -330,7 +330,7 @@ class _RecordReader:
         tape.at = self.looked if spent else tape.at + 1
 
     def _damage_of(self, head: _Head) -> str:
-        """What is wrong with the record; nothing if it is whole."""
+        """Return the damage of the record; empty if it is whole."""
         tape, end = self.tape, head.begin + head.length
         if head.length > self.largest:
             return f"the record has {head.length} bytes, more than the {self.largest} that are read"

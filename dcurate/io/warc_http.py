@@ -23,7 +23,7 @@ _END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 _CHUNK_SIZE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
 _IDENTITY = ("", "identity", "none", "utf-8", "binary", "8bit", "7bit")
 _FEED = 2**13
-_FEED_BROTLI = 2**6  # as few bytes may stand for very many
+_FEED_BROTLI = 2**6  # as a few bytes may expand to very many
 _BROKEN = (EOFError, ValueError, zlib.error, zstandard.ZstdError)
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -48,8 +48,8 @@ class Response(NamedTuple):
 def response(message: bytes, largest: int = LARGEST_BODY) -> Response | None:
     r"""The HTTP response that a record holds; None if it holds none.
 
-    Servers and crawlers that leave ``Transfer-Encoding`` or ``Content-Encoding`` standing over a body that was decoded
-    already are understood. A body that was cut off gives what of it there is.
+    Accepts ``Transfer-Encoding`` and ``Content-Encoding`` headers that servers or crawlers left over a decoded body. A
+    truncated body gives as much as can be decoded.
 
     Args:
         message: status line, headers and body.
@@ -106,7 +106,7 @@ def header_fields(lines: bytes) -> dict[str, str]:
 
 
 def _unchunked(body: bytes) -> bytes:
-    """The chunks put together; the body itself if it does not begin with one, what there is if they break off."""
+    """Join the chunks; return the body itself if it is not chunked, and the available part if it is truncated."""
     chunks: list[bytes] = []
     at = 0
     while size := _CHUNK_SIZE.match(body, at):
@@ -134,7 +134,7 @@ def _decoded(body: bytes, coding: str, largest: int) -> tuple[bytes, str]:
 
 
 def _inflated(body: bytes, window: int, largest: int) -> tuple[bytes, str]:
-    """What zlib makes of the body, of all members where it is gzip."""
+    """Decompress the body with zlib, all members of gzip."""
     pieces, damage = [], ""
     size, at, more = 0, 0, bool(body)
     while more and not damage:
@@ -158,7 +158,7 @@ def _fed(
     at: int = 0,
     ended: Callable[[], bool] = bool,
 ) -> tuple[bytes, str, int]:
-    """What a decompressor makes of the body, why it made nothing or more than is taken, and how far it was fed."""
+    """Return the decompressed body, the error or limit that stopped it, and how many bytes were consumed."""
     pieces, size, damage = [], 0, ""
     while at < len(body) and not ended():
         begin, at = at, min(at + feed, len(body))

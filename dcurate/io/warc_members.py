@@ -1,4 +1,4 @@
-"""Archives of compressed members (gzip, Zstandard, LZ4, bzip2, xz) or plain, as pieces of what they hold.
+"""Read archives of compressed members (gzip, Zstandard, LZ4, bzip2, xz), or plain ones, piece by piece.
 
 Damage costs the member that it is in: reading goes on at the next place where a member begins.
 """
@@ -46,7 +46,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Packing:
-    """How an archive is compressed.
+    """The compression of an archive.
 
     Args:
         name: for messages.
@@ -90,7 +90,7 @@ class Archive:
             self._data, self._base, self._over = bytearray(), start, False
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to so many bytes from a position on; fewer at the end of the file."""
+        """Return up to `size` bytes from `position`; fewer at the end of the file."""
         self._load(position + size)
         begin = position - self._base
         return bytes(self._data[begin : begin + size])
@@ -102,7 +102,7 @@ class Archive:
             self._base = position
 
     def find(self, pattern: re.Pattern[bytes], position: int, limit: int | None = None) -> int | None:
-        """Where the pattern matches first from a position on (or from where bytes are still kept), before a limit."""
+        """Return the first match of the pattern from a position (or from the first byte still kept) up to a limit."""
         position = max(position, self._base)
         while limit is None or position < limit:
             match = pattern.search(self._data, position - self._base)
@@ -185,7 +185,7 @@ def _next(
     begins: Callable[[bytes], bool] = bool,
     stop: int | None = None,
 ) -> int | None:
-    """Where the next member begins, before ``stop``, whose first bytes can be unpacked."""
+    """Return the start of the next member before `stop` whose first bytes can be decompressed."""
     at = archive.find(packing.magic, position, stop)
     while at is not None:
         try:
@@ -198,7 +198,7 @@ def _next(
 
 
 def _first_bytes(archive: Archive, packing: Packing, position: int) -> bytes:
-    """What a member begins with: its first block, as some packings give nothing of one until they have all of it."""
+    """Return the first block of a member; some formats decompress only whole blocks."""
     unpacker = packing.unpacker()
     data, left = b"", packing.head
     while not data and not unpacker.eof and (packed := archive.read(position, min(packing.feed, left))):
@@ -216,7 +216,7 @@ def _without_padding(archive: Archive, position: int) -> int:
 
 
 def _packing_of(archive: Archive) -> Packing | None:
-    """How the file is compressed, None for plain: as the first record is that is found near its head."""
+    """Return the compression of the file, by the first record near its head; None for plain."""
     head = archive.read(0, _READ)
     dictionary = _dictionary(archive) if head.startswith(_ZSTD_DICTIONARY) else None
     if dictionary is not None:

@@ -40,7 +40,7 @@ _FAULTS = pa.schema([("file", pa.string()), ("byte", pa.int64()), ("url", pa.str
 
 @dataclass
 class ArchiveReader(FileReader):
-    """What readers of web archives have in common; see `WarcReader` and `WetReader`."""
+    """The base class of `WarcReader` and `WetReader`."""
 
     on_bad_record: Literal["quarantine", "raise"] = "quarantine"
 
@@ -95,7 +95,7 @@ class ArchiveReader(FileReader):
             return [replace(part, rows=(0, sum(1 for _ in self._records(part))))]
 
     def unread(self, task: FileGroup) -> list[dict[str, Any]]:
-        """Where the records are that cannot be read, with the address of the first, for quarantine."""
+        """Return the positions of records that cannot be read, with the URL of the first, for quarantine."""
         return [
             {**record, **self._first(part)} if part.rows is not None else record
             for record, part in zip(super().unread(task), task.parts, strict=True)
@@ -243,7 +243,7 @@ class WetReader(ArchiveReader):
 
 
 class _Taken:
-    """What was taken of a split: rows, damage, and how many records were left out for which reason."""
+    """The result of a split: rows, damage, and skipped records by reason."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.faults: list[dict[str, Any]] = []

@@ -20,7 +20,7 @@ AUTOCASTS = (True, False, "bf16", "fp16", "off")
 
 #: Tokens of a batch on a GPU, which wants large ones, and what one batch more costs it, in tokens of padding.
 _CUDA = (65536, 1024)
-#: On a CPU small ones are as quick, as long as the numbers of their tokens, so many bytes of them, stay in its caches.
+#: On a CPU small batches are as fast, as long as the states of their tokens, this many bytes, fit its caches.
 _STATES = 1536 * 1024
 #: Tokens of a batch on a CPU at least, and at most.
 _LEAST, _MOST = 1024, 4096
@@ -95,11 +95,11 @@ def device_of(stage: str, device: str, slot: WorkerMetadata | None = None) -> An
 
 
 def precision(autocast: bool | str, device: Any, half: str = "bf16") -> Any:
-    """The dtype of ``torch.autocast``, or None to compute in that of the weights.
+    """Return the dtype of ``torch.autocast``, or None to compute in the dtype of the weights.
 
-    ``True`` means ``half`` on a GPU, and float16 on one that only imitates bfloat16 (before compute capability 8.0). On
-    a CPU it means none, whatever that CPU can do: most are slower with 16 bits, and the same rows should come out on
-    any host. ``"bf16"`` and ``"fp16"`` are taken as they are, on any device.
+    ``True`` means ``half`` on a GPU, and float16 on one that only emulates bfloat16 (before compute capability 8.0). On
+    any CPU it means no autocast: most are slower with 16 bits, and all hosts should give the same rows. ``"bf16"`` and
+    ``"fp16"`` are used as given, on any device.
     """
     torch = needed("torch", "a model", "models")
     named = {"bf16": torch.bfloat16, "fp16": torch.float16}

@@ -238,7 +238,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             model = self.load_model(folder, self.torch_device).eval()
             inner = _inner(model)
             if self.autocast == "bf16" and inner is not None:
-                _halved(inner, torch)  # what stands upon it stays exact, and autocast has next to nothing to do
+                _halved(inner, torch)  # the layers on top stay exact, and autocast has almost nothing left to do
             model = model.to(self.torch_device)
         run = torch.compile(model, dynamic=True) if self.compile else model
         return Loaded(model, run, _filler(inner), **_traits(model, torch, self.padding_side))
@@ -318,7 +318,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 def _inner(model: Any) -> Any:
-    """The transformers model in a module; None if there is none."""
+    """Return the transformers model in a module, if any."""
     known = needed("transformers", "a model", "models").PreTrainedModel
     return next((module for module in model.modules() if isinstance(module, known)), None)
 

@@ -117,12 +117,12 @@ def present(lengths: Ints, longest: int, side: Side = "right") -> npt.NDArray[np
 def packed(widths: Ints, limits: BatchLimits, by_length: bool = True) -> list[Ints]:
     """Batches of rows, as arrays of row numbers; each row is in one of them.
 
-    Rows are sorted by length, longest first, so that a batch that is too large for a card is met at once. Batches begin
+    Rows are sorted by length, longest first, so that a batch that is too large for the GPU comes first. Batches begin
     and end where all of them together cost least: their rows times their widest, and `BatchLimits.spare` for each.
 
     Args:
         widths: columns that each row takes, at least one.
-        by_length: whether rows may be reordered; otherwise batches are consecutive rows, whatever the padding.
+        by_length: whether rows may be reordered; otherwise batches are consecutive rows, even with more padding.
 
     Examples:
         >>> [batch.tolist() for batch in packed(np.array([1, 100, 1, 99]), BatchLimits(tokens=200, rows=8))]

@@ -8,7 +8,7 @@ from typing import Any
 
 #: Characters that may be where a text is cut, before one of them, if the tokenizer lets it.
 _SEPARATORS = " \n\t,;。，、"
-#: Letters and digits that stand alone in every normalisation: they do not combine with adjacent characters.
+#: Letters and digits that combine with no adjacent character in any normalisation.
 _PLAIN = "0-9A-Za-zÀ-ÖØ-öø-ɏΑ-ΡΣ-ωА-яא-תك-ي가-힣ぁ-ゖァ-ヺ一-鿿"
 #: Words before and behind a separator with which a tokenizer is tried.
 _TRIED = ("aaa", "Zz", "777", "été", "中文", "слово", "カナ", "한글")
@@ -21,9 +21,9 @@ _MORE = 4
 class SafePrefix:
     """Cut long texts where the tokens before the cut do not depend on the text after it.
 
-    That is before a separator between two letters or digits, of those separators at which this tokenizer always begins
-    another token. A text is cut behind so many characters as its first tokens usually have, and further behind if they
-    turn out to have more; where it has no such place it stays whole.
+    The cut is before a separator between two letters or digits at which this tokenizer always begins another token. It
+    is first tried after as many characters as the wanted tokens usually have, then further on. A text without such a
+    position stays whole.
 
     Args:
         separators: as `separators` finds them; none if texts are never cut.
@@ -59,7 +59,7 @@ def _places(separators: str) -> re.Pattern[str]:
 
 
 def separators(backend: Any) -> str:
-    """Separators at which a tokenizer (of ``tokenizers``) always begins another token, whatever is on either side.
+    """Separators at which a tokenizer (of ``tokenizers``) always begins another token.
 
     It does if it splits texts there before it looks for tokens; or if none of its tokens holds the separator behind
     another character, so that no token can reach across.

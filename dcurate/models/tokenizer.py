@@ -122,7 +122,7 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     Lists have the lengths of the texts: padding is added when a model is run, and there is no column for it. The text
     column stays as it is. A null text counts as empty; an empty text has the special tokens alone, or none where the
-    tokenizer adds none. A slot uses one CPU, whatever the machine has.
+    tokenizer adds none. A slot uses one CPU.
 
     Of a text that is much longer than ``max_seq_length`` only the beginning is tokenised, cut where that changes no
     token: between words, as far as the tokenizer looks at words by themselves. A text without such a place (megabytes

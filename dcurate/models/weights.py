@@ -191,7 +191,7 @@ class Weights:
 
 
 def wanted(names: Sequence[str], part: Part = "model") -> list[str]:
-    """Of the files of a model at the hub, those to download.
+    """Return the files of a model to download from the hub.
 
     Examples:
         >>> wanted(["config.json", "model.safetensors", "pytorch_model.bin", "onnx/model.onnx", "tf_model.h5"])

@@ -45,7 +45,7 @@ class Recipe(HidesSecrets):
 
 @dataclass(frozen=True)
 class RecipeInfo:
-    """What a person needs to choose a bundled recipe; a param of None must be given."""
+    """The description of a bundled recipe; a param of None must be given."""
 
     name: str
     description: str
@@ -182,7 +182,7 @@ def _stages(entry: Any, params: Mapping[str, Any], place: str, trust: bool) -> l
 
 
 def _adjusted(stage: Stage, wanted: Any, place: str) -> Stage:
-    """The stage with the settings under ``with``; those of a composite are by inner stage."""
+    """Apply the settings under ``with`` to a stage; those of a composite are by inner stage."""
     if not isinstance(wanted, dict):
         raise PipelineError(f"{place}: 'with' must be a mapping of settings, not {kind(wanted)}")
     try:

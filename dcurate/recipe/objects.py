@@ -69,7 +69,7 @@ def _mend(name: str) -> str:
 
 
 def called(thing: Any, name: str, arguments: Any, place: str, trust: bool = False) -> Any:
-    """What a class or factory gives for its arguments, which are checked by name first.
+    """Call a class or factory; check its arguments by name first.
 
     Raises:
         PipelineError: it takes no such arguments, or refuses them; begins with the place.
@@ -111,7 +111,7 @@ def called(thing: Any, name: str, arguments: Any, place: str, trust: bool = Fals
 
 
 def _without(secrets: Iterable[str], sentence: str) -> str:
-    """A sentence that may quote arguments, without those that are secret."""
+    """Remove secret arguments from a sentence."""
     for secret in secrets:
         sentence = sentence.replace(secret, HIDDEN)
     return sentence

@@ -1,4 +1,4 @@
-"""What a recipe that nobody has vouched for may name and say: nothing that runs code of its own.
+"""Check what an untrusted recipe may name and set: nothing that runs code of its own.
 
 Everything is decided by names and plain values, before anything outside dcurate is imported and before anything is
 called.
@@ -81,7 +81,7 @@ def public_name(name: str) -> str | None:
 
 
 def _homes(home: ModuleType, public: str) -> tuple[str, str]:
-    """The modules in which a public name may be looked for."""
+    """Return the modules that a recipe may name as the home of a public name."""
     return home.__name__, getattr(getattr(home, public), "__module__", "")
 
 

@@ -12,7 +12,7 @@ from dcurate.errors import PipelineError, nearest
 from dcurate.text.yaml_values import MAX_DEPTH, MAX_SIZE, reason_of, yaml_values
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][\w-]*)\}")
-# ``${name}`` cannot stand bare within YAML's ``{}``, so its braces travel through the parser as other characters.
+# ``${name}`` cannot appear unquoted within YAML's ``{}``, so its braces travel through the parser as other characters.
 _OPEN, _CLOSE, _LITERAL = "\U0010fd00", "\U0010fd01", "\U0010fd02"
 _ESCAPED = re.compile(r"\$\$\{([\w-]*)\}")
 #: How many values a param or the arguments of a stage may hold.
@@ -108,7 +108,7 @@ def check_size(value: Any, place: str) -> None:
     known: dict[int, tuple[int, int]] = {}  # what params share is measured once
 
     def measured(value: Any) -> tuple[int, int]:
-        """How many values there are in a value, and how deep it is."""
+        """Return the number of values in a value, and its depth."""
         if not isinstance(value, dict | list):
             return 1, 0
         if id(value) not in known:
@@ -134,7 +134,7 @@ def text_of(value: Any, place: str) -> str:
 
 
 def kind(value: Any) -> str:
-    """What a value is, in a reader's words.
+    """Return the kind of a value, for messages.
 
     Examples:
         >>> kind([1]), kind({}), kind(None), kind(3)

@@ -1,1 +1,1 @@
-"""What a run was: its state, history and records."""
+"""The record of a run: state, history, manifest."""

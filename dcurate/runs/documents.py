@@ -39,7 +39,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Inspected:
-    """What `dcurate.inspect` gives: documents that a stage dropped, and some that were kept.
+    """The result of `dcurate.inspect`: documents that a stage dropped, and some that it kept.
 
     Attributes:
         stage: the one that dropped them.
@@ -100,7 +100,7 @@ def score_text(score: Any) -> str:
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of one document.
+    """The fate of one document.
 
     Attributes:
         id: as it was asked for.
@@ -130,7 +130,7 @@ class Fate:
 
 @dataclass(frozen=True)
 class Traced:
-    """What `dcurate.trace` gives: the fate of each document, and where it was looked for, in sentences."""
+    """The result of `dcurate.trace`: the fate of each document, and sentences about where it was searched."""
 
     fates: tuple[Fate, ...]
     looked: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The history of a run: its present state, its state over time, and what happened."""
+"""The history of a run: its present state, its state over time, and notes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTES, LATEST = 1000, 20
 
 @dataclass(frozen=True)
 class Point:
-    """A past moment of a run. Attributes are those of `RunSnapshot` of the same name.
+    """A past moment of a run. Attributes have the meaning of those of `RunSnapshot`.
 
     Attributes:
         cpu: CPUs in use by workers.

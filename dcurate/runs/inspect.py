@@ -145,7 +145,7 @@ def _pattern(find: str | None) -> re.Pattern[str] | None:
 
 
 def _stage(run: RecordedRun, name: str, reason: str | None) -> StageStats:
-    """The stage that is asked for."""
+    """Return the requested stage."""
     stages = {stage.name: stage for stage in run.report.stages}
     dropping = [one.name for one in stages.values() if one.dropped or one.faulty]
     if name not in dropping:
@@ -163,13 +163,13 @@ def _rows(counts: Mapping[str, int], reason: str | None) -> int:
 
 
 def _score_fields(run: RecordedRun) -> list[str]:
-    """Columns that stages of the run put scores into, as far as its report says."""
+    """Return the score columns of the stages, according to the report."""
     given = (str(one.get("settings", {}).get("score_field", "")) for one in run.about.get("stages", ()))
     return [name for text in given for name in re.findall(r"'([^']+)'", text)]
 
 
 def _examples(stage: StageStats, reason: str | None, n: int) -> tuple[list[Document], str]:
-    """What the report shows of documents that a stage took out, and what it is, in a sentence."""
+    """Return the examples of documents that a stage dropped from the report, and a sentence about them."""
     found = [
         Document(
             id=str(one.get("id", one.get("source", ""))),
@@ -188,7 +188,7 @@ def _examples(stage: StageStats, reason: str | None, n: int) -> tuple[list[Docum
 
 @dataclass(frozen=True)
 class _Show:
-    """How rows become documents that a person looks at."""
+    """Turns rows into documents for display."""
 
     text_field: str
     find: re.Pattern[str] | None = None
@@ -208,7 +208,7 @@ class _Show:
         )
 
     def excerpt(self, values: Mapping[str, Any]) -> str:
-        """Some of the text: around what is sought, or how it begins."""
+        """Return an excerpt of the text: around the search term, or its beginning."""
         texts = (value for name, value in values.items() if isinstance(value, str) and not name.startswith("_dcurate_"))
         text = values.get(self.text_field)
         text = text if isinstance(text, str) else max(texts, key=len, default="")
@@ -263,5 +263,5 @@ class _Draw:
         return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest())
 
     def description(self, drawn: Sequence[Document]) -> str:
-        """Say in a sentence what was read."""
+        """Return a sentence about what was read."""
         return f"{len(drawn)} drawn from {self.seen:,} in {self.read:,} of {self.files:,} files of {self.directory.url}"

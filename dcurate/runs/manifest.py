@@ -30,7 +30,7 @@ _OBVIOUS = ("name", "resources", "batch_size", "spec")
 
 
 def provenance(pipeline: PipelineDefinition, stages: Sequence[Stage]) -> dict[str, Any]:
-    """Describe a run besides what happened in it. Values of settings that are secret are left out.
+    """Describe the settings, versions and inputs of a run, without secrets.
 
     Args:
         pipeline: as a person wrote it.
@@ -83,7 +83,7 @@ def _recipe(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that matter to what a run gives."""
+    """Return the versions of Python and of the packages that affect the output."""
     used = [name for name in WHERE_USED if name in sys.modules]
     found = {name: _version(name) for name in (*PACKAGES, *used)}
     return {"Python": platform.python_version(), **{name: one for name, one in found.items() if one}}

@@ -48,7 +48,7 @@ def stages(report: RunReport) -> list[dict[str, Any]]:
 
 
 def metric_names(report: RunReport) -> list[str]:
-    """What stages measured of their own work, by name."""
+    """Return the names of the metrics that stages logged."""
     return sorted({name for one in report.stages for name in one.metrics})
 
 

@@ -26,7 +26,7 @@ def bucket(seconds: float) -> int:
 
 @dataclass(frozen=True)
 class OperatorFigures:
-    """One operator: what it has, what waits for it, what it has done since the run began.
+    """The state of one operator: slots, queue, and counts since the run began.
 
     Attributes:
         name: of the operator; ``stages`` are the names of the stages that it runs.
@@ -153,7 +153,7 @@ class RunSnapshot:
 
     @property
     def kept(self) -> float | None:
-        """Share of the documents that come out, as far as is known; None before any has come out.
+        """The share of documents kept so far; None before any was written.
 
         While the run goes on it is the product of what the stages let through: what is still between two of them is
         neither kept nor dropped yet. Of stages that make several documents of one it may be more than 1.

@@ -26,13 +26,13 @@ from dcurate.core.events import (
 )
 from dcurate.runs.snapshot import LATENCY_S, Note, OperatorFigures, RunSnapshot, bucket
 
-#: Notes that are at hand of the latest.
+#: Number of latest notes to keep.
 LATEST = 20
 
 
 @dataclass
 class OperatorTally:
-    """What one operator has done so far.
+    """The counts of one operator so far.
 
     Attributes:
         slots: how many it has, by worker.
@@ -88,7 +88,7 @@ class OperatorTally:
 
 @dataclass
 class RunState:
-    """What a run has done so far. Counting an event takes a few microseconds.
+    """The state of a run so far. Applying an event takes a few microseconds.
 
     Attributes:
         started: seconds since the epoch; 0 before the run begins; ``phase_started`` is when the present phase did.
@@ -227,7 +227,7 @@ class RunState:
         self._note(Note(event.time, "lost", f"worker {event.worker} is gone; what was there is made again"))
 
     def _note_of(self, event: Event) -> None:
-        """Take note of what a person may want to know."""
+        """Return a note about an event for the report, if any."""
         match event:
             case Decided() if event.before:
                 about = (event.operator, event.before, event.after)
@@ -276,12 +276,12 @@ class RunState:
 
     @property
     def reads(self) -> bool:
-        """Whether what the phase reads are documents, not what an earlier round of an exchange left."""
+        """Whether the phase reads documents, not the files of an earlier round."""
         return self.first in self.stages
 
     @property
     def writes(self) -> bool:
-        """Whether what comes out of the phase are documents."""
+        """Whether the phase writes documents."""
         return self.last in self.stages
 
     @property

@@ -22,7 +22,7 @@ _ERROR = ("_dcurate_error", "error")
 
 
 def trace(output: str | RunPlaces, ids: Sequence[str], *, id_field: str | None = None) -> Traced:
-    """What became of documents at each stage of a run.
+    """Return the fate of documents at each stage of a run.
 
     Quarantine, the rejected documents, groups of duplicates and the output are searched, in this order, each file once
     for all ids and a piece at a time: of Parquet the column of ids alone, of JSON the lines that mention an id.
@@ -56,7 +56,7 @@ def trace(output: str | RunPlaces, ids: Sequence[str], *, id_field: str | None =
 
 
 def _recorded(places: RunPlaces) -> RecordedRun | None:
-    """The records of the run; None where there are files but no report, as while it goes on."""
+    """Return the records of the run; None if there are files but no report yet."""
     try:
         return read_run(places.output, places.storage_options)
     except DataError:
@@ -93,7 +93,7 @@ class _Search:
         return Traced(fates, tuple(self.looked))
 
     def _look(self, url: str, take: Callable[[Directory, Row], None], everyone: bool = False) -> None:
-        """Have all rows with an id that is still looked for taken."""
+        """Collect all rows with a wanted id."""
         directory = self.places.at(url)
         names = [name for name in directory.files() if is_readable(name)]
         wanted = self.ids if everyone else {one: None for one in self.ids if one not in self.fates}
@@ -109,7 +109,7 @@ class _Search:
                 return
 
     def _groups(self) -> Iterator[str]:
-        """Folders with groups of duplicates: those that are named, and those that stages wrote."""
+        """Return the folders with groups of duplicates: the given ones, and those that stages wrote."""
         yield from self.places.groups
         for stage in self.run.about.get("stages", ()) if self.run else ():
             if stage.get("groups"):
@@ -167,7 +167,7 @@ class _Search:
         self.fates[own] = replace(before, duplicate_of=str(kept), similarity=similarity if known else None)
 
     def _look_at_examples(self) -> None:
-        """Where the run kept no documents that it dropped, its report may have shown some."""
+        """Search the examples in the report, for runs that did not keep dropped documents."""
         if self.run is None:
             return
         for stage in self.run.report.stages:

@@ -1,8 +1,8 @@
-"""In which order rows of one or several datasets come, by keys that are as good as drawn at random. Pure.
+"""Order the rows of one or several datasets by pseudo-random keys. Pure.
 
 A dataset is a *stream*: its rows in the order of their keys, again from the start where more are wanted than there
 are, and cut where enough are out. Streams are interleaved evenly: the row at place ``s`` of a stream of ``q`` rows
-comes at ``s / q`` of the whole. For ``s`` stands what the key says, a number that is uniform over the stream, so a row
+comes at ``s / q`` of the whole. The key gives ``s``, a number that is uniform over the stream, so a row
 finds its position by itself, and the order depends on the keys alone.
 """
 
@@ -21,13 +21,13 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 _WHOLE = 2.0**64
-#: Above the error of a position as a double; chunks are looked for so much further.
+#: Above the rounding error of a position; the search for chunks is widened by this much.
 _MARGIN = 1e-9
 
 
 @dataclass(frozen=True)
 class Stream:
-    """How many rows of a dataset come, and which.
+    """The rows of a dataset to draw: how many, and which.
 
     Args:
         rows: that there are.
@@ -43,21 +43,21 @@ class Stream:
 
     @property
     def copies(self) -> int:
-        """How often every row comes."""
+        """The number of copies of every row."""
         return self.wanted // self.rows if self.rows else 0
 
     @property
     def rest(self) -> int:
-        """How many come once more."""
+        """The number of rows with one more copy."""
         return self.wanted % self.rows if self.rows else 0
 
     @property
     def scale(self) -> float:
-        """What a row moves forward in the whole."""
+        """The step of a row in the combined order."""
         return self.rows / self.wanted if self.wanted else 0.0
 
     def turns(self, part: int, parts: int) -> Iterator[tuple[int, float, float]]:
-        """The copies of which rows may come in a part of the whole, and the shares of the keys that those rows have."""
+        """Return which copies fall in a part of the combined order, and the key ranges of their rows."""
         for copy in range(self.copies + (self.rest > 0)):
             start = part / parts / self.scale - copy - _MARGIN
             stop = (part + 1) / parts / self.scale - copy + _MARGIN if part + 1 < parts else 1.0
@@ -67,7 +67,7 @@ class Stream:
                 yield copy, max(start, 0.0), min(stop, 1.0)
 
     def positions(self, keys: Keys, part: int, parts: int) -> tuple[Ints, Floats]:
-        """Which rows come in a part of the whole, some several times, and at which positions of it.
+        """Return the rows in a part of the combined order, some several times, and their positions.
 
         Args:
             keys: of all rows that may; equal keys together.

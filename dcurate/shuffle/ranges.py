@@ -47,7 +47,7 @@ class FileIndex(NamedTuple):
 
     @classmethod
     def of(cls, index: ChunkIndex) -> FileIndex:
-        """Keep what is needed of `index`."""
+        """Return the parts of `index` that the driver needs."""
         return cls(index.bounds, int(index.rows[-1]), int(index.sizes[-1]), index.notes)
 
 
@@ -126,7 +126,7 @@ class ShuffleIndex:
         return ShuffleReader(self.partitions(equal_edges(partitions), by, name), ordered, name)
 
     def partitions(self, edges: Sequence[int], by: str, name: str) -> ShufflePartitions:
-        """Plan partitions, and write down in the folder which bytes of which file belong to each.
+        """Plan partitions, and record in the folder which bytes of which file belong to each.
 
         Args:
             edges: the first key of each partition, and the end of the last, at most `KEY_SPACE`.
@@ -141,7 +141,7 @@ class ShuffleIndex:
         return ShufflePartitions(self.folder.url, dict(self.folder.options), by, name, tuple(nbytes), version)
 
     def _spans(self, edges: Sequence[int]) -> Ints:
-        """Where the chunks of each partition begin and end in each file: an array of shape (partitions, 2, files)."""
+        """Return the start and end of the chunks of each partition in each file, of shape (partitions, 2, files)."""
         spans = np.zeros((len(edges) - 1, 2, len(self.names)), np.int64)
         counts = np.array([len(index.bounds) - 1 for index in self.indexes], np.int64)
         for count in np.unique(counts).tolist():
@@ -236,7 +236,7 @@ class ShufflePartitions:
         self._names, self._edges = about["names"], about["edges"]
 
     def _span(self, partition: int) -> tuple[Ints, Ints]:
-        """Where the chunks of a partition begin and end in each file."""
+        """Return the start and end of the chunks of a partition in each file."""
         self._load()
         size = 2 * 8 * len(self._names)
         store, place = open_store(self.path, self.options)

@@ -40,7 +40,7 @@ def slices_by_key(
 
 
 def write_by_key(file: BinaryIO, table: pa.Table, by: str, **notes: npt.NDArray[Any]) -> None:
-    """Write rows in the order of a column of keys, those of equal keys as they come, cut into chunks by ranges of keys.
+    """Write rows sorted by a key column (stably), cut into chunks by ranges of keys.
 
     Args:
         by: the column of keys: uint64.

@@ -37,7 +37,7 @@ FILLER = ("lorem ipsum",)
 
 
 class BoilerplateSignals(NamedTuple):
-    """Paragraphs of each text: all, those about policies, and those of filler text."""
+    """Counts of the paragraphs of each text: all, about policies, and with filler text."""
 
     paragraphs: npt.NDArray[np.int64]
     policy: npt.NDArray[np.int64]

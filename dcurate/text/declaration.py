@@ -44,8 +44,8 @@ class Closest(NamedTuple):
 class Declaration:
     """Naive Bayes over character n-grams (n = 1 to 4), trained on translations of the declaration.
 
-    Cavnar and Trenkle (1994) showed that so little text tells languages apart; this takes logarithms of frequencies
-    where they took ranks. The profiles are made by `benchmarks.make_languages`.
+    Cavnar and Trenkle (1994) showed that so short a text is enough to identify a language; this uses logarithms of
+    frequencies instead of ranks. The profiles are made by `benchmarks.make_languages`.
 
     Args:
         profiles: the file with them.

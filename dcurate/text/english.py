@@ -24,7 +24,7 @@ _MARKS = "…,:;!?¿؟¡()[]{}<>_#*&。？！，、；：～·।،۔؛٪"
 _CURRENCY = str.split("$ £ € ¥ ฿ US$ C$ A$ ₽ ﷼ ₴ ₠ ₡ ₢ ₣ ₤ ₥ ₦ ₧ ₨ ₩ ₪ ₫ ₭ ₮ ₯ ₰ ₱ ₲ ₳ ₵ ₶ ₷ ₸ ₹ ₺ ₻ ₼ ₾ ₿")
 _LETTERED_CURRENCY = "US$", "C$", "A$"
 _DIGITS = frozenset("0123456789")
-#: Punctuation removed only at the back, whatever precedes it.
+#: Punctuation removed only at the end, after any character.
 _SINGLE = frozenset(_QUOTES + _MARKS) - {"…"}
 _UNITS = str.split(
     "km km² km³ m m² m³ dm dm² dm³ cm cm² cm³ mm mm² mm³ ha µm nm yd in ft kg g mg µg t lb oz m/s km/h kmh mph hPa Pa "
@@ -160,7 +160,7 @@ def _classes(ascii_only: bool) -> _Classes:
 
 
 class _Patterns(NamedTuple):
-    """What stands at the front, at the back (a full stop there by itself too) and inside of words, and addresses."""
+    """Patterns for prefixes, suffixes (also a single full stop), infixes and addresses."""
 
     prefix: re.Pattern[str]
     suffix: re.Pattern[str]

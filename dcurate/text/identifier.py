@@ -59,8 +59,8 @@ _CODE = re.compile("[a-z]{2,3}")
 class Identifier:
     """Combine fastText's lid.176 (Joulin et al., 2016), CLD2 and profiles: each knows languages the others do not.
 
-    Addresses and tags are not looked at. A script that only one language is written in tells it. Else, where fastText
-    and CLD2 agree, that is the language. Where they do not, the profiles of `Declaration` decide between them, and for
+    Addresses and tags are not looked at. A script used by only one language decides. Otherwise, where fastText and
+    CLD2 agree, that is the language. Where they do not, the profiles of `Declaration` decide between them, and for
     a third language if the text is close to its profile and clearly less so to others. Otherwise, where CLD2 is sure,
     it is believed if fastText does not know that language or its probability is below 0.6; where CLD2 is not sure,
     fastText is believed from 0.5, and from 0.3 in a language that CLD2 does not know; and where neither is believed,

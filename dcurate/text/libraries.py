@@ -15,7 +15,7 @@ Tokenizer = Callable[[str], list[str]]
 
 
 class _Library(NamedTuple):
-    """A library: its name and module, what is to be installed, and what makes its tokenizer for a language."""
+    """A library: its name, module and package, and the factory of its tokenizer for a language."""
 
     title: str
     module: str
@@ -53,7 +53,7 @@ _LIBRARIES = {
 
 
 def is_known(name: str) -> bool:
-    """Whether a name is that of a library with a language after it.
+    """Whether a name is a library followed by a language.
 
     Examples:
         >>> is_known("spacy:fr"), is_known("spacy:"), is_known("french")
@@ -64,7 +64,7 @@ def is_known(name: str) -> bool:
 
 
 def tokenizer(name: str) -> Tokenizer:
-    """What splits a text into words.
+    """Return the word splitter of a library.
 
     Raises:
         PipelineError: the library, or what it needs for the language, is not installed, or it has no such language.

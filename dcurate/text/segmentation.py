@@ -15,8 +15,8 @@ from dcurate.text.optional import missing_dependency, needed
 #: A function from a text to its words, in order; together they cover the text except some whitespace.
 Splitter: TypeAlias = Callable[[str], list[str]]
 
-#: Stand-ins for whitespace that a library counts as a word or as part of one: code points that are no characters, which
-#: Unicode sets aside for such use within a program.
+#: Replacements for whitespace that a library counts as a word or as part of one: Unicode noncharacters, which are
+#: reserved for internal use by programs.
 _STAND_INS = {space: 0xFDD0 + place for place, space in enumerate(at for at in range(0x3001) if chr(at).isspace())}
 _SPACES = {stand_in: space for space, stand_in in _STAND_INS.items()}
 _SPACE = re.compile(r"\s")
@@ -158,7 +158,7 @@ def _loaded(lang: str) -> Splitter:
 def spaced(texts: Iterable[str], lang: str) -> TextColumn:
     """The texts with their words separated by one space, and no other whitespace.
 
-    Whitespace that the library takes for a word or a part of one is replaced by stand-ins, one for each character.
+    Whitespace that the library takes for a word or a part of one is replaced, character by character.
     """
     words_of = splitter(lang)
     return column_of(_line(words_of(encodable(text.strip()))).encode() for text in texts)

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from dcurate.core.profile import Bar
 
-#: Each range of values of a `NumberSketch` ends so much above its beginning.
+#: Ratio of the end of a bucket of a `NumberSketch` to its beginning.
 GROWTH = 1.005
-#: So many of the different texts are counted exactly; of more, a sample.
+#: Number of distinct texts that are counted exactly; beyond that, a sample is.
 TEXTS = 2**16
 
 _LOG = float(np.log(GROWTH))
@@ -81,7 +81,7 @@ class NumberSketch:
         return np.cumsum([self.ranges[key] for key in sorted(self.ranges)])
 
     def quantile(self, level: float) -> float:
-        """The smallest value that at least this share of the numbers do not exceed; NaN if there are none."""
+        """Return the smallest value that at least a share of the numbers do not exceed; NaN if empty."""
         if not self.ranges:
             return float("nan")
         upto = self.upto()

@@ -42,7 +42,7 @@ SYMBOLS = LINE_ENDS | _characters(
 
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _PAIRS = re.compile(r"\w+|[^\w\s]+")
-#: Letters of scripts that are not separated by spaces stand alone (Unicode Standard Annex 29).
+#: Letters of scripts written without spaces are words by themselves (Unicode Standard Annex 29).
 _ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30a0\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _JOINED = rf"(?![{_ALONE}])[^\W\d_]"
 _MARK = (

@@ -12,11 +12,11 @@ from ftfy import TextFixerConfig, fix_text
 from dcurate.errors import PipelineError
 from dcurate.text.modifier import TextModifier
 
-#: A line without any of these has nothing that ftfy looks at, whatever its settings.
+#: ftfy changes nothing in a line without any of these, with any settings.
 _SUSPECT = re.compile(r"[^\t\n -%'-~]")
-#: The same, where no setting is on that restyles good text. To ftfy 6.3 text looks wrong by two characters side by
-#: side, of scripts and signs that come of wrong encodings, or by one of a few; others it mends one by one.
-#: The pattern begins with the class above, by which a search is quick.
+#: The same, if no setting restyles correct text. ftfy 6.3 detects wrong text by two adjacent characters that come from
+#: wrong encodings, or by one of a few; others it fixes one by one. The pattern begins with a character class, which
+#: makes the search fast.
 _ALONE = "[\x00-\x08\x0b-\x1f&\x7f-\x9fÂÃŒœ\u2028\u2029\u206a-\u206f\ud800-\udfff\ufeff\ufff9-\uffff]"
 _PAIRED = "[\xa0-\u05ff\u2000-\u2bff\ue000-\uffff]"
 _ODD = re.compile(f"{_SUSPECT.pattern}(?:(?<={_ALONE})|(?<={_PAIRED}){_PAIRED})")

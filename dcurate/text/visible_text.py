@@ -27,8 +27,8 @@ def visible_length(markup: str) -> int | None:
     A stretch of nothing but whitespace between two tags counts as one character, unless it is preformatted.
 
     Returns:
-        the characters; None if the parser cannot make sense of the markup, or would take minutes for it because so many
-        of its tags have no end.
+        the characters; None if the parser cannot read the markup, or would take minutes because too many tags have no
+        end.
 
     Examples:
         >>> visible_length("<p>Hi &amp; bye</p>  <script>x()</script>")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.filesize import decimal
 
-from dcurate.core.profile import Bar, Cut, Distribution, ProfileSummary
+from dcurate.core.profile import Bar, Distribution, ProfileSummary, DroppedSide
 from dcurate.fs.atomic import atomic_write
 from dcurate.runs.text import many
 from dcurate.ui.profile_table import duplicates_text, share, suggestion_text
@@ -71,7 +71,7 @@ def _short(number: int) -> str:
     return str(number)
 
 
-def _drawn(each: Distribution, cuts: Sequence[Cut] = (), log: bool = False) -> str:
+def _drawn(each: Distribution, cuts: Sequence[DroppedSide] = (), log: bool = False) -> str:
     """A histogram, with the thresholds that are suggested."""
     bars = each.histogram
     marks = [(cut.suggested.value, cut.suggested.keeps) for cut in cuts if cut.suggested is not None]

@@ -164,7 +164,9 @@ def test_two_addresses_never_share_a_file(web: Files, tmp_path: Path) -> None:
     urls = ["https://one/a?id=1", "https://one/a?id=2", "https://one/a", "https://two/a"]
     assert len({general.target(url) for url in urls}) == 4
     assert len(list(URLGenerationStage(OwnUrls(urls), downloader=general).splits())) == 4
-    with pytest.raises(DataError, match="https://one/a and https://two/a would both be saved as .*tells them apart"):
+    with pytest.raises(
+        DataError, match="https://one/a and https://two/a would both be saved as .*gives them different names"
+    ):
         next(URLGenerationStage(OwnUrls(urls), downloader=own).splits())
 
 

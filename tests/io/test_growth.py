@@ -12,7 +12,7 @@ from io import BytesIO
 import pytest
 import zstandard
 
-from dcurate.frames.schema import Shape
+from dcurate.frames.schema import ColumnTypes
 from dcurate.io.json_parse import Wanted, parse_clean, parse_lines, rounded
 from dcurate.io.warc import Damage, Record, iterate_records
 from dcurate.io.warc_http import response
@@ -84,7 +84,7 @@ def records(archive: bytes) -> Sequence[Record | Damage]:
 def test_lines_are_read_in_linear_time(whole: str) -> None:
     def work(text: str) -> None:
         data = (whole % text).encode("utf-8", "surrogatepass")
-        wanted = Wanted(Shape(), {})
+        wanted = Wanted(ColumnTypes(), {})
         table = parse_clean(data, wanted)
         if table is None:
             table, bad = parse_lines(data, wanted, "a.jsonl")

@@ -24,7 +24,7 @@ _NO_SETTINGS = ("_with", "_num_workers", "_metrics", "spec")
 
 
 class Stage(Part, ABC):
-    """What a pipeline is made of: a name, settings, and the columns that are read and added.
+    """A step of a pipeline: a name, settings, and the columns that it reads and adds.
 
     A stage either works on one batch at a time (`ProcessingStage`) or needs all rows (`BarrierStage`).
     """
@@ -73,10 +73,10 @@ class Stage(Part, ABC):
         return True
 
     def settings(self) -> dict[str, Any]:
-        """What decides the rows that the stage makes: its attributes.
+        """Return the attributes that decide the rows of the stage.
 
-        A resumed run refuses to go on when they changed. Override it to leave out what does not matter
-        to the rows, such as where they are read from or written to.
+        A resumed run refuses changed settings. Override it to leave out settings that do not matter to the rows, such
+        as input and output paths.
         """
         return {name: value for name, value in vars(self).items() if name not in _NO_SETTINGS}
 

@@ -48,11 +48,11 @@ class WorkerMetadata:
 
 
 class NotSetUpError(StageError, AttributeError):
-    """A stage was used by hand before its ``setup``."""
+    """A stage was called directly before its ``setup``."""
 
 
 class ProcessingStage(Stage, Generic[X, Y]):
-    """One step of a pipeline: configuration, and a function from a batch to what it becomes.
+    """One step of a pipeline: settings, and a function from a batch to its results.
 
     Subclass it, give it a ``name``, and write ``process``. A stage is best a dataclass: it is then
     equal to another with the same fields, prints itself, and can be used in any number of pipelines.
@@ -66,6 +66,7 @@ class ProcessingStage(Stage, Generic[X, Y]):
     * ``spec``: attempts, time limits and lifetimes, see `StageSpec`.
 
     Examples:
+        >>> from dcurate import Resources
         >>> class Shout(ProcessingStage):
         ...     def process(self, batch):
         ...         return batch
@@ -88,10 +89,10 @@ class ProcessingStage(Stage, Generic[X, Y]):
 
     @abstractmethod
     def process(self, task: X) -> Y | list[Y] | None:
-        """What a batch becomes: a batch, a list of batches, or None when nothing of it is left."""
+        """Return a batch, a list of batches, or None if no rows are left."""
 
     def process_batch(self, tasks: list[X]) -> Sequence[Y | list[Y] | None]:
-        """Process several batches in one call; answers one result per batch, in order.
+        """Process several batches in one call; return one result per batch, in order.
 
         Override it where several batches are cheaper together, and ask for them with ``batch_size``.
         """
@@ -112,7 +113,7 @@ class ProcessingStage(Stage, Generic[X, Y]):
         return type(self).setup is ProcessingStage.setup and type(self).teardown is ProcessingStage.teardown
 
     def _log_metrics(self, metrics: Mapping[str, float]) -> None:
-        """Add figures of the stage's own to those of the run: tokens, cache hits, seconds of a part of the work.
+        """Add metrics of the stage to those of the run: tokens, cache hits, seconds of a part of the work.
 
         Call it in ``process``. Figures of one name are added up over all calls, and appear in the run's report and
         metrics as they are; give what can be added up, such as seconds and a number of calls for a mean.
@@ -139,14 +140,14 @@ class ProcessingStage(Stage, Generic[X, Y]):
         self._log_metrics({name: amount})
 
     def take_metrics(self) -> dict[str, float]:
-        """What was logged since this was last called; the engine calls it after each call of the stage."""
+        """Return the metrics logged since the last call; the engine calls it after each call of the stage."""
         logged: dict[str, float] = self.__dict__.pop("_metrics", {})
         return logged
 
     def fuse_with(self, following: ProcessingStage[Any, Any]) -> ProcessingStage[Any, Any] | None:
-        """One stage that does this one's work and the following one's at lower cost, or None.
+        """Return one stage that does the work of both at lower cost, or None.
 
-        A merged stage must give the same rows as the two in turn, and must list both in `parts`.
+        A fused stage must give the same rows as the two in a row, and must list both in `parts`.
         """
         return None
 

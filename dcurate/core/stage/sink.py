@@ -11,7 +11,7 @@ from dcurate.core.stage.processing import ProcessingStage, X
 
 
 class SinkStage(ProcessingStage[X, FileGroup]):
-    """A stage that writes: what it returns names the files written, under names that follow from the key."""
+    """A stage that writes files named after the key of the batch, and returns their names."""
 
     @property
     @abstractmethod

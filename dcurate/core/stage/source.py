@@ -54,18 +54,18 @@ class SourceStage(ProcessingStage[X, Y]):
         return None
 
     def unread(self, task: X) -> list[dict[str, Any]]:
-        """What quarantine holds of a split that cannot be read, or of rows of one: a record for each place of them.
+        """Return the quarantine records of a split, or of rows of one, that cannot be read: one for each file or part.
 
         A record says where it is; ``rows`` is how many rows there are, where that is known.
         """
         return places(task)
 
     def notices(self) -> list[str]:
-        """What a person should know of the input, in sentences; asked for after `splits`."""
+        """Return sentences about the input for the report; called after `splits`."""
         return []
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
-        """What a person should know of what was counted in the input while it was read, in sentences.
+        """Return sentences for the report about what was counted while reading.
 
         Args:
             found: how often, by kind, as the batches of the source have it.
@@ -74,7 +74,7 @@ class SourceStage(ProcessingStage[X, Y]):
 
 
 def places(batch: Batch) -> list[dict[str, Any]]:
-    """Where a batch is that holds no rows itself, as records: its files, or parts of them; else its key.
+    """Return the files of a batch, or parts of them, as records; its key if it has no files.
 
     Examples:
         >>> places(FileGroup(parts=(FilePart("a.parquet", 2, 3, rows=(10, 20)),)))

@@ -39,7 +39,7 @@ _ROWS = 4096
 
 
 def assign(search: SemanticSearch, centroids: Centroids) -> list[Stage]:
-    """The stages, and the round, that bring rows to clusters; what the round gives goes on to the end of the search."""
+    """Return the stages that assign rows to clusters, and the rounds of the rest of the search."""
     rows = max(_ROWS, search.rows // _ROWS * _ROWS)
     reader = VectorReader(search.vectors, rows, name=f"{search.name}_vectors")
     near = AssignClusters(centroids, search.ranking, name=f"{search.name}_assign").with_(resources=search.resources)

@@ -85,12 +85,12 @@ class ComparisonTask:
 
 
 def packed(counts: Ints, most: int, block: int) -> tuple[list[int], list[ComparisonTask]]:
-    """Clusters in ranges of at most so many rows each, and the tasks; a larger cluster is a range of several tasks.
+    """Return ranges of clusters with at most `most` rows each, and the tasks; larger clusters get several tasks.
 
     Args:
         counts: the rows of each cluster.
         most: rows that are held at a time.
-        block: tasks of one cluster begin at a multiple of so many rows.
+        block: tasks of one cluster begin at a multiple of this number of rows.
 
     Returns:
         the first cluster of each range and the end of the last, and the tasks.

@@ -27,7 +27,7 @@ _LEAST_CHOICE = 2**12
 
 
 def fit(search: SemanticSearch) -> list[Stage]:
-    """The stages, and the round, that find centroids; what the round gives goes on to the end of the search."""
+    """Return the stages that find centroids, and the rounds of the rest of the search."""
     kmeans, vectors = search.kmeans, search.vectors
     sample = SampleReader(vectors, kmeans.sample, kmeans.seed, kmeans.sample, name=f"{search.name}_sample")
     every = -(-kmeans.sample // max(_LEAST_CHOICE, _CHOICE * kmeans.clusters))
@@ -41,7 +41,7 @@ def fit(search: SemanticSearch) -> list[Stage]:
 
 @dataclass
 class FindCentroids(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Draws seeds among rows of a sample, one row of so many, and moves them as often as they are to be."""
+    """Choose seeds among the rows of a sample and move them as often as `kmeans` says."""
 
     kmeans: KMeans
     every: int = 1
@@ -63,7 +63,7 @@ class FindCentroids(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass
 class AddUp(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """What the rows of a block of the sample add to each centroid."""
+    """Add up the rows of a block of the sample by centroid."""
 
     centroids: Centroids
     name: str = "add_up"
@@ -83,7 +83,7 @@ class AddUp(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass
 class VectorRound(BarrierStage[DocumentBatch]):
-    """A round that writes the batches that come, for what follows to read them in their order."""
+    """A round that writes batches, to be read in order by the next."""
 
     search: SemanticSearch
     name: str = field(default="vector_round", kw_only=True)
@@ -102,7 +102,7 @@ class VectorRound(BarrierStage[DocumentBatch]):
 
     @abstractmethod
     def go_on(self, folder: Directory, written: SpilledRows) -> list[Stage]:
-        """What follows the batches that were written."""
+        """Return the stages after the written batches."""
 
 
 @dataclass

@@ -28,7 +28,7 @@ _NOTHING = 1e-6
 
 
 class Sums(NamedTuple):
-    """What the rows of a block add to the centroids that they are nearest to.
+    """The sums of the rows of a block by nearest centroid.
 
     Args:
         totals: the sum of the rows of each cluster, of shape (clusters, dimensions).
@@ -41,12 +41,12 @@ class Sums(NamedTuple):
     squares: Floats
 
     def with_block(self, other: Sums) -> Sums:
-        """These and those of another block together."""
+        """Return the sums of both blocks."""
         return Sums(self.totals + other.totals, self.counts + other.counts, self.squares + other.squares)
 
 
 def step_of(centroids: int) -> int:
-    """How many rows are held against so many centroids at a time: a power of two, at most 4096.
+    """Return how many rows to compare with `centroids` centroids at a time: a power of two, at most 4096.
 
     Examples:
         >>> step_of(1000), step_of(100_000)
@@ -83,7 +83,7 @@ def nearest(vectors: Matrix, centroids: Matrix, library: Any = np) -> tuple[Labe
 
 
 def sums_of(vectors: Matrix, centroids: Matrix, block: int, library: Any = np) -> Sums:
-    """What rows add to the centroids that they are nearest to; blocks of so many rows are added up one by one."""
+    """Add up the rows by nearest centroid, `block` rows at a time."""
     whole = Sums(np.zeros(centroids.shape), np.zeros(len(centroids), np.int64), np.zeros(len(centroids)))
     for start in range(0, len(vectors), block):
         rows = vectors[start : start + block]
@@ -113,7 +113,7 @@ def moved(centroids: Matrix, block: Sums, tolerance: float) -> tuple[Matrix, boo
 
 
 def seeds(vectors: Matrix, clusters: int, seed: int, spread_out: bool, library: Any = np) -> Matrix:
-    """So many rows to begin with.
+    """Choose `clusters` rows as the first centroids.
 
     Args:
         vectors: at least as many rows.
@@ -149,7 +149,7 @@ def _drawn(weights: Floats, chosen: Ints, few: int, draw: np.random.Generator) -
 
 
 def distances(vectors: Matrix, centroids: Matrix, labels: Labels) -> tuple[Matrix, Matrix]:
-    """How far each row is from its centroid: the Euclidean and the cosine distance."""
+    """Return the Euclidean and the cosine distance of each row to its centroid."""
     rows, own = frozen(vectors, np.float32), frozen(labels, np.int32)
     squares, products = held_against(rows, own, frozen(centroids, np.float32))
     lengths = np.sqrt((centroids.astype(np.float64) ** 2).sum(axis=1))[labels]

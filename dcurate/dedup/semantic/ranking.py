@@ -1,4 +1,4 @@
-"""Which of several rows that mean the same stays."""
+"""Choose which of several rows with the same meaning to keep."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _METRICS = ("cosine", "l2")
 
 @dataclass(frozen=True)
 class Ranking:
-    """The order in which the rows of a cluster come: a row is held against all that come before it.
+    """The order of the rows of a cluster; a row is compared with all before it.
 
     Args:
         by: ``"hard"``: the farthest from the centroid first, ``"easy"``: the nearest first, ``"random"``; or nothing.
@@ -38,11 +38,11 @@ class Ranking:
     seed: int = 42
 
     def of_rows(self, table: Any, text_field: str) -> list[Floats]:
-        """What the rules say of the rows of a table, an array for each rule."""
+        """Return the ranks of the rows of a table, an array for each rule."""
         return [rule.ranks(table, text_field) for rule in self.rules]
 
     def of_distances(self, straight: Distances, cosine: Distances, documents: Ints) -> list[Floats]:
-        """What the distances to their centroids, or lots, say of rows; nothing if rules decide."""
+        """Return ranks by distance to the centroid, or at random; nothing if rules decide."""
         if self.rules:
             return []
         if self.by == "random":
@@ -51,7 +51,7 @@ class Ranking:
         return [-distance if self.by == "hard" else distance]
 
     def columns(self, text_field: str) -> list[str]:
-        """The columns that are looked at."""
+        """The columns that the order depends on."""
         return list(dict.fromkeys(column for rule in self.rules for column in rule.columns(text_field)))
 
 

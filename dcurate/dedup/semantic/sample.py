@@ -23,7 +23,7 @@ def lots(places: Ints, seed: int) -> npt.NDArray[np.uint64]:
 
 
 def edges(total: int, wanted: int, places: Ints) -> Ints:
-    """Where each of `wanted` stretches of equal length begins, of which one row each is drawn."""
+    """Return the starts of `wanted` ranges of equal length, each of which gives one row to the sample."""
     return places * total // wanted
 
 

@@ -1,4 +1,4 @@
-"""What all rounds of a search for semantic duplicates know."""
+"""The settings that all rounds of semantic deduplication share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALL_ROWS = StageSpec(ignore_failures=False)
 
 @dataclass(frozen=True)
 class KMeans:
-    """How clusters are found; see `SemanticDuplicates`."""
+    """The settings of the clustering; see `SemanticDuplicates`."""
 
     clusters: int
     rounds: int
@@ -68,7 +68,7 @@ class SemanticSearch:
 
     @property
     def rows(self) -> int:
-        """So many vectors are held at a time."""
+        """The number of vectors held in memory at a time."""
         return max(1, self.blocksize // self.vectors.width)
 
 

@@ -1,4 +1,4 @@
-"""Compares the rows of clusters, and says what becomes of those that mean the same."""
+"""Compare the rows of each cluster, and drop or flag those with the same meaning."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class CompareClusters(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass
 class SimilarRound(BarrierStage[DocumentBatch]):
-    """Takes what was found to the splits of the documents that it is about."""
+    """Shuffle the results back to the splits of their documents."""
 
     search: SemanticSearch
     name: str
@@ -142,7 +142,7 @@ def mark(search: SemanticSearch, marks: ShufflePartitions | None) -> list[Stage]
 
 @dataclass
 class SimilarWriter(GroupMemberWriter):
-    """Writes what was found for the exchange, and as a report where one is wanted.
+    """Write the results for the shuffle, and as a report if one is wanted.
 
     Args:
         every_row: write also what was found of rows that are no duplicates.
@@ -175,7 +175,7 @@ class Identify(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass
 class MarkSimilar(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Takes what was found to the rows of a split; see the stages made of it."""
+    """Join the results with the rows of a split."""
 
     marks: ShufflePartitions | None
     documents: int
@@ -185,7 +185,7 @@ class MarkSimilar(ProcessingStage[DocumentBatch, DocumentBatch]):
         return {}
 
     def found(self, table: Any) -> tuple[Ints, Any]:
-        """Places of rows, and a table of what was found of them."""
+        """Return the positions of rows, and a table of their results."""
         if self.marks is None:
             return np.zeros(0, np.int64), table
         return members_of(table, self.marks, self.documents)
@@ -264,7 +264,7 @@ def most_similar(
 
 
 def _take(products: Any, first: int, best: tuple[Any, Any], library: Any) -> None:
-    """Remember the highest product of each row where it is above what was found before."""
+    """Update the highest product of each row."""
     scores, places = best
     found = products.argmax(axis=1)
     highest = library.take_along_axis(products, found[:, None], axis=1)[:, 0]

@@ -77,7 +77,7 @@ class EmbeddingWriter(SpillWriter):
 
 
 def matrix_file(writer: ChunkWriter, vectors: Matrix, key: BatchKey) -> FilePart:
-    """Write the vectors of a batch, for a sink; the file is named after the batch's key, as those of chunks are."""
+    """Write the vectors of a batch, for a sink, to a file named after its key."""
     with writer.new_file(key, VECTORS, SUFFIX) as (path, file):
         write_vectors(file, vectors)
         return FilePart(path, size=file.tell())
@@ -130,7 +130,7 @@ class Vectors:
         return 4 * self.dimensions
 
     def parts(self, start: int, stop: int) -> Iterator[FilePart]:
-        """Where vectors from a number up to another lie.
+        """Return the file parts that hold a range of vectors.
 
         The version of each part holds the numbers of the first vector, and of the first document, of its file.
         """

@@ -1,9 +1,9 @@
 r"""Extract the text of a paper: without the part before its first section, comments, and the bibliography.
 
-The rules are those of RedPajama's arXiv corpus, which NeMo Curator uses, where these say what they mean. Mended is what
-does not: a comment takes no letter before its ``%`` with it; a section that is commented out is none; ``\paragraph``
-and ``\subparagraph`` count as sections; a macro is expanded wherever it stands, with non-ASCII letters in it or another
-macro after it; a paper in no file of which there is a section gives no text.
+The rules are those of RedPajama's arXiv corpus, which NeMo Curator uses, with these bugs fixed: a comment does not
+remove the letter before its ``%``; a section that is commented out does not count; ``\paragraph`` and
+``\subparagraph`` count as sections; a macro is expanded everywhere, also with non-ASCII letters in it or directly
+before another macro; a paper without any section has no text.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _GROWTH, _GROWTH_FACTOR = 1_000_000, 10
 class ArxivExtractor(DocumentExtractor):
     r"""Extract text from the TeX files of a paper; it is still LaTeX.
 
-    Of each file what stands from its first section (or chapter, part, ... subparagraph) to its appendix or bibliography
-    stays; a file without a section is left out. Comments go. Macros without arguments, wherever in the paper they are
-    defined, are replaced by what they stand for. The files are joined by a line end.
+    Each file is kept from its first section (or chapter, part, ... subparagraph) to its appendix or bibliography; a
+    file without a section is dropped. Comments are removed. Macros without arguments, defined anywhere, are
+    expanded. Files are joined by a line end.
 
     Examples:
         >>> tex = r"\newcommand{\R}{\mathbb{R}} \title{T} \section{One} In $\R$. % why" + "\n" + r"\appendix More"

@@ -95,7 +95,7 @@ def arxiv_id(path: str) -> str:
 
 
 def _found(archive: tarfile.TarFile, member: tarfile.TarInfo) -> list[str] | Skipped:
-    """The TeX files of a paper, or the reason why there are none."""
+    """Return the TeX files of a paper, or the reason for their absence."""
     which = arxiv_id(member.name)
     if not _is_safe(member):
         return Skipped("unsafe path", True, which, repr(member.name))

@@ -63,7 +63,7 @@ class BaseCommonCrawlUrlGenerator(URLGenerator):
         return self.generate_data_urls()
 
     def generate_data_urls(self, path_urls: str | Sequence[str] | None = None) -> list[str]:
-        """The URLs of the archives in the lists; by default those of all crawls between the two snapshots.
+        """Return the URLs of the archives in the lists; by default of all crawls between the two snapshots.
 
         Raises:
             DataError: a list cannot be fetched or read.

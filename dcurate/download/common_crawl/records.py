@@ -107,7 +107,7 @@ class CommonCrawlWARCReader(ProcessingStage[DocumentBatch, DocumentBatch]):
         return replace(task, data=rows_at(rows, np.flatnonzero(~failed)), rejections=(rejection,))
 
     def _page(self, place: Sequence[Any]) -> tuple[bytes | None, str]:
-        """The bytes of a page, or the reason why there are none."""
+        """Return the bytes of a page, or the reason for their absence."""
         path, offset, length = place
         if not path or offset is None or not length:
             return None, "the row names no place in an archive"

@@ -33,9 +33,9 @@ _LEAST = 1e-300
 class ScoreSampler:
     """Collects samples of one operator in one process; thread-safe.
 
-    Scores are counted in the first `FREE_ROWS` rows (of large batches in samples: see `Scored.stands_for`), and in some
-    later batches, so that it takes no more than `SHARE` of the time. The first `EXAMPLES` rows of each stage and reason
-    are kept.
+    Scores are counted in the first `FREE_ROWS` rows (of large batches in samples: see
+    `Scored.rows_per_value`), and in some later batches, so that it takes no more than `SHARE` of the time. The first
+    `EXAMPLES` rows of each stage and reason are kept.
 
     Args:
         examples: whether rows are shown at all; False keeps texts out of reports.
@@ -75,7 +75,7 @@ class ScoreSampler:
         stages = {one.name: one for one in stats}
         with self._lock:
             if scored and (self._rows < FREE_ROWS or self._sampling_s < SHARE * self._work_s):
-                self._rows += max(len(one.values) * one.stands_for for one in scored)
+                self._rows += max(len(one.values) * one.rows_per_value for one in scored)
                 _count(stages, scored)
             if self.examples:
                 self._add_examples(stages, rejections, key)
@@ -151,7 +151,7 @@ def _count(stages: dict[str, StageStats], scored: Sequence[Scored]) -> None:
 def _put(stage: StageStats, scored: Scored, counts: Iterable[tuple[str, int]]) -> None:
     mine = stage.scores.setdefault(scored.name, {})
     for value, count in counts:
-        mine[value] = mine.get(value, 0) + count * scored.stands_for
+        mine[value] = mine.get(value, 0) + count * scored.rows_per_value
 
 
 def _numbers(values: npt.NDArray[Any] | list[Any]) -> npt.NDArray[np.float64] | None:

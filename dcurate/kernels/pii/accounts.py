@@ -98,8 +98,8 @@ def _is_card(groups: DigitGroups, count: int) -> Scalar:
 def card_end(data: Bytes, begin: int, stop: int, groups: DigitGroups, count: int) -> Scalar:
     """End offset of a card number starting at the first group, or its start offset if there is none.
 
-    It is written in one, if not announced as something else, or in groups as on the card, with blanks or hyphens
-    between, or dots between groups of four.
+    It is one run of digits not announced as something else, or groups as printed on a card, separated by blanks or
+    hyphens, or by dots between groups of four.
     """
     start = groups.starts[0]
     first = groups.sizes[0]
@@ -138,8 +138,8 @@ def card_end(data: Bytes, begin: int, stop: int, groups: DigitGroups, count: int
 def social_security_end(data: Bytes, begin: int, stop: int, groups: DigitGroups, count: int) -> Scalar:
     """End offset of a US SSN starting at the first digit group, or its start offset if there is none.
 
-    With hyphens it stands for itself; with blanks or nothing between it must be announced as one. Areas and groups that
-    were never given out are none, nor are two numbers that were printed as examples.
+    With hyphens it needs no context; with blanks or no separators it must be announced. Areas and groups that were
+    never issued do not match, nor do two numbers that were published as examples.
     """
     start = groups.starts[0]
     solid = groups.sizes[0] == 9

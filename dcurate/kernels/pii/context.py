@@ -71,7 +71,7 @@ def announced(data: Bytes, begin: int, at: int) -> Scalar:
 
     Words are looked for in the 40 bytes before; a Chinese character is a word.
     """
-    keys = _KEYS  # once: a kernel of CUDA holds a table for each time that its name stands here
+    keys = _KEYS  # once: a CUDA kernel holds a copy of the table for each mention of its name
     limit = max(begin, at - _BACK)
     end = at
     words = 0

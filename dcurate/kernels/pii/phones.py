@@ -61,7 +61,7 @@ def _evenly(groups: DigitGroups, count: int) -> Scalar:
 @njit(**INNER)
 def _international(groups: DigitGroups, count: int, skipped: int) -> Scalar:
     """Number of groups of an international number: its code comes after ``skipped`` digits; 0 if there is none."""
-    lengths = _NATIONAL  # once: a kernel of CUDA holds a table for each time that its name stands here
+    lengths = _NATIONAL  # once: a CUDA kernel holds a copy of the table for each mention of its name
     code = np.int64(0)
     width = 0
     while width < 3 and lengths[code] == 0:

@@ -1,4 +1,4 @@
-"""What all classifiers share: their settings, and the stages that each stands for.
+"""What all classifiers share: settings, and decomposition into stages.
 
 Everything here has run on CPUs only; it is untested on a GPU.
 """

@@ -21,8 +21,8 @@ from dcurate.models.embedders.tokenizers import PromptedTokenizerStage, Sentence
 class EmbeddingCreatorStage(CompositeStage[DocumentBatch, DocumentBatch]):
     """Add a column of embeddings: one vector per text; texts with similar meaning have similar vectors.
 
-    It stands for two stages: one that makes tokens, on CPUs, and one that runs the model, on a GPU where there is one
-    and on CPUs elsewhere. The model may be any of sentence-transformers' (that package is not needed) or any encoder of
+    It consists of two stages: a tokenizer on CPUs, and the model on a GPU if there is one,
+    otherwise on CPUs. The model may be any of sentence-transformers' (that package is not needed) or any encoder of
     Hugging Face: an id at its hub, which is fetched once for each host, or a local folder. An empty or null text has an
     embedding as well, that of no words.
 

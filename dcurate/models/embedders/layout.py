@@ -54,7 +54,7 @@ class Layout:
         pools_prompt: whether the tokens of the prompt count.
         layers: the layers after the pooling, in order.
         max_seq_length: tokens of a text at most, special ones included; None leaves it to the tokenizer.
-        lower_case: whether to lower-case texts first, whatever the tokenizer does.
+        lower_case: whether to lower-case texts before the tokenizer.
         prompts: by name.
         default_prompt: the name of the one that is used where none is named.
     """
@@ -157,7 +157,7 @@ def _layer(kind: str, path: Path, folder: str) -> Layer:
 
 
 def _pooling(settings: Mapping[str, Any]) -> tuple[tuple[str, ...], bool]:
-    """The poolings, and whether the prompt counts; under current names or those of earlier releases."""
+    """Return the poolings, and whether they include the prompt; accepts names of earlier releases."""
     named = settings.get("pooling_mode") or [mode for key, mode in _LEGACY.items() if settings.get(key)] or ["mean"]
     modes = (named,) if isinstance(named, str) else tuple(named)
     for mode in modes:

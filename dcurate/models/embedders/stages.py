@@ -109,7 +109,7 @@ class EmbeddingModelStage(ModelStage):
         )
 
     def tokens_of_prompt(self, layout: Layout) -> int:
-        """How many of the first tokens of each row do not count."""
+        """The number of first tokens of each row to exclude from pooling."""
         return 0
 
     def process_model_output(self, outputs: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:

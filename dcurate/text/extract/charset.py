@@ -52,10 +52,10 @@ _ALIASES = {
 def decoded(page: bytes, declared: str | None = None) -> str:
     """Decode the bytes of a page.
 
-    A byte order mark decides. Else the page is UTF-8 if it is valid UTF-8, whatever is declared: other encodings are
-    hardly ever; but ASCII with escapes to Japanese is that. Else it is the first that fits of what the server declares,
-    what the page declares, and what its bytes look like; where none fits, that of them with the fewest bytes that mean
-    nothing, which become U+FFFD. NULs and an XML declaration, which says how bytes are encoded, are left out.
+    A byte order mark decides. Otherwise a page that is valid UTF-8 is UTF-8, even if it declares another encoding: text
+    in another encoding is hardly ever valid UTF-8. ASCII with escapes to Japanese is the exception. Otherwise the first
+    encoding that fits is used: that of the server, that of the page, or a guess from its bytes. If none fits, the one
+    with the fewest invalid bytes is used; these become U+FFFD. NULs and an XML declaration are removed.
 
     Args:
         page: its bytes.
@@ -139,6 +139,6 @@ def markup(page: str) -> str:
     if "\0" in page:
         page = page.replace("\0", "")
     if page.lstrip().startswith("<?xml"):
-        # lxml looks for an encoding in what is left of it, at the very beginning: 100,000 spaces there take it a minute
+        # lxml searches the rest of the declaration for an encoding: 100,000 spaces there take it a minute
         return " " + rest if len(rest := _XML_DECLARATION.sub("", page, count=1)) == len(page) else rest
     return page

@@ -58,7 +58,7 @@ def _leads(paragraphs: Sequence[Any], place: int, distance: int) -> bool:
 
 
 def _nearest(classes: Iterable[str], wanted: Sequence[str]) -> list[str]:
-    """For each paragraph the last preceding class among ``wanted``; bad if there is none.
+    """Return the last preceding class among `wanted` for each paragraph; bad if there is none.
 
     Examples:
         >>> _nearest(["good", "short", "bad"], ("good", "bad"))

@@ -24,7 +24,7 @@ _UNSPACED = {
 
 
 def unescaped(text: str) -> str:
-    """The text with HTML's character references resolved; those of numbers too large for a character become spaces.
+    """Resolve HTML character references; numbers too large for a character become spaces.
 
     Examples:
         >>> unescaped("Fish &amp; chips"), unescaped("a&#" + "9" * 5000 + ";b")
@@ -34,7 +34,7 @@ def unescaped(text: str) -> str:
 
 
 def shown_text(markup: str) -> str:
-    """Text of a page without tags, scripts and styles, of its beginning if it is long; roughly what a reader sees.
+    """Return the text of (the beginning of) a page without tags, scripts and styles: roughly what a reader sees.
 
     Examples:
         >>> shown_text("<style>p {}</style><p>Fish &amp; <b>chips</b></p>").split()

@@ -67,8 +67,8 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
         title_field: the column for the page's title; None for none.
         charset_field: the column with the charset that the server declared; used if it is there.
         language_field: a column with the page's language (ISO 639 code or English name), for extractors that use stop
-            words. Without it, or where it is null, the stop words in the page's text tell its language; where they do
-            not, no stop words are used.
+            words. Without it, or where it is null, the language is guessed from the stop words in the page's
+            text; if that fails, no stop words are used.
         keep_html: whether the pages are kept beside their text.
         largest_page: pages with more bytes (or characters) go to quarantine.
 

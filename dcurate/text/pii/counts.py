@@ -1,4 +1,4 @@
-"""How much personal data there is: as columns, and as a reason to drop a document."""
+"""Count personal data: as columns, and as a reason to drop a document."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dcurate.text.signals import Needs, Signals, text_as_column
 
 @dataclass
 class CountPii(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Adds a column for each kind of personal data with how much of it each document holds; never what it is.
+    """Add a column of counts for each kind of personal data, without the data itself.
 
     Args:
         text_field: the column to look at.
@@ -83,7 +83,7 @@ class CountPii(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass(frozen=True)
 class PiiFilter(SignalFilter):
-    """Drops texts with more personal data than so many finds, as Dolma did with more than five.
+    """Drop texts with more than a number of findings of personal data; Dolma allowed five.
 
     Args:
         max_pii: the most that a document may hold.

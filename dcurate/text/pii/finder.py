@@ -1,4 +1,4 @@
-"""Where personal data stands in the texts of a column."""
+"""Find personal data in the texts of a column."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from dcurate.text.pii.recognizers import Entity, Recognizer
 
 
 class PersonalData(NamedTuple):
-    """Personal data in a column: where it stands, and what the numbers in ``spans.kinds`` are called."""
+    """Personal data in a column: its spans, and the names of the numbers in ``spans.kinds``."""
 
     spans: PiiSpans
     names: tuple[str, ...]
 
     def totals(self) -> dict[str, int]:
-        """How much of each kind there is, of kinds of which there is any."""
+        """Return the total of each kind that occurs."""
         counts = np.bincount(self.spans.kinds, minlength=len(self.names))
         return {name: int(count) for name, count in zip(self.names, counts, strict=True) if count}
 
@@ -63,7 +63,7 @@ class PiiFinder:
 
     @property
     def kinds(self) -> int:
-        """What the rules look for, as bits."""
+        """The kinds that the rules find, as bits."""
         wanted = KINDS if self.supported_entities is None else self.supported_entities
         return sum(1 << number for number, kind in enumerate(KINDS) if kind in wanted)
 
@@ -99,7 +99,7 @@ class PiiFinder:
         return PersonalData(PiiSpans(np.array(bounds), starts, stops, kinds.astype(np.int16)), tuple(names))
 
     def _recognized(self, text: bytes) -> list[Entity]:
-        """What the recogniser finds, its places as bytes; an error of its own may quote the text, and is left out."""
+        """Return the findings of the recognizer with byte offsets. Its errors may quote the text and are hidden."""
         assert self.recognizer is not None
         places = character_places(text)
         try:
@@ -119,7 +119,7 @@ class PiiFinder:
 
 
 def _apart(spans: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
-    """The spans in order; of those that overlap the one that came first in the list stays."""
+    """Return the spans in order; of overlapping ones, the first in the list."""
     taken: list[tuple[int, int, int]] = []
     for span in spans:
         if all(span[1] <= start or stop <= span[0] for start, stop, _ in taken):
@@ -134,7 +134,7 @@ def _encoded(column: TextColumn) -> Iterator[bytes]:
 
 
 def counted(found: PersonalData) -> npt.NDArray[np.int64]:
-    """How many of each kind each text has: shape (texts, kinds)."""
+    """Count the spans of each kind in each text, of shape (texts, kinds)."""
     texts = np.repeat(np.arange(len(found.spans.bounds) - 1), np.diff(found.spans.bounds))
     counts = np.zeros((len(found.spans.bounds) - 1, len(found.names)), np.int64)
     np.add.at(counts, (texts, found.spans.kinds.astype(np.int64)), 1)

@@ -38,7 +38,7 @@ _PSEUDONYM_DIGITS = 16
 
 @dataclass(frozen=True)
 class PiiModifier(ColumnModifier):
-    """Takes e-mail and IP addresses, telephone, card and account numbers, keys and tokens out of texts.
+    """Remove e-mail and IP addresses, telephone, card and account numbers, keys and tokens from texts.
 
     Args:
         language: has no effect; the rules do not depend on the language. As in NeMo Curator, like the next but two.
@@ -132,7 +132,7 @@ class PiiModifier(ColumnModifier):
         return new, found.totals()
 
     def _piece(self, column: TextColumn, found: PersonalData, number: int) -> str:
-        """What goes in for one find."""
+        """Return the replacement for one finding."""
         kind = found.names[found.spans.kinds[number]]
         if self.anonymize_action == "redact":
             return ""
