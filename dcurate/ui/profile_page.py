@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.filesize import decimal
 
-from dcurate.core.profile import Bar, Distribution, ProfileSummary, DroppedSide
+from dcurate.core.profile import Bar, Distribution, DroppedSide, ProfileSummary
 from dcurate.fs.atomic import atomic_write
 from dcurate.runs.text import many
 from dcurate.ui.profile_table import duplicates_text, share, suggestion_text
