@@ -99,7 +99,6 @@ class SignalFilter(DocumentFilter):
 
     Examples:
         >>> class FewDigits(SignalFilter):
-        ...     needs = Needs.of("characters")
         ...     def score(self, signals):
         ...         return signals.characters.digits
         ...     def keep(self, scores):
@@ -109,9 +108,9 @@ class SignalFilter(DocumentFilter):
     """
 
     @property
-    @abstractmethod
     def needs(self) -> Needs:
-        """The signals that `score` reads."""
+        """The sizes of n-grams that `score` reads; none by default."""
+        return Needs()
 
     @abstractmethod
     def score(self, signals: Signals) -> Scores:
@@ -139,7 +138,6 @@ class WordFilter(SignalFilter):
 
     Examples:
         >>> class FewWords(WordFilter):
-        ...     needs = Needs.of("words")
         ...     lang = "en"
         ...     def score(self, signals):
         ...         return self.spaced(signals).words.total

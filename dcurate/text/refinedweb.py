@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dcurate.text.filter import Mask, Scores
-from dcurate.text.measures import MeasureFilter
+from dcurate.text.filter import Mask, Scores, SignalFilter
 from dcurate.text.modifier import TextModifier
 from dcurate.text.signals import Signals
 
@@ -80,7 +79,7 @@ class RefinedWebLines(TextModifier):
 
 
 @dataclass(frozen=True)
-class RefinedWebRemovedFilter(MeasureFilter):
+class RefinedWebRemovedFilter(SignalFilter):
     r"""Drop texts from which `RefinedWebLines` removes too many words; a text left empty scores 1.0.
 
     Examples:

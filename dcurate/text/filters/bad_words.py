@@ -19,7 +19,7 @@ from dcurate.errors import DataError, PipelineError
 from dcurate.kernels.interning import Numbered
 from dcurate.text import measures
 from dcurate.text.filter import Mask, Scores, SignalFilter
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.signals import Signals
 
 #: Words of the published lists that the reference allows: parts of common words where none are set apart by spaces.
 ALLOWED = ("sm", "グロ", "女の子", "性")
@@ -158,10 +158,6 @@ class C4BadWordsFilter(SignalFilter):
         if not isinstance(self.words, str):
             object.__setattr__(self, "words", tuple(self.words))
         object.__setattr__(self, "allowed", tuple(self.allowed))
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     @property
     def light(self) -> bool:

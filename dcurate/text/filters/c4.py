@@ -13,12 +13,11 @@ from dcurate.kernels.cleaning import CURLY, FILLER, LineRules
 from dcurate.kernels.longest_lines import longest_lines
 from dcurate.text.c4 import c4_signals
 from dcurate.text.filter import Mask, Scores, SignalFilter
-from dcurate.text.measures import MeasureFilter
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.signals import Signals
 
 
 @dataclass(frozen=True)
-class C4LoremIpsumFilter(MeasureFilter):
+class C4LoremIpsumFilter(SignalFilter):
     """Drop texts with "lorem ipsum" in a line that C4 keeps, ignoring case: they score 1.
 
     Examples:
@@ -37,7 +36,7 @@ class C4LoremIpsumFilter(MeasureFilter):
 
 
 @dataclass(frozen=True)
-class C4CurlyBracketFilter(MeasureFilter):
+class C4CurlyBracketFilter(SignalFilter):
     """Drop texts with ``{`` in a line that C4 keeps: they score 1.
 
     Examples:
@@ -56,7 +55,7 @@ class C4CurlyBracketFilter(MeasureFilter):
 
 
 @dataclass(frozen=True)
-class C4SentencesFilter(MeasureFilter):
+class C4SentencesFilter(SignalFilter):
     """Drop texts with too few sentences in the lines that C4 keeps.
 
     Examples:
@@ -87,10 +86,6 @@ class C4LengthFilter(SignalFilter):
     max_characters: int = 190000
     _name = "c4_length"
 
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("characters")
-
     def score(self, signals: Signals) -> Scores:
         return signals.characters.total
 
@@ -99,7 +94,7 @@ class C4LengthFilter(SignalFilter):
 
 
 @dataclass(frozen=True)
-class C4ParagraphsFilter(MeasureFilter):
+class C4ParagraphsFilter(SignalFilter):
     r"""Drop texts with too few long lines; the score is the length of the third longest (mC4).
 
     Args:

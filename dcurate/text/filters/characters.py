@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.signals import Signals
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,6 @@ class NonAlphaNumericFilter(SignalFilter):
 
     max_non_alpha_numeric_to_text_ratio: float = 0.25
     _name = "alpha_numeric"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("characters")
 
     def score(self, signals: Signals) -> Scores:
         counts = signals.characters
@@ -50,10 +46,6 @@ class NumbersFilter(SignalFilter):
     max_number_to_text_ratio: float = 0.15
     _name = "numbers_ratio"
 
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("characters")
-
     def score(self, signals: Signals) -> Scores:
         return ratio(signals.characters.digits, signals.characters.total, 1.0)
 
@@ -76,10 +68,6 @@ class WhiteSpaceFilter(SignalFilter):
     max_white_space_ratio: float = 0.25
     _name = "white_space"
 
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("characters")
-
     def score(self, signals: Signals) -> Scores:
         return ratio(signals.characters.blanks, signals.characters.total, 1.0)
 
@@ -101,10 +89,6 @@ class ParenthesesFilter(SignalFilter):
 
     max_parentheses_ratio: float = 0.1
     _name = "parentheses_ratio"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("characters")
 
     def score(self, signals: Signals) -> Scores:
         return ratio(signals.characters.brackets, signals.characters.total, 1.0)

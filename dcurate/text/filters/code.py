@@ -10,7 +10,7 @@ from dcurate.errors import PipelineError
 from dcurate.kernels.members import alphabetic_signals
 from dcurate.kernels.source import line_counts, opens_with
 from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.signals import Signals
 from dcurate.text.visible_text import visible_length
 
 _XML = "<?xml version="
@@ -32,10 +32,6 @@ class NumberOfLinesOfCodeFilter(SignalFilter):
     min_lines: int = 10
     max_lines: int = 20000
     _name = "num_lines"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def score(self, signals: Signals) -> Scores:
         return signals.of(line_counts)
@@ -69,10 +65,6 @@ class XMLHeaderFilter(SignalFilter):
                 f"{self.name}: char_prefix_search_length={self.char_prefix_search_length} must be at least 0"
             )
 
-    @property
-    def needs(self) -> Needs:
-        return Needs()
-
     def score(self, signals: Signals) -> Scores:
         return signals.of(opens_with, _XML, self.char_prefix_search_length)
 
@@ -96,10 +88,6 @@ class AlphaFilter(SignalFilter):
 
     min_alpha_ratio: float = 0.25
     _name = "alpha_filter"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def score(self, signals: Signals) -> Scores:
         found = signals.of(alphabetic_signals)
@@ -130,10 +118,6 @@ class HTMLBoilerplateFilter(SignalFilter):
     min_lang_content_ratio: float = 0.2
     min_lang_content_num_chars: int = 100
     _name = "html_boilerplate"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def score(self, signals: Signals) -> Scores:
         return np.array([self._share(page) for page in signals.texts()], np.float64)

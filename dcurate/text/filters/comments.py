@@ -12,7 +12,7 @@ from dcurate.kernels.comments import GO, JAVASCRIPT, MARKUP, RUBY, SHELL, C, com
 from dcurate.kernels.source import source_signals
 from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
 from dcurate.text.python_source import comments_of, documentation_length
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.signals import Signals
 
 #: Score of a text whose comments cannot be separated from the code.
 _HOPELESS = 9999.0
@@ -58,10 +58,6 @@ class PythonCommentToCodeFilter(SignalFilter):
     max_comment_to_code_ratio: float = 0.85
     _name = "python_comment_ratio"
 
-    @property
-    def needs(self) -> Needs:
-        return Needs()
-
     def score(self, signals: Signals) -> Scores:
         return _shares((documentation_length(source) for source in signals.texts()), signals)
 
@@ -105,10 +101,6 @@ class GeneralCommentToCodeFilter(SignalFilter):
                 f"{self.name}: language={self.language!r} has no known comment syntax"
                 f"{nearest(self.language, _FAMILIES)}"
             )
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def score(self, signals: Signals) -> Scores:
         family = _FAMILIES[self.language]

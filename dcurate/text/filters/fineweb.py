@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dcurate.kernels.occurrences import occurrences
 from dcurate.kernels.segments import NEWLINE, Cut
 from dcurate.text import measures
-from dcurate.text.filter import Mask, Scores, ratio
+from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
 from dcurate.text.lexicon import check_splitter
-from dcurate.text.measures import Lines, MeasureFilter
+from dcurate.text.measures import Lines, segments_of
 from dcurate.text.signals import Signals
 from dcurate.text.splitters import LINE_ENDS
 
@@ -22,7 +23,7 @@ def _lines(short: int = -1) -> Lines:
 
 
 @dataclass(frozen=True)
-class FineWebLineEndsFilter(MeasureFilter):
+class FineWebLineEndsFilter(SignalFilter):
     r"""Drop texts with too few lines that end with a sentence terminator, of any script.
 
     A text without lines scores 0.
@@ -41,7 +42,7 @@ class FineWebLineEndsFilter(MeasureFilter):
     _name = "fineweb_line_ends"
 
     def score(self, signals: Signals) -> Scores:
-        found = measures.lines(signals, _lines(self.short))
+        found = signals.of(segments_of, _lines(self.short))
         return ratio(found.ending, found.total, 0.0)
 
     def keep(self, scores: Scores) -> Mask:
@@ -49,7 +50,7 @@ class FineWebLineEndsFilter(MeasureFilter):
 
 
 @dataclass(frozen=True)
-class FineWebShortLinesFilter(MeasureFilter):
+class FineWebShortLinesFilter(SignalFilter):
     r"""Drop texts with too many short lines.
 
     Args:
@@ -66,7 +67,7 @@ class FineWebShortLinesFilter(MeasureFilter):
     _name = "fineweb_short_lines"
 
     def score(self, signals: Signals) -> Scores:
-        found = measures.lines(signals, _lines(self.short))
+        found = signals.of(segments_of, _lines(self.short))
         return ratio(found.short, found.total, 0.0)
 
     def keep(self, scores: Scores) -> Mask:
@@ -74,7 +75,7 @@ class FineWebShortLinesFilter(MeasureFilter):
 
 
 @dataclass(frozen=True)
-class FineWebDuplicateLinesFilter(MeasureFilter):
+class FineWebDuplicateLinesFilter(SignalFilter):
     r"""Drop texts with too many characters in lines that occurred before.
 
     Args:
@@ -91,8 +92,8 @@ class FineWebDuplicateLinesFilter(MeasureFilter):
     _name = "fineweb_duplicate_lines"
 
     def score(self, signals: Signals) -> Scores:
-        found = measures.lines(signals, _lines(self.short))
-        whole = measures.characters(signals) - measures.occurrences(signals, "\n")
+        found = signals.of(segments_of, _lines(self.short))
+        whole = signals.characters.total - signals.of(occurrences, "\n")
         return ratio(found.repeat_characters, whole, 0.0)
 
     def keep(self, scores: Scores) -> Mask:
@@ -100,7 +101,7 @@ class FineWebDuplicateLinesFilter(MeasureFilter):
 
 
 @dataclass(frozen=True)
-class FineWebListFilter(MeasureFilter):
+class FineWebListFilter(SignalFilter):
     r"""Drop texts with too many newlines per word, such as lists.
 
     Args:
@@ -121,7 +122,7 @@ class FineWebListFilter(MeasureFilter):
         check_splitter(self.words)
 
     def score(self, signals: Signals) -> Scores:
-        newlines = measures.occurrences(signals, "\n")
+        newlines = signals.of(occurrences, "\n")
         return ratio(newlines, measures.word_traits(signals, self.words).total, 0.0)
 
     def keep(self, scores: Scores) -> Mask:

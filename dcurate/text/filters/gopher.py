@@ -11,10 +11,11 @@ from typing import Literal
 import numpy as np
 
 from dcurate.errors import PipelineError
+from dcurate.kernels.occurrences import occurrences
 from dcurate.text import measures
 from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
 from dcurate.text.lexicon import TRAITS, check_splitter
-from dcurate.text.measures import Grams, Lines, MeasureFilter
+from dcurate.text.measures import Grams, Lines, segments_of
 from dcurate.text.signals import Signals
 
 #: The English stop words; a text should have two of them.
@@ -24,7 +25,7 @@ Whole = Literal["text", "lines", "words", "ngrams"]
 
 
 @dataclass(frozen=True)
-class GopherWordCountFilter(MeasureFilter):
+class GopherWordCountFilter(SignalFilter):
     """Drop texts with too few or too many words.
 
     Args:
@@ -57,7 +58,7 @@ class GopherWordCountFilter(MeasureFilter):
 
 
 @dataclass(frozen=True)
-class GopherWordLengthFilter(MeasureFilter):
+class GopherWordLengthFilter(SignalFilter):
     """Drop texts whose words are too short or too long on average.
 
     Args:
@@ -99,7 +100,7 @@ class GopherWordLengthFilter(MeasureFilter):
 
 
 @dataclass(frozen=True)
-class GopherSymbolsFilter(MeasureFilter):
+class GopherSymbolsFilter(SignalFilter):
     """Drop texts with too many symbols per word.
 
     Args:
@@ -130,7 +131,7 @@ class GopherSymbolsFilter(MeasureFilter):
         found = measures.word_traits(signals, self.words)
         if not self.symbols:
             return _rounded(ratio(found.having[:, _trait("marked")], found.total, 0.0), self.digits)
-        counts = np.sum([measures.occurrences(signals, symbol) for symbol in self.symbols], axis=0)
+        counts = np.sum([signals.of(occurrences, symbol) for symbol in self.symbols], axis=0)
         return _rounded(ratio(counts, found.total, 0.0), self.digits)
 
     def keep(self, scores: Scores) -> Mask:
@@ -138,7 +139,7 @@ class GopherSymbolsFilter(MeasureFilter):
 
 
 @dataclass(frozen=True)
-class GopherBulletsFilter(MeasureFilter):
+class GopherBulletsFilter(SignalFilter):
     r"""Drop texts with too many lines that begin with a bullet.
 
     Args:
@@ -158,7 +159,7 @@ class GopherBulletsFilter(MeasureFilter):
     _name = "gopher_bullets"
 
     def score(self, signals: Signals) -> Scores:
-        found = measures.lines(signals, self.lines)
+        found = signals.of(segments_of, self.lines)
         return _rounded(ratio(found.beginning, found.total, 0.0), self.digits)
 
     def keep(self, scores: Scores) -> Mask:
@@ -166,7 +167,7 @@ class GopherBulletsFilter(MeasureFilter):
 
 
 @dataclass(frozen=True)
-class GopherLineEllipsesFilter(MeasureFilter):
+class GopherLineEllipsesFilter(SignalFilter):
     r"""Drop texts with too many lines that end with an ellipsis.
 
     Args:
@@ -186,7 +187,7 @@ class GopherLineEllipsesFilter(MeasureFilter):
     _name = "gopher_line_ellipses"
 
     def score(self, signals: Signals) -> Scores:
-        found = measures.lines(signals, self.lines)
+        found = signals.of(segments_of, self.lines)
         return _rounded(ratio(found.ending, found.total, 0.0), self.digits)
 
     def keep(self, scores: Scores) -> Mask:
@@ -194,7 +195,7 @@ class GopherLineEllipsesFilter(MeasureFilter):
 
 
 @dataclass(frozen=True)
-class GopherLettersFilter(MeasureFilter):
+class GopherLettersFilter(SignalFilter):
     """Drop texts with too few words that have a letter.
 
     Args:
@@ -227,7 +228,7 @@ class GopherLettersFilter(MeasureFilter):
 
 
 @dataclass(frozen=True)
-class GopherStopWordsFilter(MeasureFilter):
+class GopherStopWordsFilter(SignalFilter):
     """Drop texts with too few stop words.
 
     Args:
@@ -263,7 +264,7 @@ class GopherStopWordsFilter(MeasureFilter):
 
 
 @dataclass(frozen=True)
-class GopherDuplicateLinesFilter(MeasureFilter):
+class GopherDuplicateLinesFilter(SignalFilter):
     r"""Drop texts with too many repeated lines or paragraphs.
 
     Args:
@@ -297,7 +298,7 @@ class GopherDuplicateLinesFilter(MeasureFilter):
         return f"gopher_duplicate_{self.unit}" + ("_characters" if self.characters else "")
 
     def score(self, signals: Signals) -> Scores:
-        found = measures.lines(signals, self.lines)
+        found = signals.of(segments_of, self.lines)
         if not self.characters:
             return _rounded(ratio(found.copies if self.copies else found.repeats, found.total, 0.0), self.digits)
         counted = found.copy_characters if self.copies else found.repeat_characters
@@ -306,7 +307,7 @@ class GopherDuplicateLinesFilter(MeasureFilter):
         elif self.per == "words":
             whole = measures.word_traits(signals, "whitespace").characters
         else:
-            whole = measures.characters(signals)
+            whole = signals.characters.total
         return _rounded(ratio(counted, np.maximum(whole, 1) if self.per == "words" else whole, 0.0), self.digits)
 
     def keep(self, scores: Scores) -> Mask:
@@ -314,7 +315,7 @@ class GopherDuplicateLinesFilter(MeasureFilter):
 
 
 @dataclass(frozen=True)
-class GopherTopNgramFilter(MeasureFilter):
+class GopherTopNgramFilter(SignalFilter):
     """Drop texts dominated by their most frequent word n-gram.
 
     Args:
@@ -351,7 +352,7 @@ class GopherTopNgramFilter(MeasureFilter):
 
 
 @dataclass(frozen=True)
-class GopherDuplicateNgramsFilter(MeasureFilter):
+class GopherDuplicateNgramsFilter(SignalFilter):
     """Drop texts with too many repeated word n-grams.
 
     Args:
@@ -390,7 +391,7 @@ class GopherDuplicateNgramsFilter(MeasureFilter):
 
 
 def _whole(signals: Signals, per: Whole, grams: Grams) -> Scores:
-    return measures.word_traits(signals, grams.words).characters if per == "words" else measures.characters(signals)
+    return measures.word_traits(signals, grams.words).characters if per == "words" else signals.characters.total
 
 
 def _trait(name: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.signals import Signals
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,6 @@ class BulletsFilter(SignalFilter):
 
     max_bullet_lines_ratio: float = 0.9
     _name = "bullet_ratio"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("lines")
 
     def score(self, signals: Signals) -> Scores:
         return ratio(signals.lines.bulleted, signals.lines.total, 1.0)
@@ -48,10 +44,6 @@ class PunctuationFilter(SignalFilter):
 
     max_num_sentences_without_endmark_ratio: float = 0.85
     _name = "punctuation"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("lines")
 
     def score(self, signals: Signals) -> Scores:
         return ratio(signals.lines.unended, signals.lines.total, 1.0)
@@ -76,10 +68,6 @@ class EllipsisFilter(SignalFilter):
 
     max_num_lines_ending_with_ellipsis_ratio: float = 0.3
     _name = "ellipsis"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("lines")
 
     def score(self, signals: Signals) -> Scores:
         return ratio(signals.lines.trailing, signals.lines.total, 1.0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dcurate.errors import PipelineError
 from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.signals import Signals
 
 Position = Literal["prefix", "suffix", "any"]
 
@@ -32,10 +32,6 @@ class BoilerPlateStringFilter(SignalFilter):
     remove_if_at_top_or_bottom: bool = True
     max_boilerplate_string_ratio: float = 0.4
     _name = "boilerplate_string_ratio"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("boilerplate")
 
     def score(self, signals: Signals) -> Scores:
         found = signals.boilerplate
@@ -70,10 +66,6 @@ class SubstringFilter(SignalFilter):
         if self.position not in get_args(Position):
             known = ", ".join(get_args(Position))
             raise PipelineError(f"{self.name}: position={self.position!r} must be one of {known}")
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def score(self, signals: Signals) -> Scores:
         sought = self.substring.encode(errors="surrogatepass")

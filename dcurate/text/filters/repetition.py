@@ -30,10 +30,6 @@ class RepeatedLinesFilter(SignalFilter):
     max_repeated_line_fraction: float = 0.7
     _name = "repeated_lines"
 
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("lines")
-
     def score(self, signals: Signals) -> Scores:
         return ratio(signals.lines.unique, signals.lines.total, 0.0)
 
@@ -55,10 +51,6 @@ class RepeatedLinesByCharFilter(SignalFilter):
 
     max_repeated_lines_char_ratio: float = 0.8
     _name = "repeated_lines_char"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("lines")
 
     def score(self, signals: Signals) -> Scores:
         return ratio(signals.lines.unique_characters, signals.lines.characters, 0.0)
@@ -82,10 +74,6 @@ class RepeatedParagraphsFilter(SignalFilter):
     max_repeated_paragraphs_ratio: float = 0.7
     _name = "repeated_paragraphs"
 
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("paragraphs")
-
     def score(self, signals: Signals) -> Scores:
         paragraphs = signals.paragraphs
         return np.where(paragraphs.blank, 0.0, ratio(paragraphs.unique, paragraphs.total, 0.0))
@@ -108,10 +96,6 @@ class RepeatedParagraphsByCharFilter(SignalFilter):
 
     max_repeated_paragraphs_char_ratio: float = 0.8
     _name = "repeated_paragraphs_char"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("paragraphs")
 
     def score(self, signals: Signals) -> Scores:
         return ratio(signals.paragraphs.unique_characters, signals.paragraphs.characters, 0.0)
@@ -151,7 +135,7 @@ class RepeatingTopNGramsFilter(WordFilter):
 
     @property
     def needs(self) -> Needs:
-        return Needs.of("characters", removed=0 if needs_splitting(self.lang) else self.n)
+        return Needs.of(removed=0 if needs_splitting(self.lang) else self.n)
 
     def score(self, signals: Signals) -> Scores:
         if not needs_splitting(self.lang):
@@ -195,7 +179,7 @@ class RepeatingDuplicateNGramsFilter(WordFilter):
 
     @property
     def needs(self) -> Needs:
-        return Needs.of("characters", repeated=self.n)
+        return Needs.of(repeated=self.n)
 
     def score(self, signals: Signals) -> Scores:
         return _share(self.spaced(signals).ngrams.repeated[self.n], signals)

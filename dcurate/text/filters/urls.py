@@ -9,7 +9,7 @@ import numpy as np
 
 from dcurate.errors import PipelineError
 from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.signals import Signals
 
 
 class _UrlRule(SignalFilter):
@@ -52,10 +52,6 @@ class UrlsFilter(_UrlRule):
     url_regex: str | re.Pattern[str] | None = None
     _name = "urls_ratio"
 
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("characters") if self.url_regex else Needs.of("characters", "urls")
-
     def score(self, signals: Signals) -> Scores:
         pattern = self._pattern()
         if pattern is None:
@@ -84,10 +80,6 @@ class PornographicUrlsFilter(_UrlRule):
 
     url_regex: str | re.Pattern[str] | None = None
     _name = "PornographicUrlsFilter"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs() if self.url_regex else Needs.of("urls")
 
     def score(self, signals: Signals) -> Scores:
         pattern = self._pattern()

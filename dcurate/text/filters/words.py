@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dcurate.text.filter import Mask, Scores, SignalFilter, WordFilter, ratio
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.signals import Signals
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,6 @@ class WordCountFilter(WordFilter):
     max_words: int = 100000
     lang: str = "en"
     _name = "word_count"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("words")
 
     def score(self, signals: Signals) -> Scores:
         return self.spaced(signals).words.total
@@ -58,10 +54,6 @@ class MeanWordLengthFilter(WordFilter):
     lang: str = "en"
     _name = "mean_word_length"
 
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("words")
-
     def score(self, signals: Signals) -> Scores:
         words = self.spaced(signals).words
         return ratio(words.characters, words.total, 0.0)
@@ -85,10 +77,6 @@ class LongWordFilter(WordFilter):
     max_word_length: int = 1000
     lang: str = "en"
     _name = "max_word_length"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("words")
 
     def score(self, signals: Signals) -> Scores:
         words = self.spaced(signals).words
@@ -117,10 +105,6 @@ class SymbolsToWordsFilter(WordFilter):
     lang: str = "en"
     _name = "symbol_to_word"
 
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("words")
-
     def score(self, signals: Signals) -> Scores:
         words = self.spaced(signals).words
         return ratio(words.symbolic, words.total, 1.0)
@@ -148,10 +132,6 @@ class CommonEnglishWordsFilter(SignalFilter):
     stop_at_false: bool = True
     _name = "common_english_words"
 
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("words")
-
     def score(self, signals: Signals) -> Scores:
         if not self.stop_at_false:
             return signals.words.common
@@ -176,10 +156,6 @@ class WordsWithoutAlphabetsFilter(WordFilter):
     min_words_with_alphabets: float = 0.8
     lang: str = "en"
     _name = "words_without_alphabets"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("words")
 
     def score(self, signals: Signals) -> Scores:
         words = self.spaced(signals).words

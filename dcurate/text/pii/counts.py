@@ -16,7 +16,7 @@ from dcurate.kernels.pii.scan import KINDS, find_pii, pii_counts
 from dcurate.text.filter import Mask, Scores, SignalFilter
 from dcurate.text.pii.finder import PiiFinder, counted
 from dcurate.text.pii.recognizers import Recognizer
-from dcurate.text.signals import Needs, Signals, text_as_column
+from dcurate.text.signals import Signals, text_as_column
 
 
 @dataclass
@@ -108,10 +108,6 @@ class PiiFilter(SignalFilter):
         if self.supported_entities is not None and not isinstance(self.supported_entities, tuple):
             raise PipelineError(f"{self.name}: supported_entities={self.supported_entities!r} must be a tuple")
         PiiFinder(self.supported_entities)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def score(self, signals: Signals) -> Scores:
         kinds = PiiFinder(self.supported_entities).kinds
