@@ -12,7 +12,7 @@ import numpy as np
 from dcurate.kernels.cleaning import CURLY, FILLER, LineRules
 from dcurate.kernels.longest_lines import longest_lines
 from dcurate.text.c4 import c4_signals
-from dcurate.text.filter import Mask, Scores, SignalFilter
+from dcurate.text.filter import BoundedFilter, Mask, Scores, SignalFilter
 from dcurate.text.signals import Signals
 
 
@@ -55,7 +55,7 @@ class C4CurlyBracketFilter(SignalFilter):
 
 
 @dataclass(frozen=True)
-class C4SentencesFilter(SignalFilter):
+class C4SentencesFilter(BoundedFilter):
     """Drop texts with too few sentences in the lines that C4 keeps.
 
     Examples:
@@ -66,16 +66,14 @@ class C4SentencesFilter(SignalFilter):
     min_sentences: int = 3
     rules: LineRules = field(default_factory=LineRules)
     _name = "c4_sentences"
+    _low = "min_sentences"
 
     def score(self, signals: Signals) -> Scores:
         return signals.of(c4_signals, self.rules).sentences
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores >= self.min_sentences
-
 
 @dataclass(frozen=True)
-class C4LengthFilter(SignalFilter):
+class C4LengthFilter(BoundedFilter):
     """Drop texts that are too long.
 
     Examples:
@@ -85,16 +83,14 @@ class C4LengthFilter(SignalFilter):
 
     max_characters: int = 190000
     _name = "c4_length"
+    _high = "max_characters"
 
     def score(self, signals: Signals) -> Scores:
         return signals.characters.total
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_characters
-
 
 @dataclass(frozen=True)
-class C4ParagraphsFilter(SignalFilter):
+class C4ParagraphsFilter(BoundedFilter):
     r"""Drop texts with too few long lines; the score is the length of the third longest (mC4).
 
     Args:
@@ -109,9 +105,7 @@ class C4ParagraphsFilter(SignalFilter):
     min_paragraphs: int = 3
     min_length: int = 200
     _name = "c4_paragraphs"
+    _low = "min_length"
 
     def score(self, signals: Signals) -> Scores:
         return signals.of(longest_lines, self.min_paragraphs)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores >= self.min_length

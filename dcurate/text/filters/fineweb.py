@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dcurate.kernels.occurrences import occurrences
 from dcurate.kernels.segments import NEWLINE, Cut
 from dcurate.text import measures
-from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
+from dcurate.text.filter import BoundedFilter, Scores, ratio
 from dcurate.text.lexicon import check_splitter
 from dcurate.text.measures import Lines, segments_of
 from dcurate.text.signals import Signals
@@ -23,7 +23,7 @@ def _lines(short: int = -1) -> Lines:
 
 
 @dataclass(frozen=True)
-class FineWebLineEndsFilter(SignalFilter):
+class FineWebLineEndsFilter(BoundedFilter):
     r"""Drop texts with too few lines that end with a sentence terminator, of any script.
 
     A text without lines scores 0.
@@ -40,17 +40,15 @@ class FineWebLineEndsFilter(SignalFilter):
     min_ratio: float = 0.12
     short: int = 30
     _name = "fineweb_line_ends"
+    _low = "min_ratio"
 
     def score(self, signals: Signals) -> Scores:
         found = signals.of(segments_of, _lines(self.short))
         return ratio(found.ending, found.total, 0.0)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores >= self.min_ratio
-
 
 @dataclass(frozen=True)
-class FineWebShortLinesFilter(SignalFilter):
+class FineWebShortLinesFilter(BoundedFilter):
     r"""Drop texts with too many short lines.
 
     Args:
@@ -65,17 +63,15 @@ class FineWebShortLinesFilter(SignalFilter):
     max_ratio: float = 0.67
     short: int = 30
     _name = "fineweb_short_lines"
+    _high = "max_ratio"
 
     def score(self, signals: Signals) -> Scores:
         found = signals.of(segments_of, _lines(self.short))
         return ratio(found.short, found.total, 0.0)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio
-
 
 @dataclass(frozen=True)
-class FineWebDuplicateLinesFilter(SignalFilter):
+class FineWebDuplicateLinesFilter(BoundedFilter):
     r"""Drop texts with too many characters in lines that occurred before.
 
     Args:
@@ -90,18 +86,16 @@ class FineWebDuplicateLinesFilter(SignalFilter):
     max_ratio: float = 0.01
     short: int = 30
     _name = "fineweb_duplicate_lines"
+    _high = "max_ratio"
 
     def score(self, signals: Signals) -> Scores:
         found = signals.of(segments_of, _lines(self.short))
         whole = signals.characters.total - signals.of(occurrences, "\n")
         return ratio(found.repeat_characters, whole, 0.0)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio
-
 
 @dataclass(frozen=True)
-class FineWebListFilter(SignalFilter):
+class FineWebListFilter(BoundedFilter):
     r"""Drop texts with too many newlines per word, such as lists.
 
     Args:
@@ -116,6 +110,7 @@ class FineWebListFilter(SignalFilter):
     max_ratio: float = 0.3
     words: str = "english"
     _name = "fineweb_list"
+    _high = "max_ratio"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -124,6 +119,3 @@ class FineWebListFilter(SignalFilter):
     def score(self, signals: Signals) -> Scores:
         newlines = signals.of(occurrences, "\n")
         return ratio(newlines, measures.word_traits(signals, self.words).total, 0.0)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio

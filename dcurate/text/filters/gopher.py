@@ -13,7 +13,7 @@ import numpy as np
 from dcurate.errors import PipelineError
 from dcurate.kernels.occurrences import occurrences
 from dcurate.text import measures
-from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
+from dcurate.text.filter import BoundedFilter, Scores, SignalFilter, ratio
 from dcurate.text.lexicon import TRAITS, check_splitter
 from dcurate.text.measures import Grams, Lines, segments_of
 from dcurate.text.signals import Signals
@@ -25,7 +25,7 @@ Whole = Literal["text", "lines", "words", "ngrams"]
 
 
 @dataclass(frozen=True)
-class GopherWordCountFilter(SignalFilter):
+class GopherWordCountFilter(BoundedFilter):
     """Drop texts with too few or too many words.
 
     Args:
@@ -44,6 +44,7 @@ class GopherWordCountFilter(SignalFilter):
     words: str = "whitespace"
     worded: bool = False
     _name = "gopher_word_count"
+    _low, _high = "min_words", "max_words"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,12 +54,9 @@ class GopherWordCountFilter(SignalFilter):
         found = measures.word_traits(signals, self.words)
         return found.having[:, _trait("worded")] if self.worded else found.total
 
-    def keep(self, scores: Scores) -> Mask:
-        return (scores >= self.min_words) & (scores <= self.max_words)
-
 
 @dataclass(frozen=True)
-class GopherWordLengthFilter(SignalFilter):
+class GopherWordLengthFilter(BoundedFilter):
     """Drop texts whose words are too short or too long on average.
 
     Args:
@@ -81,6 +79,7 @@ class GopherWordLengthFilter(SignalFilter):
     median: bool = False
     digits: int | None = None
     _name = "gopher_word_length"
+    _low, _high = "min_length", "max_length"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,12 +94,9 @@ class GopherWordLengthFilter(SignalFilter):
             return _rounded(ratio(found.having_characters[:, worded], found.having[:, worded], 0.0), self.digits)
         return _rounded(ratio(found.characters, found.total, 0.0), self.digits)
 
-    def keep(self, scores: Scores) -> Mask:
-        return (scores >= self.min_length) & (scores <= self.max_length)
-
 
 @dataclass(frozen=True)
-class GopherSymbolsFilter(SignalFilter):
+class GopherSymbolsFilter(BoundedFilter):
     """Drop texts with too many symbols per word.
 
     Args:
@@ -117,6 +113,7 @@ class GopherSymbolsFilter(SignalFilter):
     max_ratio: float = 0.1
     words: str = "whitespace"
     digits: int | None = None
+    _high = "max_ratio"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -134,12 +131,9 @@ class GopherSymbolsFilter(SignalFilter):
         counts = np.sum([signals.of(occurrences, symbol) for symbol in self.symbols], axis=0)
         return _rounded(ratio(counts, found.total, 0.0), self.digits)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio
-
 
 @dataclass(frozen=True)
-class GopherBulletsFilter(SignalFilter):
+class GopherBulletsFilter(BoundedFilter):
     r"""Drop texts with too many lines that begin with a bullet.
 
     Args:
@@ -157,17 +151,15 @@ class GopherBulletsFilter(SignalFilter):
     max_ratio: float = 0.9
     digits: int | None = None
     _name = "gopher_bullets"
+    _high = "max_ratio"
 
     def score(self, signals: Signals) -> Scores:
         found = signals.of(segments_of, self.lines)
         return _rounded(ratio(found.beginning, found.total, 0.0), self.digits)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio
-
 
 @dataclass(frozen=True)
-class GopherLineEllipsesFilter(SignalFilter):
+class GopherLineEllipsesFilter(BoundedFilter):
     r"""Drop texts with too many lines that end with an ellipsis.
 
     Args:
@@ -185,17 +177,15 @@ class GopherLineEllipsesFilter(SignalFilter):
     max_ratio: float = 0.3
     digits: int | None = None
     _name = "gopher_line_ellipses"
+    _high = "max_ratio"
 
     def score(self, signals: Signals) -> Scores:
         found = signals.of(segments_of, self.lines)
         return _rounded(ratio(found.ending, found.total, 0.0), self.digits)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio
-
 
 @dataclass(frozen=True)
-class GopherLettersFilter(SignalFilter):
+class GopherLettersFilter(BoundedFilter):
     """Drop texts with too few words that have a letter.
 
     Args:
@@ -213,6 +203,7 @@ class GopherLettersFilter(SignalFilter):
     ascii_only: bool = False
     digits: int | None = None
     _name = "gopher_letters"
+    _low = "min_ratio"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -223,12 +214,9 @@ class GopherLettersFilter(SignalFilter):
         trait = _trait("ascii_lettered" if self.ascii_only else "lettered")
         return _rounded(ratio(found.having[:, trait], found.total, 0.0), self.digits)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores >= self.min_ratio
-
 
 @dataclass(frozen=True)
-class GopherStopWordsFilter(SignalFilter):
+class GopherStopWordsFilter(BoundedFilter):
     """Drop texts with too few stop words.
 
     Args:
@@ -249,6 +237,7 @@ class GopherStopWordsFilter(SignalFilter):
     different: bool = True
     ignore_case: bool = False
     _name = "gopher_stop_words"
+    _low = "min_words"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -259,12 +248,9 @@ class GopherStopWordsFilter(SignalFilter):
         found = measures.words_sought(signals, self.words, self.stop_words, self.ignore_case)
         return found.different if self.different else found.total
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores >= self.min_words
-
 
 @dataclass(frozen=True)
-class GopherDuplicateLinesFilter(SignalFilter):
+class GopherDuplicateLinesFilter(BoundedFilter):
     r"""Drop texts with too many repeated lines or paragraphs.
 
     Args:
@@ -292,6 +278,7 @@ class GopherDuplicateLinesFilter(SignalFilter):
     copies: bool = False
     per: Whole = "text"
     digits: int | None = None
+    _high = "max_ratio"
 
     @property
     def name(self) -> str:
@@ -310,12 +297,9 @@ class GopherDuplicateLinesFilter(SignalFilter):
             whole = signals.characters.total
         return _rounded(ratio(counted, np.maximum(whole, 1) if self.per == "words" else whole, 0.0), self.digits)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio
-
 
 @dataclass(frozen=True)
-class GopherTopNgramFilter(SignalFilter):
+class GopherTopNgramFilter(BoundedFilter):
     """Drop texts dominated by their most frequent word n-gram.
 
     Args:
@@ -334,6 +318,7 @@ class GopherTopNgramFilter(SignalFilter):
     grams: Grams
     per: Whole = "text"
     digits: int | None = None
+    _high = "max_ratio"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -347,12 +332,9 @@ class GopherTopNgramFilter(SignalFilter):
         top = measures.repeats(signals, self.grams).top[:, self.grams.tops.index(self.n)]
         return _rounded(ratio(top, _whole(signals, self.per, self.grams), 0.0), self.digits)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio
-
 
 @dataclass(frozen=True)
-class GopherDuplicateNgramsFilter(SignalFilter):
+class GopherDuplicateNgramsFilter(BoundedFilter):
     """Drop texts with too many repeated word n-grams.
 
     Args:
@@ -371,6 +353,7 @@ class GopherDuplicateNgramsFilter(SignalFilter):
     grams: Grams
     per: Whole = "text"
     digits: int | None = None
+    _high = "max_ratio"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -385,9 +368,6 @@ class GopherDuplicateNgramsFilter(SignalFilter):
         place = len(self.grams.tops) + self.grams.duplicates.index(self.n)
         whole = found.total[:, place] if self.per == "ngrams" else _whole(signals, self.per, self.grams)
         return _rounded(ratio(found.repeated[:, place], whole, 0.0), self.digits)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio
 
 
 def _whole(signals: Signals, per: Whole, grams: Grams) -> Scores:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dcurate.errors import PipelineError
-from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
+from dcurate.text.filter import BoundedFilter, Mask, Scores, SignalFilter, ratio
 from dcurate.text.signals import Signals
 
 
@@ -33,7 +33,7 @@ class _UrlRule(SignalFilter):
 
 
 @dataclass(frozen=True)
-class UrlsFilter(_UrlRule):
+class UrlsFilter(BoundedFilter, _UrlRule):
     """Drop texts with too many characters in URLs; an empty text scores 1.0.
 
     Args:
@@ -51,6 +51,7 @@ class UrlsFilter(_UrlRule):
     max_url_to_text_ratio: float = 0.2
     url_regex: str | re.Pattern[str] | None = None
     _name = "urls_ratio"
+    _high = "max_url_to_text_ratio"
 
     def score(self, signals: Signals) -> Scores:
         pattern = self._pattern()
@@ -58,9 +59,6 @@ class UrlsFilter(_UrlRule):
             return ratio(signals.urls.characters, signals.characters.total, 1.0)
         lengths = [sum(map(len, urls)) for urls in self._found(signals, pattern)]
         return ratio(np.array(lengths, np.int64), signals.characters.total, 1.0)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_url_to_text_ratio
 
 
 @dataclass(frozen=True)
