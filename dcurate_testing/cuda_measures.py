@@ -1,8 +1,7 @@
-"""Every kernel of measures that has a build for CUDA, with what it is asked for."""
+"""Every signal of `dcurate.text.registry` with options, to compare GPU and CPU."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dcurate.kernels import (
@@ -24,20 +23,21 @@ from dcurate.kernels.cleaning import LineRules
 from dcurate.kernels.pii.scan import pii_counts
 from dcurate.kernels.repeats import COVERED, EVERY, SKIPPING, Counting
 from dcurate.kernels.segments import LINES, NEWLINE, TWO_OR_MORE, Cut
+from dcurate.kernels.signal import Signal
 from dcurate.text import boilerplate, c4, measures
 from dcurate.text.lexicon import words_of
 
-Measure = tuple[str, Callable[..., Any], tuple[Any, ...]]
+Measure = tuple[str, Signal[..., Any], tuple[Any, ...]]
 
 
 class SplitBy(NamedTuple):
-    """Stands for the words of the texts, by a way of splitting."""
+    """A placeholder for the words of the texts, by splitter."""
 
     splitter: str
 
 
 def given(options: tuple[Any, ...], layout: tuple[Any, Any, Any]) -> tuple[Any, ...]:
-    """The options of a measure, for texts as offsets, data and rows."""
+    """Return the options of a signal, for texts as offsets, data and rows."""
     return tuple(words_of(*layout, one.splitter).words if isinstance(one, SplitBy) else one for one in options)
 
 
@@ -55,7 +55,7 @@ _GRAMS = [
     for joined, duplicates in ((True, SKIPPING), (False, EVERY), (False, COVERED))
 ]
 
-#: The name, the kernel and its options.
+#: The name, the signal and its options.
 MEASURES: list[Measure] = [
     ("characters", characters.character_signals, ()),
     ("words", words.word_signals, ()),
@@ -74,12 +74,12 @@ MEASURES: list[Measure] = [
     ("source", source.source_signals, ()),
     ("opens with", source.opens_with, ("<?xml", 9)),
     *((f"comments {family}", comments.comment_signals, (family,)) for family in _FAMILIES),
-    *((f"cut {number}", measures.lines_of, (how,)) for number, how in enumerate(_LINES)),
+    *((f"cut {number}", measures.segments_of, (how,)) for number, how in enumerate(_LINES)),
     ("segments", segments.segment_signals, (_CUTS[0], segments.marks(("a",), short=2))),
     ("C4", c4.c4_signals, (LineRules(min_words=1),)),
     ("C4, few rules", c4.c4_signals, (LineRules(0, 4, "", True, filler=False, curly=False),)),
     *((f"traits, {split.splitter}", measures.traits_of, (split,)) for split in _WORDS),
-    ("words sought", measures.sought_of, (_WORDS[0], (("a", "the"), True))),
+    ("words sought", measures.sought_of, (_WORDS[0], ("a", "the"), True)),
     *((f"n-grams {number}", measures.repeats_of, (_WORDS[0], how)) for number, how in enumerate(_GRAMS)),
     ("personal data", pii_counts, (127, True)),
     ("addresses", pii_counts, (5, False)),

@@ -28,7 +28,8 @@ from benchmarks.device import compiled_dedup
 from dcurate.kernels import cuda, cuda_minhash
 from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.layout import Rows
-from dcurate.kernels.permutations import Permutations, Window
+from dcurate.kernels.minhash import one_permutation
+from dcurate.kernels.permutations import Permutations, Window, as_cudf, permuted
 from dcurate.kernels.shingles import Rule
 from dcurate_testing.cuda_measures import MEASURES, given
 
@@ -61,8 +62,7 @@ class Compiler:
         return np.zeros(shape, dtype).view(OnHost)
 
     def jit(self, function: Any) -> Any:
-        (body,) = (cell.cell_contents for cell in function.__closure__)
-        return Launches(self, function, f"{body.py_func.__module__.rpartition('.')[2]}.{body.py_func.__name__}")
+        return Launches(self, function, function.__name__)
 
 
 @dataclass
@@ -126,15 +126,15 @@ def measures(column: CudaColumn, rows: Rows) -> None:
     """Call every kernel that measures texts."""
     layout = column.offsets, column.data.copy_to_host(), rows
     for _, kernel, options in MEASURES:
-        cuda.BUILDS[kernel](column, rows, *given(options, layout))
+        kernel.gpu(column, rows, *given(options, layout))
 
 
 def signatures(column: CudaColumn, rows: Rows) -> None:
     """Call every kernel of MinHash."""
     rule, drawn = Rule(2, True, np.uint64(1)), Permutations.seeded(8, 1)
-    cuda_minhash.one_permutation(column, rows, rule, 8)
-    cuda_minhash.permuted(column, rows, rule, drawn)
-    cuda_minhash.as_cudf(column, rows, Window(5, np.uint32(1)), drawn)
+    one_permutation.gpu(column, rows, rule, 8)
+    permuted.gpu(column, rows, rule, drawn)
+    as_cudf.gpu(column, rows, Window(5, np.uint32(1)), drawn)
     cuda_minhash.band_keys(np.zeros((1, 8), np.uint32), 4, 2)
     cuda_minhash.text_hashes(column, rows)
 

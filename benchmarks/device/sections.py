@@ -38,7 +38,7 @@ from dcurate.frames.convert import cudf
 from dcurate.frames.gpus import texts_on_gpu
 from dcurate.frames.text import TextColumn, column_of
 from dcurate.frames.vectors import array_library
-from dcurate.kernels import cuda, cuda_signals
+from dcurate.kernels import cuda
 from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.layout import Rows
 from dcurate.kernels.permutations import Permutations
@@ -85,7 +85,7 @@ def measured(column: TextColumn, card: CudaColumn, rows: Rows) -> Calls:
     layout = (*column, rows)
     options = {name: (kernel, given(asked, layout)) for name, kernel, asked in MEASURES}
     return {
-        name: (partial(kernel, *layout, *asked), partial(cuda.BUILDS[kernel], card, rows, *asked))
+        name: (partial(kernel, *layout, *asked), partial(kernel.gpu, card, rows, *asked))
         for name, (kernel, asked) in options.items()
     }
 
@@ -138,7 +138,7 @@ def frames(cpu: bool) -> dict[str, Any]:
     own, theirs = CUDF.signatures(card), by_cudf(whole, drawn, seed, CUDF.shingles.size)
     right["cuDF's MinHash equals ours"] = same(own, theirs)
     right["layout of a cuDF column"] = same(
-        tuple(cuda_signals.word_signals(card, np.arange(len(column)))),
+        tuple(word_signals.gpu(card, np.arange(len(column)))),
         tuple(word_signals(*column, np.arange(len(column)))),
     )
     with tempfile.TemporaryDirectory() as folder:

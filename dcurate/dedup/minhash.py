@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dcurate.dedup.shingles import Shingles
 from dcurate.errors import PipelineError
 from dcurate.frames.text import TextColumn
-from dcurate.kernels import cuda_minhash, cuda_sets
+from dcurate.kernels import cuda_sets
 from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.minhash import equal_shares, one_permutation
 from dcurate.kernels.permutations import Permutations, Window, as_cudf, permuted
@@ -78,23 +78,12 @@ class MinHash:
         """
         rows = np.arange(len(column.offsets) - 1) if rows is None else rows
         rule, seed = self.shingles.rule, self.shingles.seed
-        if isinstance(column, CudaColumn):
-            return self._signed_on_gpu(column, rows)
         if self.method == "one_permutation":
-            return one_permutation(*column, rows, rule, self.num_hashes)
+            return one_permutation.run(column, rows, rule, self.num_hashes)
         if self.method == "permutations":
-            return permuted(*column, rows, rule, Permutations.seeded(self.num_hashes, seed))
+            return permuted.run(column, rows, rule, Permutations.seeded(self.num_hashes, seed))
         drawn = Permutations.of_nemo(self.num_hashes, seed)
-        return as_cudf(*column, rows, Window(rule.size, drawn.factors[0]), drawn)
-
-    def _signed_on_gpu(self, column: CudaColumn, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
-        rule, seed = self.shingles.rule, self.shingles.seed
-        if self.method == "one_permutation":
-            return cuda_minhash.one_permutation(column, rows, rule, self.num_hashes)
-        if self.method == "permutations":
-            return cuda_minhash.permuted(column, rows, rule, Permutations.seeded(self.num_hashes, seed))
-        drawn = Permutations.of_nemo(self.num_hashes, seed)
-        return cuda_minhash.as_cudf(column, rows, Window(rule.size, drawn.factors[0]), drawn)
+        return as_cudf.run(column, rows, Window(rule.size, drawn.factors[0]), drawn)
 
     def sets(self, column: TextColumn | CudaColumn, rows: npt.NDArray[np.int64], most: int | None = 4096) -> Sets:
         """Return the sets of 32-bit shingle hashes of the texts numbered `rows`, at most `most` hashes for each.

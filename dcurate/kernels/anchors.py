@@ -131,8 +131,8 @@ def write_stretches(data: Bytes, gram: int, anchors: tuple[Ints, Words], out: Fo
         out.keys[found], out.checks[found] = stirred(one * _BASE + tail), stirred(two * _MIX + tail) >> _HALF
 
 
-class Room(NamedTuple):
-    """Scratch arrays: rings of raw and mixed k-gram hashes, anchors of both methods, and all of them."""
+class AnchorScratch(NamedTuple):
+    """Scratch for one text: rings of raw and mixed k-gram hashes, anchors of both methods, and all of them."""
 
     rings: Words
     counts: Ints
@@ -143,13 +143,13 @@ class Room(NamedTuple):
 
 
 @njit(**INLINE)
-def new_room(most: int, window: int) -> Room:
-    """Scratch arrays for a text of a number of bytes."""
+def new_anchor_scratch(most: int, window: int) -> AnchorScratch:
+    """Scratch for texts of at most ``most`` bytes."""
     bits = 0
     while (1 << bits) < window:
         bits += 1
     most += 2
-    return Room(
+    return AnchorScratch(
         np.empty((2, 1 << bits), np.uint64),
         np.zeros(2, np.int64),
         np.empty((2, most), np.int64),
@@ -160,28 +160,28 @@ def new_room(most: int, window: int) -> Room:
 
 
 @njit(**INLINE)
-def find_anchors(data: Bytes, span: tuple[int, int], gram: int, window: int, room: Room) -> Scalar:
+def find_anchors(data: Bytes, span: tuple[int, int], gram: int, window: int, scratch: AnchorScratch) -> Scalar:
     """Merge the anchors of a text into ``merged`` and ``grams_merged``; returns their number."""
     if span[1] - span[0] <= gram:
         return 0
-    chosen = Chosen(room.counts, room.places, room.grams)
-    choose_anchors(data, span, (gram, window), room.rings, chosen)
-    return merge_anchors(chosen, room.merged, room.grams_merged)
+    chosen = Chosen(scratch.counts, scratch.places, scratch.grams)
+    choose_anchors(data, span, (gram, window), scratch.rings, chosen)
+    return merge_anchors(chosen, scratch.merged, scratch.grams_merged)
 
 
 @njit(**OPTIONS)
 def _segments(layout: tuple[Offsets, Bytes], first: int, gram: int, window: int, out: Spans) -> Scalar:
     """Write the spans of texts from ``first`` on, up to the capacity; returns the next text."""
     offsets, data = layout
-    room = new_room(longest(offsets, np.arange(first, offsets.size - 1)), window)
+    scratch = new_anchor_scratch(longest(offsets, np.arange(first, offsets.size - 1)), window)
     arrays = Found(out.starts, out.stops, out.keys, out.checks)
     found = 0
     for text in range(first, offsets.size - 1):
         span = offsets[text], offsets[text + 1]
         if found + span[1] - span[0] > out.starts.size:
             return text
-        beyond = found + max(find_anchors(data, span, gram, window, room) - 1, 0)
-        write_stretches(data, gram, (room.merged, room.grams_merged), arrays, (found, beyond))
+        beyond = found + max(find_anchors(data, span, gram, window, scratch) - 1, 0)
+        write_stretches(data, gram, (scratch.merged, scratch.grams_merged), arrays, (found, beyond))
         found = beyond
         out.bounds[text + 1 - first] = found
     return offsets.size - 1

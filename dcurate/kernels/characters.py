@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, Word, frozen
+from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar, Word
+from dcurate.kernels.signal import columns, signal
 
 _FIELD = 12
 _BLOCK = (1 << _FIELD) - 1
@@ -76,8 +77,8 @@ def _packed_counts(block: Bytes) -> Word:
 
 
 @njit(**INLINE)
-def measure_characters(data: Bytes, span: tuple[int, int], out: Ints) -> None:
-    """Count the characters of one text, as in `CharacterSignals`; ``out`` begins as zeros."""
+def measure_characters(data: Bytes, span: tuple[int, int], tables: int, scratch: Bytes, out: Ints) -> None:
+    """Count the characters of one text, as in `CharacterSignals`."""
     start, stop = span
     low = np.uint64(_BLOCK)
     for at in range(start, stop, _BLOCK):
@@ -88,14 +89,9 @@ def measure_characters(data: Bytes, span: tuple[int, int], out: Ints) -> None:
         out[4] += _angle_brackets(data, start, stop)
 
 
-@njit(**OPTIONS)
-def _characters(offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
-    for place in range(rows.size):
-        measure_characters(data, (offsets[rows[place]], offsets[rows[place] + 1]), out[:, place])
-
-
-def character_signals(offsets: Offsets, data: Bytes, rows: Rows) -> CharacterSignals:
-    r"""Count the characters of the texts numbered ``rows``.
+@signal(measure_characters, columns(CharacterSignals))
+def character_signals() -> int:
+    r"""Count characters by class.
 
     Examples:
         >>> text = "a 1\n(é)".encode()
@@ -103,6 +99,4 @@ def character_signals(offsets: Offsets, data: Bytes, rows: Rows) -> CharacterSig
         >>> [int(count[0]) for count in signals]
         [7, 3, 1, 2, 2]
     """
-    out = np.zeros((5, rows.size), np.int64)
-    _characters(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
-    return CharacterSignals(*out)
+    return 0

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
+from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar
+from dcurate.kernels.signal import columns, signal
 from dcurate.kernels.unicode import count_characters
 
 #: Families of languages with the same comment syntax.
@@ -173,7 +174,7 @@ def _marked_up(data: Bytes, start: int, stop: int) -> tuple[Scalar, Scalar, Scal
 
 
 @njit(**INLINE)
-def measure_comments(data: Bytes, span: tuple[int, int], family: int, out: Ints) -> None:
+def measure_comments(data: Bytes, span: tuple[int, int], family: int, scratch: Bytes, out: Ints) -> None:
     """Measure the comments of one text, as in `CommentSignals`."""
     start, stop = span
     unended = np.int64(0)
@@ -186,14 +187,9 @@ def measure_comments(data: Bytes, span: tuple[int, int], family: int, out: Ints)
     out[0], out[1], out[2] = total, characters, unended
 
 
-@njit(**OPTIONS)
-def _comments(family: int, offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
-    for place in range(rows.size):
-        measure_comments(data, (offsets[rows[place]], offsets[rows[place] + 1]), family, out[:, place])
-
-
-def comment_signals(offsets: Offsets, data: Bytes, rows: Rows, family: int) -> CommentSignals:
-    r"""Find the comments of the texts numbered ``rows``, in a language of a family.
+@signal(measure_comments, columns(CommentSignals))
+def comment_signals(family: int) -> int:
+    r"""Find the comments of source code in a language of a family.
 
     Examples:
         >>> text = b"int i; // one\n/* two */ /* three"
@@ -201,6 +197,4 @@ def comment_signals(offsets: Offsets, data: Bytes, rows: Rows, family: int) -> C
         >>> [int(count[0]) for count in signals]
         [2, 9, 1]
     """
-    out = np.empty((3, rows.size), np.int64)
-    _comments(family, frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
-    return CommentSignals(*out)
+    return family

@@ -12,46 +12,52 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Hashable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from numba import config
+from numba import config, njit
 
 from dcurate.errors import ResourceError
-from dcurate.kernels.layout import Offsets, Rows, frozen
+from dcurate.kernels.layout import INLINE, Offsets, Rows, frozen
 
 #: Threads of a block: a warp, so that few texts spread over as many multiprocessors as can be; threads share nothing.
 _THREADS = 32
 #: GPU memory for scratch arrays per launch, in bytes; the remaining texts wait for the next launch.
 SCRATCH = 2**30
+#: numba stores no closures on disk.
+_UNCACHED: dict[str, Any] = {**INLINE, "cache": False}
 
-Tuple = TypeVar("Tuple", bound=tuple[Any, ...])
-Build = TypeVar("Build", bound=Callable[..., Any])
-#: Scratch arrays for a text of at most a number of bytes.
-Room: TypeAlias = Callable[[int], tuple[npt.NDArray[Any], ...]]
-
-#: CUDA builds, by their CPU kernels.
-BUILDS: dict[Callable[..., Any], Callable[..., Any]] = {}
+#: A compiled function of (data, span, tables, scratch, out), which measures one text: see `dcurate.kernels.signal`.
+Measure: TypeAlias = Callable[..., None]
 
 
-def build_of(kernel: Callable[..., Any]) -> Callable[[Build], Build]:
-    """Register a function as the CUDA build of ``kernel``.
+@njit(**INLINE)
+def as_allocated(scratch: Any) -> None:
+    """Leave scratch uninitialized."""
+
+
+class Scratch(NamedTuple):
+    """Memory that a function of one text works in: arrays, alone or in nested (named) tuples.
 
     Args:
-        kernel: a function of (offsets, data, rows, *options).
-
-    Returns:
-        A decorator for a function of (`CudaColumn`, rows, *options), which it returns unchanged.
+        new: allocates it for texts of at most a number of items. Of what it returns a GPU takes shapes and types.
+        reset: a compiled function of scratch, which makes it ready for the first text.
     """
 
-    def registered(build: Build) -> Build:
-        BUILDS[kernel] = build
-        return build
+    new: Callable[..., Any]
+    reset: Callable[[Any], None] = as_allocated
 
-    return registered
+
+def _one_byte(most: int) -> npt.NDArray[Any]:
+    return np.empty(1, np.uint8)
+
+
+#: For functions that need none; kernels take an array.
+NO_SCRATCH = Scratch(_one_byte)
 
 
 class CudaColumn(NamedTuple):
@@ -124,94 +130,173 @@ def on_host(view: Any, dtype: Any) -> npt.NDArray[Any]:
     return np.asarray(_cuda().as_cuda_array(view).view(dtype).copy_to_host())
 
 
-@cache
-def constant_on_gpu(make: Callable[..., npt.NDArray[Any]], *options: Hashable) -> Any:
-    """A lookup table for kernels, copied to the GPU once per process."""
-    return copied(make(*options))
-
-
 def copied(array: npt.NDArray[Any]) -> Any:
     """An array on the GPU."""
     return _cuda().to_device(frozen(array, array.dtype))
 
 
-def empty_on_gpu(size: int) -> Any:
-    """A byte buffer on the GPU, for kernels to write to."""
-    return _cuda().device_array(max(size, 1), np.uint8)
+def empty_on_gpu(size: int, dtype: Any = np.uint8) -> Any:
+    """An uninitialized array on the GPU, for kernels to write to."""
+    return _cuda().device_array(max(size, 1), dtype)
 
 
-def carried(known: Tuple) -> Tuple:
-    """A (named) tuple of arrays and numbers, with the arrays on the GPU."""
-    made = (copied(value) if isinstance(value, np.ndarray) else value for value in known)
-    return type(known)(made) if type(known) is tuple else type(known)(*made)
+#: Copies of read-only arrays on the GPU, by the array's id: each is freed with its array.
+_COPIES: dict[int, tuple[weakref.ref[Any], Any]] = {}
 
 
-def no_room(most: int) -> tuple[npt.NDArray[Any], ...]:
-    """Empty scratch arrays, for functions without any."""
-    return (np.empty(1, np.uint8),)
+def _copied_once(array: npt.NDArray[Any]) -> Any:
+    if array.flags.writeable:
+        return copied(array)
+    known, copy = _COPIES.get(id(array), (None, None))
+    if known is None or known() is not array:
+        copy, key = copied(array), id(array)
+        _COPIES[key] = weakref.ref(array, lambda _: _COPIES.pop(key, None)), copy
+    return copy
+
+
+def tables_on_gpu(tables: Any) -> Any:
+    """Copy the arrays in nested (named) tuples to the GPU; a read-only array is copied only once."""
+    if isinstance(tables, np.ndarray):
+        return _copied_once(tables)
+    return _rebuilt(tables, map(tables_on_gpu, tables)) if isinstance(tables, tuple) else tables
+
+
+def _rebuilt(like: tuple[Any, ...], values: Iterable[Any]) -> Any:
+    return tuple(values) if type(like) is tuple else type(like)(*values)
+
+
+def _arrays(scratch: Any) -> Iterator[npt.NDArray[Any]]:
+    """All arrays in nested tuples."""
+    if not isinstance(scratch, tuple):
+        yield scratch
+        return
+    for part in scratch:
+        yield from _arrays(part)
+
+
+def scratch_on_gpu(like: Any, count: int) -> Any:
+    """Allocate scratch for a number of threads: each array has a first axis for the thread."""
+    if isinstance(like, tuple):
+        return _rebuilt(like, (scratch_on_gpu(part, count) for part in like))
+    return _cuda().device_array((count, *like.shape), like.dtype)
+
+
+def _form(scratch: Any) -> Any:
+    """The types of nested tuples of arrays."""
+    return (type(scratch), *map(_form, scratch)) if isinstance(scratch, tuple) else None
 
 
 @cache
-def compiled(body: Callable[..., None]) -> Any:
+def _own(forms: tuple[Any, ...]) -> Any:
+    """Compile a function of the scratch of all threads, and a thread, which returns the thread's own; both are tuples.
+
+    numba compiles no loop over values of different types, and no function that returns a view of an array; a tuple of
+    views is fine. So each value has a function, and calls the one for the values before it.
+
+    Args:
+        forms: those of the values, as `_form` returns them.
+    """
+    at, last = len(forms) - 1, forms[-1]
+    if last is None:
+        own = njit(**_UNCACHED)(lambda scratch, thread: (scratch[at][thread],))
+    else:
+        kind, parts = last[0], _own(last[1:])
+        if kind is tuple:
+            own = njit(**_UNCACHED)(lambda scratch, thread: (parts(scratch[at], thread),))
+        else:
+            own = njit(**_UNCACHED)(lambda scratch, thread: (kind(*parts(scratch[at], thread)),))
+    if at == 0:
+        return own
+    others = _own(forms[:at])
+    return njit(**_UNCACHED)(lambda scratch, thread: others(scratch, thread) + own(scratch, thread))
+
+
+@cache
+def compiled(measure: Measure, form: Any, reset: Callable[[Any], None]) -> Any:
     """The kernel that calls a function for each text, one thread per text.
 
     Args:
-        body: a kernel's function of ``(data, span, (known, rooms, place), out)``: ``rooms[...][place]`` are the
-            text's own scratch arrays, and ``out`` is where its numbers go.
+        measure: see `Measure`.
+        form: that of the scratch.
+        reset: see `Scratch`.
     """
+    own = _own((form,))
 
-    def kernel(layout: Any, rows: Any, known: Any, rooms: Any, out: Any) -> None:
-        place = cuda.grid(1)
-        if place < rows.size:
+    def kernel(layout: Any, rows: Any, tables: Any, scratch: Any, out: Any) -> None:
+        thread = cuda.grid(1)
+        if thread < rows.size:
             starts, data = layout
-            row = rows[place]
-            body(data, (starts[row], starts[row + 1]), (known, rooms, place), out[place])
+            row = rows[thread]
+            (mine,) = own((scratch,), thread)
+            reset(mine)
+            measure(data, (starts[row], starts[row + 1]), tables, mine, out[thread])
 
+    kernel.__name__ = f"{measure.__module__.rpartition('.')[2]}_{measure.__name__}"
     return _cuda().jit(kernel)
 
 
 def launch(
-    body: Callable[..., None],
+    measure: Measure,
     column: CudaColumn,
     rows: Rows,
-    known: Any,
+    tables: Any,
     *,
-    room: Room,
     out: npt.NDArray[Any],
+    scratch: Scratch = NO_SCRATCH,
 ) -> None:
-    """Write into ``out`` the results of ``body`` for each of the texts numbered ``rows``.
+    """Write into ``out`` the results of ``measure`` for each of the texts numbered ``rows``.
 
-    Texts go by length, the longest first, so that threads that run together have as much to do; as many at a time as
-    their scratch arrays fit into `SCRATCH` bytes.
+    Texts are sorted by length, longest first, so that threads that run together have as much to do. A launch takes as
+    many texts as their scratch fits into `SCRATCH` bytes.
 
     Args:
-        body: see `compiled`.
-        known: data shared by all texts, with its arrays on the GPU.
-        room: scratch arrays for a text of at most a number of bytes; only their sizes and types are used.
-        out: on the host, of shape (rows, ...); begins as zeros on the card.
+        measure: see `Measure`.
+        tables: what all texts share, with its arrays on the GPU.
+        out: on the host, of shape (rows, ...); begins as zeros on the GPU.
+        scratch: memory that ``measure`` works in.
     """
-    kernel = compiled(body)
+    for places, own in portions(column, rows, scratch):
+        memory = Memory(
+            tables, scratch_on_gpu(own, len(places)), copied(np.zeros((len(places), *out.shape[1:]), out.dtype))
+        )
+        run(measure, (column.starts, column.data), rows[places], memory, scratch.reset)
+        out[places] = memory.out.copy_to_host()
+
+
+class Memory(NamedTuple):
+    """What a kernel reads and writes besides texts, all on the GPU: tables, scratch of all threads, and outputs."""
+
+    tables: Any
+    scratch: Any
+    out: Any
+
+
+def run(
+    measure: Measure,
+    layout: tuple[Any, Any],
+    rows: Rows,
+    memory: Memory,
+    reset: Callable[[Any], None] = as_allocated,
+) -> None:
+    """Launch a kernel for the texts numbered ``rows``.
+
+    Args:
+        measure: see `Measure`.
+        layout: offsets and data on the GPU.
+        reset: see `Scratch`.
+    """
+    kernel = compiled(measure, _form(memory.scratch), reset)
+    kernel[-(-len(rows) // _THREADS), _THREADS](layout, copied(rows.astype(np.int64)), *memory)
+
+
+def portions(column: CudaColumn, rows: Rows, scratch: Scratch) -> Iterator[tuple[npt.NDArray[np.int64], Any]]:
+    """Places in ``rows`` of the texts of each launch, longest first, and the scratch of the longest of them."""
     lengths = column.offsets[rows + 1] - column.offsets[rows]
     order = np.argsort(-lengths, kind="stable")
-    for places, sizes in _portions(lengths, order, room):
-        rooms = tuple(_cuda().device_array((len(places), size), dtype) for size, dtype in sizes)
-        found = copied(np.zeros((len(places), *out.shape[1:]), out.dtype))
-        chosen = copied(rows[places].astype(np.int64))
-        layout = column.starts, column.data
-        kernel[-(-len(places) // _THREADS), _THREADS](layout, chosen, known, rooms, found)
-        out[places] = found.copy_to_host()
-
-
-def _portions(
-    lengths: npt.NDArray[np.int64],
-    order: npt.NDArray[np.int64],
-    room: Room,
-) -> Iterator[tuple[npt.NDArray[np.int64], list[tuple[int, Any]]]]:
-    """Texts that are launched together, and the sizes of their scratch arrays: those of the longest of them."""
     start = 0
     while start < len(order):
-        arrays = room(int(lengths[order[start]]))
-        each = sum(array.nbytes for array in arrays)
+        own = scratch.new(int(lengths[order[start]]))
+        each = sum(array.nbytes for array in _arrays(own))
         number = max(1, SCRATCH // max(each, 1))
-        yield order[start : start + number], [(array.size, array.dtype) for array in arrays]
+        yield order[start : start + number], own
         start += number

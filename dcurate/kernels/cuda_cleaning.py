@@ -11,13 +11,13 @@ import numpy as np
 from numba import njit
 
 from dcurate.kernels.cleaning import Cleaned, LineRules, clean_text, limits_of
-from dcurate.kernels.cuda import CudaColumn, carried, empty_on_gpu, launch, no_room
+from dcurate.kernels.cuda import CudaColumn, empty_on_gpu, launch, tables_on_gpu
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Rows
 
 
 @njit(**INLINE)
-def _clean(data: Bytes, span: tuple[int, int], task: tuple[Any, Any, int], out: Ints) -> None:
-    limits, new = task[0]
+def _clean(data: Bytes, span: tuple[int, int], tables: tuple[Any, Bytes], scratch: Bytes, out: Ints) -> None:
+    limits, new = tables
     used, out[1], out[2], out[3] = clean_text(data, span, limits, new, span[0])
     out[0] = used - span[0]
 
@@ -34,7 +34,7 @@ def clean_lines(column: CudaColumn, rows: Rows, rules: LineRules) -> Cleaned:
     """
     new = empty_on_gpu(column.data.size)
     out = np.empty((len(rows), 4), np.int64)
-    launch(_clean, column, rows, (carried(limits_of(rules)), new), room=no_room, out=out)
+    launch(_clean, column, rows, (tables_on_gpu(limits_of(rules)), new), out=out)
     data = memoryview(new.copy_to_host())
     begins = column.offsets[rows].tolist()
     left = b"".join(data[begin : begin + size] for begin, size in zip(begins, out[:, 0].tolist(), strict=True))

@@ -1,94 +1,88 @@
 """Variable-length outputs from a GPU: found in scratch arrays, then written in a second pass.
 
-How much there is of each text is known only when it is found, and threads cannot make room for it. So a first kernel
-finds what there is in scratch arrays, and a second one writes it where the host says, which has added up the counts.
-Untested on a GPU.
+The number of results of a text is known only after they are found, and threads cannot allocate memory. So a first
+kernel finds them in scratch arrays, and a second one writes them at offsets that the host computed from their counts.
+Not tested on a GPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.kernels import cuda
-from dcurate.kernels.cuda import CudaColumn, compiled, copied
+from dcurate.kernels.cuda import (
+    CudaColumn,
+    Measure,
+    Memory,
+    Scratch,
+    copied,
+    empty_on_gpu,
+    portions,
+    run,
+    scratch_on_gpu,
+)
 from dcurate.kernels.layout import Ints, Rows
 
 Arrays = tuple[npt.NDArray[Any], ...]
 
 
 class TwoPasses(NamedTuple):
-    """A function that finds results in texts, and one that writes them.
+    """A function that finds results in a text, and one that writes them.
 
     Args:
-        find: as `dcurate.kernels.cuda.compiled` takes it; the first number of ``out`` is how many answers there are.
-        write: the same, with ``data`` the arrays to write to, and ``span`` where the text's own answers go there.
+        find: see `dcurate.kernels.cuda.Measure`; the first number of ``out`` is the number of results.
+        write: the same; ``data`` are the arrays to write to, and ``span`` is the range of the text's results in them.
         types: of these arrays.
-        notes: how many numbers ``out`` has.
+        notes: numbers of ``out``.
     """
 
-    find: Callable[..., None]
-    write: Callable[..., None]
+    find: Measure
+    write: Measure
     types: tuple[Any, ...]
     notes: int = 1
 
 
 class Lists(NamedTuple):
-    """Results for each text: those of text ``i`` are from ``bounds[i]`` to ``bounds[i + 1]`` in each of the arrays."""
+    """Results of texts: those of text ``i`` are from ``bounds[i]`` to ``bounds[i + 1]`` in each of the arrays."""
 
     bounds: Ints
     arrays: Arrays
     notes: Ints
 
 
-def lists_of(passes: TwoPasses, column: CudaColumn, rows: Rows, known: Any, *, room: Callable[[int], Arrays]) -> Lists:
-    """The results of the two passes for the texts numbered ``rows``, on the host.
-
-    Texts go as `dcurate.kernels.cuda.launch` has them go: by length, as many at a time as have room.
+def lists_of(passes: TwoPasses, column: CudaColumn, rows: Rows, tables: Any, *, scratch: Scratch) -> Lists:
+    """Return the results of the two passes for the texts numbered ``rows``, on the host.
 
     Args:
-        known: data shared by all texts, with its arrays on the GPU.
-        room: scratch arrays for a text of at most a number of bytes; only their shapes and types are used.
+        tables: what all texts share, with its arrays on the GPU.
+        scratch: see `dcurate.kernels.cuda.launch`.
     """
-    rows_of_rooms = [array.shape[0] if array.ndim > 1 else 0 for array in room(0)]
-    lengths = column.offsets[rows + 1] - column.offsets[rows]
-    order = np.argsort(-lengths, kind="stable")
     notes = np.zeros((len(rows), passes.notes), np.int64)
     pieces = [[np.empty(0, kind)] for kind in passes.types]
-    for places, sizes in cuda._portions(lengths, order, room):
-        shapes = [
-            ((len(places), many, size // many) if many else (len(places), size), kind)
-            for many, (size, kind) in zip(rows_of_rooms, sizes, strict=True)
-        ]
-        notes[places], arrays = _both_passes(passes, column, rows[places], known, shapes)
+    order = [np.empty(0, np.int64)]
+    for places, own in portions(column, rows, scratch):
+        order.append(places)
+        notes[places], arrays = _both_passes(passes, column, rows[places], tables, own)
         for piece, array in zip(pieces, arrays, strict=True):
             piece.append(array)
     counts = notes[:, 0]
     bounds = np.concatenate([[0], np.cumsum(counts)])
+    sorted_counts = counts[np.concatenate(order)]
     begins = np.empty(len(rows), np.int64)
-    begins[order] = np.cumsum(counts[order]) - counts[order]
+    begins[np.concatenate(order)] = np.cumsum(sorted_counts) - sorted_counts
     take = np.repeat(begins - bounds[:-1], counts) + np.arange(bounds[-1])
     return Lists(bounds, tuple(np.concatenate(piece)[take] for piece in pieces), notes)
 
 
-def _both_passes(
-    passes: TwoPasses, column: CudaColumn, rows: Rows, known: Any, shapes: Sequence[tuple[tuple[int, ...], Any]]
-) -> tuple[Ints, Arrays]:
-    """The notes and results of some texts; their GPU memory is freed."""
-    rooms = tuple(cuda._cuda().device_array(shape, kind) for shape, kind in shapes)
+def _both_passes(passes: TwoPasses, column: CudaColumn, rows: Rows, tables: Any, own: Any) -> tuple[Ints, Arrays]:
+    """Return the notes and results of some texts; their GPU memory is freed."""
+    scratch = scratch_on_gpu(own, len(rows))
     noted = copied(np.zeros((len(rows), passes.notes), np.int64))
-    _run(passes.find, (column.starts, column.data), rows, (known, rooms, noted))
+    run(passes.find, (column.starts, column.data), rows, Memory(tables, scratch, noted))
     notes = noted.copy_to_host()
     bounds = np.concatenate([[0], np.cumsum(notes[:, 0])])
-    arrays = tuple(cuda._cuda().device_array(max(1, int(bounds[-1])), kind) for kind in passes.types)
-    _run(passes.write, (copied(bounds), arrays), np.arange(len(rows)), (known, rooms, noted))
+    arrays = tuple(empty_on_gpu(max(1, int(bounds[-1])), kind) for kind in passes.types)
+    run(passes.write, (copied(bounds), arrays), np.arange(len(rows)), Memory(tables, scratch, noted))
     return notes, tuple(array.copy_to_host()[: bounds[-1]] for array in arrays)
-
-
-def _run(body: Callable[..., None], layout: tuple[Any, Any], rows: Rows, given: tuple[Any, Any, Any]) -> None:
-    known, rooms, out = given
-    blocks = -(-len(rows) // cuda._THREADS)
-    compiled(body)[blocks, cuda._THREADS](layout, copied(rows.astype(np.int64)), known, rooms, out)

@@ -8,8 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from dcurate.kernels.cuda import Scratch
 from dcurate.kernels.hashing import find_leader, hash_bytes, load_eight, table_bits
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Places, Rows, Scalar, Words, frozen, longest
+from dcurate.kernels.layout import INLINE, Bytes, Ints, Places, Scalar, Words
+from dcurate.kernels.signal import columns, signal
 from dcurate.kernels.unicode import count_characters, space_width, space_width_before
 
 _NEWLINE = 10
@@ -160,8 +162,8 @@ def _paragraph_end(data: Bytes, start: int, stop: int) -> Scalar:
     return end
 
 
-class LineRoom(NamedTuple):
-    """Arrays for one text: the hash and the length of each line or paragraph, and a hash table of them."""
+class LineScratch(NamedTuple):
+    """Scratch for one text: the hash and the length of each line or paragraph, and a hash table of them."""
 
     hashes: npt.NDArray[np.uint64]
     lengths: npt.NDArray[np.int64]
@@ -169,16 +171,17 @@ class LineRoom(NamedTuple):
 
 
 @njit(**INLINE)
-def new_line_room(most: int) -> LineRoom:
-    """Scratch for texts of at most that many bytes; memory is allocated lazily."""
-    room = most // 2 + 1
-    return LineRoom(np.empty(room, np.uint64), np.empty(room, np.int64), np.empty(1 << int(table_bits(room)), np.int32))
+def new_line_scratch(most: int, tables: int) -> LineScratch:
+    """Scratch for texts of at most ``most`` bytes; memory is allocated lazily."""
+    lines = most // 2 + 1
+    table = np.empty(1 << int(table_bits(lines)), np.int32)
+    return LineScratch(np.empty(lines, np.uint64), np.empty(lines, np.int64), table)
 
 
 @njit(**INLINE)
-def measure_lines(data: Bytes, span: tuple[int, int], room: LineRoom, out: Ints) -> None:
+def measure_lines(data: Bytes, span: tuple[int, int], tables: int, scratch: LineScratch, out: Ints) -> None:
     """Measure the lines of one text, as in `LineSignals`."""
-    hashes, lengths, table = room
+    hashes, lengths, table = scratch
     at, stop = span
     ascii_only = count_characters(data, at, stop) == stop - at
     total = characters = bulleted = trailing = unended = 0
@@ -202,9 +205,9 @@ def measure_lines(data: Bytes, span: tuple[int, int], room: LineRoom, out: Ints)
 
 
 @njit(**INLINE)
-def measure_paragraphs(data: Bytes, span: tuple[int, int], room: LineRoom, out: Ints) -> None:
+def measure_paragraphs(data: Bytes, span: tuple[int, int], tables: int, scratch: LineScratch, out: Ints) -> None:
     """Measure the paragraphs of one text, as in `ParagraphSignals`."""
-    hashes, lengths, table = room
+    hashes, lengths, table = scratch
     start, stop = span
     out[4] = _after_spaces(data, start, stop) == stop
     ascii_only = count_characters(data, start, stop) == stop - start
@@ -220,22 +223,9 @@ def measure_paragraphs(data: Bytes, span: tuple[int, int], room: LineRoom, out: 
     out[2], out[3] = _unique(hashes, lengths, total, table)
 
 
-@njit(**OPTIONS)
-def _lines(offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
-    room = new_line_room(longest(offsets, rows))
-    for place in range(rows.size):
-        measure_lines(data, (offsets[rows[place]], offsets[rows[place] + 1]), room, out[:, place])
-
-
-@njit(**OPTIONS)
-def _paragraphs(offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
-    room = new_line_room(longest(offsets, rows))
-    for place in range(rows.size):
-        measure_paragraphs(data, (offsets[rows[place]], offsets[rows[place] + 1]), room, out[:, place])
-
-
-def line_signals(offsets: Offsets, data: Bytes, rows: Rows) -> LineSignals:
-    r"""Measure the lines of the texts numbered ``rows``.
+@signal(measure_lines, columns(LineSignals), scratch=Scratch(new_line_scratch))
+def line_signals() -> int:
+    r"""Measure lines.
 
     Examples:
         >>> text = "• one.\n\n• one.\nand so on...".encode()
@@ -243,13 +233,12 @@ def line_signals(offsets: Offsets, data: Bytes, rows: Rows) -> LineSignals:
         >>> [int(count[0]) for count in signals]
         [3, 24, 2, 18, 2, 1, 0]
     """
-    out = np.empty((7, rows.size), np.int64)
-    _lines(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
-    return LineSignals(*out)
+    return 0
 
 
-def paragraph_signals(offsets: Offsets, data: Bytes, rows: Rows) -> ParagraphSignals:
-    r"""Measure the paragraphs of the texts numbered ``rows``.
+@signal(measure_paragraphs, columns(ParagraphSignals), scratch=Scratch(new_line_scratch))
+def paragraph_signals() -> int:
+    r"""Measure paragraphs.
 
     Examples:
         >>> text = b"one\n\ntwo\n\none"
@@ -257,6 +246,4 @@ def paragraph_signals(offsets: Offsets, data: Bytes, rows: Rows) -> ParagraphSig
         >>> [int(count[0]) for count in signals]
         [3, 9, 2, 6, 0]
     """
-    out = np.empty((5, rows.size), np.int64)
-    _paragraphs(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
-    return ParagraphSignals(*out)
+    return 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
+from dcurate.kernels.cuda import Scratch
 from dcurate.kernels.hashing import load_eight
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
+from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar
 from dcurate.kernels.segments import has_zero
+from dcurate.kernels.signal import SINGLE, signal
 from dcurate.kernels.unicode import count_characters
 
 _NEWLINE = 10
@@ -33,10 +34,15 @@ def _newline(data: Bytes, at: int, stop: int) -> Scalar:
 
 
 @njit(**INLINE)
-def measure_longest(data: Bytes, span: tuple[int, int], most: Ints, out: Ints) -> None:
-    """Measure the longest lines of one text, up to the size of ``most``; the last of them counts."""
+def new_lengths(most: int, number: int) -> Ints:
+    """Scratch for the lengths of the longest lines."""
+    return np.empty(number, np.int64)
+
+
+@njit(**INLINE)
+def measure_longest(data: Bytes, span: tuple[int, int], number: int, most: Ints, out: Ints) -> None:
+    """Write the length of the n-th longest line of one text; ``most`` holds those of the longest lines so far."""
     at, stop = span
-    number = most.size
     most[:] = -1
     while at <= stop:
         end = _newline(data, at, stop)
@@ -53,15 +59,9 @@ def measure_longest(data: Bytes, span: tuple[int, int], most: Ints, out: Ints) -
     out[0] = max(most[number - 1], 0)
 
 
-@njit(**OPTIONS)
-def _longest_lines(offsets: Offsets, data: Bytes, rows: Rows, number: int, out: Ints) -> None:
-    most = np.empty(number, np.int64)
-    for place in range(rows.size):
-        measure_longest(data, (offsets[rows[place]], offsets[rows[place] + 1]), most, out[:, place])
-
-
-def longest_lines(offsets: Offsets, data: Bytes, rows: Rows, number: int) -> npt.NDArray[np.int64]:
-    r"""Characters of the n-th longest line of the texts numbered ``rows``; 0 for a text with fewer lines.
+@signal(measure_longest, SINGLE, scratch=Scratch(new_lengths))
+def longest_lines(number: int) -> int:
+    r"""Characters of the n-th longest line; 0 for a text with fewer lines.
 
     Examples:
         >>> text = "é\nfour\nand five".encode()
@@ -69,6 +69,4 @@ def longest_lines(offsets: Offsets, data: Bytes, rows: Rows, number: int) -> npt
         >>> [longest_lines(*arrays, number).tolist() for number in (1, 2, 3, 4)]
         [[8], [4], [1], [0]]
     """
-    out = np.empty((1, len(rows)), np.int64)
-    _longest_lines(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), number, out)
-    return out.ravel()
+    return number

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
+from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar
+from dcurate.kernels.signal import columns, signal
 from dcurate.kernels.unicode import alphabetic_bits, count_characters, space_width, space_width_before
 
 _POINTS = 1 << 21
@@ -73,7 +74,7 @@ def _trimmed(data: Bytes, start: int, stop: int) -> tuple[Scalar, Scalar]:
 
 
 @njit(**INLINE)
-def measure_members(data: Bytes, span: tuple[int, int], members: tuple[Bytes, bool], out: Ints) -> None:
+def measure_members(data: Bytes, span: tuple[int, int], members: tuple[Bytes, bool], scratch: Bytes, out: Ints) -> None:
     """Count the characters of one text and its members: a set as bits, and whether to trim the text first."""
     start, stop = span
     bits, trim = members
@@ -83,19 +84,8 @@ def measure_members(data: Bytes, span: tuple[int, int], members: tuple[Bytes, bo
     out[1] = _count(data, start, stop, bits)
 
 
-@njit(**OPTIONS)
-def _members(members: tuple[Bytes, bool], offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
-    for place in range(rows.size):
-        measure_members(data, (offsets[rows[place]], offsets[rows[place] + 1]), members, out[:, place])
-
-
-def _signals(bits: Bytes, trim: bool, offsets: Offsets, data: Bytes, rows: Rows) -> MemberSignals:
-    out = np.empty((2, rows.size), np.int64)
-    _members((bits, trim), frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
-    return MemberSignals(*out)
-
-
-def alphabetic_signals(offsets: Offsets, data: Bytes, rows: Rows) -> MemberSignals:
+@signal(measure_members, columns(MemberSignals))
+def alphabetic_signals() -> tuple[Bytes, bool]:
     """Count the characters with the Alphabetic property, which ``[[:alpha:]]`` means to the ``regex`` package.
 
     Examples:
@@ -104,10 +94,11 @@ def alphabetic_signals(offsets: Offsets, data: Bytes, rows: Rows) -> MemberSigna
         >>> [int(count[0]) for count in signals]
         [5, 4]
     """
-    return _signals(alphabetic_bits(), False, offsets, data, rows)
+    return alphabetic_bits(), False
 
 
-def letter_signals(offsets: Offsets, data: Bytes, rows: Rows) -> MemberSignals:
+@signal(measure_members, columns(MemberSignals))
+def letter_signals() -> tuple[Bytes, bool]:
     """Count the characters of which ``str.isalpha`` is true.
 
     Examples:
@@ -116,10 +107,11 @@ def letter_signals(offsets: Offsets, data: Bytes, rows: Rows) -> MemberSignals:
         >>> [int(count[0]) for count in signals]
         [5, 3]
     """
-    return _signals(letter_bits(), False, offsets, data, rows)
+    return letter_bits(), False
 
 
-def alphabet_signals(offsets: Offsets, data: Bytes, rows: Rows, alphabet: str) -> MemberSignals:
+@signal(measure_members, columns(MemberSignals))
+def alphabet_signals(alphabet: str) -> tuple[Bytes, bool]:
     """Count the characters that are in an alphabet, not counting whitespace at either end of a text.
 
     Examples:
@@ -128,4 +120,4 @@ def alphabet_signals(offsets: Offsets, data: Bytes, rows: Rows, alphabet: str) -
         >>> [int(count[0]) for count in alphabet_signals(*arrays, "ab ")]
         [5, 3]
     """
-    return _signals(bits_of(alphabet), True, offsets, data, rows)
+    return bits_of(alphabet), True

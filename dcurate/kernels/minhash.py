@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from dcurate.kernels.cuda import Scratch
 from dcurate.kernels.hashing import find_leader, stirred, table_bits
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Places, Rows, Scalar, Words, frozen, longest
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Places, Rows, Scalar, Words, frozen
 from dcurate.kernels.shingles import Reading, Rule, is_open, new_reading, next_shingles, open_text, word_letters
+from dcurate.kernels.signal import Array, Output, signal
 
 #: Every entry of the signature of a text without shingles, and no other entry.
 EMPTY = np.uint32(0xFFFFFFFF)
@@ -19,21 +21,22 @@ _LARGEST = np.uint32(0xFFFFFFFE)
 _ROUND = np.uint64(0x9E3779B97F4A7C15)
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
-#: So many shingles to a place of a signature are kept, in case they are needed again; with as many, no bin is empty.
+#: Shingles kept for each place of a signature, in case they are needed again; with as many, no bin is empty.
 KEPT = 64
 
 Signatures = npt.NDArray[np.uint32]
 
 
 class Plan(NamedTuple):
-    """How texts are cut into shingles, and the letters of words."""
+    """How texts are split into shingles, the letters of words, and the length of a signature."""
 
     rule: Rule
     table: npt.NDArray[np.int32]
+    num_hashes: int
 
 
-class Room(NamedTuple):
-    """Arrays for one text: its shingles, a hash table of them, and the round that filled each bin."""
+class SignScratch(NamedTuple):
+    """Scratch for one text: its shingles, a hash table of them, and the round that filled each bin."""
 
     reading: Reading
     kept: npt.NDArray[np.uint64]
@@ -102,10 +105,10 @@ def _distinct(shingles: Words, table: Places) -> Scalar:
 
 
 @njit(**OPTIONS)
-def sign_text(data: Bytes, span: tuple[int, int], plan: Plan, room: Room, signature: Signatures) -> None:
+def sign_text(data: Bytes, span: tuple[int, int], plan: Plan, scratch: SignScratch, signature: Signatures) -> None:
     """Write the one-permutation signature of a text."""
-    rule, table = plan
-    reading, kept = room.reading, room.kept
+    rule, table, _ = plan
+    reading, kept = scratch.reading, scratch.kept
     bins, limit = np.uint64(signature.size), KEPT * signature.size
     signature[:] = EMPTY
     open_text(reading, span[0], span[1], rule.size)
@@ -119,36 +122,38 @@ def sign_text(data: Bytes, span: tuple[int, int], plan: Plan, room: Room, signat
             kept[np.uint64(count + number - first)] = shingle
         count += stop - first
         if count >= limit:
-            count = _distinct(kept[:count], room.leaders) if _count_empty(signature) else 0
+            count = _distinct(kept[:count], scratch.leaders) if _count_empty(signature) else 0
             count = min(count, limit - 1)
     empty = _count_empty(signature)
     if empty and count:
-        count = _distinct(kept[:count], room.leaders) if count > 4 * signature.size else count
-        _fill(signature, kept[:count], room.rounds, empty)
+        count = _distinct(kept[:count], scratch.leaders) if count > 4 * signature.size else count
+        _fill(signature, kept[:count], scratch.rounds, empty)
 
 
 @njit(**INLINE)
-def new_sign_room(size: int, bins: int, most: int) -> Room:
-    """Scratch for texts of at most that many bytes, for a shingle size and signature length."""
-    reading = new_reading(size)
+def new_sign_scratch(most: int, plan: Plan) -> SignScratch:
+    """Scratch for texts of at most ``most`` bytes."""
+    reading, bins = new_reading(plan.rule.size), plan.num_hashes
     kept = np.empty(min(KEPT * bins, most) + reading.hashes.size, np.uint64)
-    return Room(reading, kept, np.empty(1 << int(table_bits(kept.size)), np.int32), np.empty(bins, np.int32))
+    return SignScratch(reading, kept, np.empty(1 << int(table_bits(kept.size)), np.int32), np.empty(bins, np.int32))
 
 
-@njit(**OPTIONS)
-def _one_permutation(layout: tuple[Offsets, Bytes], rows: Rows, plan: Plan, out: Signatures) -> None:
-    offsets, data = layout
-    room = new_sign_room(plan.rule.size, out.shape[1], longest(offsets, rows))
-    for place in range(rows.size):
-        sign_text(data, (offsets[rows[place]], offsets[rows[place] + 1]), plan, room, out[place])
+def _shape(plan: Any) -> tuple[int, ...]:
+    return (plan.num_hashes,)
 
 
-def one_permutation(offsets: Offsets, data: Bytes, rows: Rows, rule: Rule, num_hashes: int) -> Signatures:
-    """One-permutation signatures of the texts numbered ``rows``."""
-    out = np.empty((len(rows), num_hashes), np.uint32)
-    layout = frozen(offsets, np.int64), frozen(data, np.uint8)
-    _one_permutation(layout, frozen(rows, np.int64), Plan(rule, word_letters()), out)
+def _unchanged(out: Array, plan: Any) -> Signatures:
     return out
+
+
+#: Signatures of length ``plan.num_hashes``.
+SIGNATURES = Output(_shape, _unchanged, np.uint32)
+
+
+@signal(sign_text, SIGNATURES, scratch=Scratch(new_sign_scratch))
+def one_permutation(rule: Rule, num_hashes: int) -> Plan:
+    """One-permutation signatures of length ``num_hashes``."""
+    return Plan(rule, word_letters(), num_hashes)
 
 
 @njit(**OPTIONS)

@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from dcurate.kernels.cuda import Scratch
 from dcurate.kernels.hashing import find_leader, hash_bytes, table_bits
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen, longest
+from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar, frozen
+from dcurate.kernels.signal import Array, Output, signal
 from dcurate.kernels.unicode import count_characters
 from dcurate.kernels.words import find_words
 
@@ -55,8 +57,8 @@ class Sought(NamedTuple):
         )
 
 
-class GramRoom(NamedTuple):
-    """Arrays for one text.
+class GramScratch(NamedTuple):
+    """Scratch for one text.
 
     Of each word: where it begins and ends (``bounds``, two entries), its hash, the hash of the n-gram that begins
     with it, the word at which that n-gram occurs first (its leader), and how often the n-gram of a leader occurs.
@@ -73,17 +75,17 @@ class GramRoom(NamedTuple):
 
 
 @njit(**INLINE)
-def new_gram_room(most: int) -> GramRoom:
-    """Scratch for texts of at most that many bytes; memory is allocated lazily."""
-    room = most // 2 + 1
-    return GramRoom(
+def new_gram_scratch(most: int, sought: Sought) -> GramScratch:
+    """Scratch for texts of at most ``most`` bytes; memory is allocated lazily."""
+    words = most // 2 + 1
+    return GramScratch(
         np.empty(most + 9, np.int64),
-        np.empty(room, np.uint64),
-        np.empty(room, np.uint64),
-        np.empty(room, np.int32),
-        np.empty(room, np.int32),
-        np.empty(room, np.int32),
-        np.empty(1 << int(table_bits(room)), np.int32),
+        np.empty(words, np.uint64),
+        np.empty(words, np.uint64),
+        np.empty(words, np.int32),
+        np.empty(words, np.int32),
+        np.empty(words, np.int32),
+        np.empty(1 << int(table_bits(words)), np.int32),
     )
 
 
@@ -111,7 +113,7 @@ def _word_occurrences(data: Bytes, span: tuple[int, int], start: int, stop: int)
 
 
 @njit(**INLINE)
-def _occurrences(data: Bytes, scratch: GramRoom, words: int, best: int, n: int) -> Scalar:
+def _occurrences(data: Bytes, scratch: GramScratch, words: int, best: int, n: int) -> Scalar:
     """Non-overlapping occurrences of the n-gram at word ``best``, joined by single spaces, in the text.
 
     An occurrence has its spaces between words, so it ends one word, begins another, and holds whole words between.
@@ -150,7 +152,7 @@ def _characters(data: Bytes, bounds: Ints, first: int, stop: int) -> Scalar:
 
 
 @njit(**INLINE)
-def _removed(data: Bytes, span: tuple[int, int], scratch: GramRoom, words: int, gram: tuple[int, int]) -> Scalar:
+def _removed(data: Bytes, span: tuple[int, int], scratch: GramScratch, words: int, gram: tuple[int, int]) -> Scalar:
     """Characters removed with an n-gram, its words joined by one space, from the text."""
     best, n = gram
     bounds = scratch.bounds
@@ -162,7 +164,7 @@ def _removed(data: Bytes, span: tuple[int, int], scratch: GramRoom, words: int, 
 
 
 @njit(**INLINE)
-def _choose_all(scratch: GramRoom, words: int, n: int) -> Scalar:
+def _choose_all(scratch: GramScratch, words: int, n: int) -> Scalar:
     """Select every word that begins an n-gram; returns their number."""
     hashes, grams, chosen = scratch.hashes, scratch.grams, scratch.chosen
     number = words - n + 1
@@ -176,7 +178,7 @@ def _choose_all(scratch: GramRoom, words: int, n: int) -> Scalar:
 
 
 @njit(**INLINE)
-def _choose_repeated(scratch: GramRoom, words: int, number: int, before: int, n: int) -> Scalar:
+def _choose_repeated(scratch: GramScratch, words: int, number: int, before: int, n: int) -> Scalar:
     """Of the selected words, keep those whose shorter n-gram is repeated; returns their number."""
     hashes, grams, chosen = scratch.hashes, scratch.grams, scratch.chosen
     leaders, counts = scratch.leaders, scratch.counts
@@ -195,7 +197,7 @@ def _choose_repeated(scratch: GramRoom, words: int, number: int, before: int, n:
 
 
 @njit(**INLINE)
-def _count(data: Bytes, scratch: GramRoom, number: int, n: int, wants_repeated: bool) -> tuple[Scalar, Scalar]:
+def _count(data: Bytes, scratch: GramScratch, number: int, n: int, wants_repeated: bool) -> tuple[Scalar, Scalar]:
     """Count the n-grams at the selected words; returns the most frequent one's word, and the repeated characters."""
     grams, leaders, counts, table = scratch.grams, scratch.leaders, scratch.counts, scratch.table
     bits = table_bits(number)
@@ -221,7 +223,7 @@ def _count(data: Bytes, scratch: GramRoom, number: int, n: int, wants_repeated: 
 
 
 @njit(**INLINE)
-def measure_ngrams(data: Bytes, span: tuple[int, int], sought: Sought, scratch: GramRoom, out: Ints) -> None:
+def measure_ngrams(data: Bytes, span: tuple[int, int], sought: Sought, scratch: GramScratch, out: Ints) -> None:
     """Find the repeated n-grams of one text: characters of the top one, and of all, by size (axis 1)."""
     sizes, wants = sought
     words = find_words(data, span[0], span[1], scratch.bounds)
@@ -244,18 +246,17 @@ def measure_ngrams(data: Bytes, span: tuple[int, int], sought: Sought, scratch: 
             out[0, index] = _removed(data, span, scratch, words, (best, n))
 
 
-@njit(**OPTIONS)
-def _ngrams(layout: tuple[Offsets, Bytes], rows: Rows, sought: Sought, out: Ints) -> None:
-    offsets, data = layout
-    scratch = new_gram_room(longest(offsets, rows))
-    for place in range(rows.size):
-        measure_ngrams(data, (offsets[rows[place]], offsets[rows[place] + 1]), sought, scratch, out[:, :, place])
+def _shape(sought: Sought) -> tuple[int, ...]:
+    return 2, len(sought.sizes)
 
 
-def ngram_signals(
-    offsets: Offsets, data: Bytes, rows: Rows, removed: Iterable[int] = (), repeated: Iterable[int] = ()
-) -> NgramSignals:
-    """Find repeated n-grams in the texts numbered ``rows``, for the sizes given in ``removed`` and ``repeated``.
+def _by_size(out: Array, sought: Sought) -> NgramSignals:
+    return sought.signals(np.ascontiguousarray(np.moveaxis(out, 0, 2)))
+
+
+@signal(measure_ngrams, Output(_shape, _by_size), scratch=Scratch(new_gram_scratch))
+def ngram_signals(removed: Iterable[int] = (), repeated: Iterable[int] = ()) -> Sought:
+    """Find repeated n-grams of the sizes in ``removed`` and ``repeated``.
 
     Several sizes cost little more than the smallest of them: an n-gram can only occur twice where its beginning does.
 
@@ -265,7 +266,4 @@ def ngram_signals(
         >>> int(signals.removed[2][0]), int(signals.repeated[3][0])
         (10, 10)
     """
-    sought = Sought.of(removed, repeated)
-    out = np.zeros((2, len(sought.sizes), rows.size), np.int64)
-    _ngrams((frozen(offsets, np.int64), frozen(data, np.uint8)), frozen(rows, np.int64), sought, out)
-    return sought.signals(out)
+    return Sought.of(removed, repeated)

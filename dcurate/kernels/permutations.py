@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Rows, frozen
-from dcurate.kernels.minhash import EMPTY, Signatures
+from dcurate.kernels.cuda import Scratch
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, frozen
+from dcurate.kernels.minhash import EMPTY, SIGNATURES, Signatures
 from dcurate.kernels.murmur import murmur3_32
 from dcurate.kernels.shingles import (
     Reading,
@@ -25,6 +26,7 @@ from dcurate.kernels.shingles import (
     open_text,
     word_letters,
 )
+from dcurate.kernels.signal import signal
 
 _BLOCK = 1024
 _LOW = np.uint64(0xFFFFFFFF)
@@ -47,7 +49,7 @@ class Permutations(NamedTuple):
 
     @classmethod
     def seeded(cls, count: int, seed: int) -> Permutations:
-        """So many permutations, always the same for a seed: each factor is odd, so each is a permutation indeed."""
+        """Draw ``count`` permutations from a seed; each factor is odd, because only then it is a permutation."""
         numbers = np.arange(1, 2 * count + 1, dtype=np.uint64) * _STEP + np.uint64(seed)
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
@@ -81,33 +83,36 @@ def _lower(signature: Signatures, hashes: npt.NDArray[np.uint32], permutations: 
 
 
 class PermutedPlan(NamedTuple):
-    """How texts are cut into shingles, what these are sent to, and the letters of words."""
+    """How texts are split into shingles, padded permutations and their number, and the letters of words."""
 
     rule: Rule
     permutations: Permutations
+    num_hashes: int
     table: npt.NDArray[np.int32]
 
 
-class HashRoom(NamedTuple):
-    """Arrays for one text at a time: a block of hashes, and a signature of as many places as `padded` leaves."""
+class HashScratch(NamedTuple):
+    """Scratch for one text: a block of hashes, and a signature of padded length."""
 
     hashes: npt.NDArray[np.uint32]
     signature: Signatures
 
 
 @njit(**INLINE)
-def new_hash_room(more: int, places: int) -> HashRoom:
-    """Room for a block of hashes and so many more, and for a signature."""
-    return HashRoom(np.empty(_BLOCK + more, np.uint32), np.empty(places, np.uint32))
+def new_permuted_scratch(most: int, plan: PermutedPlan) -> tuple[Reading, HashScratch]:
+    """Scratch for texts of any length."""
+    reading = new_reading(plan.rule.size)
+    hashes = np.empty(_BLOCK + reading.hashes.size, np.uint32)
+    return reading, HashScratch(hashes, np.empty(plan.permutations.factors.size, np.uint32))
 
 
 @njit(**INLINE)
 def sign_permuted(
-    data: Bytes, span: tuple[int, int], plan: PermutedPlan, rooms: tuple[Reading, HashRoom], out: Signatures
+    data: Bytes, span: tuple[int, int], plan: PermutedPlan, scratch: tuple[Reading, HashScratch], out: Signatures
 ) -> None:
     """Write the signature of a text of many permutations."""
-    rule, permutations, table = plan
-    reading, (hashes, signature) = rooms
+    rule, permutations, _, table = plan
+    reading, (hashes, signature) = scratch
     signature[:] = EMPTY
     count = 0
     open_text(reading, span[0], span[1], rule.size)
@@ -124,35 +129,31 @@ def sign_permuted(
         out[number] = signature[number]
 
 
-@njit(**OPTIONS)
-def _permuted(layout: tuple[Offsets, Bytes], rows: Rows, plan: PermutedPlan, out: Signatures) -> None:
-    offsets, data = layout
-    reading = new_reading(plan.rule.size)
-    room = new_hash_room(reading.hashes.size, plan.permutations.factors.size)
-    for place in range(rows.size):
-        sign_permuted(data, (offsets[rows[place]], offsets[rows[place] + 1]), plan, (reading, room), out[place])
-
-
-def permuted(offsets: Offsets, data: Bytes, rows: Rows, rule: Rule, permutations: Permutations) -> Signatures:
-    """Signatures of the texts numbered ``rows``, with a place for each permutation."""
-    out = np.empty((len(rows), len(permutations.factors)), np.uint32)
-    layout = frozen(offsets, np.int64), frozen(data, np.uint8)
-    _permuted(layout, frozen(rows, np.int64), PermutedPlan(rule, padded(permutations), word_letters()), out)
-    return out
+@signal(sign_permuted, SIGNATURES, scratch=Scratch(new_permuted_scratch))
+def permuted(rule: Rule, permutations: Permutations) -> PermutedPlan:
+    """Signatures with a place for each permutation."""
+    return PermutedPlan(rule, padded(permutations), len(permutations.factors), word_letters())
 
 
 class CudfPlan(NamedTuple):
-    """The windows that are hashed, and what their hashes are sent to."""
+    """The windows that are hashed, and padded permutations and their number."""
 
     window: Window
     permutations: Permutations
+    num_hashes: int
 
 
 @njit(**INLINE)
-def sign_as_cudf(data: Bytes, span: tuple[int, int], plan: CudfPlan, room: HashRoom, out: Signatures) -> None:
+def new_hash_scratch(most: int, plan: CudfPlan) -> HashScratch:
+    """Scratch for texts of any length."""
+    return HashScratch(np.empty(_BLOCK, np.uint32), np.empty(plan.permutations.factors.size, np.uint32))
+
+
+@njit(**INLINE)
+def sign_as_cudf(data: Bytes, span: tuple[int, int], plan: CudfPlan, scratch: HashScratch, out: Signatures) -> None:
     """Write the signature of a text as ``nvtext::minhash`` of libcudf makes it."""
-    (width, seed), permutations = plan
-    hashes, signature = room
+    (width, seed), permutations, _ = plan
+    hashes, signature = scratch
     start, stop = span
     signature[:] = EMPTY if start < stop else np.uint32(0)
     end = start
@@ -174,22 +175,12 @@ def sign_as_cudf(data: Bytes, span: tuple[int, int], plan: CudfPlan, room: HashR
         out[number] = signature[number]
 
 
-@njit(**OPTIONS)
-def _as_cudf(layout: tuple[Offsets, Bytes], rows: Rows, plan: CudfPlan, out: Signatures) -> None:
-    offsets, data = layout
-    room = new_hash_room(0, plan.permutations.factors.size)
-    for place in range(rows.size):
-        sign_as_cudf(data, (offsets[rows[place]], offsets[rows[place] + 1]), plan, room, out[place])
-
-
-def as_cudf(offsets: Offsets, data: Bytes, rows: Rows, window: Window, permutations: Permutations) -> Signatures:
-    """Signatures of the texts numbered ``rows``, as ``nvtext::minhash`` of libcudf makes them."""
-    out = np.empty((len(rows), len(permutations.factors)), np.uint32)
-    layout = frozen(offsets, np.int64), frozen(data, np.uint8)
-    _as_cudf(layout, frozen(rows, np.int64), CudfPlan(window, padded(permutations)), out)
-    return out
+@signal(sign_as_cudf, SIGNATURES, scratch=Scratch(new_hash_scratch))
+def as_cudf(window: Window, permutations: Permutations) -> CudfPlan:
+    """Signatures as ``nvtext::minhash`` of libcudf makes them, equal to cuDF's ``Series.str.minhash``."""
+    return CudfPlan(window, padded(permutations), len(permutations.factors))
 
 
 def padded(permutations: Permutations) -> Permutations:
-    """As many as kernels take: four at a time."""
+    """Pad to a multiple of four, as kernels take four at a time."""
     return Permutations(*(frozen(np.pad(array, (0, -len(array) % 4)), np.uint32) for array in permutations))

@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen, longest
+from dcurate.kernels.cuda import Scratch
+from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar, frozen
+from dcurate.kernels.signal import Array, Output, signal
 
 _NEWLINE = 10
 _KELVIN = np.frombuffer("\N{KELVIN SIGN}".encode(), np.uint8).copy()
@@ -164,22 +166,24 @@ def find_paragraphs(data: Bytes, span: tuple[int, int], sought: Phrases, spare: 
 
 
 @njit(**INLINE)
-def new_spare(most: int) -> Bytes:
-    """Room for a text of at most that many bytes; memory is taken only as it is written."""
+def new_spare(most: int, sought: Phrases) -> Bytes:
+    """Scratch for a text of at most ``most`` bytes; memory is allocated lazily."""
     return np.empty(most + 1, np.uint8)
 
 
-@njit(**OPTIONS)
-def _paragraphs_with(sought: Phrases, offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
-    spare = new_spare(longest(offsets, rows))
-    for place in range(rows.size):
-        find_paragraphs(data, (offsets[rows[place]], offsets[rows[place] + 1]), sought, spare, out[:, place])
+def _shape(sought: Phrases) -> tuple[int, ...]:
+    return (1 + group_count(sought),)
 
 
-def paragraphs_with(offsets: Offsets, data: Bytes, rows: Rows, sought: Phrases) -> npt.NDArray[np.int64]:
-    r"""Count the paragraphs of the texts numbered ``rows``, and those in which a phrase of each group stands.
+def _by_group(out: Array, sought: Phrases) -> npt.NDArray[np.int64]:
+    return np.ascontiguousarray(out.T)
 
-    A paragraph is what stands between two newlines in a row; no phrase holds a newline.
+
+@signal(find_paragraphs, Output(_shape, _by_group), scratch=Scratch(new_spare))
+def paragraphs_with(sought: Phrases) -> Phrases:
+    r"""Count paragraphs, and those with a phrase of each group.
+
+    Paragraphs are separated by two newlines in a row; no phrase has a newline.
 
     Returns:
         int64 of shape (1 + groups, rows).
@@ -190,6 +194,4 @@ def paragraphs_with(offsets: Offsets, data: Bytes, rows: Rows, sought: Phrases) 
         >>> paragraphs_with(*layout, phrases([["use cookies"]])).tolist()
         [[3], [2]]
     """
-    out = np.empty((1 + group_count(sought), rows.size), np.int64)
-    _paragraphs_with(sought, frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
-    return out
+    return sought

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from dcurate.kernels.cuda import Scratch
 from dcurate.kernels.hashing import stirred, table_bits
-from dcurate.kernels.interning import Numbered
-from dcurate.kernels.layout import INLINE, OPTIONS, Ints, Places, Rows, Scalar, Words, frozen
+from dcurate.kernels.layout import INLINE, Ints, Places, Scalar, Words, frozen
+from dcurate.kernels.signal import Array, Output, signal
 
 _STEP, _SPREAD = np.uint64(0xF1357AEA2E62A9C5 | 2), np.uint64(0x9E3779B97F4A7C15)
 #: How far what tables hold may go before they are cleared.
@@ -148,8 +149,8 @@ def _skipping(grams: _Grams) -> Scalar:
     return found
 
 
-class RepeatRoom(NamedTuple):
-    """Arrays for one text at a time.
+class RepeatScratch(NamedTuple):
+    """Scratch for one text.
 
     Of each word its hash, its power and the hash of the n-gram that begins with it; of each n-gram the first that is
     equal, and how many are; where each word ends; a hash table, and what it counts from (`_Grams`), one number.
@@ -165,53 +166,63 @@ class RepeatRoom(NamedTuple):
     base: Ints
 
 
+#: The sizes of n-grams, how many of them for ``top``, and what counts.
+_Sought = tuple[Ints, int, Counting]
+#: Of each distinct word its characters, hash and power.
+_Known = tuple[Places, Words, Words]
+
+
 @njit(**INLINE)
-def new_repeat_room(most: int) -> RepeatRoom:
-    """Room for texts of at most so many words."""
-    room = most + 1
-    return RepeatRoom(
-        np.empty(room, np.uint64),
-        np.empty(room, np.uint64),
-        np.empty(room, np.uint64),
-        np.empty(room, np.int32),
-        np.empty(room, np.int32),
-        np.empty(room, np.int64),
-        np.zeros(1 << int(table_bits(most)), np.int32),
-        np.zeros(1, np.int64),
+def new_repeat_scratch(most: int, tables: tuple[_Known, _Sought]) -> RepeatScratch:
+    """Scratch for texts of at most ``most`` words."""
+    words = most + 1
+    return RepeatScratch(
+        np.empty(words, np.uint64),
+        np.empty(words, np.uint64),
+        np.empty(words, np.uint64),
+        np.empty(words, np.int32),
+        np.empty(words, np.int32),
+        np.empty(words, np.int64),
+        np.empty(1 << int(table_bits(most)), np.int32),
+        np.empty(1, np.int64),
     )
 
 
 @njit(**INLINE)
-def _read(
-    numbers: Places, span: tuple[int, int], known: tuple[Places, Words, Words], joined: bool, room: RepeatRoom
-) -> None:
-    """Read what is known of the words of a text; ``joined`` takes hashes that can be joined without a boundary."""
+def forget_repeats(scratch: RepeatScratch) -> None:
+    """Make scratch ready for the first text."""
+    scratch.table[:] = 0
+    scratch.base[0] = 0
+
+
+@njit(**INLINE)
+def _read(numbers: Places, span: tuple[int, int], known: _Known, joined: bool, scratch: RepeatScratch) -> None:
+    """Look up the words of a text; ``joined`` takes hashes that can be joined without a boundary."""
     characters, hashes, powers = known
-    room.ends[0] = 0
+    scratch.ends[0] = 0
     for at in range(span[1] - span[0]):
         number = numbers[span[0] + at]
-        room.values[at] = hashes[number] if joined else stirred(np.uint64(number + 1) * _STEP)
-        room.factors[at] = powers[number] if joined else _STEP
-        room.ends[at + 1] = room.ends[at] + characters[number]
-        room.joined[at] = room.values[at]
+        scratch.values[at] = hashes[number] if joined else stirred(np.uint64(number + 1) * _STEP)
+        scratch.factors[at] = powers[number] if joined else _STEP
+        scratch.ends[at + 1] = scratch.ends[at] + characters[number]
+        scratch.joined[at] = scratch.values[at]
 
 
 @njit(**INLINE)
 def measure_repeats(
     numbers: Places,
     span: tuple[int, int],
-    asked: tuple[tuple[Places, Words, Words], tuple[Ints, int, Counting]],
-    room: RepeatRoom,
+    tables: tuple[_Known, _Sought],
+    scratch: RepeatScratch,
     out: Ints,
 ) -> None:
-    """Find what n-grams repeat in one text, as in `RepeatSignals` (axis 0), by size (axis 1); ``out`` is 0 before.
+    """Find what n-grams repeat in one text, as in `RepeatSignals` (axis 0), by size (axis 1).
 
     Args:
-        numbers: of words, and ``span`` where those of the text are.
-        asked: what is known of each word, and what is sought.
+        numbers: word ids, and ``span`` the range of those of the text.
     """
-    sizes, tops, how = asked[1]
-    words, base = span[1] - span[0], room.base[0]
+    known, (sizes, tops, how) = tables
+    words, base = span[1] - span[0], scratch.base[0]
     size: Scalar = np.int64(0)
     joined: Scalar = False
     for index in range(sizes.size):
@@ -221,78 +232,53 @@ def measure_repeats(
             continue
         if size == 0 or n < size or joined != (how.joined and index >= tops):
             joined = how.joined and index >= tops
-            _read(numbers, span, asked[0], joined, room)
+            _read(numbers, span, known, joined, scratch)
             size = np.int64(1)
         while size < n:
             for at in range(words - size):
-                room.joined[at] = room.joined[at] * room.factors[at + size] + room.values[at + size]
+                scratch.joined[at] = scratch.joined[at] * scratch.factors[at + size] + scratch.values[at + size]
             size += 1
         if base + number > _FULL:
-            room.table[:] = 0
+            scratch.table[:] = 0
             base = np.int64(0)
-        grams = _Grams(number, n, room.joined, room.ends, room.table, base)
+        grams = _Grams(number, n, scratch.joined, scratch.ends, scratch.table, base)
         if index < tops:
-            out[0, index] = _top(grams, how, room.counts)
+            out[0, index] = _top(grams, how, scratch.counts)
         elif how.duplicates == SKIPPING:
             out[1, index] = _skipping(grams)
         else:
-            out[1, index], out[2, index] = _repeated(grams, how, (room.leaders, room.counts))
+            out[1, index], out[2, index] = _repeated(grams, how, (scratch.leaders, scratch.counts))
         base += number
-    room.base[0] = base
+    scratch.base[0] = base
 
 
-@njit(**OPTIONS)
-def _repeats(
-    found: Numbered,
-    rows: Rows,
-    asked: tuple[tuple[Places, Words, Words], tuple[Ints, int, Counting]],
-    out: Ints,
-) -> None:
-    most = np.int64(0)
-    for row in rows:
-        most = max(most, found.counts[row])
-    room = new_repeat_room(most)
-    for place in range(rows.size):
-        begin = found.begins[rows[place]]
-        span = begin, begin + found.counts[rows[place]]
-        measure_repeats(found.numbers, span, asked, room, out[:, :, place])
+def _shape(tables: tuple[_Known, _Sought]) -> tuple[int, ...]:
+    return 3, len(tables[1][0])
 
 
+def _by_text(out: Array, tables: tuple[_Known, _Sought]) -> RepeatSignals:
+    return RepeatSignals(*(np.ascontiguousarray(out[:, kind]) for kind in range(3)))
+
+
+@signal(measure_repeats, Output(_shape, _by_text), scratch=Scratch(new_repeat_scratch, forget_repeats), items=np.int32)
 def repeat_signals(
-    found: Numbered,
-    known: tuple[Places, Words, Words],
-    rows: Rows,
-    sizes: tuple[tuple[int, ...], tuple[int, ...]],
-    how: Counting,
-) -> RepeatSignals:
-    """Find what n-grams repeat in the texts numbered ``rows``.
+    known: _Known, sizes: tuple[tuple[int, ...], tuple[int, ...]], how: Counting
+) -> tuple[_Known, _Sought]:
+    """Find what n-grams repeat; texts are sequences of word ids.
 
     Args:
-        found: the words by number, ``begins`` and ``counts`` by text.
-        known: of each different word its characters, hash and power (`joinable_hashes`).
-        rows: numbers of texts.
+        known: of each distinct word its characters, hash and power (`joinable_hashes`).
         sizes: of n-grams for ``top``, and for ``repeated`` and ``total``; ascending sizes take the least time.
         how: what counts.
 
     Examples:
-        >>> found = Numbered(np.array([0, 1, 2, 0, 1], np.int32), np.array([0]), np.array([5]))
+        >>> texts = np.array([0, 5]), np.array([0, 1, 2, 0, 1], np.int32), np.array([0])
         >>> known = np.array([2, 2, 4], np.int32), np.arange(3, dtype=np.uint64), np.ones(3, np.uint64)
         >>> how = Counting(joined=False, duplicates=EVERY, longest=False, spaced=True, singles=False)
-        >>> signals = repeat_signals(found, known, np.array([0]), ((1,), (2,)), how)
+        >>> signals = repeat_signals(*texts, known, ((1,), (2,)), how)
         >>> signals.top.tolist(), signals.repeated.tolist(), signals.total.tolist()
         ([[4, 0]], [[0, 8]], [[0, 20]])
     """
-    sought = sought_grams(sizes, how)
-    out = np.zeros((3, len(sought[0]), len(rows)), np.int64)
-    parts = (frozen(known[0], np.int32), frozen(known[1], np.uint64), frozen(known[2], np.uint64))
-    read = Numbered(frozen(found.numbers, np.int32), frozen(found.begins, np.int64), frozen(found.counts, np.int64))
-    _repeats(read, frozen(rows, np.int64), (parts, sought), out)
-    return RepeatSignals(*(values.T for values in out))
-
-
-def sought_grams(
-    sizes: tuple[tuple[int, ...], tuple[int, ...]], how: Counting
-) -> tuple[npt.NDArray[np.int64], int, Counting]:
-    """What `repeat_signals` seeks, as the kernel takes it: all sizes, how many of them for ``top``, what counts."""
     tops, duplicates = sizes
-    return frozen(np.array((*tops, *duplicates), np.int64), np.int64), len(tops), how
+    sought = frozen(np.array((*tops, *duplicates), np.int64), np.int64), len(tops), how
+    return (frozen(known[0], np.int32), frozen(known[1], np.uint64), frozen(known[2], np.uint64)), sought

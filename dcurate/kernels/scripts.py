@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
+from dcurate.kernels.cuda import Scratch
+from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar
+from dcurate.kernels.signal import columns, signal
 
 #: ISO 15924 codes of the scripts that characters can have, in order; common and inherited characters have none.
 _CODES = (
@@ -112,8 +114,8 @@ def _point(data: Bytes, at: int, width: int) -> Scalar:
 
 
 @njit(**INLINE)
-def new_script_counts() -> Ints:
-    """Room for a count of each script."""
+def new_script_counts(most: int, numbers: Bytes) -> Ints:
+    """Scratch for a count of each script."""
     return np.empty(_COUNT, np.int64)
 
 
@@ -144,15 +146,9 @@ def measure_scripts(data: Bytes, span: tuple[int, int], numbers: Bytes, counts: 
     out[0], out[1], out[2] = script, counts[script], total
 
 
-@njit(**OPTIONS)
-def _scripts(offsets: Offsets, data: Bytes, rows: Rows, numbers: Bytes, out: Ints) -> None:
-    counts = new_script_counts()
-    for place in range(rows.size):
-        measure_scripts(data, (offsets[rows[place]], offsets[rows[place] + 1]), numbers, counts, out[:, place])
-
-
-def script_signals(offsets: Offsets, data: Bytes, rows: Rows) -> ScriptSignals:
-    """Find the script of each of the texts numbered ``rows``.
+@signal(measure_scripts, columns(ScriptSignals), scratch=Scratch(new_script_counts))
+def script_signals() -> Bytes:
+    """Find the script of texts.
 
     Examples:
         >>> text = "Это по-русски, mostly.".encode()
@@ -160,6 +156,4 @@ def script_signals(offsets: Offsets, data: Bytes, rows: Rows) -> ScriptSignals:
         >>> SCRIPTS[signals.script[0]], int(signals.characters[0]), int(signals.total[0])
         ('Cyrl', 11, 17)
     """
-    out = np.empty((3, rows.size), np.int64)
-    _scripts(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), script_numbers(), out)
-    return ScriptSignals(*out)
+    return script_numbers()

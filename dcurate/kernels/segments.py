@@ -8,8 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from dcurate.kernels.cuda import Scratch
 from dcurate.kernels.hashing import find_leader, hash_bytes, load_eight, table_bits
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, Word, frozen, longest
+from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar, Word, frozen
+from dcurate.kernels.signal import columns, signal
 from dcurate.kernels.unicode import count_characters, space_width, space_width_before
 
 #: Where segments end: at each newline, each run of newlines, each two newlines in a row, each run of two or more, or
@@ -179,8 +181,8 @@ def _ends(data: Bytes, start: int, stop: int, marks: Marks) -> Scalar:
     return False
 
 
-class SegmentRoom(NamedTuple):
-    """Arrays for one text at a time: the hash of each segment, its length, how often it occurs, and a hash table."""
+class SegmentScratch(NamedTuple):
+    """Scratch for one text: the hash of each segment, its length, how often it occurs, and a hash table."""
 
     hashes: npt.NDArray[np.uint64]
     lengths: npt.NDArray[np.int32]
@@ -189,17 +191,17 @@ class SegmentRoom(NamedTuple):
 
 
 @njit(**INLINE)
-def new_segment_room(most: int) -> SegmentRoom:
-    """Room for texts of at most that many bytes; memory is taken only as it is written."""
-    room = most + 1
-    hashes, table = np.empty(room, np.uint64), np.empty(1 << int(table_bits(room)), np.int32)
-    return SegmentRoom(hashes, np.empty(room, np.int32), np.empty(room, np.int32), table)
+def new_segment_scratch(most: int, sought: tuple[Cut, Marks]) -> SegmentScratch:
+    """Scratch for texts of at most ``most`` bytes; memory is allocated lazily."""
+    segments = most + 1
+    hashes, table = np.empty(segments, np.uint64), np.empty(1 << int(table_bits(segments)), np.int32)
+    return SegmentScratch(hashes, np.empty(segments, np.int32), np.empty(segments, np.int32), table)
 
 
 @njit(**INLINE)
-def _measure_repeats(room: SegmentRoom, total: int, out: Ints) -> None:
-    """Measure what so many segments repeat."""
-    hashes, lengths, counts, table = room
+def _measure_repeats(scratch: SegmentScratch, total: int, out: Ints) -> None:
+    """Measure the repetition of ``total`` segments."""
+    hashes, lengths, counts, table = scratch
     bits = table_bits(total)
     table[: 1 << bits] = 0
     repeats = repeat_characters = copies = copy_characters = 0
@@ -217,12 +219,12 @@ def _measure_repeats(room: SegmentRoom, total: int, out: Ints) -> None:
 
 @njit(**INLINE)
 def measure_segments(
-    data: Bytes, span: tuple[int, int], sought: tuple[Cut, Marks], room: SegmentRoom, out: Ints
+    data: Bytes, span: tuple[int, int], sought: tuple[Cut, Marks], scratch: SegmentScratch, out: Ints
 ) -> None:
     """Measure the segments of one text, as in `SegmentSignals`."""
     at, stop = span
     cut, marks = sought
-    hashes, lengths, counts, _ = room
+    hashes, lengths, counts, _ = scratch
     ascii_only = count_characters(data, at, stop) == stop - at
     if cut.trimmed:
         at = first_character(data, at, stop)
@@ -248,16 +250,8 @@ def measure_segments(
         low, high = (first, last) if marks.loose else (start, end)
         beginning += _begins(data, low, high, marks)
         ending += _ends(data, low, high, marks)
-    _measure_repeats(room, total, out)
+    _measure_repeats(scratch, total, out)
     out[0], out[1], out[6], out[7], out[8] = total, characters, beginning, ending, short
-
-
-@njit(**OPTIONS)
-def _segments(layout: tuple[Offsets, Bytes], rows: Rows, sought: tuple[Cut, Marks], out: Ints) -> None:
-    offsets, data = layout
-    room = new_segment_room(longest(offsets, rows))
-    for place in range(rows.size):
-        measure_segments(data, (offsets[rows[place]], offsets[rows[place] + 1]), sought, room, out[:, place])
 
 
 def marks(begins: tuple[str, ...] = (), ends: tuple[str, ...] = (), loose: bool = False, short: int = -1) -> Marks:
@@ -275,8 +269,9 @@ def marks(begins: tuple[str, ...] = (), ends: tuple[str, ...] = (), loose: bool 
     return Marks(len(begins), frozen(stops, np.int64), frozen(data, np.uint8), frozen(lasts, np.bool_), loose, short)
 
 
-def segment_signals(offsets: Offsets, data: Bytes, rows: Rows, cut: Cut, sought: Marks) -> SegmentSignals:
-    r"""Measure the segments of the texts numbered ``rows``.
+@signal(measure_segments, columns(SegmentSignals), scratch=Scratch(new_segment_scratch))
+def segment_signals(cut: Cut, sought: Marks) -> tuple[Cut, Marks]:
+    r"""Measure lines or paragraphs.
 
     Examples:
         >>> text = b"- a.\n- a.\n\nbcd"
@@ -285,7 +280,4 @@ def segment_signals(offsets: Offsets, data: Bytes, rows: Rows, cut: Cut, sought:
         >>> [int(count[0]) for count in segment_signals(*layout, cut, marks(("-",), (".",), short=3))]
         [3, 11, 1, 4, 2, 8, 2, 2, 1]
     """
-    out = np.empty((9, len(rows)), np.int64)
-    layout = frozen(offsets, np.int64), frozen(data, np.uint8)
-    _segments(layout, frozen(rows, np.int64), (cut, sought), out)
-    return SegmentSignals(*out)
+    return cut, sought

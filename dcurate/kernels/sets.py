@@ -44,7 +44,7 @@ class SetPlan(NamedTuple):
     most: int
 
 
-class SetRoom(NamedTuple):
+class SetScratch(NamedTuple):
     """Scratch arrays for the set of a text: the text as it is read, values that are held, and what sorts them."""
 
     reading: Reading
@@ -54,11 +54,11 @@ class SetRoom(NamedTuple):
 
 
 @njit(**INLINE)
-def new_set_room(size: int, limit: int) -> SetRoom:
-    """Room for a text in shingles of that size; where more than ``limit`` values come, the least are kept."""
+def new_set_scratch(size: int, limit: int) -> SetScratch:
+    """Scratch for texts in shingles of ``size``; the least ``limit`` values of a text are kept."""
     reading = new_reading(size)
     most = limit + reading.hashes.size
-    return SetRoom(reading, np.empty(most, np.uint32), np.empty(most, np.uint32), np.empty(4 * 256, np.int64))
+    return SetScratch(reading, np.empty(most, np.uint32), np.empty(most, np.uint32), np.empty(4 * 256, np.int64))
 
 
 @njit(**OPTIONS)
@@ -108,17 +108,17 @@ def _distinct(values: Values, spare: Values, counts: Ints) -> Scalar:
 
 
 @njit(**OPTIONS)
-def _least(room: SetRoom, count: int, most: int) -> tuple[Scalar, Scalar]:
+def _least(scratch: SetScratch, count: int, most: int) -> tuple[Scalar, Scalar]:
     """Sort the least of so many held values, each once, to the front; how many there are, and if any was cut off."""
-    count = _distinct(room.held[:count], room.spare, room.counts)
+    count = _distinct(scratch.held[:count], scratch.spare, scratch.counts)
     return min(count, most), count > most
 
 
 @njit(**INLINE)
-def set_of_text(data: Bytes, span: tuple[int, int], plan: SetPlan, room: SetRoom) -> tuple[Scalar, Scalar]:
-    """Put the set of a text into ``room.held``; how many values it has, and whether they are all of them."""
+def set_of_text(data: Bytes, span: tuple[int, int], plan: SetPlan, scratch: SetScratch) -> tuple[Scalar, Scalar]:
+    """Put the set of a text into ``scratch.held``; how many values it has, and whether they are all of them."""
     rule, table, most = plan
-    reading, held = room.reading, room.held
+    reading, held = scratch.reading, scratch.held
     limit = held.size - reading.hashes.size
     open_text(reading, span[0], span[1], rule.size)
     count, cut, last = 0, False, _LAST
@@ -129,10 +129,10 @@ def set_of_text(data: Bytes, span: tuple[int, int], plan: SetPlan, room: SetRoom
             held[np.uint64(count)] = value
             count += int(value <= last)
         if count > limit:
-            count, more = _least(room, count, most)
+            count, more = _least(scratch, count, most)
             cut |= more
             last = held[count - 1] if cut else last
-    count, more = _least(room, count, most)
+    count, more = _least(scratch, count, most)
     return count, not (cut or more)
 
 
@@ -146,13 +146,13 @@ def _sets(
 ) -> None:
     offsets, data = layout
     bounds, values, whole = out
-    room = new_set_room(plan.rule.size, limit)
+    scratch = new_set_scratch(plan.rule.size, limit)
     bounds[0] = 0
     for place in range(rows.size):
-        count, all_of_them = set_of_text(data, (offsets[rows[place]], offsets[rows[place] + 1]), plan, room)
+        count, all_of_them = set_of_text(data, (offsets[rows[place]], offsets[rows[place] + 1]), plan, scratch)
         start = bounds[place]
         for number in range(count):
-            values[start + number] = room.held[number]
+            values[start + number] = scratch.held[number]
         bounds[place + 1] = start + count
         whole[place] = all_of_them
 

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
+from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar, frozen
+from dcurate.kernels.signal import SINGLE, columns, signal
 
 _NEWLINE = 0x0A
 
@@ -25,7 +26,7 @@ class SourceSignals(NamedTuple):
 
 
 @njit(**INLINE)
-def count_lines(data: Bytes, span: tuple[int, int], out: Ints) -> None:
+def count_lines(data: Bytes, span: tuple[int, int], tables: int, scratch: Bytes, out: Ints) -> None:
     """Count the lines of one text."""
     lines = 1
     for byte in data[span[0] : span[1]]:
@@ -33,27 +34,20 @@ def count_lines(data: Bytes, span: tuple[int, int], out: Ints) -> None:
     out[0] = lines
 
 
-@njit(**OPTIONS)
-def _lines(offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
-    for place in range(rows.size):
-        count_lines(data, (offsets[rows[place]], offsets[rows[place] + 1]), out[:, place])
-
-
-def line_counts(offsets: Offsets, data: Bytes, rows: Rows) -> npt.NDArray[np.int64]:
-    r"""The lines of the texts numbered ``rows``, blank ones too: one more than there are newlines.
+@signal(count_lines, SINGLE)
+def line_counts() -> int:
+    r"""Count lines, blank ones too: one more than there are newlines.
 
     Examples:
         >>> text = b"a\n\nb"
         >>> line_counts(np.array([0, len(text)]), np.frombuffer(text, np.uint8), np.array([0])).tolist()
         [3]
     """
-    out = np.empty((1, rows.size), np.int64)
-    _lines(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
-    return out.ravel()
+    return 0
 
 
 @njit(**INLINE)
-def measure_source(data: Bytes, span: tuple[int, int], out: Ints) -> None:
+def measure_source(data: Bytes, span: tuple[int, int], tables: int, scratch: Bytes, out: Ints) -> None:
     """Measure the lines of one text, as in `SourceSignals`."""
     lines, longest, length, characters = 1, 0, 0, 0
     for at in range(span[0], span[1]):
@@ -68,14 +62,9 @@ def measure_source(data: Bytes, span: tuple[int, int], out: Ints) -> None:
     out[0], out[1], out[2] = lines, max(longest, length), characters + length
 
 
-@njit(**OPTIONS)
-def _source(offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
-    for place in range(rows.size):
-        measure_source(data, (offsets[rows[place]], offsets[rows[place] + 1]), out[:, place])
-
-
-def source_signals(offsets: Offsets, data: Bytes, rows: Rows) -> SourceSignals:
-    r"""Count the lines of the texts numbered ``rows``.
+@signal(measure_source, columns(SourceSignals))
+def source_signals() -> int:
+    r"""Measure lines, blank ones too.
 
     Examples:
         >>> text = "x = 'é'\n\n".encode()
@@ -83,9 +72,7 @@ def source_signals(offsets: Offsets, data: Bytes, rows: Rows) -> SourceSignals:
         >>> [int(count[0]) for count in signals]
         [3, 7, 9]
     """
-    out = np.empty((3, rows.size), np.int64)
-    _source(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
-    return SourceSignals(*out)
+    return 0
 
 
 @njit(**INLINE)
@@ -99,8 +86,8 @@ def _stands_at(data: Bytes, at: int, stop: int, phrase: Bytes) -> Scalar:
 
 
 @njit(**INLINE)
-def find_opening(data: Bytes, span: tuple[int, int], sought: tuple[Bytes, int], out: Ints) -> None:
-    """Whether a phrase stands within the first so many characters of one text."""
+def find_opening(data: Bytes, span: tuple[int, int], sought: tuple[Bytes, int], scratch: Bytes, out: Ints) -> None:
+    """Write 1 if a phrase is within the first characters of one text, else 0."""
     at, stop = span
     phrase, characters = sought
     left = characters - phrase.size
@@ -113,19 +100,9 @@ def find_opening(data: Bytes, span: tuple[int, int], sought: tuple[Bytes, int], 
         left -= at < stop and (data[at] & 0xC0) != 0x80
 
 
-@njit(**OPTIONS)
-def _opens_with(sought: tuple[Bytes, int], offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
-    for place in range(rows.size):
-        find_opening(data, (offsets[rows[place]], offsets[rows[place] + 1]), sought, out[:, place])
-
-
-def opening(phrase: str, characters: int) -> tuple[Bytes, int]:
-    """What `opens_with` looks for, as the kernel takes it."""
-    return frozen(np.frombuffer(phrase.encode("ascii"), np.uint8), np.uint8), characters
-
-
-def opens_with(offsets: Offsets, data: Bytes, rows: Rows, phrase: str, characters: int) -> npt.NDArray[np.int64]:
-    """Where a phrase of ASCII stands within the first so many characters of the texts numbered ``rows``: 1, else 0.
+@signal(find_opening, SINGLE)
+def opens_with(phrase: str, characters: int) -> tuple[Bytes, int]:
+    """Find an ASCII phrase within the first ``characters`` of a text: 1 if it is there, else 0.
 
     Examples:
         >>> text = "é<?xml".encode()
@@ -133,7 +110,4 @@ def opens_with(offsets: Offsets, data: Bytes, rows: Rows, phrase: str, character
         >>> opens_with(*arrays, "<?xml", 6).tolist(), opens_with(*arrays, "<?xml", 5).tolist()
         ([1], [0])
     """
-    out = np.empty((1, rows.size), np.int64)
-    layout = frozen(offsets, np.int64), frozen(data, np.uint8)
-    _opens_with(opening(phrase, characters), *layout, frozen(rows, np.int64), out)
-    return out.ravel()
+    return frozen(np.frombuffer(phrase.encode("ascii"), np.uint8), np.uint8), characters

@@ -8,14 +8,15 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.interning import Numbered
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Places, Rows, Scalar, frozen
+from dcurate.kernels.cuda import Scratch
+from dcurate.kernels.layout import INLINE, Bytes, Ints, Places, Scalar, frozen
+from dcurate.kernels.signal import Array, Output, columns, signal
 
 _BITS = 8
 #: Number of distinguished lengths for the median; longer words count as this long.
 _LONG = 255
-#: How many numbers `measure_traits` writes for a text.
-TRAIT_NUMBERS = 3 + 2 * _BITS
+#: Numbers that `measure_traits` writes for a text.
+_NUMBERS = 3 + 2 * _BITS
 
 
 class TraitSignals(NamedTuple):
@@ -33,8 +34,8 @@ class TraitSignals(NamedTuple):
     having_characters: npt.NDArray[np.int64]
 
 
-class TraitRoom(NamedTuple):
-    """Counters for one text: of words of each length, and of those with each combination of features."""
+class TraitScratch(NamedTuple):
+    """Counters for one text: words by length, and words and their characters by combination of features."""
 
     sizes: Ints
     having: Ints
@@ -42,14 +43,14 @@ class TraitRoom(NamedTuple):
 
 
 @njit(**INLINE)
-def new_trait_room() -> TraitRoom:
+def new_trait_scratch(most: int, known: tuple[Places, Bytes]) -> TraitScratch:
     """Counters for any text."""
-    return TraitRoom(np.empty(_LONG + 1, np.int64), np.empty(256, np.int64), np.empty(256, np.int64))
+    return TraitScratch(np.empty(_LONG + 1, np.int64), np.empty(256, np.int64), np.empty(256, np.int64))
 
 
 @njit(**INLINE)
 def measure_traits(
-    numbers: Places, span: tuple[int, int], known: tuple[Places, Bytes], room: TraitRoom, out: Ints
+    numbers: Places, span: tuple[int, int], known: tuple[Places, Bytes], scratch: TraitScratch, out: Ints
 ) -> None:
     """Count the words of one text: all, their characters, twice the median of their lengths, and those by feature.
 
@@ -58,7 +59,7 @@ def measure_traits(
         known: the length and the traits of each different word.
     """
     lengths, traits = known
-    sizes, having, letters = room
+    sizes, having, letters = scratch
     words = span[1] - span[0]
     sizes[:], having[:], letters[:] = 0, 0, 0
     for at in range(span[0], span[1]):
@@ -67,7 +68,6 @@ def measure_traits(
         sizes[length if length < _LONG else _LONG] += 1
         having[kind] += 1
         letters[kind] += length
-    out[:] = 0
     out[0] = words
     before: Scalar = np.int64(0)
     for length in range(_LONG + 1):
@@ -84,67 +84,69 @@ def measure_traits(
                     out[3 + _BITS + bit] += letters[kind]
 
 
-@njit(**OPTIONS)
-def _traits(found: Numbered, known: tuple[Places, Bytes], rows: Rows, out: Ints) -> None:
-    room = new_trait_room()
-    for place in range(rows.size):
-        begin = found.begins[rows[place]]
-        measure_traits(found.numbers, (begin, begin + found.counts[rows[place]]), known, room, out[:, place])
+class SoughtScratch(NamedTuple):
+    """``seen[which]`` is the number of the last text that has the word, and ``text[0]`` the number of this text."""
+
+    seen: Places
+    text: Places
 
 
 @njit(**INLINE)
-def measure_sought(
-    numbers: Places, span: tuple[int, int], places: Places, stamps: tuple[Places, int], out: Ints
-) -> None:
+def new_sought_scratch(most: int, places: Places) -> SoughtScratch:
+    """Scratch for any text."""
+    words = np.int64(0)
+    for place in places:
+        words = max(words, np.int64(place))
+    return SoughtScratch(np.empty(words + 1, np.int32), np.empty(1, np.int32))
+
+
+@njit(**INLINE)
+def forget_sought(scratch: SoughtScratch) -> None:
+    """Make scratch ready for the first text."""
+    scratch.seen[:] = 0
+    scratch.text[0] = 0
+
+
+@njit(**INLINE)
+def measure_sought(numbers: Places, span: tuple[int, int], places: Places, scratch: SoughtScratch, out: Ints) -> None:
     """Count the words of one text that are in a list, and the distinct ones among them.
 
     Args:
         numbers: word ids, and ``span`` the range of those of the text.
         places: for each different word a number from 1 on if it is sought, else 0.
-        stamps: for each of these numbers one not above the second value where the text has not been seen to have it.
     """
-    seen, stamp = stamps
+    seen, text = scratch
+    text[0] += 1
     total = different = 0
     for at in range(span[0], span[1]):
         which = places[numbers[at]]
         if which:
             total += 1
-            different += seen[which] <= stamp
-            seen[which] = stamp + 1
+            different += seen[which] < text[0]
+            seen[which] = text[0]
     out[0], out[1] = total, different
 
 
-@njit(**OPTIONS)
-def _sought(found: Numbered, places: Places, rows: Rows, seen: Places, out: Ints) -> None:
-    for place in range(rows.size):
-        begin = found.begins[rows[place]]
-        span = begin, begin + found.counts[rows[place]]
-        measure_sought(found.numbers, span, places, (seen, place), out[:, place])
+def _as_traits(out: Array, tables: tuple[Places, Bytes]) -> TraitSignals:
+    counts = np.ascontiguousarray(out.T)
+    return TraitSignals(counts[0], counts[1], counts[2] / 2, counts[3 : 3 + _BITS].T, counts[3 + _BITS :].T)
 
 
-def trait_signals(found: Numbered, lengths: Places, traits: Bytes, rows: Rows) -> TraitSignals:
-    """Count the words of the texts numbered ``rows`` by their features.
+@signal(measure_traits, Output(_NUMBERS, _as_traits), scratch=Scratch(new_trait_scratch), items=np.int32)
+def trait_signals(lengths: Places, traits: Bytes) -> tuple[Places, Bytes]:
+    """Count words by their features; texts are sequences of word ids.
 
     Args:
-        found: the words by number, ``begins`` and ``counts`` by text.
-        lengths: of each different word.
-        traits: bits of each different word.
-        rows: numbers of texts.
+        lengths: characters of each distinct word.
+        traits: features of each distinct word, as bits.
 
     Examples:
-        >>> found = Numbered(np.array([0, 1, 1], np.int32), np.array([0]), np.array([3]))
-        >>> signals = trait_signals(found, np.array([5, 2], np.int32), np.array([1, 2], np.uint8), np.array([0]))
+        >>> texts = np.array([0, 3]), np.array([0, 1, 1], np.int32), np.array([0])
+        >>> signals = trait_signals(*texts, np.array([5, 2], np.int32), np.array([1, 2], np.uint8))
         >>> signals.total.tolist(), signals.characters.tolist(), signals.median.tolist(), signals.having[:, 1].tolist()
         ([3], [9], [2.0], [2])
     """
-    out = np.empty((TRAIT_NUMBERS, len(rows)), np.int64)
-    _traits(found, (frozen(lengths, np.int32), frozen(traits, np.uint8)), frozen(rows, np.int64), out)
-    return as_traits(out)
-
-
-def as_traits(out: npt.NDArray[np.int64]) -> TraitSignals:
-    """Counts, an array of shape (numbers, texts)."""
-    return TraitSignals(out[0], out[1], out[2] / 2, out[3 : 3 + _BITS].T, out[3 + _BITS :].T)
+    return frozen(lengths, np.int32), frozen(traits, np.uint8)
 
 
 class SoughtSignals(NamedTuple):
@@ -154,20 +156,16 @@ class SoughtSignals(NamedTuple):
     different: npt.NDArray[np.int64]
 
 
-def sought_signals(found: Numbered, places: Places, rows: Rows) -> SoughtSignals:
-    """Count the words of the texts numbered ``rows`` that are in a list.
+@signal(measure_sought, columns(SoughtSignals), scratch=Scratch(new_sought_scratch, forget_sought), items=np.int32)
+def sought_signals(places: Places) -> Places:
+    """Count the words that are in a list; texts are sequences of word ids.
 
     Args:
-        found: the words by number, ``begins`` and ``counts`` by text.
-        places: for each different word a number from 1 on if it is sought, else 0; equal words have equal numbers.
-        rows: numbers of texts.
+        places: for each distinct word a number from 1 on if it is in the list, else 0; equal words have equal numbers.
 
     Examples:
-        >>> found = Numbered(np.array([0, 1, 1], np.int32), np.array([0]), np.array([3]))
-        >>> [int(count[0]) for count in sought_signals(found, np.array([0, 1], np.int32), np.array([0]))]
+        >>> texts = np.array([0, 3]), np.array([0, 1, 1], np.int32), np.array([0])
+        >>> [int(count[0]) for count in sought_signals(*texts, np.array([0, 1], np.int32))]
         [2, 1]
     """
-    out = np.empty((2, len(rows)), np.int64)
-    seen = np.zeros(int(places.max(initial=0)) + 1, np.int32)
-    _sought(found, frozen(places, np.int32), frozen(rows, np.int64), seen, out)
-    return SoughtSignals(*out)
+    return frozen(places, np.int32)

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
+from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar
+from dcurate.kernels.signal import columns, signal
 
 #: Bytes that may stand in an address, whatever comes before and after them.
 _INNER = np.array([(byte < 128 and chr(byte).isalnum()) or byte in b"$-_@.&+/:=?#~!*()," for byte in range(256)])
@@ -80,7 +81,7 @@ def _is_pornographic(data: Bytes, start: int, stop: int) -> Scalar:
 
 
 @njit(**INLINE)
-def measure_urls(data: Bytes, span: tuple[int, int], out: Ints) -> None:
+def measure_urls(data: Bytes, span: tuple[int, int], tables: int, scratch: Bytes, out: Ints) -> None:
     """Measure the addresses of one text, as in `UrlSignals`."""
     free, stop = span
     at = free
@@ -101,14 +102,9 @@ def measure_urls(data: Bytes, span: tuple[int, int], out: Ints) -> None:
     out[0], out[1], out[2] = total, characters, pornographic
 
 
-@njit(**OPTIONS)
-def _urls(offsets: Offsets, data: Bytes, rows: Rows, out: Ints) -> None:
-    for place in range(rows.size):
-        measure_urls(data, (offsets[rows[place]], offsets[rows[place] + 1]), out[:, place])
-
-
-def url_signals(offsets: Offsets, data: Bytes, rows: Rows) -> UrlSignals:
-    """Find the web addresses of the texts numbered ``rows``.
+@signal(measure_urls, columns(UrlSignals))
+def url_signals() -> int:
+    """Find URLs.
 
     Examples:
         >>> text = b"see http://a.b/c%20d and https://e, or http://"
@@ -116,6 +112,4 @@ def url_signals(offsets: Offsets, data: Bytes, rows: Rows) -> UrlSignals:
         >>> [int(count[0]) for count in signals]
         [2, 26, 0]
     """
-    out = np.empty((3, rows.size), np.int64)
-    _urls(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), out)
-    return UrlSignals(*out)
+    return 0

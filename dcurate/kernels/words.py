@@ -8,8 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from dcurate.kernels.cuda import Scratch
 from dcurate.kernels.hashing import load_eight, load_up_to_eight
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, Word, frozen, longest
+from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar, Word
+from dcurate.kernels.signal import columns, signal
 from dcurate.kernels.unicode import alphabetic_bits, has_letter, space_width
 
 _COMMON = ("the", "be", "to", "of", "and", "that", "have", "with")
@@ -143,8 +145,8 @@ def _is_hashes(data: Bytes, start: int, stop: int, characters: int) -> Scalar:
 
 
 @njit(**INLINE)
-def new_bounds(most: int) -> Ints:
-    """Room for the bounds of the words of a text of at most that many bytes, as `find_words` writes them."""
+def new_bounds(most: int, tables: Bytes) -> Ints:
+    """Scratch for the bounds of the words of a text of at most ``most`` bytes, as `find_words` writes them."""
     return np.empty(most + 9, np.int64)
 
 
@@ -180,15 +182,9 @@ def measure_words(data: Bytes, span: tuple[int, int], alphabetic: Bytes, bounds:
     out[3], out[4], out[5] = symbolic + (known >> 32), lettered, known & 0xFFFFFFFF
 
 
-@njit(**OPTIONS)
-def _words(offsets: Offsets, data: Bytes, rows: Rows, alphabetic: Bytes, out: Ints) -> None:
-    bounds = new_bounds(longest(offsets, rows))
-    for place in range(rows.size):
-        measure_words(data, (offsets[rows[place]], offsets[rows[place] + 1]), alphabetic, bounds, out[:, place])
-
-
-def word_signals(offsets: Offsets, data: Bytes, rows: Rows) -> WordSignals:
-    """Measure the words of the texts numbered ``rows``.
+@signal(measure_words, columns(WordSignals), scratch=Scratch(new_bounds))
+def word_signals() -> Bytes:
+    """Measure words.
 
     Examples:
         >>> text = "to be ... ## naïve".encode()
@@ -196,6 +192,4 @@ def word_signals(offsets: Offsets, data: Bytes, rows: Rows) -> WordSignals:
         >>> [int(count[0]) for count in signals]
         [5, 14, 5, 1, 3, 2]
     """
-    out = np.empty((6, rows.size), np.int64)
-    _words(frozen(offsets, np.int64), frozen(data, np.uint8), frozen(rows, np.int64), alphabetic_bits(), out)
-    return WordSignals(*out)
+    return alphabetic_bits()

@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.kernels import cuda_measures
-from dcurate.kernels.cuda import CudaColumn, build_of
-from dcurate.kernels.layout import Bytes, Offsets, Rows
-from dcurate.kernels.phrases import Phrases, paragraphs_with, phrases
+from dcurate.kernels.cuda import Scratch
+from dcurate.kernels.phrases import Phrases, find_paragraphs, new_spare, phrases
+from dcurate.kernels.signal import columns, signal
 
 #: A paragraph with one of these is boilerplate. Longer ones of C4's list that contain one of these are left out.
 POLICY = (
@@ -45,15 +44,11 @@ class BoilerplateSignals(NamedTuple):
 
 
 @cache
-def _sought() -> Phrases:
+def _boilerplate() -> Phrases:
     return phrases([POLICY, FILLER])
 
 
-def boilerplate_signals(offsets: Offsets, data: Bytes, rows: Rows) -> BoilerplateSignals:
-    """Find boilerplate in the texts numbered ``rows``."""
-    return BoilerplateSignals(*paragraphs_with(offsets, data, rows, _sought()))
-
-
-@build_of(boilerplate_signals)
-def _on_gpu(column: CudaColumn, rows: Rows) -> BoilerplateSignals:
-    return BoilerplateSignals(*cuda_measures.paragraphs_with(column, rows, _sought()))
+@signal(find_paragraphs, columns(BoilerplateSignals), scratch=Scratch(new_spare))
+def boilerplate_signals() -> Phrases:
+    """Find boilerplate paragraphs."""
+    return _boilerplate()

@@ -14,9 +14,10 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import from_text, text_column
 from dcurate.kernels import cuda_cleaning
 from dcurate.kernels.cleaning import Cleaned, LineRules, clean_lines
-from dcurate.kernels.cuda import CudaColumn, build_of
+from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.layout import Bytes, Offsets, Rows
 from dcurate.kernels.sentences import Spoken, sentence_signals
+from dcurate.kernels.signal import with_gpu
 from dcurate.text.lexicon import TRAITS, words_of
 from dcurate.text.signals import text_as_column
 
@@ -28,18 +29,18 @@ class C4Signals(NamedTuple):
     sentences: npt.NDArray[np.int64]
 
 
+def _on_gpu(column: CudaColumn, rows: Rows, rules: LineRules) -> C4Signals:
+    """Remove lines on the GPU, and count sentences on the host, where words have ids."""
+    return _of_cleaned(cuda_cleaning.clean_lines(column, rows, rules))
+
+
+@with_gpu(_on_gpu)
 def c4_signals(offsets: Offsets, data: Bytes, rows: Rows, rules: LineRules) -> C4Signals:
-    """The texts numbered ``rows`` after lines are removed.
+    """Measure the texts numbered ``rows`` after lines are removed.
 
     Sentences are those of spaCy's sentencizer in each line; the original's, NLTK's Punkt, needs a model.
     """
     return _of_cleaned(clean_lines(offsets, data, rows, rules))
-
-
-@build_of(c4_signals)
-def _on_gpu(column: CudaColumn, rows: Rows, rules: LineRules) -> C4Signals:
-    """Remove lines on the GPU, and count sentences on the host, where words are numbered."""
-    return _of_cleaned(cuda_cleaning.clean_lines(column, rows, rules))
 
 
 def _of_cleaned(left: Cleaned) -> C4Signals:

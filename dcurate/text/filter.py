@@ -99,7 +99,6 @@ class SignalFilter(DocumentFilter):
 
     Examples:
         >>> class FewDigits(SignalFilter):
-        ...     needs = Needs.of("characters")
         ...     def score(self, signals):
         ...         return signals.characters.digits
         ...     def keep(self, scores):
@@ -109,9 +108,9 @@ class SignalFilter(DocumentFilter):
     """
 
     @property
-    @abstractmethod
     def needs(self) -> Needs:
-        """The signals that `score` reads."""
+        """The sizes of n-grams that `score` reads; none by default."""
+        return Needs()
 
     @abstractmethod
     def score(self, signals: Signals) -> Scores:
@@ -130,6 +129,34 @@ class SignalFilter(DocumentFilter):
         return bool(self.keep(np.asarray(score)))
 
 
+class BoundedFilter(SignalFilter):
+    """A rule that keeps scores from one field to another, both included.
+
+    ``_low`` names the field with the lowest score to keep, ``_high`` that with the highest; without one there is no
+    such bound.
+
+    Examples:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True)
+        ... class FewDigits(BoundedFilter):
+        ...     max_digits: int = 3
+        ...     _high = "max_digits"
+        ...     def score(self, signals):
+        ...         return signals.characters.digits
+        >>> FewDigits().keep_document(4), FewDigits(max_digits=4).keep_document(4)
+        (False, True)
+    """
+
+    _low = ""
+    _high = ""
+
+    def keep(self, scores: Scores) -> Mask:
+        if not self._low:
+            return scores <= getattr(self, self._high)  # type: ignore[no-any-return]
+        kept = scores >= getattr(self, self._low)
+        return kept & (scores <= getattr(self, self._high)) if self._high else kept  # type: ignore[no-any-return]
+
+
 class WordFilter(SignalFilter):
     """A rule over words, which depend on the language: ``lang``, an ISO 639-1 code in any case.
 
@@ -139,7 +166,6 @@ class WordFilter(SignalFilter):
 
     Examples:
         >>> class FewWords(WordFilter):
-        ...     needs = Needs.of("words")
         ...     lang = "en"
         ...     def score(self, signals):
         ...         return self.spaced(signals).words.total

@@ -128,6 +128,15 @@ class Words:
     def __getitem__(self, mask: object) -> Words:
         return self
 
+    def column(self, rows: Rows) -> tuple[Offsets, Any, Rows]:
+        """The word ids of the texts numbered ``rows`` in the Arrow layout: offsets, ids and the numbers of the texts.
+
+        Words of other texts may be between; they belong to texts that are not in the result.
+        """
+        begins, counts = self.found.begins[rows], self.found.counts[rows]
+        bounds = np.stack([begins, begins + counts], axis=1).ravel()
+        return np.append(bounds, bounds[-1:]), self.found.numbers, 2 * np.arange(len(rows))
+
     def numbered(self, sought: Iterable[str], ignore_case: bool) -> npt.NDArray[np.int32]:
         """For each word id 1 plus the index of that word in ``sought``, or 0 if it is not in it."""
         places = np.zeros(len(self.known.characters), np.int32)

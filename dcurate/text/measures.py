@@ -1,34 +1,27 @@
-"""Signals for the rules of Gopher and its successors, each computed once for all filters of a pass."""
+"""Signals for the rules of Gopher and its successors: of lines as each rule defines them, and of word ids."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
-from dcurate.kernels import cuda_measures, cuda_words, segments
-from dcurate.kernels.cuda import CudaColumn, build_of
+from dcurate.kernels import segments
+from dcurate.kernels.cuda import CudaColumn, Scratch, copied
 from dcurate.kernels.layout import Bytes, Offsets, Rows
-from dcurate.kernels.occurrences import occurrences as count_in_texts
 from dcurate.kernels.repeats import Counting, RepeatSignals, repeat_signals
-from dcurate.kernels.segments import Cut, Marks, SegmentSignals, segment_signals
+from dcurate.kernels.segments import Cut, Marks, SegmentSignals, measure_segments, new_segment_scratch
+from dcurate.kernels.signal import Signal, columns, signal
 from dcurate.kernels.traits import SoughtSignals, TraitSignals, sought_signals, trait_signals
-from dcurate.text.filter import SignalFilter
 from dcurate.text.lexicon import Words, words_of
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.signals import Signals
 
-
-class MeasureFilter(SignalFilter):
-    """A rule whose signals are computed when its scores are requested, and kept for the other rules of the pass."""
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Lines(NamedTuple):
-    """How a text is split into lines or paragraphs, and what to match in them.
+    """How to split a text into lines or paragraphs, and what to match in them.
 
     Args:
         cut: where they end and which count.
@@ -61,6 +54,52 @@ class Grams(NamedTuple):
     duplicates: tuple[int, ...] = (5, 6, 7, 8, 9, 10)
 
 
+def _of_words(
+    signal: Signal[..., T],
+) -> Callable[[Callable[Concatenate[Words, P], tuple[Any, ...]]], Signal[Concatenate[Words, P], T]]:
+    """Make a signal of texts from a signal of word ids; the decorated function makes the options of that one."""
+
+    def declared(options: Callable[Concatenate[Words, P], tuple[Any, ...]]) -> Signal[Concatenate[Words, P], T]:
+        def cpu(offsets: Offsets, data: Bytes, rows: Rows, words: Words, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            return signal(*words.column(rows), *options(words, *args, **kwargs))
+
+        def gpu(column: CudaColumn, rows: Rows, words: Words, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            offsets, ids, places = words.column(rows)
+            ids_on_gpu = CudaColumn(offsets, copied(offsets), copied(ids))
+            return signal.gpu(ids_on_gpu, places, *options(words, *args, **kwargs))
+
+        made = Signal(cpu, gpu)
+        update_wrapper(made, options)
+        return made
+
+    return declared
+
+
+@_of_words(trait_signals)
+def traits_of(words: Words) -> tuple[Any, ...]:
+    """Count words by their features."""
+    return words.known.characters, words.known.traits
+
+
+@_of_words(sought_signals)
+def sought_of(words: Words, sought: tuple[str, ...], ignore_case: bool) -> tuple[Any, ...]:
+    """Count the words that are in a list."""
+    return (words.numbered(sought, ignore_case),)
+
+
+@_of_words(repeat_signals)
+def repeats_of(words: Words, grams: Grams) -> tuple[Any, ...]:
+    """Find repeated word n-grams."""
+    known = words.known.characters, words.known.hashes, words.known.powers
+    return known, (grams.tops, grams.duplicates), grams.how
+
+
+@signal(measure_segments, columns(SegmentSignals), scratch=Scratch(new_segment_scratch))
+def segments_of(how: Lines) -> tuple[Cut, Marks]:
+    """Measure lines or paragraphs, split and matched as ``how`` says."""
+    return how.cut, segments.marks(how.begins, how.ends, how.loose, how.short)
+
+
 def words(signals: Signals, splitter: str) -> Words:
     """The words of the texts."""
     return signals.of(words_of, splitter).words
@@ -73,72 +112,9 @@ def word_traits(signals: Signals, splitter: str) -> TraitSignals:
 
 def words_sought(signals: Signals, splitter: str, sought: tuple[str, ...], ignore_case: bool) -> SoughtSignals:
     """Counts of the words that are in a list."""
-    return signals.of(sought_of, words(signals, splitter), (sought, ignore_case))
+    return signals.of(sought_of, words(signals, splitter), sought, ignore_case)
 
 
 def repeats(signals: Signals, grams: Grams) -> RepeatSignals:
     """Repeated word n-grams."""
     return signals.of(repeats_of, words(signals, grams.words), grams)
-
-
-def lines(signals: Signals, how: Lines) -> SegmentSignals:
-    """Statistics of lines or paragraphs."""
-    return signals.of(lines_of, how)
-
-
-def characters(signals: Signals) -> npt.NDArray[np.int64]:
-    """Characters of each text."""
-    return signals.characters.total
-
-
-def occurrences(signals: Signals, mark: str) -> npt.NDArray[np.int64]:
-    """Number of non-overlapping occurrences of a string."""
-    return signals.of(count_in_texts, mark)
-
-
-def traits_of(offsets: Offsets, data: Bytes, rows: Rows, found: Words) -> TraitSignals:
-    """Statistics of the word ids of the texts numbered ``rows``."""
-    return trait_signals(found.found, found.known.characters, found.known.traits, rows)
-
-
-@build_of(traits_of)
-def _traits_on_gpu(column: CudaColumn, rows: Rows, found: Words) -> TraitSignals:
-    return cuda_words.trait_signals(found.found, (found.known.characters, found.known.traits), rows)
-
-
-def sought_of(
-    offsets: Offsets, data: Bytes, rows: Rows, found: Words, sought: tuple[tuple[str, ...], bool]
-) -> SoughtSignals:
-    """Counts of the word ids of the texts numbered ``rows`` that are in a list."""
-    return sought_signals(found.found, found.numbered(*sought), rows)
-
-
-@build_of(sought_of)
-def _sought_on_gpu(column: CudaColumn, rows: Rows, found: Words, sought: tuple[tuple[str, ...], bool]) -> SoughtSignals:
-    return cuda_words.sought_signals(found.found, found.numbered(*sought), rows)
-
-
-def repeats_of(offsets: Offsets, data: Bytes, rows: Rows, found: Words, grams: Grams) -> RepeatSignals:
-    """Repeated n-grams of word ids in the texts numbered ``rows``."""
-    known = found.known.characters, found.known.hashes, found.known.powers
-    return repeat_signals(found.found, known, rows, (grams.tops, grams.duplicates), grams.how)
-
-
-@build_of(repeats_of)
-def _repeats_on_gpu(column: CudaColumn, rows: Rows, found: Words, grams: Grams) -> RepeatSignals:
-    known = found.known.characters, found.known.hashes, found.known.powers
-    return cuda_words.repeat_signals(found.found, known, rows, (grams.tops, grams.duplicates), grams.how)
-
-
-def lines_of(offsets: Offsets, data: Bytes, rows: Rows, how: Lines) -> SegmentSignals:
-    """Statistics of the lines or paragraphs of the texts numbered ``rows``."""
-    return segment_signals(offsets, data, rows, how.cut, _marks(how))
-
-
-@build_of(lines_of)
-def _lines_on_gpu(column: CudaColumn, rows: Rows, how: Lines) -> SegmentSignals:
-    return cuda_measures.segment_signals(column, rows, how.cut, _marks(how))
-
-
-def _marks(how: Lines) -> Marks:
-    return segments.marks(how.begins, how.ends, how.loose, how.short)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dcurate.text.filter import Mask, Scores
-from dcurate.text.measures import MeasureFilter
+from dcurate.text.filter import BoundedFilter, Scores
 from dcurate.text.modifier import TextModifier
 from dcurate.text.signals import Signals
 
@@ -80,7 +79,7 @@ class RefinedWebLines(TextModifier):
 
 
 @dataclass(frozen=True)
-class RefinedWebRemovedFilter(MeasureFilter):
+class RefinedWebRemovedFilter(BoundedFilter):
     r"""Drop texts from which `RefinedWebLines` removes too many words; a text left empty scores 1.0.
 
     Examples:
@@ -90,12 +89,10 @@ class RefinedWebRemovedFilter(MeasureFilter):
 
     max_ratio: float = 0.05
     _name = "refinedweb_removed"
+    _high = "max_ratio"
 
     def score(self, signals: Signals) -> Scores:
         return np.array([_removed(text) for text in signals.texts()], np.float64)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio
 
 
 def _removed(text: str) -> float:

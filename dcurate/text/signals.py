@@ -4,36 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from dcurate.frames.text import TextColumn, column_of
-from dcurate.kernels import cuda_measures, cuda_pii, cuda_signals  # noqa: F401 - register their CUDA builds
 from dcurate.kernels.characters import CharacterSignals, character_signals
-from dcurate.kernels.cuda import BUILDS, CudaColumn
+from dcurate.kernels.cuda import CudaColumn
+from dcurate.kernels.layout import Bytes, Offsets, Rows
 from dcurate.kernels.lines import LineSignals, ParagraphSignals, line_signals, paragraph_signals
 from dcurate.kernels.ngrams import NgramSignals, ngram_signals
+from dcurate.kernels.signal import Signal
 from dcurate.kernels.urls import UrlSignals, url_signals
 from dcurate.kernels.words import WordSignals, word_signals
 from dcurate.text.boilerplate import BoilerplateSignals, boilerplate_signals
 from dcurate.text.segmentation import needs_splitting, spaced
 
+P = ParamSpec("P")
 Found = TypeVar("Found")
-
-#: Groups of signals by name: `Signals` has an attribute for each.
-GROUPS = frozenset({"characters", "words", "lines", "paragraphs", "ngrams", "urls", "boilerplate"})
 
 
 @dataclass(frozen=True)
 class Needs:
-    """The signals that a filter reads: groups by name, and n-grams by size.
+    """The sizes of n-grams that a filter reads, so that one pass finds those of all filters.
 
     Args:
-        groups: of ``characters``, ``words``, ``lines``, ``paragraphs``, ``urls``, ``boilerplate``; ``ngrams`` follows
-            from the sizes.
+        groups: attributes of `Signals` that it reads; not required, since signals are computed on first use.
         removed: n-gram sizes for the most frequent n-gram.
         repeated: n-gram sizes for all repeated n-grams.
 
@@ -67,8 +64,8 @@ class Signals:
     Args:
         column: the texts.
         needs: the signals that will be read; n-grams of all its sizes are found in one pass.
-        rows: numbers of the texts that are looked at; all of them by default.
-        card: the same texts on a GPU; signals with a CUDA build (`BUILDS`) are then computed there.
+        rows: numbers of the texts to measure; all by default.
+        card: the same texts on a GPU; signals are then computed there, except plain functions.
     """
 
     def __init__(
@@ -82,65 +79,64 @@ class Signals:
         self.needs = needs
         self.card = card
         self.rows = np.arange(len(column), dtype=np.int64) if rows is None else rows
-        self._found: dict[tuple[Callable[..., Any], tuple[Hashable, ...]], Any] = {}
+        self._found: dict[Hashable, Any] = {}
         self._spaced: dict[str, Signals] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    @cached_property
-    def characters(self) -> CharacterSignals:
-        """Counts of characters by class."""
-        return self._measured(character_signals)
-
-    @cached_property
-    def words(self) -> WordSignals:
-        """Word statistics."""
-        return self._measured(word_signals)
-
-    @cached_property
-    def lines(self) -> LineSignals:
-        """Line statistics."""
-        return self._measured(line_signals)
-
-    @cached_property
-    def paragraphs(self) -> ParagraphSignals:
-        """Paragraph statistics."""
-        return self._measured(paragraph_signals)
-
-    @cached_property
-    def ngrams(self) -> NgramSignals:
-        """Repeated word n-grams, of the sizes in ``needs``."""
-        return self._measured(ngram_signals, self.needs.removed, self.needs.repeated)
-
-    @cached_property
-    def urls(self) -> UrlSignals:
-        """URL statistics."""
-        return self._measured(url_signals)
-
-    @cached_property
-    def boilerplate(self) -> BoilerplateSignals:
-        """Counts of boilerplate paragraphs."""
-        return self._measured(boilerplate_signals)
-
-    def _measured(self, kernel: Callable[..., Found], *options: Any) -> Found:
-        """The output of a kernel: computed on the GPU, if the texts are there and it has a CUDA build."""
-        if self.card is not None and kernel in BUILDS:
-            return cast(Found, BUILDS[kernel](self.card, self.rows, *options))
-        return kernel(*self.column, self.rows, *options)
-
-    def of(self, kernel: Callable[..., Found], *options: Hashable) -> Found:
-        """The output of a kernel without a group, computed once for all filters that use it.
+    def of(
+        self, signal: Callable[Concatenate[Offsets, Bytes, Rows, P], Found], *args: P.args, **kwargs: P.kwargs
+    ) -> Found:
+        """Return a signal, computed once for all filters that use it; on the GPU, if the texts are there and it can be.
 
         Args:
-            kernel: a function of (offsets, data, rows, *options) that answers an array with one value for each row,
-                or a named tuple of such arrays.
-            options: further arguments; another option is another computation.
+            signal: one of `dcurate.text.registry`, or any function of (offsets, data, rows, *options) that returns an
+                array with one value for each row, or a named tuple of such arrays.
+            args: hashable options; other options are another computation.
         """
-        key = (kernel, options)
+        key = (signal, args, tuple(kwargs.items()))
         if key not in self._found:
-            self._found[key] = self._measured(kernel, *options)
+            if self.card is not None and isinstance(signal, Signal):
+                self._found[key] = signal.gpu(self.card, self.rows, *args, **kwargs)
+            else:
+                self._found[key] = signal(*self.column, self.rows, *args, **kwargs)
         return cast(Found, self._found[key])
+
+    @property
+    def characters(self) -> CharacterSignals:
+        """Counts of characters by class."""
+        return self.of(character_signals)
+
+    @property
+    def words(self) -> WordSignals:
+        """Word statistics."""
+        return self.of(word_signals)
+
+    @property
+    def lines(self) -> LineSignals:
+        """Line statistics."""
+        return self.of(line_signals)
+
+    @property
+    def paragraphs(self) -> ParagraphSignals:
+        """Paragraph statistics."""
+        return self.of(paragraph_signals)
+
+    @property
+    def ngrams(self) -> NgramSignals:
+        """Repeated word n-grams, of the sizes in ``needs``."""
+        return self.of(ngram_signals, self.needs.removed, self.needs.repeated)
+
+    @property
+    def urls(self) -> UrlSignals:
+        """URL statistics."""
+        return self.of(url_signals)
+
+    @property
+    def boilerplate(self) -> BoilerplateSignals:
+        """Counts of boilerplate paragraphs."""
+        return self.of(boilerplate_signals)
 
     def in_language(self, lang: str) -> Signals:
         """The same texts for `words` and `ngrams`: with a space between words.
@@ -171,19 +167,15 @@ class Signals:
     def narrowed(self, mask: npt.NDArray[np.bool_]) -> Signals:
         """The signals of the texts where ``mask`` is true; computed signals are kept."""
         narrow = Signals(self.column, self.needs, self.rows[mask], self.card)
-        for name in GROUPS & vars(self).keys():
-            vars(narrow)[name] = _narrowed(vars(self)[name], mask)
         narrow._found = {key: _narrowed(found, mask) for key, found in self._found.items()}
         narrow._spaced = {lang: signals.narrowed(mask) for lang, signals in self._spaced.items()}
         return narrow
 
 
-def _narrowed(group: Any, mask: npt.NDArray[np.bool_]) -> Any:
-    if isinstance(group, NgramSignals):
-        return NgramSignals(*({size: values[mask] for size, values in kind.items()} for kind in group))
-    if isinstance(group, np.ndarray):
-        return group[mask]
-    return type(group)(*(values[mask] for values in group))
+def _narrowed(found: Any, mask: npt.NDArray[np.bool_]) -> Any:
+    if isinstance(found, dict):
+        return {key: _narrowed(values, mask) for key, values in found.items()}
+    return type(found)(*(_narrowed(values, mask) for values in found)) if isinstance(found, tuple) else found[mask]
 
 
 def text_as_column(text: str) -> TextColumn:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,9 +32,10 @@ from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError
 from dcurate.frames.gpus import texts_on_gpu
 from dcurate.frames.text import text_column
-from dcurate.kernels.cuda import BUILDS
+from dcurate.kernels.signal import Signal
 from dcurate.text.filters.c4 import C4SentencesFilter
 from dcurate.text.filters.fineweb import FineWebDuplicateLinesFilter
+from dcurate.text.registry import SIGNALS
 from tests.frames import stand_in
 
 #: Filters of signals in groups, of kernels in none, and of one that takes lines out on the card.
@@ -55,15 +55,15 @@ def annotated(resources: Resources) -> list[ScoreFilter]:
     return [ScoreFilter(rule, score_field=rule.name).with_(resources=resources) for rule in FILTERS]
 
 
-def noted(kernel: Callable[..., Any], called: set[str]) -> Callable[..., Any]:
-    """The build of a kernel for CUDA, which tells when it is called."""
-    build = BUILDS[kernel]
+def note_calls(signal: Signal[..., Any], called: set[str]) -> None:
+    """Have a signal note that it is computed on the GPU."""
+    gpu = signal.gpu
 
-    def tells(*given: Any) -> Any:
-        called.add(kernel.__name__)
-        return build(*given)
+    def noted(*given: Any) -> Any:
+        called.add(signal.__name__)
+        return gpu(*given)
 
-    return tells
+    signal.gpu = noted
 
 
 def columns(table: pa.Table) -> list[bool]:
@@ -97,7 +97,8 @@ def main(folder: Path) -> None:
     Pipeline("on_card", stages=stages).run(InlineExecutor())
     called = sorted(set(stand_in.CALLS))
     measured: set[str] = set()
-    BUILDS.update({kernel: noted(kernel, measured) for kernel in BUILDS})
+    for signal in SIGNALS.values():
+        note_calls(signal, measured)
     stages = [
         ParquetReader(source, frames="cudf"),
         *annotated(on_card),

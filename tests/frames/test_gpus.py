@@ -75,7 +75,7 @@ def test_filters_of_all_kinds_write_on_a_card_what_they_write_on_the_cpu(said: d
 
 def test_what_has_a_build_for_cuda_is_measured_on_the_card(said: dict[str, Any]) -> None:
     groups = ["boilerplate_signals", "character_signals", "url_signals", "word_signals"]
-    others = ["alphabetic_signals", "c4_signals", "lines_of", "occurrences", "pii_counts"]
+    others = ["alphabetic_signals", "c4_signals", "occurrences", "pii_counts", "segments_of"]
     assert said["measured"] == sorted(groups + others)
 
 

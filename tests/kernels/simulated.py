@@ -41,16 +41,16 @@ def by_cuda(texts: Sequence[str]) -> dict[str, Any]:
     """What the kernels of CUDA find in texts."""
     offsets, data, rows = layout(*texts)
     column = cuda.on_gpu(offsets, data), rows[::-1]
-    signatures = [cuda_minhash.one_permutation(*column, rule, HASHES) for rule in RULES]
+    signatures = [one_permutation.gpu(*column, rule, HASHES) for rule in RULES]
     found = {
         "one permutation": signatures,
         "bands": [cuda_minhash.band_keys(signature, *BANDS) for signature in signatures],
-        "permutations": [cuda_minhash.permuted(*column, rule, PERMUTATIONS) for rule in RULES],
-        "as cuDF": [cuda_minhash.as_cudf(*column, WINDOW, PERMUTATIONS)],
+        "permutations": [permuted.gpu(*column, rule, PERMUTATIONS) for rule in RULES],
+        "as cuDF": [as_cudf.gpu(*column, WINDOW, PERMUTATIONS)],
         "hashes": [cuda_minhash.text_hashes(*column)],
     }
     for name, kernel, options in MEASURES:
-        found[name] = cuda.BUILDS[kernel](*column, *given(options, (offsets, data, rows[::-1])))
+        found[name] = kernel.gpu(*column, *given(options, (offsets, data, rows[::-1])))
     return {name: _plain(each) for name, each in found.items()}
 
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcurate.kernels.cuda import BUILDS
+from dcurate import kernels, text
+from dcurate.kernels.minhash import one_permutation
+from dcurate.kernels.permutations import as_cudf, permuted
+from dcurate.kernels.repeats import repeat_signals
+from dcurate.kernels.signal import Signal
+from dcurate.kernels.traits import sought_signals, trait_signals
+from dcurate.text.registry import SIGNALS
 from dcurate_testing.cuda_measures import MEASURES
 from tests.kernels.cuda_process import Simulated, simulated_cuda
 from tests.kernels.simulated import by_cpu
@@ -49,8 +57,21 @@ def cuda() -> Iterator[Simulated]:
         yield simulated
 
 
-def test_every_kernel_with_a_build_for_cuda_is_held_against_its_cpu_kernel() -> None:
-    assert {kernel for _, kernel, _ in MEASURES} == set(BUILDS)
+def test_every_signal_is_registered() -> None:
+    modules = [
+        import_module(name)
+        for package in (kernels, text)
+        for _, name, is_package in walk_packages(package.__path__, package.__name__ + ".")
+        if not is_package
+    ]
+    signals = {value for module in modules for value in vars(module).values() if isinstance(value, Signal)}
+    # MinHash is no measure of a text, and signals of word ids are registered as signals of texts.
+    others = {one_permutation, permuted, as_cudf, repeat_signals, sought_signals, trait_signals}
+    assert signals - others == set(SIGNALS.values())
+
+
+def test_every_registered_signal_is_compared_with_its_cpu_kernel() -> None:
+    assert {signal for _, signal, _ in MEASURES} == set(SIGNALS.values())
 
 
 def test_kernels_by_simulated_cuda_give_what_those_of_the_cpu_give_to_the_last_bit(cuda: Simulated) -> None:

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from dcurate.kernels import words
 from dcurate.kernels.characters import character_signals
+from dcurate.kernels.cuda import Scratch
 from dcurate.kernels.hashing import find_leader, hash_bytes, table_bits
 from dcurate.kernels.lines import line_signals, paragraph_signals
 from dcurate.kernels.ngrams import ngram_signals
+from dcurate.kernels.signal import loop_over
 from dcurate.kernels.words import word_signals
 
 KERNELS = (character_signals, word_signals, line_signals, paragraph_signals)
@@ -42,7 +44,7 @@ def test_each_kernel_compiles_once_whatever_arrays_it_is_given() -> None:
     given_offsets: Any
     for given_offsets in (offsets, offsets.astype(np.int32), np.repeat(offsets, 2)[::2]):
         word_signals(given_offsets, data.copy(), rows.astype(np.int32))
-    assert len(words._words.signatures) == 1
+    assert len(loop_over(words.measure_words, Scratch(words.new_bounds)).signatures) == 1
 
 
 def test_ngrams_of_several_sizes_together_are_those_of_each_size_alone() -> None:

@@ -7,7 +7,6 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcurate.kernels.interning import Numbered
 from dcurate.kernels.repeats import COVERED, EVERY, SKIPPING, Counting, repeat_signals
 from dcurate.kernels.traits import sought_signals, trait_signals
 from dcurate.kernels.word_features import Kinds, word_facts
@@ -19,12 +18,9 @@ DOCUMENTS = st.lists(st.lists(st.integers(0, len(WORDS) - 1), max_size=30), min_
 SIZES = [((1, 2), (2, 3, 5)), ((2, 1), (5, 1, 3))]
 
 
-def numbered(documents: list[list[int]]) -> Numbered:
-    return Numbered(
-        np.array([number for text in documents for number in text], np.int32),
-        np.cumsum([0, *map(len, documents)])[:-1],
-        np.array([len(text) for text in documents], np.int64),
-    )
+def numbered(documents: list[list[int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    ids = np.array([number for text in documents for number in text], np.int32)
+    return np.cumsum([0, *map(len, documents)]), ids, np.arange(len(documents))
 
 
 def facts():
@@ -74,13 +70,12 @@ def repeated(words: list[str], n: int, how: Counting) -> int:
 def test_repeated_ngrams_are_counted_as_the_options_say(documents):
     known = facts()
     texts = [[WORDS[number] for number in text] for text in documents]
-    rows = np.arange(len(documents))
     flags = list(
         itertools.product([False, True], [SKIPPING, EVERY, COVERED], [False, True], [False, True], [False, True])
     )
     for how, (tops, duplicates) in itertools.product(itertools.starmap(Counting, flags), SIZES):
         found = repeat_signals(
-            numbered(documents), (known.characters, known.hashes, known.powers), rows, (tops, duplicates), how
+            *numbered(documents), (known.characters, known.hashes, known.powers), (tops, duplicates), how
         )
         expected_tops = [[top(words, n, how) for n in tops] for words in texts]
         expected_repeated = [[repeated(words, n, how) for n in duplicates] for words in texts]
@@ -92,7 +87,7 @@ def test_repeated_ngrams_are_counted_as_the_options_say(documents):
 def test_words_are_counted_by_their_traits(documents):
     lengths = np.array([len(word) for word in WORDS], np.int32)
     traits = np.array([1, 2, 3, 0, 128, 1, 0], np.uint8)
-    found = trait_signals(numbered(documents), lengths, traits, np.arange(len(documents)))
+    found = trait_signals(*numbered(documents), lengths, traits)
     for row, text in enumerate(documents):
         sizes = [len(WORDS[number]) for number in text]
         assert (found.total[row], found.characters[row]) == (len(text), sum(sizes))
@@ -106,7 +101,7 @@ def test_words_are_counted_by_their_traits(documents):
 @given(DOCUMENTS)
 def test_words_that_are_sought_are_counted_once_and_each_time(documents):
     places = np.array([0, 1, 2, 0, 1, 0, 3], np.int32)
-    found = sought_signals(numbered(documents), places, np.arange(len(documents)))
+    found = sought_signals(*numbered(documents), places)
     hits = [[places[number] for number in text if places[number]] for text in documents]
     assert found.total.tolist() == [len(text) for text in hits]
     assert found.different.tolist() == [len(set(text)) for text in hits]

@@ -35,9 +35,9 @@ class DigitGroups(NamedTuple):
     digits: npt.NDArray[np.int64]
 
 
-def group_room(most: int) -> tuple[npt.NDArray[np.int64], ...]:
-    """The arrays of `DigitGroups`, for texts of any length."""
-    return (*(np.zeros(MOST_GROUPS, np.int64) for _ in range(5)), np.zeros(_ROOM, np.int64))
+def group_scratch(most: int) -> DigitGroups:
+    """Scratch for texts of any length, allocated outside of kernels."""
+    return DigitGroups(*(np.empty(size, np.int64) for size in (*[MOST_GROUPS] * 5, _ROOM)))
 
 
 @njit(**INNER)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from dcurate.kernels.cuda import CudaColumn, Scratch, launch
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
 from dcurate.kernels.pii.accounts import card_end, iban_end, social_security_end
 from dcurate.kernels.pii.alphabet import (
@@ -26,10 +27,11 @@ from dcurate.kernels.pii.alphabet import (
 )
 from dcurate.kernels.pii.context import VERSION, announced_at_once
 from dcurate.kernels.pii.emails import email_at, password_at
-from dcurate.kernels.pii.groups import DigitGroups, new_groups, read_groups
+from dcurate.kernels.pii.groups import DigitGroups, group_scratch, new_groups, read_groups
 from dcurate.kernels.pii.networks import is_public_v4, v4_at, v6_at
 from dcurate.kernels.pii.phones import phone_at
 from dcurate.kernels.pii.secrets import SECRET_BYTES, bot_token_at, secret_at
+from dcurate.kernels.signal import with_gpu
 
 #: What can be found, in the order of its numbers.
 KINDS = ("EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS", "CREDIT_CARD", "IBAN_CODE", "US_SSN", "SECRET")
@@ -197,6 +199,13 @@ def _scan(
     return count
 
 
+def _counts_on_gpu(column: CudaColumn, rows: Rows, kinds: int, public: bool) -> npt.NDArray[np.int64]:
+    out = np.empty((len(rows), 1), np.int64)
+    launch(count_pii, column, rows, (int(kinds), bool(public)), out=out, scratch=Scratch(group_scratch))
+    return out[:, 0]
+
+
+@with_gpu(_counts_on_gpu)
 def pii_counts(offsets: Offsets, data: Bytes, rows: Rows, kinds: int, public: bool) -> npt.NDArray[np.int64]:
     """The number of entities that `find_pii` finds in each of the texts numbered ``rows``.
 

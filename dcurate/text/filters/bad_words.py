@@ -18,8 +18,8 @@ from dcurate.core.redirects import guarded
 from dcurate.errors import DataError, PipelineError
 from dcurate.kernels.interning import Numbered
 from dcurate.text import measures
-from dcurate.text.filter import Mask, Scores, SignalFilter
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.filter import BoundedFilter, Scores
+from dcurate.text.signals import Signals
 
 #: Words of the published lists that the reference allows: parts of common words where none are set apart by spaces.
 ALLOWED = ("sm", "グロ", "女の子", "性")
@@ -111,7 +111,7 @@ def _pattern(bad: _BadWords, alone: bool) -> re.Pattern[str]:
 
 
 @dataclass(frozen=True)
-class C4BadWordsFilter(SignalFilter):
+class C4BadWordsFilter(BoundedFilter):
     """Drop texts that contain a word of a list, ignoring case (Raffel et al., 2020).
 
     A word of the list may be several words. It counts if it is not adjacent to a letter, digit or underscore;
@@ -148,6 +148,7 @@ class C4BadWordsFilter(SignalFilter):
     allowed: Sequence[str] = ALLOWED
     storage_options: Mapping[str, Any] | None = None
     _name = "c4_bad_words"
+    _high = "keep_fraction"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -158,10 +159,6 @@ class C4BadWordsFilter(SignalFilter):
         if not isinstance(self.words, str):
             object.__setattr__(self, "words", tuple(self.words))
         object.__setattr__(self, "allowed", tuple(self.allowed))
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     @property
     def light(self) -> bool:
@@ -204,9 +201,6 @@ class C4BadWordsFilter(SignalFilter):
     def _text(self, signals: Signals, place: int) -> bytes:
         row = signals.rows[place]
         return signals.column.data[signals.column.offsets[row] : signals.column.offsets[row + 1]].tobytes()
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.keep_fraction
 
     def _read(self) -> _BadWords:
         lines = self.words

@@ -12,13 +12,12 @@ import numpy as np
 from dcurate.kernels.cleaning import CURLY, FILLER, LineRules
 from dcurate.kernels.longest_lines import longest_lines
 from dcurate.text.c4 import c4_signals
-from dcurate.text.filter import Mask, Scores, SignalFilter
-from dcurate.text.measures import MeasureFilter
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.filter import BoundedFilter, Mask, Scores, SignalFilter
+from dcurate.text.signals import Signals
 
 
 @dataclass(frozen=True)
-class C4LoremIpsumFilter(MeasureFilter):
+class C4LoremIpsumFilter(SignalFilter):
     """Drop texts with "lorem ipsum" in a line that C4 keeps, ignoring case: they score 1.
 
     Examples:
@@ -37,7 +36,7 @@ class C4LoremIpsumFilter(MeasureFilter):
 
 
 @dataclass(frozen=True)
-class C4CurlyBracketFilter(MeasureFilter):
+class C4CurlyBracketFilter(SignalFilter):
     """Drop texts with ``{`` in a line that C4 keeps: they score 1.
 
     Examples:
@@ -56,7 +55,7 @@ class C4CurlyBracketFilter(MeasureFilter):
 
 
 @dataclass(frozen=True)
-class C4SentencesFilter(MeasureFilter):
+class C4SentencesFilter(BoundedFilter):
     """Drop texts with too few sentences in the lines that C4 keeps.
 
     Examples:
@@ -67,16 +66,14 @@ class C4SentencesFilter(MeasureFilter):
     min_sentences: int = 3
     rules: LineRules = field(default_factory=LineRules)
     _name = "c4_sentences"
+    _low = "min_sentences"
 
     def score(self, signals: Signals) -> Scores:
         return signals.of(c4_signals, self.rules).sentences
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores >= self.min_sentences
-
 
 @dataclass(frozen=True)
-class C4LengthFilter(SignalFilter):
+class C4LengthFilter(BoundedFilter):
     """Drop texts that are too long.
 
     Examples:
@@ -86,20 +83,14 @@ class C4LengthFilter(SignalFilter):
 
     max_characters: int = 190000
     _name = "c4_length"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("characters")
+    _high = "max_characters"
 
     def score(self, signals: Signals) -> Scores:
         return signals.characters.total
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_characters
-
 
 @dataclass(frozen=True)
-class C4ParagraphsFilter(MeasureFilter):
+class C4ParagraphsFilter(BoundedFilter):
     r"""Drop texts with too few long lines; the score is the length of the third longest (mC4).
 
     Args:
@@ -114,9 +105,7 @@ class C4ParagraphsFilter(MeasureFilter):
     min_paragraphs: int = 3
     min_length: int = 200
     _name = "c4_paragraphs"
+    _low = "min_length"
 
     def score(self, signals: Signals) -> Scores:
         return signals.of(longest_lines, self.min_paragraphs)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores >= self.min_length

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.filter import BoundedFilter, Scores, ratio
+from dcurate.text.signals import Signals
 
 
 @dataclass(frozen=True)
-class NonAlphaNumericFilter(SignalFilter):
+class NonAlphaNumericFilter(BoundedFilter):
     """Drop texts with too many characters other than ``[a-zA-Z0-9]``, newline and ``? ! , .``; for English (Gopher).
 
     Args:
@@ -22,21 +22,15 @@ class NonAlphaNumericFilter(SignalFilter):
 
     max_non_alpha_numeric_to_text_ratio: float = 0.25
     _name = "alpha_numeric"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("characters")
+    _high = "max_non_alpha_numeric_to_text_ratio"
 
     def score(self, signals: Signals) -> Scores:
         counts = signals.characters
         return ratio(counts.total - counts.plain, counts.total, 1.0)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_non_alpha_numeric_to_text_ratio
-
 
 @dataclass(frozen=True)
-class NumbersFilter(SignalFilter):
+class NumbersFilter(BoundedFilter):
     """Drop texts with too many digits, ``0`` to ``9``.
 
     Args:
@@ -49,20 +43,14 @@ class NumbersFilter(SignalFilter):
 
     max_number_to_text_ratio: float = 0.15
     _name = "numbers_ratio"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("characters")
+    _high = "max_number_to_text_ratio"
 
     def score(self, signals: Signals) -> Scores:
         return ratio(signals.characters.digits, signals.characters.total, 1.0)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_number_to_text_ratio
-
 
 @dataclass(frozen=True)
-class WhiteSpaceFilter(SignalFilter):
+class WhiteSpaceFilter(BoundedFilter):
     r"""Drop texts with too much space, ``\t``, ``\n``, ``\r`` or ``\b``, including leading and trailing.
 
     Args:
@@ -75,20 +63,14 @@ class WhiteSpaceFilter(SignalFilter):
 
     max_white_space_ratio: float = 0.25
     _name = "white_space"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("characters")
+    _high = "max_white_space_ratio"
 
     def score(self, signals: Signals) -> Scores:
         return ratio(signals.characters.blanks, signals.characters.total, 1.0)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_white_space_ratio
-
 
 @dataclass(frozen=True)
-class ParenthesesFilter(SignalFilter):
+class ParenthesesFilter(BoundedFilter):
     """Drop texts with too many brackets: ``{ } ⟨ ⟩ [ ] ( )``.
 
     Args:
@@ -101,13 +83,7 @@ class ParenthesesFilter(SignalFilter):
 
     max_parentheses_ratio: float = 0.1
     _name = "parentheses_ratio"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("characters")
+    _high = "max_parentheses_ratio"
 
     def score(self, signals: Signals) -> Scores:
         return ratio(signals.characters.brackets, signals.characters.total, 1.0)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_parentheses_ratio

@@ -9,15 +9,15 @@ import numpy as np
 from dcurate.errors import PipelineError
 from dcurate.kernels.members import alphabetic_signals
 from dcurate.kernels.source import line_counts, opens_with
-from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.filter import BoundedFilter, Mask, Scores, SignalFilter, ratio
+from dcurate.text.signals import Signals
 from dcurate.text.visible_text import visible_length
 
 _XML = "<?xml version="
 
 
 @dataclass(frozen=True)
-class NumberOfLinesOfCodeFilter(SignalFilter):
+class NumberOfLinesOfCodeFilter(BoundedFilter):
     r"""Drop texts with too few or too many lines, including blank ones: one more than the number of newlines.
 
     Args:
@@ -32,16 +32,10 @@ class NumberOfLinesOfCodeFilter(SignalFilter):
     min_lines: int = 10
     max_lines: int = 20000
     _name = "num_lines"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
+    _low, _high = "min_lines", "max_lines"
 
     def score(self, signals: Signals) -> Scores:
         return signals.of(line_counts)
-
-    def keep(self, scores: Scores) -> Mask:
-        return (scores >= self.min_lines) & (scores <= self.max_lines)
 
 
 @dataclass(frozen=True)
@@ -69,10 +63,6 @@ class XMLHeaderFilter(SignalFilter):
                 f"{self.name}: char_prefix_search_length={self.char_prefix_search_length} must be at least 0"
             )
 
-    @property
-    def needs(self) -> Needs:
-        return Needs()
-
     def score(self, signals: Signals) -> Scores:
         return signals.of(opens_with, _XML, self.char_prefix_search_length)
 
@@ -81,7 +71,7 @@ class XMLHeaderFilter(SignalFilter):
 
 
 @dataclass(frozen=True)
-class AlphaFilter(SignalFilter):
+class AlphaFilter(BoundedFilter):
     """Drop texts with too few letters, of any script, such as tables and tensors (StarCoder).
 
     An empty text scores 0.0.
@@ -96,21 +86,15 @@ class AlphaFilter(SignalFilter):
 
     min_alpha_ratio: float = 0.25
     _name = "alpha_filter"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
+    _low = "min_alpha_ratio"
 
     def score(self, signals: Signals) -> Scores:
         found = signals.of(alphabetic_signals)
         return ratio(found.members, found.characters, 0.0)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores >= self.min_alpha_ratio
-
 
 @dataclass(frozen=True)
-class HTMLBoilerplateFilter(SignalFilter):
+class HTMLBoilerplateFilter(BoundedFilter):
     """Drop pages with too little visible text.
 
     The score is the share that is left without markup, scripts and styles, as Beautiful Soup gives it with Python's own
@@ -130,10 +114,7 @@ class HTMLBoilerplateFilter(SignalFilter):
     min_lang_content_ratio: float = 0.2
     min_lang_content_num_chars: int = 100
     _name = "html_boilerplate"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
+    _low = "min_lang_content_ratio"
 
     def score(self, signals: Signals) -> Scores:
         return np.array([self._share(page) for page in signals.texts()], np.float64)
@@ -141,6 +122,3 @@ class HTMLBoilerplateFilter(SignalFilter):
     def _share(self, page: str) -> float:
         seen = visible_length(page) or 0
         return seen / len(page) if page and seen >= self.min_lang_content_num_chars else 0.0
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores >= self.min_lang_content_ratio

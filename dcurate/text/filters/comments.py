@@ -10,9 +10,9 @@ import numpy as np
 from dcurate.errors import PipelineError, nearest
 from dcurate.kernels.comments import GO, JAVASCRIPT, MARKUP, RUBY, SHELL, C, comment_signals
 from dcurate.kernels.source import source_signals
-from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
+from dcurate.text.filter import BoundedFilter, Scores, ratio
 from dcurate.text.python_source import comments_of, documentation_length
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.signals import Signals
 
 #: Score of a text whose comments cannot be separated from the code.
 _HOPELESS = 9999.0
@@ -39,7 +39,7 @@ _FAMILIES = {
 
 
 @dataclass(frozen=True)
-class PythonCommentToCodeFilter(SignalFilter):
+class PythonCommentToCodeFilter(BoundedFilter):
     """Drop Python code with too few or too many comments and docstrings.
 
     Comments count with their ``#``, docstrings without quotation marks and indentation; those of asynchronous functions
@@ -57,20 +57,14 @@ class PythonCommentToCodeFilter(SignalFilter):
     min_comment_to_code_ratio: float = 0.01
     max_comment_to_code_ratio: float = 0.85
     _name = "python_comment_ratio"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
+    _low, _high = "min_comment_to_code_ratio", "max_comment_to_code_ratio"
 
     def score(self, signals: Signals) -> Scores:
         return _shares((documentation_length(source) for source in signals.texts()), signals)
 
-    def keep(self, scores: Scores) -> Mask:
-        return (scores >= self.min_comment_to_code_ratio) & (scores <= self.max_comment_to_code_ratio)
-
 
 @dataclass(frozen=True)
-class GeneralCommentToCodeFilter(SignalFilter):
+class GeneralCommentToCodeFilter(BoundedFilter):
     """Drop source code with too few or too many comments, without their comment markers.
 
     Args:
@@ -97,6 +91,7 @@ class GeneralCommentToCodeFilter(SignalFilter):
     min_comment_to_code_ratio: float = 0.01
     max_comment_to_code_ratio: float = 0.85
     _name = "comment_ratio"
+    _low, _high = "min_comment_to_code_ratio", "max_comment_to_code_ratio"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -106,10 +101,6 @@ class GeneralCommentToCodeFilter(SignalFilter):
                 f"{nearest(self.language, _FAMILIES)}"
             )
 
-    @property
-    def needs(self) -> Needs:
-        return Needs()
-
     def score(self, signals: Signals) -> Scores:
         family = _FAMILIES[self.language]
         if family == _PYTHON:
@@ -118,9 +109,6 @@ class GeneralCommentToCodeFilter(SignalFilter):
         joined = found.characters + np.maximum(found.total - 1, 0)
         shares = ratio(joined, signals.of(source_signals).characters, 0.0)
         return np.where(found.unended > 0, _HOPELESS, shares)
-
-    def keep(self, scores: Scores) -> Mask:
-        return (scores >= self.min_comment_to_code_ratio) & (scores <= self.max_comment_to_code_ratio)
 
 
 def _joined_length(comments: list[str] | None) -> int:

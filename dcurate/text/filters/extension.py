@@ -14,7 +14,7 @@ from dcurate.errors import DataError, PipelineError, listed, nearest
 from dcurate.kernels.members import letter_signals
 from dcurate.kernels.source import source_signals
 from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.signals import Signals
 
 Number = TypeVar("Number", int, float)
 
@@ -83,10 +83,6 @@ class PerExtensionFilter(SignalFilter):
             raise PipelineError(f"{self.name}: lang={self.lang!r} is not in {self.metadata_file}{nearest(lang, table)}")
         limits = table[lang].get((self.extension or "").removeprefix("."), ExtensionLimits())
         object.__setattr__(self, "limits", limits)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("characters") if self.limits.plain else Needs()
 
     def score(self, signals: Signals) -> Scores:
         limits = self.limits

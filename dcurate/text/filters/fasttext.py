@@ -14,7 +14,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.text import TextColumn, column_of
 from dcurate.text.fasttext import FastTextModel, compile_kernels
 from dcurate.text.filter import DocumentFilter, Mask, Scores, SignalFilter
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.signals import Signals
 
 _LABEL = "__label__"
 
@@ -89,10 +89,6 @@ class FastTextQualityFilter(_FastTextFilter, SignalFilter):
         super().__post_init__()
         if not self.alpha > 0:
             raise PipelineError(f"{self.name}: alpha={self.alpha} must be above 0")
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def score(self, signals: Signals) -> Scores:
         model = self.model()

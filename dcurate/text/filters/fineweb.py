@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dcurate.kernels.occurrences import occurrences
 from dcurate.kernels.segments import NEWLINE, Cut
 from dcurate.text import measures
-from dcurate.text.filter import Mask, Scores, ratio
+from dcurate.text.filter import BoundedFilter, Scores, ratio
 from dcurate.text.lexicon import check_splitter
-from dcurate.text.measures import Lines, MeasureFilter
+from dcurate.text.measures import Lines, segments_of
 from dcurate.text.signals import Signals
 from dcurate.text.splitters import LINE_ENDS
 
@@ -22,7 +23,7 @@ def _lines(short: int = -1) -> Lines:
 
 
 @dataclass(frozen=True)
-class FineWebLineEndsFilter(MeasureFilter):
+class FineWebLineEndsFilter(BoundedFilter):
     r"""Drop texts with too few lines that end with a sentence terminator, of any script.
 
     A text without lines scores 0.
@@ -39,17 +40,15 @@ class FineWebLineEndsFilter(MeasureFilter):
     min_ratio: float = 0.12
     short: int = 30
     _name = "fineweb_line_ends"
+    _low = "min_ratio"
 
     def score(self, signals: Signals) -> Scores:
-        found = measures.lines(signals, _lines(self.short))
+        found = signals.of(segments_of, _lines(self.short))
         return ratio(found.ending, found.total, 0.0)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores >= self.min_ratio
 
 
 @dataclass(frozen=True)
-class FineWebShortLinesFilter(MeasureFilter):
+class FineWebShortLinesFilter(BoundedFilter):
     r"""Drop texts with too many short lines.
 
     Args:
@@ -64,17 +63,15 @@ class FineWebShortLinesFilter(MeasureFilter):
     max_ratio: float = 0.67
     short: int = 30
     _name = "fineweb_short_lines"
+    _high = "max_ratio"
 
     def score(self, signals: Signals) -> Scores:
-        found = measures.lines(signals, _lines(self.short))
+        found = signals.of(segments_of, _lines(self.short))
         return ratio(found.short, found.total, 0.0)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio
 
 
 @dataclass(frozen=True)
-class FineWebDuplicateLinesFilter(MeasureFilter):
+class FineWebDuplicateLinesFilter(BoundedFilter):
     r"""Drop texts with too many characters in lines that occurred before.
 
     Args:
@@ -89,18 +86,16 @@ class FineWebDuplicateLinesFilter(MeasureFilter):
     max_ratio: float = 0.01
     short: int = 30
     _name = "fineweb_duplicate_lines"
+    _high = "max_ratio"
 
     def score(self, signals: Signals) -> Scores:
-        found = measures.lines(signals, _lines(self.short))
-        whole = measures.characters(signals) - measures.occurrences(signals, "\n")
+        found = signals.of(segments_of, _lines(self.short))
+        whole = signals.characters.total - signals.of(occurrences, "\n")
         return ratio(found.repeat_characters, whole, 0.0)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio
 
 
 @dataclass(frozen=True)
-class FineWebListFilter(MeasureFilter):
+class FineWebListFilter(BoundedFilter):
     r"""Drop texts with too many newlines per word, such as lists.
 
     Args:
@@ -115,14 +110,12 @@ class FineWebListFilter(MeasureFilter):
     max_ratio: float = 0.3
     words: str = "english"
     _name = "fineweb_list"
+    _high = "max_ratio"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_splitter(self.words)
 
     def score(self, signals: Signals) -> Scores:
-        newlines = measures.occurrences(signals, "\n")
+        newlines = signals.of(occurrences, "\n")
         return ratio(newlines, measures.word_traits(signals, self.words).total, 0.0)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio

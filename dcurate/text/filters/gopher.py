@@ -11,10 +11,11 @@ from typing import Literal
 import numpy as np
 
 from dcurate.errors import PipelineError
+from dcurate.kernels.occurrences import occurrences
 from dcurate.text import measures
-from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
+from dcurate.text.filter import BoundedFilter, Scores, SignalFilter, ratio
 from dcurate.text.lexicon import TRAITS, check_splitter
-from dcurate.text.measures import Grams, Lines, MeasureFilter
+from dcurate.text.measures import Grams, Lines, segments_of
 from dcurate.text.signals import Signals
 
 #: The English stop words; a text should have two of them.
@@ -24,7 +25,7 @@ Whole = Literal["text", "lines", "words", "ngrams"]
 
 
 @dataclass(frozen=True)
-class GopherWordCountFilter(MeasureFilter):
+class GopherWordCountFilter(BoundedFilter):
     """Drop texts with too few or too many words.
 
     Args:
@@ -43,6 +44,7 @@ class GopherWordCountFilter(MeasureFilter):
     words: str = "whitespace"
     worded: bool = False
     _name = "gopher_word_count"
+    _low, _high = "min_words", "max_words"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,12 +54,9 @@ class GopherWordCountFilter(MeasureFilter):
         found = measures.word_traits(signals, self.words)
         return found.having[:, _trait("worded")] if self.worded else found.total
 
-    def keep(self, scores: Scores) -> Mask:
-        return (scores >= self.min_words) & (scores <= self.max_words)
-
 
 @dataclass(frozen=True)
-class GopherWordLengthFilter(MeasureFilter):
+class GopherWordLengthFilter(BoundedFilter):
     """Drop texts whose words are too short or too long on average.
 
     Args:
@@ -80,6 +79,7 @@ class GopherWordLengthFilter(MeasureFilter):
     median: bool = False
     digits: int | None = None
     _name = "gopher_word_length"
+    _low, _high = "min_length", "max_length"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,12 +94,9 @@ class GopherWordLengthFilter(MeasureFilter):
             return _rounded(ratio(found.having_characters[:, worded], found.having[:, worded], 0.0), self.digits)
         return _rounded(ratio(found.characters, found.total, 0.0), self.digits)
 
-    def keep(self, scores: Scores) -> Mask:
-        return (scores >= self.min_length) & (scores <= self.max_length)
-
 
 @dataclass(frozen=True)
-class GopherSymbolsFilter(MeasureFilter):
+class GopherSymbolsFilter(BoundedFilter):
     """Drop texts with too many symbols per word.
 
     Args:
@@ -116,6 +113,7 @@ class GopherSymbolsFilter(MeasureFilter):
     max_ratio: float = 0.1
     words: str = "whitespace"
     digits: int | None = None
+    _high = "max_ratio"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -130,15 +128,12 @@ class GopherSymbolsFilter(MeasureFilter):
         found = measures.word_traits(signals, self.words)
         if not self.symbols:
             return _rounded(ratio(found.having[:, _trait("marked")], found.total, 0.0), self.digits)
-        counts = np.sum([measures.occurrences(signals, symbol) for symbol in self.symbols], axis=0)
+        counts = np.sum([signals.of(occurrences, symbol) for symbol in self.symbols], axis=0)
         return _rounded(ratio(counts, found.total, 0.0), self.digits)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio
 
 
 @dataclass(frozen=True)
-class GopherBulletsFilter(MeasureFilter):
+class GopherBulletsFilter(BoundedFilter):
     r"""Drop texts with too many lines that begin with a bullet.
 
     Args:
@@ -156,17 +151,15 @@ class GopherBulletsFilter(MeasureFilter):
     max_ratio: float = 0.9
     digits: int | None = None
     _name = "gopher_bullets"
+    _high = "max_ratio"
 
     def score(self, signals: Signals) -> Scores:
-        found = measures.lines(signals, self.lines)
+        found = signals.of(segments_of, self.lines)
         return _rounded(ratio(found.beginning, found.total, 0.0), self.digits)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio
 
 
 @dataclass(frozen=True)
-class GopherLineEllipsesFilter(MeasureFilter):
+class GopherLineEllipsesFilter(BoundedFilter):
     r"""Drop texts with too many lines that end with an ellipsis.
 
     Args:
@@ -184,17 +177,15 @@ class GopherLineEllipsesFilter(MeasureFilter):
     max_ratio: float = 0.3
     digits: int | None = None
     _name = "gopher_line_ellipses"
+    _high = "max_ratio"
 
     def score(self, signals: Signals) -> Scores:
-        found = measures.lines(signals, self.lines)
+        found = signals.of(segments_of, self.lines)
         return _rounded(ratio(found.ending, found.total, 0.0), self.digits)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio
 
 
 @dataclass(frozen=True)
-class GopherLettersFilter(MeasureFilter):
+class GopherLettersFilter(BoundedFilter):
     """Drop texts with too few words that have a letter.
 
     Args:
@@ -212,6 +203,7 @@ class GopherLettersFilter(MeasureFilter):
     ascii_only: bool = False
     digits: int | None = None
     _name = "gopher_letters"
+    _low = "min_ratio"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -222,12 +214,9 @@ class GopherLettersFilter(MeasureFilter):
         trait = _trait("ascii_lettered" if self.ascii_only else "lettered")
         return _rounded(ratio(found.having[:, trait], found.total, 0.0), self.digits)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores >= self.min_ratio
-
 
 @dataclass(frozen=True)
-class GopherStopWordsFilter(MeasureFilter):
+class GopherStopWordsFilter(BoundedFilter):
     """Drop texts with too few stop words.
 
     Args:
@@ -248,6 +237,7 @@ class GopherStopWordsFilter(MeasureFilter):
     different: bool = True
     ignore_case: bool = False
     _name = "gopher_stop_words"
+    _low = "min_words"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -258,12 +248,9 @@ class GopherStopWordsFilter(MeasureFilter):
         found = measures.words_sought(signals, self.words, self.stop_words, self.ignore_case)
         return found.different if self.different else found.total
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores >= self.min_words
-
 
 @dataclass(frozen=True)
-class GopherDuplicateLinesFilter(MeasureFilter):
+class GopherDuplicateLinesFilter(BoundedFilter):
     r"""Drop texts with too many repeated lines or paragraphs.
 
     Args:
@@ -291,13 +278,14 @@ class GopherDuplicateLinesFilter(MeasureFilter):
     copies: bool = False
     per: Whole = "text"
     digits: int | None = None
+    _high = "max_ratio"
 
     @property
     def name(self) -> str:
         return f"gopher_duplicate_{self.unit}" + ("_characters" if self.characters else "")
 
     def score(self, signals: Signals) -> Scores:
-        found = measures.lines(signals, self.lines)
+        found = signals.of(segments_of, self.lines)
         if not self.characters:
             return _rounded(ratio(found.copies if self.copies else found.repeats, found.total, 0.0), self.digits)
         counted = found.copy_characters if self.copies else found.repeat_characters
@@ -306,15 +294,12 @@ class GopherDuplicateLinesFilter(MeasureFilter):
         elif self.per == "words":
             whole = measures.word_traits(signals, "whitespace").characters
         else:
-            whole = measures.characters(signals)
+            whole = signals.characters.total
         return _rounded(ratio(counted, np.maximum(whole, 1) if self.per == "words" else whole, 0.0), self.digits)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio
 
 
 @dataclass(frozen=True)
-class GopherTopNgramFilter(MeasureFilter):
+class GopherTopNgramFilter(BoundedFilter):
     """Drop texts dominated by their most frequent word n-gram.
 
     Args:
@@ -333,6 +318,7 @@ class GopherTopNgramFilter(MeasureFilter):
     grams: Grams
     per: Whole = "text"
     digits: int | None = None
+    _high = "max_ratio"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -346,12 +332,9 @@ class GopherTopNgramFilter(MeasureFilter):
         top = measures.repeats(signals, self.grams).top[:, self.grams.tops.index(self.n)]
         return _rounded(ratio(top, _whole(signals, self.per, self.grams), 0.0), self.digits)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio
-
 
 @dataclass(frozen=True)
-class GopherDuplicateNgramsFilter(MeasureFilter):
+class GopherDuplicateNgramsFilter(BoundedFilter):
     """Drop texts with too many repeated word n-grams.
 
     Args:
@@ -370,6 +353,7 @@ class GopherDuplicateNgramsFilter(MeasureFilter):
     grams: Grams
     per: Whole = "text"
     digits: int | None = None
+    _high = "max_ratio"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -385,12 +369,9 @@ class GopherDuplicateNgramsFilter(MeasureFilter):
         whole = found.total[:, place] if self.per == "ngrams" else _whole(signals, self.per, self.grams)
         return _rounded(ratio(found.repeated[:, place], whole, 0.0), self.digits)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_ratio
-
 
 def _whole(signals: Signals, per: Whole, grams: Grams) -> Scores:
-    return measures.word_traits(signals, grams.words).characters if per == "words" else measures.characters(signals)
+    return measures.word_traits(signals, grams.words).characters if per == "words" else signals.characters.total
 
 
 def _trait(name: str) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from dcurate.errors import DataError, listed
 from dcurate.kernels.members import alphabet_signals
 from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.signals import Signals
 
 _SOURCE = "https://dl.fbaipublicfiles.com/m2m_100/histograms.tar.gz"
 _UNPACKED = "checkpoint/edunov/cc60_multilingual/clean_hists"
@@ -53,10 +53,6 @@ class HistogramFilter(SignalFilter):
     cache_dir: str = ""
     threshold_char: str = "]"
     _name = "histogram"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def model_check_or_download(self) -> None:
         _usual_characters(self.cache_dir, self.lang, self.threshold_char)

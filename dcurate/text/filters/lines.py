@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.filter import BoundedFilter, Scores, ratio
+from dcurate.text.signals import Signals
 
 
 @dataclass(frozen=True)
-class BulletsFilter(SignalFilter):
+class BulletsFilter(BoundedFilter):
     r"""Drop texts with too many lines that begin with a bullet, one of ``•‣⁃⁌⁍∙○●◘◦⦾⦿`` (Gopher).
 
     Args:
@@ -22,20 +22,14 @@ class BulletsFilter(SignalFilter):
 
     max_bullet_lines_ratio: float = 0.9
     _name = "bullet_ratio"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("lines")
+    _high = "max_bullet_lines_ratio"
 
     def score(self, signals: Signals) -> Scores:
         return ratio(signals.lines.bulleted, signals.lines.total, 1.0)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_bullet_lines_ratio
-
 
 @dataclass(frozen=True)
-class PunctuationFilter(SignalFilter):
+class PunctuationFilter(BoundedFilter):
     r"""Drop texts with too many lines that do not end with one of ``. ? ! " '`` (C4).
 
     Args:
@@ -48,20 +42,14 @@ class PunctuationFilter(SignalFilter):
 
     max_num_sentences_without_endmark_ratio: float = 0.85
     _name = "punctuation"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("lines")
+    _high = "max_num_sentences_without_endmark_ratio"
 
     def score(self, signals: Signals) -> Scores:
         return ratio(signals.lines.unended, signals.lines.total, 1.0)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_num_sentences_without_endmark_ratio
-
 
 @dataclass(frozen=True)
-class EllipsisFilter(SignalFilter):
+class EllipsisFilter(BoundedFilter):
     r"""Drop texts with too many lines that end with an ellipsis (C4).
 
     They do so with ``...  [...]  …  (...)  […]  -»``, "read more" or "read more..", in any case.
@@ -76,13 +64,7 @@ class EllipsisFilter(SignalFilter):
 
     max_num_lines_ending_with_ellipsis_ratio: float = 0.3
     _name = "ellipsis"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("lines")
+    _high = "max_num_lines_ending_with_ellipsis_ratio"
 
     def score(self, signals: Signals) -> Scores:
         return ratio(signals.lines.trailing, signals.lines.total, 1.0)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_num_lines_ending_with_ellipsis_ratio

@@ -8,14 +8,14 @@ from typing import Literal, get_args
 import numpy as np
 
 from dcurate.errors import PipelineError
-from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.filter import BoundedFilter, Mask, Scores, SignalFilter, ratio
+from dcurate.text.signals import Signals
 
 Position = Literal["prefix", "suffix", "any"]
 
 
 @dataclass(frozen=True)
-class BoilerPlateStringFilter(SignalFilter):
+class BoilerPlateStringFilter(BoundedFilter):
     r"""Drop texts with too many paragraphs about cookies, privacy or terms of use (C4).
 
     Paragraphs are separated by two consecutive newlines. A text with "lorem ipsum" scores 1.0.
@@ -32,17 +32,11 @@ class BoilerPlateStringFilter(SignalFilter):
     remove_if_at_top_or_bottom: bool = True
     max_boilerplate_string_ratio: float = 0.4
     _name = "boilerplate_string_ratio"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("boilerplate")
+    _high = "max_boilerplate_string_ratio"
 
     def score(self, signals: Signals) -> Scores:
         found = signals.boilerplate
         return np.where(found.filler > 0, 1.0, ratio(found.policy, found.paragraphs, 0.0))
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_boilerplate_string_ratio
 
 
 @dataclass(frozen=True)
@@ -70,10 +64,6 @@ class SubstringFilter(SignalFilter):
         if self.position not in get_args(Position):
             known = ", ".join(get_args(Position))
             raise PipelineError(f"{self.name}: position={self.position!r} must be one of {known}")
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def score(self, signals: Signals) -> Scores:
         sought = self.substring.encode(errors="surrogatepass")

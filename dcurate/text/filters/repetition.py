@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from dcurate.errors import PipelineError
 from dcurate.frames.text import encodable
-from dcurate.text.filter import Mask, Scores, SignalFilter, WordFilter, ratio
+from dcurate.text.filter import BoundedFilter, Scores, SignalFilter, WordFilter, ratio
 from dcurate.text.segmentation import needs_splitting, words_in
 from dcurate.text.signals import Needs, Signals
 
 
 @dataclass(frozen=True)
-class RepeatedLinesFilter(SignalFilter):
+class RepeatedLinesFilter(BoundedFilter):
     r"""Drop texts with too few unique lines. The argument is the minimum unique share (NeMo's name). No lines: 0.0.
 
     Args:
@@ -29,20 +29,14 @@ class RepeatedLinesFilter(SignalFilter):
 
     max_repeated_line_fraction: float = 0.7
     _name = "repeated_lines"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("lines")
+    _low = "max_repeated_line_fraction"
 
     def score(self, signals: Signals) -> Scores:
         return ratio(signals.lines.unique, signals.lines.total, 0.0)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores >= self.max_repeated_line_fraction
-
 
 @dataclass(frozen=True)
-class RepeatedLinesByCharFilter(SignalFilter):
+class RepeatedLinesByCharFilter(BoundedFilter):
     r"""Drop texts whose unique lines have too few of the characters of all lines. No lines: 0.0.
 
     Args:
@@ -55,20 +49,14 @@ class RepeatedLinesByCharFilter(SignalFilter):
 
     max_repeated_lines_char_ratio: float = 0.8
     _name = "repeated_lines_char"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("lines")
+    _low = "max_repeated_lines_char_ratio"
 
     def score(self, signals: Signals) -> Scores:
         return ratio(signals.lines.unique_characters, signals.lines.characters, 0.0)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores >= self.max_repeated_lines_char_ratio
-
 
 @dataclass(frozen=True)
-class RepeatedParagraphsFilter(SignalFilter):
+class RepeatedParagraphsFilter(BoundedFilter):
     r"""Drop texts with too few unique paragraphs. The argument is the minimum unique share. A blank text: 0.0.
 
     Args:
@@ -81,21 +69,15 @@ class RepeatedParagraphsFilter(SignalFilter):
 
     max_repeated_paragraphs_ratio: float = 0.7
     _name = "repeated_paragraphs"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("paragraphs")
+    _low = "max_repeated_paragraphs_ratio"
 
     def score(self, signals: Signals) -> Scores:
         paragraphs = signals.paragraphs
         return np.where(paragraphs.blank, 0.0, ratio(paragraphs.unique, paragraphs.total, 0.0))
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores >= self.max_repeated_paragraphs_ratio
-
 
 @dataclass(frozen=True)
-class RepeatedParagraphsByCharFilter(SignalFilter):
+class RepeatedParagraphsByCharFilter(BoundedFilter):
     r"""Drop texts whose unique paragraphs have too few of all characters. No characters: 0.0.
 
     Args:
@@ -108,20 +90,14 @@ class RepeatedParagraphsByCharFilter(SignalFilter):
 
     max_repeated_paragraphs_char_ratio: float = 0.8
     _name = "repeated_paragraphs_char"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("paragraphs")
+    _low = "max_repeated_paragraphs_char_ratio"
 
     def score(self, signals: Signals) -> Scores:
         return ratio(signals.paragraphs.unique_characters, signals.paragraphs.characters, 0.0)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores >= self.max_repeated_paragraphs_char_ratio
-
 
 @dataclass(frozen=True)
-class RepeatingTopNGramsFilter(WordFilter):
+class RepeatingTopNGramsFilter(BoundedFilter, WordFilter):
     """Drop texts that shrink too much when their most frequent word n-gram is removed.
 
     The n-gram's words are joined by one space and removed wherever that string occurs, inside words too. Of n-grams
@@ -140,6 +116,7 @@ class RepeatingTopNGramsFilter(WordFilter):
     n: int = 2
     max_repeating_ngram_ratio: float = 0.2
     lang: str = "en"
+    _high = "max_repeating_ngram_ratio"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -151,7 +128,7 @@ class RepeatingTopNGramsFilter(WordFilter):
 
     @property
     def needs(self) -> Needs:
-        return Needs.of("characters", removed=0 if needs_splitting(self.lang) else self.n)
+        return Needs.of(removed=0 if needs_splitting(self.lang) else self.n)
 
     def score(self, signals: Signals) -> Scores:
         if not needs_splitting(self.lang):
@@ -162,12 +139,9 @@ class RepeatingTopNGramsFilter(WordFilter):
         ]
         return _share(np.array(removed, np.int64), signals)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_repeating_ngram_ratio
-
 
 @dataclass(frozen=True)
-class RepeatingDuplicateNGramsFilter(WordFilter):
+class RepeatingDuplicateNGramsFilter(BoundedFilter, WordFilter):
     """Drop texts with too many word n-grams that occurred before.
 
     Characters of repeated n-grams and the spaces in them are counted, none twice. A text of fewer than n words
@@ -184,6 +158,7 @@ class RepeatingDuplicateNGramsFilter(WordFilter):
     n: int = 2
     max_repeating_duplicate_ngram_ratio: float = 0.2
     lang: str = "en"
+    _high = "max_repeating_duplicate_ngram_ratio"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -195,13 +170,10 @@ class RepeatingDuplicateNGramsFilter(WordFilter):
 
     @property
     def needs(self) -> Needs:
-        return Needs.of("characters", repeated=self.n)
+        return Needs.of(repeated=self.n)
 
     def score(self, signals: Signals) -> Scores:
         return _share(self.spaced(signals).ngrams.repeated[self.n], signals)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_repeating_duplicate_ngram_ratio
 
 
 def _share(characters: npt.NDArray[np.int64], signals: Signals) -> Scores:

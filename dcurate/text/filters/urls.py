@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dcurate.errors import PipelineError
-from dcurate.text.filter import Mask, Scores, SignalFilter, ratio
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.filter import BoundedFilter, Mask, Scores, SignalFilter, ratio
+from dcurate.text.signals import Signals
 
 
 class _UrlRule(SignalFilter):
@@ -33,7 +33,7 @@ class _UrlRule(SignalFilter):
 
 
 @dataclass(frozen=True)
-class UrlsFilter(_UrlRule):
+class UrlsFilter(BoundedFilter, _UrlRule):
     """Drop texts with too many characters in URLs; an empty text scores 1.0.
 
     Args:
@@ -51,10 +51,7 @@ class UrlsFilter(_UrlRule):
     max_url_to_text_ratio: float = 0.2
     url_regex: str | re.Pattern[str] | None = None
     _name = "urls_ratio"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("characters") if self.url_regex else Needs.of("characters", "urls")
+    _high = "max_url_to_text_ratio"
 
     def score(self, signals: Signals) -> Scores:
         pattern = self._pattern()
@@ -62,9 +59,6 @@ class UrlsFilter(_UrlRule):
             return ratio(signals.urls.characters, signals.characters.total, 1.0)
         lengths = [sum(map(len, urls)) for urls in self._found(signals, pattern)]
         return ratio(np.array(lengths, np.int64), signals.characters.total, 1.0)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_url_to_text_ratio
 
 
 @dataclass(frozen=True)
@@ -84,10 +78,6 @@ class PornographicUrlsFilter(_UrlRule):
 
     url_regex: str | re.Pattern[str] | None = None
     _name = "PornographicUrlsFilter"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs() if self.url_regex else Needs.of("urls")
 
     def score(self, signals: Signals) -> Scores:
         pattern = self._pattern()

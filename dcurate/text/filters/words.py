@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dcurate.text.filter import Mask, Scores, SignalFilter, WordFilter, ratio
-from dcurate.text.signals import Needs, Signals
+from dcurate.text.filter import BoundedFilter, Scores, WordFilter, ratio
+from dcurate.text.signals import Signals
 
 
 @dataclass(frozen=True)
-class WordCountFilter(WordFilter):
+class WordCountFilter(BoundedFilter, WordFilter):
     """Drop texts with too few or too many words.
 
     Args:
@@ -28,20 +28,14 @@ class WordCountFilter(WordFilter):
     max_words: int = 100000
     lang: str = "en"
     _name = "word_count"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("words")
+    _low, _high = "min_words", "max_words"
 
     def score(self, signals: Signals) -> Scores:
         return self.spaced(signals).words.total
 
-    def keep(self, scores: Scores) -> Mask:
-        return (scores >= self.min_words) & (scores <= self.max_words)
-
 
 @dataclass(frozen=True)
-class MeanWordLengthFilter(WordFilter):
+class MeanWordLengthFilter(BoundedFilter, WordFilter):
     """Drop texts whose words are too short or too long on average; a text without words scores 0.0 (Gopher).
 
     Args:
@@ -57,21 +51,15 @@ class MeanWordLengthFilter(WordFilter):
     max_mean_word_length: float = 10
     lang: str = "en"
     _name = "mean_word_length"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("words")
+    _low, _high = "min_mean_word_length", "max_mean_word_length"
 
     def score(self, signals: Signals) -> Scores:
         words = self.spaced(signals).words
         return ratio(words.characters, words.total, 0.0)
 
-    def keep(self, scores: Scores) -> Mask:
-        return (scores >= self.min_mean_word_length) & (scores <= self.max_mean_word_length)
-
 
 @dataclass(frozen=True)
-class LongWordFilter(WordFilter):
+class LongWordFilter(BoundedFilter, WordFilter):
     """Drop texts with an overlong word, such as minified code; without words, the score is one above the limit (C4).
 
     Args:
@@ -85,21 +73,15 @@ class LongWordFilter(WordFilter):
     max_word_length: int = 1000
     lang: str = "en"
     _name = "max_word_length"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("words")
+    _high = "max_word_length"
 
     def score(self, signals: Signals) -> Scores:
         words = self.spaced(signals).words
         return np.where(words.total > 0, words.longest, self.max_word_length + 1)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_word_length
-
 
 @dataclass(frozen=True)
-class SymbolsToWordsFilter(WordFilter):
+class SymbolsToWordsFilter(BoundedFilter, WordFilter):
     """Drop texts with too many words that are symbols; a text without words scores 1.0 (Gopher).
 
     A symbol is an ellipsis mark (``...  [...]  …  (...)  […]  -»``), or a word with more runs of ``#`` than half
@@ -116,21 +98,15 @@ class SymbolsToWordsFilter(WordFilter):
     max_symbol_to_word_ratio: float = 0.1
     lang: str = "en"
     _name = "symbol_to_word"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("words")
+    _high = "max_symbol_to_word_ratio"
 
     def score(self, signals: Signals) -> Scores:
         words = self.spaced(signals).words
         return ratio(words.symbolic, words.total, 1.0)
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_symbol_to_word_ratio
-
 
 @dataclass(frozen=True)
-class CommonEnglishWordsFilter(SignalFilter):
+class CommonEnglishWordsFilter(BoundedFilter):
     """Drop texts with too few of the words the, be, to, of, and, that, have, with, in lower case (Gopher).
 
     Args:
@@ -147,22 +123,16 @@ class CommonEnglishWordsFilter(SignalFilter):
     min_num_common_words: int = 2
     stop_at_false: bool = True
     _name = "common_english_words"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("words")
+    _low = "min_num_common_words"
 
     def score(self, signals: Signals) -> Scores:
         if not self.stop_at_false:
             return signals.words.common
         return np.minimum(signals.words.common, max(math.ceil(self.min_num_common_words), 0))
 
-    def keep(self, scores: Scores) -> Mask:
-        return scores >= self.min_num_common_words
-
 
 @dataclass(frozen=True)
-class WordsWithoutAlphabetsFilter(WordFilter):
+class WordsWithoutAlphabetsFilter(BoundedFilter, WordFilter):
     """Drop texts with too few words that have a letter, of any script; a text without words scores 0.0 (Gopher).
 
     Args:
@@ -176,14 +146,8 @@ class WordsWithoutAlphabetsFilter(WordFilter):
     min_words_with_alphabets: float = 0.8
     lang: str = "en"
     _name = "words_without_alphabets"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs.of("words")
+    _low = "min_words_with_alphabets"
 
     def score(self, signals: Signals) -> Scores:
         words = self.spaced(signals).words
         return ratio(words.lettered, words.total, 0.0)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores >= self.min_words_with_alphabets

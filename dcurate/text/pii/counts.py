@@ -13,10 +13,10 @@ from dcurate.frames.columns import with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import text_column
 from dcurate.kernels.pii.scan import KINDS, find_pii, pii_counts
-from dcurate.text.filter import Mask, Scores, SignalFilter
+from dcurate.text.filter import BoundedFilter, Scores
 from dcurate.text.pii.finder import PiiFinder, counted
 from dcurate.text.pii.recognizers import Recognizer
-from dcurate.text.signals import Needs, Signals, text_as_column
+from dcurate.text.signals import Signals, text_as_column
 
 
 @dataclass
@@ -82,7 +82,7 @@ class CountPii(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 @dataclass(frozen=True)
-class PiiFilter(SignalFilter):
+class PiiFilter(BoundedFilter):
     """Drop texts with more than a number of findings of personal data; Dolma allowed five.
 
     Args:
@@ -102,6 +102,7 @@ class PiiFilter(SignalFilter):
     supported_entities: tuple[str, ...] | None = None
     public_ips_only: bool = True
     _name = "pii"
+    _high = "max_pii"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -109,13 +110,6 @@ class PiiFilter(SignalFilter):
             raise PipelineError(f"{self.name}: supported_entities={self.supported_entities!r} must be a tuple")
         PiiFinder(self.supported_entities)
 
-    @property
-    def needs(self) -> Needs:
-        return Needs()
-
     def score(self, signals: Signals) -> Scores:
         kinds = PiiFinder(self.supported_entities).kinds
         return signals.of(pii_counts, kinds, self.public_ips_only)
-
-    def keep(self, scores: Scores) -> Mask:
-        return scores <= self.max_pii
