@@ -310,7 +310,7 @@ def workers(address: str, first: int, count: int, threads: int, seconds: float, 
     """
 
     async def run() -> None:
-        home = StandIns(address)
+        home = await StandIns(address)
         made = []
         for number in range(first, first + count):
             await home.listen("tcp://127.0.0.1:0")
@@ -318,7 +318,9 @@ def workers(address: str, first: int, count: int, threads: int, seconds: float, 
             made.append(StandIn(home, f"stand-in-{number}", contact, threads, seconds, last))
         serving = [asyncio.ensure_future(one.serve()) for one in made]
         beating = asyncio.ensure_future(home.heartbeats(made))
-        await asyncio.gather(*serving)
+        await asyncio.wait([asyncio.gather(*serving), beating], return_when=asyncio.FIRST_COMPLETED)
+        if beating.done():
+            beating.result()  # why it failed
         beating.cancel()
         await home.close()
 
