@@ -58,7 +58,9 @@ class _SlotAssigner:
     """The worker processes, and the slots that are assigned so far."""
 
     def __init__(self, workers: Sequence[WorkerState], first: Mapping[str, str], current: Assignment) -> None:
-        self.workers = {worker.address: worker for worker in workers}
+        self.by_host: dict[str, list[WorkerState]] = {}
+        for worker in workers:
+            self.by_host.setdefault(worker.host, []).append(worker)
         self.on_cpus = {worker.address for worker in cpu_workers(workers)}
         self.first = first
         self.current = current
@@ -66,7 +68,7 @@ class _SlotAssigner:
         self.assigned: dict[str, dict[str, SlotClaim]] = {}
 
     def _able(self, location: SlotLocation) -> list[str]:
-        here = [one for one in self.workers.values() if one.host == location.host]
+        here = self.by_host.get(location.host, ())
         if not location.gpus:
             return [one.address for one in here if one.address in self.on_cpus]
         own = [one.address for one in here if one.gpus and one.gpus[0][0] == location.gpus[0]]
