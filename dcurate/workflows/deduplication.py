@@ -1,4 +1,4 @@
-"""What the workflows have in common: find duplicates, then write their ids, or the documents without them."""
+"""The common part of workflows: find duplicates, then write their ids, or the documents without them."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _IDS = "duplicate_ids"
 
 @dataclass
 class Deduplication(HidesSecrets):
-    """One search for duplicates in files, and what becomes of them.
+    """One search for duplicates in files, with its output.
 
     Args:
         name: of the workflow.
         source: the documents.
-        stage: what finds duplicates; its ``id_field`` is None where ids are made.
-        output_path: the folder for all that is written.
-        groups: name of the folder for groups of duplicates, where they are removed and the stage has no other one.
-        ids: name of the folder for ids of duplicates, where they are not.
-        settings: name of the file that says how ids were made.
+        stage: finds the duplicates; its ``id_field`` is None if ids are generated.
+        output_path: the folder of the output.
+        groups: folder name for groups of duplicates, if they are removed and the stage has no other folder.
+        ids: folder name for ids of duplicates, if they are not removed.
+        settings: name of the file that records how ids were generated.
         removes: whether to write the documents without their duplicates.
         before: stages between the reader and the search.
         after: stages between the search and the writer, where documents are written.
@@ -67,7 +67,7 @@ class Deduplication(HidesSecrets):
     id_column: str | None = None
 
     def run(self, executor: Executor | None, resume: bool, observers: Sequence[Observer] | None) -> WorkflowRunResult:
-        """Do it."""
+        """Run the search."""
         begin = time.perf_counter()
         result = WorkflowRunResult(self.name)
         run = self._pipeline().run(executor, resume=resume, observers=observers)
@@ -124,9 +124,32 @@ class Deduplication(HidesSecrets):
         return dict((self.write_kwargs or {}).get("storage_options") or {})
 
 
+class DeduplicationWorkflow(HidesSecrets):
+    """A workflow that is one `Deduplication`."""
+
+    def run(
+        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] | None = None
+    ) -> WorkflowRunResult:
+        """Find the duplicates, and write their ids, or the documents without them.
+
+        Args:
+            executor, resume, observers: as in `Pipeline.run`.
+
+        Returns:
+            with ``num_duplicates``, ``num_documents``, ``total_time`` and paths in its ``metadata``.
+
+        Raises:
+            DcurateError: see `Pipeline.run`.
+        """
+        return self._deduplication().run(executor, resume, observers)
+
+    def _deduplication(self) -> Deduplication:
+        raise NotImplementedError
+
+
 @dataclass
 class DuplicateIds(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Of the members of groups of duplicates, those that are to go, with their ids in a column of this name."""
+    """Select the duplicates to remove from groups; their ids are in the column ``id_field``."""
 
     id_field: str
     name: str = _IDS
@@ -140,7 +163,7 @@ class DuplicateIds(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass
 class WithoutColumn(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Takes a column away."""
+    """Drop a column."""
 
     column: str
     name: str = "without_column"

@@ -1,10 +1,10 @@
-"""What workflows read and write."""
+"""The files that workflows read and write."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 from dcurate.core.secrets import HidesSecrets
@@ -29,7 +29,7 @@ class Source(HidesSecrets):
         path: files, directories or globs.
         filetype: ``"parquet"`` or ``"jsonl"``.
         blocksize, files_per_partition, limit: as `ParquetReader` takes them.
-        extensions: of the files, where they are others than those of the format.
+        extensions: of the files, if they differ from those of the format.
         read_kwargs: for the reader, with ``storage_options``.
 
     Raises:
@@ -68,7 +68,7 @@ class Source(HidesSecrets):
 
     @property
     def block_bytes(self) -> int | None:
-        """Bytes of a split; None where it is left to the reader."""
+        """Bytes of a split; None for the reader's default."""
         return None if self.blocksize is None else parse_bytes(self.blocksize)
 
     def _paths(self) -> str | list[str]:
@@ -113,7 +113,7 @@ def check_extension(extension: str | None, filetype: str) -> None:
     """Refuse an ending of file names that is not that of the format.
 
     Raises:
-        PipelineError: it is another one.
+        PipelineError: they differ.
     """
     if extension is not None and extension.lstrip(".") != filetype:
         raise PipelineError(
@@ -121,17 +121,19 @@ def check_extension(extension: str | None, filetype: str) -> None:
         )
 
 
-def say_unused(workflow: str, arguments: Mapping[str, tuple[Any, Any]]) -> None:
-    """Log which arguments were given that steer the original's memory and processes, and nothing here.
+def warn_unused(workflow: Any, *arguments: str) -> None:
+    """Log which of these arguments of NeMo Curator, which have no effect here, differ from their defaults.
 
     Args:
-        arguments: value and default by name.
+        workflow: a dataclass.
+        arguments: names of its fields.
     """
-    given = [name for name, (value, default) in arguments.items() if value != default]
+    defaults = {one.name: one.default for one in fields(workflow)}
+    given = [name for name in arguments if getattr(workflow, name) != defaults[name]]
     if given:
-        _log.warning("%s: %s of NeMo Curator mean nothing here, and are left aside", workflow, listed(given))
+        _log.warning("%s ignores arguments of NeMo Curator: %s", type(workflow).__name__, listed(given))
 
 
 def joined(folder: str, name: str) -> str:
-    """The address of something in a folder."""
+    """The path of a name in a folder."""
     return f"{folder.rstrip('/')}/{name}"

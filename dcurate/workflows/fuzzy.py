@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-from dcurate.core.events import Observer
-from dcurate.core.secrets import HidesSecrets
 from dcurate.dedup.bands import Bands
 from dcurate.dedup.clusters import Clustering
 from dcurate.dedup.fuzzy import FuzzyDuplicates
@@ -17,18 +14,16 @@ from dcurate.dedup.near import Verification
 from dcurate.dedup.shingles import Shingles
 from dcurate.errors import PipelineError
 from dcurate.io.output import Mode
-from dcurate.run import Executor
-from dcurate.workflows.deduplication import Deduplication
-from dcurate.workflows.files import FileType, Source, check_filetype, say_unused
-from dcurate.workflows.result import WorkflowRunResult
+from dcurate.workflows.deduplication import Deduplication, DeduplicationWorkflow
+from dcurate.workflows.files import FileType, Source, check_filetype, warn_unused
 
 
 @dataclass
-class FuzzyDeduplicationWorkflow(HidesSecrets):
-    """Finds documents that nearly repeat others in files, and removes all but one of each group, or writes their ids.
+class FuzzyDeduplicationWorkflow(DeduplicationWorkflow):
+    """Find near-duplicates in files, and remove all but one of each group, or write their ids.
 
     Args:
-        cache_path: of the original; intermediate data is kept in ``_dcurate`` of the output.
+        cache_path: ignored; intermediate data is kept in ``_dcurate`` of the output.
         output_path: a folder, local or a URL. With ``perform_removal`` it has the documents that stay in
             ``deduplicated/`` and the groups of duplicates, as Parquet, in ``FuzzyDuplicateGroups/``; else the ids of
             documents to remove in ``FuzzyDuplicateIds/``, with their group, its size, the id of the one that stays, and
@@ -39,13 +34,13 @@ class FuzzyDeduplicationWorkflow(HidesSecrets):
         char_ngrams: how many characters a shingle has.
         num_bands, minhashes_per_band: how signatures are compared: documents that agree in all hashes of one of the
             bands are candidates.
-        threshold: candidates are duplicates from this Jaccard similarity of their shingles on. The original takes all
-            candidates, those less similar included: ``verification="none"`` does.
+        threshold: Jaccard similarity of shingles from which candidates are duplicates. NeMo Curator takes all
+            candidates, also less similar ones, as ``verification="none"`` does.
         word_ngrams: compare shingles of this many words instead of characters.
         method, verification, clustering, keep: as in `FuzzyDuplicates`.
         id_field: the column of ids; by default they are made, are in the column ``_curator_dedup_id``, and
             ``fuzzy_id_generator.json`` says for which files they hold.
-        index_path: a folder that remembers documents from run to run, as in `FuzzyDuplicates`.
+        index_path: a folder that keeps an index of documents from run to run, as in `FuzzyDuplicates`.
         output_filetype, mode: as in `ExactDeduplicationWorkflow`.
         cache_kwargs, use_64_bit_hash, bands_per_iteration, lsh_num_output_partitions, lsh_rmm_pool_size,
             lsh_spill_memory_limit, env_vars, use_async_memory: of the original, where they steer its GPU memory and
@@ -99,29 +94,21 @@ class FuzzyDeduplicationWorkflow(HidesSecrets):
         if self.output_filetype is not None:
             check_filetype(self.output_filetype, "output_filetype")
         self._deduplication()
-        say_unused(
-            type(self).__name__,
-            {
-                "cache_kwargs": (self.cache_kwargs, None),
-                "use_64_bit_hash": (self.use_64_bit_hash, False),
-                "bands_per_iteration": (self.bands_per_iteration, 5),
-                "lsh_num_output_partitions": (self.lsh_num_output_partitions, None),
-                "lsh_rmm_pool_size": (self.lsh_rmm_pool_size, "auto"),
-                "lsh_spill_memory_limit": (self.lsh_spill_memory_limit, "auto"),
-                "env_vars": (self.env_vars, None),
-                "use_async_memory": (self.use_async_memory, True),
-            },
+        warn_unused(
+            self,
+            "cache_kwargs",
+            "use_64_bit_hash",
+            "bands_per_iteration",
+            "lsh_num_output_partitions",
+            "lsh_rmm_pool_size",
+            "lsh_spill_memory_limit",
+            "env_vars",
+            "use_async_memory",
         )
-
-    def run(
-        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] | None = None
-    ) -> WorkflowRunResult:
-        """Find the duplicates, and write what was asked for; as `ExactDeduplicationWorkflow.run`."""
-        return self._deduplication().run(executor, resume, observers)
 
     @property
     def shingles(self) -> Shingles:
-        """What of two texts is compared."""
+        """The shingles of two texts that are compared."""
         if self.word_ngrams is not None:
             return Shingles(self.word_ngrams, "words", self.seed)
         return Shingles(self.char_ngrams, "characters", self.seed)
