@@ -15,7 +15,7 @@ import resource
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from benchmarks.measure import ROOT, job, machine, save, table, versions
 from dcurate import DocumentBatch, InlineExecutor, Pipeline
+from dcurate.models.llm.errors import RequestError
 from dcurate.models.llm.generate import GenerateStage
 from dcurate.models.llm.openai_client import AsyncOpenAIClient
 from dcurate_testing.llm_server import Behaviour, served
@@ -31,7 +32,7 @@ MODULE = "benchmarks.llm"
 WORDS = "Say what this is about, and how well it is written. " * 20
 
 #: Who asks, and with how many requests at a time; one that asks one at a time is given fewer rows.
-WHO = {"dcurate": None, "AsyncOpenAI and gather": None, "OpenAI, one at a time": 1}
+WHO = {"dcurate": None, "dcurate over AsyncOpenAI": None, "AsyncOpenAI and gather": None, "OpenAI, one at a time": 1}
 
 
 def _texts(rows: int) -> list[str]:
@@ -49,9 +50,47 @@ def _measured(work: Callable[[], int]) -> dict[str, float]:
 # The jobs
 
 
+class OverOpenAI(AsyncOpenAIClient):
+    """Send requests with the `openai` package; retries, limits, cache and errors are those of dcurate."""
+
+    async def _exchange(self, method: str, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
+        import httpx2  # noqa: PLC0415 - the peer is loaded where it runs
+        import openai  # noqa: PLC0415
+
+        if "_openai" not in vars(self):
+            headers = {name: value.reveal() for name, value in self.default_headers.items()}
+            settings: Any = {"timeout": self.timeout, "max_retries": 0, "default_headers": headers}
+            self._openai = openai.AsyncOpenAI(api_key=self._key(), base_url=self.address, **settings)
+        try:
+            if content is None:
+                response = await self._openai.get(path, cast_to=httpx2.Response)
+            else:
+                json_headers: Any = {"headers": {"Content-Type": "application/json"}}
+                response = await self._openai.post(path, cast_to=httpx2.Response, content=content, options=json_headers)
+        except openai.APIStatusError as error:
+            response = error.response
+        except openai.APITimeoutError as error:
+            raise RequestError(f"no answer within timeout={self.timeout:g} s", "timeout", again=True) from error
+        except openai.APIConnectionError as error:
+            raise RequestError(f"{self.address + path} cannot be reached: {error}", "connection", again=True) from error
+        return response.status_code, response.headers, response.content
+
+    async def close(self) -> None:
+        if "_openai" in vars(self):
+            await vars(self).pop("_openai").close()
+
+
 def dcurate(url: str, rows: int, concurrency: int, batch: int) -> dict[str, float]:
     """A pipeline of one stage, on batches of so many rows."""
-    client = AsyncOpenAIClient(concurrency, base_url=url)
+    return _piped(AsyncOpenAIClient(concurrency, base_url=url), rows, batch)
+
+
+def over_openai(url: str, rows: int, concurrency: int, batch: int) -> dict[str, float]:
+    """The same, with the package under the client."""
+    return _piped(OverOpenAI(concurrency, base_url=url), rows, batch)
+
+
+def _piped(client: AsyncOpenAIClient, rows: int, batch: int) -> dict[str, float]:
     stage = GenerateStage(prompt="{text}", output_field="said", client=client, model_name="made-up")
     texts = _texts(rows)
     batches = [DocumentBatch(data=pa.table({"text": texts[at : at + batch]})) for at in range(0, rows, batch)]
@@ -103,7 +142,12 @@ def one_at_a_time(url: str, rows: int, concurrency: int, batch: int) -> dict[str
         return _measured(lambda: len([ask(text) for text in _texts(rows)]))
 
 
-JOBS = {"dcurate": "dcurate", "AsyncOpenAI and gather": "gathered", "OpenAI, one at a time": "one_at_a_time"}
+JOBS = {
+    "dcurate": "dcurate",
+    "dcurate over AsyncOpenAI": "over_openai",
+    "AsyncOpenAI and gather": "gathered",
+    "OpenAI, one at a time": "one_at_a_time",
+}
 
 
 # The figures

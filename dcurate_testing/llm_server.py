@@ -15,7 +15,7 @@ import threading
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,8 @@ class Behaviour:
         models: the models that there are; empty for any.
         replies: what is answered where a message holds a text: ``[text, reply]``, the first that fits.
         faults: ``{"match": text, "times": n, "status": 429, "retry_after": "1", "message": "..."}``; one without a
-            status has a ``kind``: ``"hang"``, ``"truncated"``, ``"dropped"``, ``"empty"``, ``"filtered"``,
-            ``"length"``.
+            status has a ``kind``: ``"hang"``, ``"trickle"``, ``"truncated"``, ``"dropped"``, ``"empty"``,
+            ``"filtered"``, ``"length"``.
         most_choices: a request is given no more choices than this.
     """
 
@@ -195,6 +195,8 @@ class Server:
             return web.json_response({"error": error}, status=fault["status"], headers=headers)
         if fault["kind"] == "hang":
             await asyncio.sleep(fault.get("seconds", 60))
+        if fault["kind"] == "trickle":
+            return await _trickle(request)
         if fault["kind"] == "truncated":
             return web.Response(text='{"choices": [{"message": {"cont', content_type="application/json")
         if fault["kind"] == "dropped" and request.transport is not None:
@@ -229,6 +231,17 @@ class Server:
             "choices": choices,
             "usage": usage,
         }
+
+
+async def _trickle(request: web.Request) -> web.StreamResponse:
+    """Send a byte every 0.1 s, for 10 s or until the client closes the connection."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    with suppress(ConnectionResetError):
+        for _ in range(100):
+            await response.write(b" ")
+            await asyncio.sleep(0.1)
+    return response
 
 
 def vector_of(text: str) -> list[float]:

@@ -1,1 +1,1 @@
-"""What a person sees of a run."""
+"""Views of a run: terminal, notebook, dashboard, pages and metrics."""

@@ -1,4 +1,4 @@
-"""Two runs side by side: what was set otherwise, and what came out otherwise."""
+"""Compare two runs: settings and results that differ."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dcurate.runs.text import seconds_text
 from dcurate.ui.profile_table import share
 from dcurate.ui.templating import render
 
-#: Reasons and stages that a sentence names.
+#: Number of reasons in the headline.
 _NAMED = 3
 
 
@@ -28,8 +28,8 @@ class Difference:
     """A setting of both runs; empty where a run does not have it.
 
     Attributes:
-        of: what it is of, such as a stage.
-        name: what it is.
+        of: a stage, or "version".
+        name: of the setting.
     """
 
     of: str
@@ -49,20 +49,21 @@ class Change:
 
     @property
     def more(self) -> int:
-        """How many more there are in the second."""
+        """The increase from the first run to the second."""
         return (self.second or 0) - (self.first or 0)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` gives.
+    """The result of `compare`.
 
     Attributes:
-        names: of the two runs: their addresses.
-        settings: that differ, of stages and versions; ``unknown`` says what could not be compared.
+        names: the paths of the two runs.
+        settings: of stages, and versions, that differ.
         figures: of the runs as a whole.
-        left: documents that each stage let through.
-        reasons: documents taken out, by stage and reason, the largest changes first.
+        left: documents left by each stage.
+        reasons: documents removed, by stage and reason, the largest changes first.
+        unknown: what could not be compared.
     """
 
     names: tuple[str, str]
@@ -74,12 +75,12 @@ class Comparison:
 
     @property
     def headline(self) -> str:
-        """Which documents' counts changed most, in a sentence."""
+        """The largest changes, in a sentence."""
         changed = [one for one in self.reasons if one.more][:_NAMED]
         if not changed:
-            return "No stage took out more or fewer documents than in the other run."
+            return "No stage removed more or fewer documents than in the other run."
         named = [f"{one.stage} {one.more:+,}" + (f" ({one.name})" if one.name != one.stage else "") for one in changed]
-        return f"Documents taken out changed most by {', '.join(named)}."
+        return f"Documents removed changed most by {', '.join(named)}."
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold."""
@@ -106,7 +107,7 @@ class Comparison:
         )
         yield "Documents left by each stage", ("stage", *_SIDES), [(one.stage, *_sides(one)) for one in self.left]
         reasons: list[Sequence[str]] = [(one.stage, one.name, *_sides(one)) for one in self.reasons]
-        yield "Documents taken out", ("stage", "reason", *_SIDES), reasons
+        yield "Documents removed", ("stage", "reason", *_SIDES), reasons
 
 
 def _drawn(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
@@ -124,20 +125,20 @@ _SIDES = ("A", "B", "B − A")
 
 
 def _sides(change: Change) -> tuple[str, str, str]:
-    """A change in words, as `_SIDES` are."""
+    """A change as text, for the columns `_SIDES`."""
     first, second = ("–" if number is None else f"{number:,}" for number in (change.first, change.second))
     return first, second, f"{change.more:+,}" if change.more else "0"
 
 
 def compare_runs(first: str, second: str, storage_options: Mapping[str, Any] | None = None) -> Comparison:
-    """Two runs side by side: settings, documents, reasons, speed.
+    """Compare the settings, counts, reasons and speed of two runs.
 
     Args:
         first: the output directory of one run, or the ``_dcurate`` folder in it; ``second`` that of the other.
         storage_options: for fsspec.
 
     Raises:
-        DataError: one of them left no report, or it cannot be read.
+        DataError: a report is missing or cannot be read.
 
     Examples:
         >>> import tempfile
@@ -148,14 +149,14 @@ def compare_runs(first: str, second: str, storage_options: Mapping[str, Any] | N
         >>> stages = [ScoreFilter(WordCountFilter(min_words=2)), JsonlWriter(folder.name)]
         >>> run = Pipeline("demo", stages=stages).run(InlineExecutor(), initial_tasks=[rows], observers=[])
         >>> compare_runs(folder.name, folder.name).headline
-        'No stage took out more or fewer documents than in the other run.'
+        'No stage removed more or fewer documents than in the other run.'
         >>> folder.cleanup()
     """
     return compare(read_run(first, storage_options), read_run(second, storage_options))
 
 
 def compare(first: RecordedRun, second: RecordedRun) -> Comparison:
-    """Two runs side by side."""
+    """Compare two runs."""
     return Comparison(
         names=(first.address or first.report.run, second.address or second.report.run),
         settings=(*_settings(first, second), *_versions(first, second)),
@@ -260,5 +261,5 @@ def _taken_out(stages: Sequence[StageStats]) -> dict[tuple[str, str], int]:
 
 
 def comparison_page(found: Comparison) -> str:
-    """The comparison as a page that needs nothing else."""
+    """Write the comparison as a self-contained HTML page."""
     return render("compare.html", found=found)

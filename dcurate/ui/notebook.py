@@ -1,4 +1,4 @@
-"""Runs in a notebook: a view that follows them, and what they came to as part of the page."""
+"""Runs in a notebook: a live view, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UPDATE_S, LATEST = 0.5, 3
 
 
 def in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook.
+    """Return whether this process is the kernel of a notebook.
 
     Examples:
         >>> in_notebook()
@@ -40,19 +40,19 @@ def in_notebook() -> bool:
 
 
 class Handle(Protocol):
-    """A place on a page."""
+    """An output area of a notebook."""
 
     def update(self, obj: Any) -> None:
-        """Show something else there."""
+        """Replace its content."""
 
 
 class NotebookProgress:
-    """Follows a run in the output of a notebook's cell; ``run()`` uses it by itself where no observers are given.
+    """Show the progress of a run in a notebook; ``run()`` uses it if no observers are given.
 
-    It needs no widgets: the view is HTML that is replaced twice a second, and stays as it is at the end.
+    It needs no widgets: the view is HTML that is replaced twice a second.
 
     Args:
-        handle: where to show it; a place of its own in the cell's output if not given.
+        handle: the output area; by default a new one in the cell's output.
     """
 
     def __init__(self, handle: Handle | None = None) -> None:
@@ -118,10 +118,10 @@ def _place() -> Handle:
 
 
 def live_html(run: RunState, pace: Pace, now: float) -> str:
-    """The figures so far, as the live view of a terminal has them.
+    """Render the live view, with the figures of the live view in a terminal.
 
     Args:
-        pace: has seen the present; the rates of operators are over its last seconds.
+        pace: has seen the latest snapshot; gives the current rates.
     """
     done = run.splits_before + run.splits_done
     return render(
@@ -139,7 +139,7 @@ def live_html(run: RunState, pace: Pace, now: float) -> str:
 
 
 def _flow(pace: Pace) -> list[str]:
-    """Documents read and put out, and how many a second: just now, over the whole run once that has ended."""
+    """Documents in and out, with rates: the current ones, or those of the whole run once it has ended."""
     present = pace.present
     if present.ended is not None:
         seconds = present.elapsed
@@ -165,7 +165,7 @@ def _operator(pace: Pace, one: OperatorFigures) -> tuple[str, ...]:
 
 
 def summary_html(report: RunReport, history: History) -> str:
-    """What a run came to, as part of a notebook's page: its figures, its stages, how it went over time."""
+    """Render the summary of a run for a notebook: figures, stages and plots over time."""
     data = ReportData(report, history, history.snapshot(report.started + report.seconds), {})
     # The page's own style, held within this part of another page by nesting.
     style = render("profile.css") + render("report.css")

@@ -1,4 +1,4 @@
-"""How fast a run goes just now: the difference of two snapshots."""
+"""The current speed of a run: the difference of two snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A corpus profile as a page: one file that needs nothing else."""
+"""A corpus profile as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write_page(profile: ProfileSummary, path: Path) -> None:
 
 
 def page(profile: ProfileSummary) -> str:
-    """The page as text."""
+    """Return the page as text."""
     return render(
         "profile.html",
         profile=profile,
@@ -43,7 +43,7 @@ def page(profile: ProfileSummary) -> str:
 
 
 def _figures(profile: ProfileSummary) -> list[tuple[str, str, str]]:
-    """The figures at the head of the page: name, value, and what else is known."""
+    """The figures at the top of the page: name, value and details."""
     totals = profile.distributions
     tokens = totals["tokens"].total if "tokens" in totals else 0
     words = totals["words"].total if "words" in totals else 0
@@ -72,14 +72,14 @@ def _short(number: int) -> str:
 
 
 def _drawn(each: Distribution, cuts: Sequence[DroppedSide] = (), log: bool = False) -> str:
-    """A histogram, with the thresholds that are suggested."""
+    """Draw a histogram with the suggested thresholds."""
     bars = each.histogram
     marks = [(cut.suggested.value, cut.suggested.keeps) for cut in cuts if cut.suggested is not None]
     return histogram(bars, marks, whole=each.whole, across=_is_geometric(bars), log=log, width=WIDE)
 
 
 def _is_geometric(bars: Sequence[Bar]) -> bool:
-    """Whether each bar is wider than the one before it."""
+    """Return whether bars get wider from left to right."""
     if len(bars) < 4:
         return False
     return bars[-1].high - bars[-1].low > 2 * (bars[1].high - bars[1].low)

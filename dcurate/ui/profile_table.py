@@ -20,7 +20,7 @@ _SHOWN_VALUES = 8
 
 @dataclass(frozen=True)
 class ProfileTable:
-    """What `profile_table` gives: print it on a rich console."""
+    """The result of `profile_table`: print it on a rich console."""
 
     profile: ProfileSummary
 

@@ -119,7 +119,7 @@ class Progress:
 
 
 class JsonProgress:
-    """Writes how a run goes on as lines of JSON, for another program: one now and then, one at the end.
+    """Write the progress of a run as JSON lines, for another program: one at intervals, one at the end.
 
     Each has ``run``, ``pipeline``, ``phase``, ``seconds``, ``splits_done``, ``splits``, ``rows_in``, ``bytes_in``,
     ``rows_out``, ``operators`` (``slots``, ``running``, ``waiting``, ``waiting_bytes``, ``calls``, ``busy`` by name),
@@ -304,7 +304,7 @@ def _operators(pace: Pace) -> RenderableType:
 
 
 def _queue(one: OperatorFigures, snapshot: RunSnapshot) -> str:
-    """What waits before an operator; before the first, the source."""
+    """The queue of an operator; for the first, the source."""
     first = one.name == next(each.name for each in snapshot.operators if each.phase == snapshot.phase)
     if first or not (one.waiting or one.waiting_bytes):
         return ""

@@ -49,6 +49,6 @@ class SnapshotPublisher:
     def _publish(self) -> None:
         snapshot = self.history.snapshot()
         if snapshot.run and self.client.status == "running":
-            # What Client.log_event does, without waiting for an answer and without the scheduler keeping it.
+            # Like Client.log_event, without waiting for an answer, and the scheduler keeps no copy.
             lean = {**snapshot.to_dict(), "stages": [stage.counts() for stage in snapshot.stages]}
             send_to_scheduler(self.client, {"op": SNAPSHOT, "snapshot": lean})

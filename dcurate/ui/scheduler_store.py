@@ -21,13 +21,13 @@ PLUGIN, SNAPSHOT = "dcurate-hub", "dcurate-snapshot"
 
 
 class SchedulerStore(SchedulerPlugin):
-    """Takes in what drivers say of their runs, and shows it: on the page ``/curation`` and in ``/metrics``.
+    """Store snapshots that drivers send, and serve them on the page ``/curation`` and in ``/metrics``.
 
     The first run on a cluster starts it; ``dask scheduler --preload dcurate.preload`` does so at once.
 
     Attributes:
         runs: histories by the id of the run, the newest last; also of runs that have ended.
-        leaving: are called with each history before it is dropped.
+        leaving: callbacks for each history before it is dropped.
     """
 
     name = PLUGIN
@@ -38,13 +38,13 @@ class SchedulerStore(SchedulerPlugin):
         self.leaving: list[Callable[[History], object]] = []
 
     async def start(self, scheduler: Scheduler) -> None:
-        """Begin on a scheduler (called by Dask)."""
+        """Start on a scheduler (called by Dask)."""
         handle_stream(scheduler, SNAPSHOT, self.take)
         dashboard.serve(scheduler, self)
         run_metrics.publish(scheduler, self)
 
     def take(self, snapshot: dict[str, Any], **_: Any) -> None:
-        """Take in the state of a run."""
+        """Store a snapshot of a run."""
         present = RunSnapshot.from_dict(snapshot)
         history = self.runs.setdefault(present.run, History())
         history.take(present)

@@ -1,4 +1,4 @@
-"""Plots as SVG, drawn as text: small enough for every run to have some, and for a page that needs nothing else."""
+"""Plots as SVG text: small, and without scripts or other files."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from markupsafe import Markup
 
 from dcurate.core.profile import Bar
 
-#: Of operators and other series, in order; the first is that of everything that is kept.
+#: Colours of operators and other series, in order; the first is also that of kept documents.
 COLOURS = ("#2f7f86", "#e07a3f", "#6b7fb3", "#c2a13a", "#8d6a9f", "#5f9e5f", "#b5586a", "#4d5a66")
 KEPT, DROPPED, INK, MUTED, GRID = "#2f7f86", "#e07a3f", "#20262d", "#69727d", "#e8e6e1"
 
 HEIGHT = 170
-#: Of plots over time, two of which fit side by side, and of histograms, of which three do.
+#: Widths of plots over time (two columns) and of histograms (three columns).
 WIDE, NARROW = 540, 350
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 8, 14, 22
-#: Places on a plot over time that have a tooltip; one for every pixel would weigh more than the plot.
+#: Tooltips of a plot over time.
 _BANDS = 60
 _FLOOR = 0.7
-#: What is less than this counts as nothing.
+#: Smaller values count as 0.
 _LEAST = 1e-300
 
 
 @dataclass(frozen=True)
 class Series:
-    """A name and a value for each moment; None where there is none."""
+    """A line of a plot: a value for each moment, or None."""
 
     name: str
     values: Sequence[float | None]
@@ -37,12 +37,13 @@ class Series:
 
 @dataclass(frozen=True)
 class Frame:
-    """The scale of a plot, from numbers to pixels.
+    """The scales of a plot, from values to pixels.
 
     Args:
-        low, high: of what goes from left to right, and ``top`` of what goes up from 0.
-        log: whether it goes up by factors of ten, from 1.
-        across: whether what goes from left to right does so by factors.
+        low, high: ends of the horizontal scale.
+        top: end of the vertical scale, which begins at 0.
+        log: use a logarithmic vertical scale, from 1.
+        across: use a logarithmic horizontal scale.
         width: in pixels.
     """
 
@@ -54,13 +55,13 @@ class Frame:
     width: int = WIDE
 
     def x(self, value: float) -> float:
-        """How far from the left, in pixels."""
+        """Distance from the left edge in pixels."""
         low, high, at = (math.log(max(one, 1e-12)) if self.across else one for one in (self.low, self.high, value))
         share = (at - low) / (high - low) if high > low else 0.5
         return round(_LEFT + min(max(share, 0.0), 1.0) * (self.width - _LEFT - _RIGHT), 1)
 
     def y(self, value: float) -> float:
-        """How far from the upper edge, in pixels."""
+        """Distance from the upper edge in pixels."""
         if self.log:
             floor = math.log10(_FLOOR)
             share = (math.log10(max(value, _FLOOR)) - floor) / (math.log10(max(self.top, 1.5)) - floor)
@@ -82,7 +83,7 @@ def over_time(
     Args:
         times: seconds since the beginning, ascending.
         label: formats a value, for the axis and for tooltips.
-        limit: a value that is marked as the most that there may be.
+        limit: an upper limit, drawn as a dashed line.
     """
     if len(times) < 2 or not series:
         return Markup()
@@ -114,8 +115,8 @@ def histogram(
     Args:
         marks: values to mark, each with a word or two.
         whole: whether all values are whole numbers.
-        across: whether values have a logarithmic scale.
-        log: whether counts have a logarithmic scale, on which a few are seen beside many.
+        across: use a logarithmic scale for values.
+        log: use a logarithmic scale for counts, which shows small ones.
         width: in pixels.
     """
     if not bars:
@@ -172,7 +173,7 @@ def _time_axis(frame: Frame) -> str:
 
 
 def _tick(frame: Frame, value: float, words: str) -> str:
-    """A number under the axis; one at the right end ends there."""
+    """A label under the axis; at the right end it is right-aligned."""
     x = frame.x(value)
     at_end = x > frame.width - _RIGHT - 12
     return _text(frame.width - 1 if at_end else x, HEIGHT - 6, words, "end" if at_end else "middle")
@@ -248,7 +249,7 @@ def _mark(frame: Frame, value: float, word: str) -> str:
 
 
 def _above(bars: Sequence[Bar]) -> float:
-    """Where a scale of factors begins: a bar that begins at 0 is as wide as the next."""
+    """Lower end of a logarithmic scale: a bar that begins at 0 is as wide as the next."""
     first = bars[0]
     if first.low > 0:
         return first.low
@@ -289,7 +290,7 @@ def time_step(seconds: float) -> float:
 
 
 def clock(seconds: float) -> str:
-    """A moment of a run, as axes say it.
+    """Format a time since the start, for an axis.
 
     Examples:
         >>> clock(0), clock(2.5), clock(90), clock(7260)
@@ -302,7 +303,7 @@ def clock(seconds: float) -> str:
 
 
 def short(value: float) -> str:
-    """A number in at most four signs or so.
+    """Format a number in about four characters.
 
     Examples:
         >>> [short(value) for value in (0, 0.25, 950, 12_500, 3_000_000, 2.5e9)]

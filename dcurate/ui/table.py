@@ -39,7 +39,7 @@ class _Column:
 
 @dataclass(frozen=True)
 class ReportTable:
-    """What `report_table` gives: print it on a rich console."""
+    """The result of `report_table`: print it on a rich console."""
 
     report: RunReport
     page: str | None = None
@@ -186,7 +186,7 @@ def _notes(stages: Sequence[StageStats]) -> list[str]:
 
 
 def _measured(metrics: Mapping[str, float]) -> str:
-    """What a stage measured of its own work.
+    """Metrics that a stage recorded.
 
     Examples:
         >>> _measured({"requests": 1024.0, "cost": 0.1925, "prompt_tokens": 310112.0})

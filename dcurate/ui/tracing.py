@@ -26,7 +26,7 @@ SCOPE = "dcurate"
 
 
 class Tracing:
-    """Gives the events of a run to OpenTelemetry; give it to ``run(observers=[...])``.
+    """Export the events of a run to OpenTelemetry; pass it to ``run(observers=[...])``.
 
     The span of the run is under the span that is current where the run begins, if there is one. Its events are what
     the balancer decided and what went wrong; of these OpenTelemetry keeps the last 128 by default. Nothing

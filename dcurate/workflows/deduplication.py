@@ -124,6 +124,29 @@ class Deduplication(HidesSecrets):
         return dict((self.write_kwargs or {}).get("storage_options") or {})
 
 
+class DeduplicationWorkflow(HidesSecrets):
+    """A workflow that is one `Deduplication`."""
+
+    def run(
+        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] | None = None
+    ) -> WorkflowRunResult:
+        """Find the duplicates, and write their ids, or the documents without them.
+
+        Args:
+            executor, resume, observers: as in `Pipeline.run`.
+
+        Returns:
+            with ``num_duplicates``, ``num_documents``, ``total_time`` and paths in its ``metadata``.
+
+        Raises:
+            DcurateError: see `Pipeline.run`.
+        """
+        return self._deduplication().run(executor, resume, observers)
+
+    def _deduplication(self) -> Deduplication:
+        raise NotImplementedError
+
+
 @dataclass
 class DuplicateIds(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Select the duplicates to remove from groups; their ids are in the column ``id_field``."""

@@ -6,20 +6,16 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-from dcurate.core.events import Observer
-from dcurate.core.secrets import HidesSecrets
 from dcurate.dedup.exact import ExactDuplicates
 from dcurate.dedup.keep import Keep
 from dcurate.errors import PipelineError
 from dcurate.io.output import Mode
-from dcurate.run import Executor
-from dcurate.workflows.deduplication import Deduplication
-from dcurate.workflows.files import FileType, Source, check_filetype, say_unused
-from dcurate.workflows.result import WorkflowRunResult
+from dcurate.workflows.deduplication import Deduplication, DeduplicationWorkflow
+from dcurate.workflows.files import FileType, Source, check_filetype, warn_unused
 
 
 @dataclass
-class ExactDeduplicationWorkflow(HidesSecrets):
+class ExactDeduplicationWorkflow(DeduplicationWorkflow):
     """Find documents with equal text in files, and remove all but one of each group, or write the ids of the others.
 
     Args:
@@ -90,33 +86,15 @@ class ExactDeduplicationWorkflow(HidesSecrets):
         if self.output_filetype is not None:
             check_filetype(self.output_filetype, "output_filetype")
         self._deduplication()
-        say_unused(
-            type(self).__name__,
-            {
-                "identification_batchsize": (self.identification_batchsize, 1),
-                "total_nparts": (self.total_nparts, None),
-                "rmm_pool_size": (self.rmm_pool_size, "auto"),
-                "spill_memory_limit": (self.spill_memory_limit, "auto"),
-                "env_vars": (self.env_vars, None),
-                "use_async_memory": (self.use_async_memory, True),
-            },
+        warn_unused(
+            self,
+            "identification_batchsize",
+            "total_nparts",
+            "rmm_pool_size",
+            "spill_memory_limit",
+            "env_vars",
+            "use_async_memory",
         )
-
-    def run(
-        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] | None = None
-    ) -> WorkflowRunResult:
-        """Find the duplicates, and write what was asked for.
-
-        Args:
-            executor, resume, observers: as in `Pipeline.run`.
-
-        Returns:
-            with ``num_duplicates``, ``num_documents``, ``total_time`` and paths in its ``metadata``.
-
-        Raises:
-            DcurateError: see `Pipeline.run`.
-        """
-        return self._deduplication().run(executor, resume, observers)
 
     def _deduplication(self) -> Deduplication:
         return Deduplication(

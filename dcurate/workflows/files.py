@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 from dcurate.core.secrets import HidesSecrets
@@ -121,15 +121,17 @@ def check_extension(extension: str | None, filetype: str) -> None:
         )
 
 
-def say_unused(workflow: str, arguments: Mapping[str, tuple[Any, Any]]) -> None:
-    """Log which arguments were given that steer the original's memory and processes, and nothing here.
+def warn_unused(workflow: Any, *arguments: str) -> None:
+    """Log which of these arguments of NeMo Curator, which have no effect here, differ from their defaults.
 
     Args:
-        arguments: value and default by name.
+        workflow: a dataclass.
+        arguments: names of its fields.
     """
-    given = [name for name, (value, default) in arguments.items() if value != default]
+    defaults = {one.name: one.default for one in fields(workflow)}
+    given = [name for name in arguments if getattr(workflow, name) != defaults[name]]
     if given:
-        _log.warning("%s: %s of NeMo Curator mean nothing here, and are left aside", workflow, listed(given))
+        _log.warning("%s ignores arguments of NeMo Curator: %s", type(workflow).__name__, listed(given))
 
 
 def joined(folder: str, name: str) -> str:

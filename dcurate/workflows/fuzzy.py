@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-from dcurate.core.events import Observer
-from dcurate.core.secrets import HidesSecrets
 from dcurate.dedup.bands import Bands
 from dcurate.dedup.clusters import Clustering
 from dcurate.dedup.fuzzy import FuzzyDuplicates
@@ -17,14 +14,12 @@ from dcurate.dedup.near import Verification
 from dcurate.dedup.shingles import Shingles
 from dcurate.errors import PipelineError
 from dcurate.io.output import Mode
-from dcurate.run import Executor
-from dcurate.workflows.deduplication import Deduplication
-from dcurate.workflows.files import FileType, Source, check_filetype, say_unused
-from dcurate.workflows.result import WorkflowRunResult
+from dcurate.workflows.deduplication import Deduplication, DeduplicationWorkflow
+from dcurate.workflows.files import FileType, Source, check_filetype, warn_unused
 
 
 @dataclass
-class FuzzyDeduplicationWorkflow(HidesSecrets):
+class FuzzyDeduplicationWorkflow(DeduplicationWorkflow):
     """Find near-duplicates in files, and remove all but one of each group, or write their ids.
 
     Args:
@@ -99,25 +94,17 @@ class FuzzyDeduplicationWorkflow(HidesSecrets):
         if self.output_filetype is not None:
             check_filetype(self.output_filetype, "output_filetype")
         self._deduplication()
-        say_unused(
-            type(self).__name__,
-            {
-                "cache_kwargs": (self.cache_kwargs, None),
-                "use_64_bit_hash": (self.use_64_bit_hash, False),
-                "bands_per_iteration": (self.bands_per_iteration, 5),
-                "lsh_num_output_partitions": (self.lsh_num_output_partitions, None),
-                "lsh_rmm_pool_size": (self.lsh_rmm_pool_size, "auto"),
-                "lsh_spill_memory_limit": (self.lsh_spill_memory_limit, "auto"),
-                "env_vars": (self.env_vars, None),
-                "use_async_memory": (self.use_async_memory, True),
-            },
+        warn_unused(
+            self,
+            "cache_kwargs",
+            "use_64_bit_hash",
+            "bands_per_iteration",
+            "lsh_num_output_partitions",
+            "lsh_rmm_pool_size",
+            "lsh_spill_memory_limit",
+            "env_vars",
+            "use_async_memory",
         )
-
-    def run(
-        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] | None = None
-    ) -> WorkflowRunResult:
-        """Find the duplicates, and write what was asked for; as `ExactDeduplicationWorkflow.run`."""
-        return self._deduplication().run(executor, resume, observers)
 
     @property
     def shingles(self) -> Shingles:

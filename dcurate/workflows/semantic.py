@@ -6,21 +6,18 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
-from dcurate.core.events import Observer
-from dcurate.core.secrets import HidesSecrets
 from dcurate.dedup.keep import Keep
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
 from dcurate.dedup.semantic.stage import SemanticDuplicates
 from dcurate.errors import PipelineError
 from dcurate.models.embedders.creator import EmbeddingCreatorStage
-from dcurate.run import AnyStage, Executor
-from dcurate.workflows.deduplication import Deduplication, WithoutColumn
-from dcurate.workflows.files import FileType, Source, check_extension, joined, say_unused
-from dcurate.workflows.result import WorkflowRunResult
+from dcurate.run import AnyStage
+from dcurate.workflows.deduplication import Deduplication, DeduplicationWorkflow, WithoutColumn
+from dcurate.workflows.files import FileType, Source, check_extension, joined, warn_unused
 
 
 @dataclass
-class SemanticDeduplicationWorkflow(HidesSecrets):
+class SemanticDeduplicationWorkflow(DeduplicationWorkflow):
     """Find documents with nearly equal embeddings in files, and write the ids of those to remove.
 
     Args:
@@ -81,16 +78,7 @@ class SemanticDeduplicationWorkflow(HidesSecrets):
 
     def __post_init__(self) -> None:
         self._deduplication()
-        say_unused(
-            type(self).__name__,
-            {"n_init": (self.n_init, 1), "oversampling_factor": (self.oversampling_factor, 2.0)},
-        )
-
-    def run(
-        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] | None = None
-    ) -> WorkflowRunResult:
-        """Find the duplicates, and write their ids; as `ExactDeduplicationWorkflow.run`."""
-        return self._deduplication().run(executor, resume, observers)
+        warn_unused(self, "n_init", "oversampling_factor")
 
     def _deduplication(self) -> Deduplication:
         return Deduplication(
@@ -129,7 +117,7 @@ class SemanticDeduplicationWorkflow(HidesSecrets):
 
 
 @dataclass
-class TextSemanticDeduplicationWorkflow(HidesSecrets):
+class TextSemanticDeduplicationWorkflow(DeduplicationWorkflow):
     """Embed documents, find semantic duplicates, and remove all but one of each group, or write their ids.
 
     Args:
@@ -216,62 +204,24 @@ class TextSemanticDeduplicationWorkflow(HidesSecrets):
         if self.embedder is not None and self.model_identifier is not None:
             raise PipelineError("embedder= brings a model of its own; leave out model_identifier=, or the other one")
         check_extension(self.output_file_extension, self.output_filetype)
-        say_unused(
-            type(self).__name__,
-            {
-                "embedding_vllm_init_kwargs": (self.embedding_vllm_init_kwargs, None),
-                "kmeans_n_init": (self.kmeans_n_init, 1),
-                "kmeans_oversampling_factor": (self.kmeans_oversampling_factor, 2.0),
-                "id_generator_state_file": (self.id_generator_state_file, None),
-            },
+        warn_unused(
+            self, "embedding_vllm_init_kwargs", "kmeans_n_init", "kmeans_oversampling_factor", "id_generator_state_file"
         )
 
-    def run(
-        self, executor: Executor | None = None, *, resume: bool = False, observers: Sequence[Observer] | None = None
-    ) -> WorkflowRunResult:
-        """Find the duplicates, and write what was asked for; as `ExactDeduplicationWorkflow.run`.
-
-        Raises:
-            PipelineError: documents have no embeddings, and there is nothing that makes them.
-        """
+    def _deduplication(self) -> Deduplication:
         source = self._source()
-        there = self.embedding_field in (source.reader().columns() or ())
-        if self._embedder() is None and not there:
+        embedder = self._embedder()
+        has_embeddings = self.embedding_field in (source.reader().columns() or ())
+        if embedder is None and not has_embeddings:
             raise PipelineError(
                 f"documents have no column {self.embedding_field!r}; give model_identifier=, a model that makes it of "
                 f"{self.text_field!r} (NeMo Curator's is 'google/embeddinggemma-300m'), or embedder=, a stage that does"
             )
-        if self.model_identifier is not None and there:
+        if self.model_identifier is not None and has_embeddings:
             raise PipelineError(
                 f"documents have a column {self.embedding_field!r} already; leave out model_identifier= to use it, "
                 "or give embedding_field= another name"
             )
-        return self._deduplication(source).run(executor, resume, observers)
-
-    def _embedder(self) -> AnyStage | None:
-        if self.model_identifier is None:
-            return self.embedder
-        return EmbeddingCreatorStage(
-            model_identifier=self.model_identifier,
-            text_field=self.text_field,
-            embedding_field=self.embedding_field,
-            cache_dir=self.model_cache_dir,
-            max_chars=self.embedding_max_chars,
-            hf_token=self.hf_token,
-        )
-
-    def _source(self) -> Source:
-        return Source(
-            self.input_path,
-            self.input_filetype,
-            self.input_blocksize,
-            self.input_files_per_partition,
-            self.input_file_extensions,
-            self.read_kwargs,
-        )
-
-    def _deduplication(self, source: Source) -> Deduplication:
-        embedder = self._embedder()
         return Deduplication(
             name="text_semantic_deduplication",
             source=source,
@@ -304,4 +254,26 @@ class TextSemanticDeduplicationWorkflow(HidesSecrets):
             write_kwargs=self.write_kwargs,
             mode="overwrite" if self.clear_output else "error",
             id_column="id",
+        )
+
+    def _embedder(self) -> AnyStage | None:
+        if self.model_identifier is None:
+            return self.embedder
+        return EmbeddingCreatorStage(
+            model_identifier=self.model_identifier,
+            text_field=self.text_field,
+            embedding_field=self.embedding_field,
+            cache_dir=self.model_cache_dir,
+            max_chars=self.embedding_max_chars,
+            hf_token=self.hf_token,
+        )
+
+    def _source(self) -> Source:
+        return Source(
+            self.input_path,
+            self.input_filetype,
+            self.input_blocksize,
+            self.input_files_per_partition,
+            self.input_file_extensions,
+            self.read_kwargs,
         )

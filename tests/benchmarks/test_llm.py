@@ -26,6 +26,7 @@ def test_llm_gives_speeds_and_cpu_of_each_way_to_ask(tmp_path: Path) -> None:
     figures = json.loads(file.read_text())
     assert [(one["who"], one["rows"]) for one in figures["runs"]] == [
         ("dcurate", 12),
+        ("dcurate over AsyncOpenAI", 12),
         ("AsyncOpenAI and gather", 12),
         ("OpenAI, one at a time", 3),
     ]

@@ -312,7 +312,7 @@ def test_the_commands_show_the_same_and_write_json_and_pages(by_one: str, tmp_pa
     assert "too short" in command("inspect", output, "--dropped-by", "word_count", "-n", "2")
     found = json.loads(command("inspect", output, "--dropped-by", "word_count", "--json", "-"))
     assert len(found["dropped"]) == 10
-    assert "No stage took out more or fewer" in command("compare", output, output)
+    assert "No stage removed more or fewer" in command("compare", output, output)
     assert "dropped by word_count" in command("trace", "1-5", output)
     assert "looked in: " in command("trace", "1-5", "9-9", output, code=1)
 

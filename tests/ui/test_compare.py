@@ -31,7 +31,7 @@ def test_a_run_compared_with_itself_differs_in_nothing() -> None:
     same = compare(recorded(10), recorded(10))
     assert same.settings == ()
     assert {one.more for one in (*same.left, *same.reasons)} == {0}
-    assert same.headline == "No stage took out more or fewer documents than in the other run."
+    assert same.headline == "No stage removed more or fewer documents than in the other run."
 
 
 def test_settings_that_differ_are_told_and_no_others(found: Comparison) -> None:
@@ -47,7 +47,7 @@ def test_the_counts_of_both_runs_are_told_by_stage_and_reason_largest_change_fir
         ("write", 90, 70, -20),
     ]
     assert [(one.name, one.more) for one in found.reasons] == [("word_count", 20), ("malformed line", 0)]
-    assert found.headline == "Documents taken out changed most by word_count +20."
+    assert found.headline == "Documents removed changed most by word_count +20."
 
 
 def test_whether_input_and_output_are_the_same_is_told(found: Comparison) -> None:

@@ -1,4 +1,4 @@
-"""Adds the dashboard's pages to the Bokeh server that Dask's scheduler has."""
+"""Serve the dashboard's pages on the Bokeh server of Dask's scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plots of a run over time are put together from."""
+"""Building blocks for plots of a run over time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def line(source: Any, column: str, colour: str) -> Any:
 
 
 def area(source: Any, low: str, high: str) -> Any:
-    """What is below a column."""
+    """The lower edge of a column."""
     return drawn(source, library().models.VArea(x="time", y1=low, y2=high, fill_color=KEPT, fill_alpha=0.15))
 
 

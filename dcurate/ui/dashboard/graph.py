@@ -1,4 +1,4 @@
-"""The operators of a run in order, and what waits between them."""
+"""The operators of a run in order, and the queues between them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dcurate.ui.dashboard.html_blocks import Parts, slot
 from dcurate.ui.dashboard.text import bar, count, nbytes, percent, short
 from dcurate.ui.dashboard.view_model import OperatorView, RunView
 
-#: From this share of all that may wait on, what waits for one operator is marked.
+#: Share of the queue budget from which the queue of one operator is marked.
 HIGH = 0.5
-#: Pixels of a wire in which nothing waits, and of one that holds all that may.
+#: Pixels of the wire of an empty queue, and of a full one.
 THIN, THICK = 2, 14
 
 #: The most operators in a row.
@@ -23,7 +23,7 @@ _BOTTLENECK = '<strong title="the busiest slots, and the most that waits for eac
 
 
 def pipeline(view: RunView) -> Parts:
-    """All operators: those of the latest phase at length, those of phases before it in a line."""
+    """All operators: those of the latest phase in detail, those of earlier phases in a line."""
     latest = [one for one in view.operators if one.figures.phase == view.now.phase]
     phases = [[one for one in view.operators if one.figures.phase == phase] for phase in range(view.now.phase)]
     before = "".join(_done(view, phase, operators) for phase, operators in enumerate(phases))
@@ -74,7 +74,7 @@ def _step(view: RunView, one: OperatorView) -> str:
 
 
 def _source(view: RunView) -> str:
-    """What waits before the first operator: splits that no call has taken."""
+    """The queue of the first operator: splits that no task has taken."""
     now = view.now
     if now.splits is None or not view.goes_on:
         return f'<span></span><i style="height:{THIN}px"></i><small></small>'
@@ -105,7 +105,7 @@ def _figures(one: OperatorView, goes_on: bool) -> str:
 
 
 def _went_in(one: OperatorView) -> str:
-    """What an operator was given: documents, or batches where it is an inner round."""
+    """The input of an operator: documents, or batches in an inner round."""
     calls = one.figures.calls
     words = "1 batch" if calls == 1 else f"{short(calls)} batches"
     return words if one.rows is None else f"{short(one.rows)} docs"

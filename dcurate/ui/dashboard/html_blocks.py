@@ -1,4 +1,4 @@
-"""The parts of the page that are text, as HTML by name. A part may have others in it: a browser fills them in again."""
+"""The text parts of the page as HTML by name. A part may contain others; the browser fills them in."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _UNKNOWN = (
 
 
 def slot(name: str, tag: str = "span", style: str = "") -> str:
-    """The place of a block in another block."""
+    """The placeholder of a part within another part."""
     return f'<{tag} data-part="{escape(name)}" class="{style}"></{tag}>'
 
 
 def shown_state(view: RunView | None, asked: str) -> Parts:
-    """Which half of the page is seen: that of a run, or what to do where there is none."""
+    """The visible half of the page: a run, or help if there is none."""
     if view is not None:
         return {"state": view.state, "empty": ""}
     unknown = _UNKNOWN.format(run=escape(asked))
@@ -133,12 +133,12 @@ def _on_gpus(view: RunView) -> str:
 
 
 def key(colour: str) -> str:
-    """Says which colour something has in a plot."""
+    """A colour sample, for a legend."""
     return f'<i class="key" style="--colour:{colour}"></i>'
 
 
 def colours(view: RunView) -> Parts:
-    """What colour is which operator."""
+    """The legend of operators."""
     names = "".join(
         f'<li style="--colour:{one.colour}"><i></i>{escape(one.figures.name)}</li>' for one in view.operators
     )

@@ -1,4 +1,4 @@
-"""What the scheduler knows of its workers at this moment."""
+"""The current state of workers and hosts, from the scheduler."""
 
 from __future__ import annotations
 

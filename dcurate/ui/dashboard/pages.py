@@ -33,7 +33,7 @@ UPDATE_MS = 1000
 TEXTS = ("pipeline", "dropped", "notes", "hosts")
 #: Address of the page, and what those of single sections begin with.
 PAGE, SINGLE = "curation", "individual-curation-"
-#: What a section is called.
+#: Titles of sections.
 TITLES = {
     "pipeline": "Pipeline",
     "throughput": "Throughput",
@@ -46,7 +46,7 @@ TITLES = {
     "dropped": "Dropped documents",
     "notes": "What happened",
 }
-#: What is said beside a heading.
+#: Notes beside headings.
 ABOUT = {
     "throughput": f"docs/s, {texts.key(KEPT)}read and {texts.key(INK)}out",
     "slots": "copies that are set up",
@@ -58,7 +58,7 @@ ABOUT = {
 
 
 class Runs(Protocol):
-    """Who knows the runs: their histories by id, newest last."""
+    """Histories of runs by id, newest last."""
 
     @property
     def runs(self) -> Mapping[str, History]:
@@ -142,7 +142,7 @@ class Page:
             self.update()
 
     def _open_somewhere(self) -> bool:
-        """Whether a browser is connected: Bokeh keeps a session for a while after the last has gone."""
+        """Return whether a browser is connected: Bokeh keeps a session for a while after the last one has left."""
         session = self.document.session_context.session
         return session is not None and session.connection_count > 0
 

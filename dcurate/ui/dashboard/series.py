@@ -48,11 +48,11 @@ class Series:
 
     @property
     def phases(self) -> int:
-        """How many phases the operators are of."""
+        """The number of phases of the operators."""
         return 1 + max((phase for phase, _ in self.operators), default=0)
 
     def new(self, history: History) -> tuple[Columns, bool]:
-        """What came since the last time, and whether it is to take the place of all that was given before."""
+        """The new columns since the last call, and whether they replace all earlier ones."""
         points = history.points
         times = [point.time for point in points]
         known = bisect_right(times, self._until)

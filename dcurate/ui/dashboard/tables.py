@@ -1,4 +1,4 @@
-"""The tables of the page: what was dropped and why, what happened, and the machines."""
+"""The tables of the page: dropped documents by reason, notes, and hosts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dcurate.ui.dashboard.view_model import RunView
 ROWS = 12
 #: Notes that are shown, the newest of all.
 NOTES = 40
-#: From this share of its limit on a host's memory is marked.
+#: Share of the limit from which a host's memory is marked.
 TIGHT = 0.8
 
 _KINDS = {
@@ -30,7 +30,7 @@ _KINDS = {
 
 
 def dropped(view: RunView) -> Parts:
-    """Documents that rules took out, and those in quarantine, by stage and reason, most first."""
+    """Dropped and quarantined documents by stage and reason, most frequent first."""
     rows_in = max(view.now.rows_in, 1)
     return {
         "dropped": _reasons(((stage.name, stage.dropped) for stage in view.now.stages), rows_in, "none so far"),
@@ -58,7 +58,7 @@ def _reasons(stages: Iterable[tuple[str, Mapping[str, int]]], rows_in: int, none
 
 
 def notes(view: RunView, kept: Sequence[Note]) -> Parts:
-    """What happened, newest first."""
+    """The notes of a run, newest first."""
     newest = sorted({*kept, *view.now.latest}, key=lambda one: one.time)[: -NOTES - 1 : -1]
     lines = (
         f'<tr class="{escape(one.kind)}"><td>{clock(max(0.0, one.time - view.now.started))}</td>'

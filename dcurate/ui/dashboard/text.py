@@ -1,4 +1,4 @@
-"""Figures in words, short enough for a dashboard."""
+"""Figures as short text for a dashboard."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from html import escape
 
 from dcurate.runs.text import seconds_text
 
-#: Shown where a figure is not known.
+#: Shown for unknown figures.
 NONE = "–"
 
 
 def count(number: float) -> str:
-    """A whole number, all of it.
+    """Format a whole number with all digits.
 
     Examples:
         >>> count(1234567.8)
@@ -21,7 +21,7 @@ def count(number: float) -> str:
 
 
 def short(number: float) -> str:
-    """A number in three digits.
+    """Format a number in three digits.
 
     Examples:
         >>> [short(number) for number in (0, 0.04, 7.25, 950, 1234, 56_789_000)]
@@ -36,7 +36,7 @@ def short(number: float) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share in percent; never 100 % of what is not all.
+    """Format a share in percent; less than 1 is never shown as 100 %.
 
     Examples:
         >>> percent(0.9996), percent(1.0), percent(0.123), percent(None)
@@ -61,12 +61,12 @@ def nbytes(number: float) -> str:
 
 
 def spent(seconds: float | None) -> str:
-    """A duration in words."""
+    """Format a duration."""
     return NONE if seconds is None else seconds_text(seconds)
 
 
 def clock(seconds: float) -> str:
-    """A time since the beginning, as a clock shows it.
+    """Format the time since the start, like a clock.
 
     Examples:
         >>> clock(7.8), clock(3725)

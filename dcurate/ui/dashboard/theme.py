@@ -1,4 +1,4 @@
-"""How plots look: one hand for all of them."""
+"""The common style of all plots."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def hover_of(what: str) -> Any:
 
 
 def hover_of_row(fill: float) -> Any:
-    """Says the share that a row of the busy plot is filled by."""
+    """Format the share that a row of the busy plot is filled by."""
     return library().models.CustomJSHover(args={"fill": fill}, code=_SHARE)
 
 

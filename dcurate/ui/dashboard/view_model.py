@@ -1,4 +1,4 @@
-"""What the dashboard says of a run, worked out of its snapshot and of how it stood before."""
+"""The values that the dashboard shows of a run, from its snapshot and its history."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class RunView:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the run has not ended."""
+        """Whether the run is still going."""
         return self.now.ended is None
 
 
@@ -178,7 +178,7 @@ def _phase(point: Point) -> int:
 
 
 def key(operator: OperatorFigures) -> tuple[int, str]:
-    """What an operator is known by: two phases may have one of the same name."""
+    """The identity of an operator: two phases may have operators of the same name."""
     return operator.phase, operator.name
 
 

@@ -80,7 +80,7 @@ class RunCounters:
         self._over: set[tuple[str, float]] = set()
 
     def of(self, family: str) -> list[tuple[Labels, float]]:
-        """What a family of counters has come to."""
+        """The totals of a family of counters."""
         return list(self._totals[family].items())
 
     def histograms(self, buckets: int) -> Iterator[tuple[Labels, list[float], float]]:

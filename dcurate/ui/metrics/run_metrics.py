@@ -1,6 +1,6 @@
 """Metrics of runs on the scheduler's ``/metrics``, which Dask serves; and where Prometheus finds the workers.
 
-Nothing is computed until somebody asks.
+Metrics are computed on request only.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from dcurate.ui.metrics.definitions import RUN_METRICS, Labels, MetricFamily, ex
 if TYPE_CHECKING:
     from distributed import Scheduler
 
-#: A run that is not over and was not heard of for this many seconds is reported as silent, without gauges.
+#: Seconds without a message after which a run that has not ended is reported as silent, without gauges.
 SILENT_S = 60.0
 
-#: Where the scheduler lists the dashboards of its workers, as Prometheus' HTTP service discovery takes it.
+#: Path where the scheduler lists its workers' dashboards for Prometheus' HTTP service discovery.
 TARGETS = "/curation/targets"
 
 #: Present values: by metric, then by the values of its labels.
@@ -161,7 +161,7 @@ def _hosts(runs: Iterable[RunSnapshot]) -> dict[str, HostSample]:
 
 
 class _Collector:
-    """What Prometheus' registry of this process asks: it has one, and Dask's scheduler shows all that is in it."""
+    """The collector in Prometheus' registry of this process, which Dask's scheduler exports."""
 
     #: Of several schedulers in one process, one after the other, the newest is exported, as in Dask's own metrics.
     shown: RunMetrics | None = None

@@ -30,7 +30,7 @@ Samples = dict[str, list[tuple[Labels, float]]]
 
 
 class WorkerMetrics(WorkerPlugin):
-    """Adds to a worker's ``/metrics`` what dcurate does there. Nothing is computed until somebody asks."""
+    """Add dcurate's metrics to a worker's ``/metrics``. They are computed on request only."""
 
     name = "dcurate-metrics"
     idempotent = True
@@ -52,7 +52,7 @@ class WorkerMetrics(WorkerPlugin):
 
 
 class _Collector:
-    """What Prometheus' registry of this process asks."""
+    """The collector in Prometheus' registry of this process."""
 
     #: Of several workers in one process the newest is exported, as Dask does with its own metrics.
     shown: Worker | None = None
@@ -95,7 +95,7 @@ class _Collector:
 
 
 def _of_process(worker: Worker) -> Samples:
-    """What a worker is, and its memory."""
+    """Labels and memory of a worker."""
     said = worker_info(worker)
     samples: Samples = {
         "dcurate_worker_info": [((said.host, said.kind, str(worker.name)), 1)],

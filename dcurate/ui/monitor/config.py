@@ -25,7 +25,7 @@ DASHBOARD_UID = "dcurate"
 
 @dataclass(frozen=True)
 class Watched:
-    """What is to be watched, and from where.
+    """The scheduler to monitor, and its address.
 
     Args:
         scheduler: the page of Dask's dashboard: ``http://127.0.0.1:8787``; its path may be given too.
@@ -58,7 +58,7 @@ class Watched:
 
     @property
     def prefix(self) -> str:
-        """What comes before the paths of the scheduler's pages."""
+        """The prefix of the paths of the scheduler's pages."""
         return urlsplit(self.scheduler).path.rstrip("/").removesuffix("/status")
 
     @property

@@ -63,7 +63,7 @@ class Service:
 
     @property
     def url(self) -> str:
-        """Where to look."""
+        """The addresses of the pages."""
         return f"http://127.0.0.1:{self.port}"
 
 
@@ -246,7 +246,7 @@ def _write_down(folder: Path, running: Mapping[str, Started]) -> None:
 
 
 def _running(folder: Path) -> dict[str, Started]:
-    """What was started for a folder and still runs; a number that another process has got since is none."""
+    """Processes that were started for a folder and still run; reused process ids are left out."""
     path = folder / RUNNING
     state = json.loads(path.read_text("utf-8")) if path.exists() else {}
     running = {}

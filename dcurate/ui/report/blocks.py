@@ -21,13 +21,13 @@ class ReportData:
     about: Mapping[str, Any]
 
     def thresholds(self, stage: str, score: str) -> list[Threshold]:
-        """Where a filter cuts, as far as is known."""
+        """The thresholds of a filter, if known."""
         found = self.about.get("thresholds", {}).get(stage, {}).get(score, ())
         return [one if isinstance(one, Threshold) else Threshold(one["keeps"], one["value"]) for one in found]
 
 
 def lasted(operator: OperatorFigures, level: float) -> str:
-    """How long a share of an operator's calls took at most, as far as its buckets show.
+    """An upper bound of a quantile of the duration of an operator's calls, from its histogram.
 
     Examples:
         >>> lasted(OperatorFigures("read", (), latency=(0, 9, 0, 1)), 0.5)
@@ -42,7 +42,7 @@ def lasted(operator: OperatorFigures, level: float) -> str:
 
 
 def brief(seconds: float) -> str:
-    """A duration in few signs.
+    """Format a duration in few characters.
 
     Examples:
         >>> brief(0.025), brief(2.5), brief(500), brief(7200), brief(0)

@@ -1,4 +1,4 @@
-"""A finished run as a page: one file of some tens of kilobytes that needs nothing else, no network either."""
+"""A finished run as a self-contained HTML page of some tens of kilobytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dcurate.ui.report.timeline import cost, happenings, measured, most_slots, p
 from dcurate.ui.svg import short
 from dcurate.ui.templating import render
 
-#: What the page is called in a directory.
+#: File name of the page in a directory.
 PAGE = "report.html"
 
 _LONGEST = 400
@@ -35,13 +35,13 @@ def write_run_page(
     path: str,
     storage_options: Mapping[str, Any] | None = None,
 ) -> str:
-    """Write the page, whole or not at all; gives its address.
+    """Write the page, whole or not at all, and return its path.
 
     Args:
         report: of the run.
         history: of the run; an empty one leaves out the plots over time.
-        about: what else is known, as `dcurate.runs.manifest.provenance` gives it: ``stages`` with their settings,
-            ``thresholds``, ``versions``, ``recipe``, ``params``, ``command``. What is missing is left out.
+        about: the manifest of the run, see `dcurate.runs.manifest.provenance`: ``stages`` with their settings,
+            ``thresholds``, ``versions``, ``recipe``, ``params``, ``command``. Missing entries are left out.
         path: a file that ends with ``.html``, or a directory, local or as fsspec opens it.
         storage_options: for fsspec.
 
@@ -60,7 +60,7 @@ def write_run_page(
 
 
 def run_page(report: RunReport, history: History, about: Mapping[str, Any]) -> str:
-    """The page as text."""
+    """Return the page as text."""
     data = ReportData(report, history, history.snapshot(report.started + report.seconds), about)
     notes, more_notes = happenings(data)
     cards, more_scores = score_cards(data)
@@ -82,7 +82,7 @@ def run_page(report: RunReport, history: History, about: Mapping[str, Any]) -> s
 
 
 def overview(data: ReportData) -> dict[str, Any]:
-    """What the templates of the figures at the head, the funnel and the plots over time are filled with."""
+    """Values for the templates that a page and a notebook share: cards, funnel and plots over time."""
     return {
         "report": data.report,
         "present": data.present,
@@ -94,7 +94,7 @@ def overview(data: ReportData) -> dict[str, Any]:
 
 
 def cards(data: ReportData) -> Iterator[tuple[str, str, str, str]]:
-    """The figures at the head of the page: value, name, what else is known, and a colour."""
+    """The figures at the top of the page: value, name, details and colour."""
     report = data.report
     stages = report.stages
     rows_in, rows_out = (stages[0].rows_in, stages[-1].rows_out) if stages else (0, 0)

@@ -1,4 +1,4 @@
-"""The scores that a filter gave in a run, as a histogram with what it dropped."""
+"""Histograms of a filter's scores in a run, with the dropped documents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COUNTABLE = 100
 
 
 def numbers_of(counts: Mapping[str, int]) -> dict[float, int] | None:
-    """How many rows had which score; None where scores are labels.
+    """Return the number of rows by score; None if scores are labels.
 
     Examples:
         >>> numbers_of({"0.25": 3, "12": 1}), numbers_of({"en": 3})
@@ -26,18 +26,18 @@ def numbers_of(counts: Mapping[str, int]) -> dict[float, int] | None:
 
 
 def is_whole(numbers: Mapping[float, int]) -> bool:
-    """Whether all of them are whole numbers."""
+    """Return whether all scores are whole numbers."""
     return all(math.isfinite(value) and value == int(value) for value in numbers)
 
 
 def goes_by_factors(numbers: Mapping[float, int]) -> bool:
-    """Whether they span so much that a scale of factors shows them best."""
+    """Return whether scores need a logarithmic scale."""
     finite = [value for value in numbers if math.isfinite(value)]
     return bool(finite) and min(finite) >= 0 and max(finite) > 1000 * max(min(finite), 1.0)
 
 
 def bars_of(numbers: Mapping[float, int], cuts: Sequence[Threshold] = ()) -> tuple[Bar, ...]:
-    """Bars of a histogram. Each number represents those with the same first two digits.
+    """Return the bars of a histogram of scores that were rounded to two digits.
 
     Examples:
         >>> bars = bars_of({1.0: 2, 2.0: 1, 4.0: 5}, [Threshold(">= 2", 2.0)])
@@ -61,7 +61,7 @@ def bars_of(numbers: Mapping[float, int], cuts: Sequence[Threshold] = ()) -> tup
 
 
 def is_kept(value: float, cuts: Sequence[Threshold], within: float = 0.0) -> bool:
-    """Whether a filter with these thresholds keeps a score, or one that is a little above it.
+    """Return whether a filter with these thresholds keeps a score; ``within`` is added to the score.
 
     Examples:
         >>> cuts = [Threshold(">= 50", 50.0), Threshold("<= 1000", 1000.0)]
@@ -77,7 +77,7 @@ def is_kept(value: float, cuts: Sequence[Threshold], within: float = 0.0) -> boo
 
 
 def _width(value: float) -> float:
-    """How far a number of two digits is from the next one.
+    """The difference of a number with two digits to the next one.
 
     Examples:
         >>> _width(0.25), _width(1200.0), _width(0.0)
@@ -87,7 +87,7 @@ def _width(value: float) -> float:
 
 
 def _edges(values: Sequence[float], whole: bool) -> list[float]:
-    """Where bars meet."""
+    """The edges of the bars."""
     low, high = values[0], values[-1]
     if whole and high - low < _MOST and high < _COUNTABLE:
         return [low - 0.5 + number for number in range(int(high - low) + 2)]
@@ -101,7 +101,7 @@ def _edges(values: Sequence[float], whole: bool) -> list[float]:
 
 
 def _by_factors(low: float, high: float, whole: bool) -> list[float]:
-    """Ten to a factor of ten at most; what is below the least of them has a bar of its own."""
+    """Edges for a logarithmic scale, at most ten bars per factor of ten, with one bar for smaller values."""
     start = max(low, 1.0 if whole else high * 1e-6)
     count = min(_MOST, 10 * math.ceil(math.log10(high / start)))
     ratio = (high * 1.05 / start) ** (1 / count)

@@ -1,4 +1,4 @@
-"""What became of the documents of a run, stage by stage, for its page."""
+"""Documents that each stage of a run passed on or removed, for its page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_CARDS, _MOST_LABELS = 60, 12
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a stage took documents out; ``examples`` of those documents are mappings."""
+    """A reason for which a stage removed documents, with examples."""
 
     stage: str
     reason: str
@@ -29,7 +29,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class ScoreCard:
-    """The scores that a filter gave: a plot, or the counts of the most frequent ``labels``."""
+    """Scores of a filter: a plot, or the counts of the most frequent ``labels``."""
 
     title: str
     dropped: str
@@ -47,7 +47,7 @@ def most_dropped(stages: Sequence[StageStats]) -> list[tuple[str, str]]:
 
 
 def reasons(stages: Sequence[StageStats]) -> list[Reason]:
-    """Why documents were taken out, most frequent first."""
+    """Reasons for which documents were removed, most frequent first."""
     return sorted(_reasons(stages), key=lambda one: (-one.rows, one.stage, one.reason))
 
 
@@ -59,7 +59,7 @@ def _reasons(stages: Sequence[StageStats]) -> Iterator[Reason]:
 
 
 def score_cards(data: ReportData) -> tuple[list[ScoreCard], int]:
-    """How the scores of each filter are distributed; and the number of filters beyond those."""
+    """The distribution of each filter's scores, and the number of filters that are not shown."""
     found = [(stage, name, counts) for stage in data.report.stages for name, counts in stage.scores.items() if counts]
     shown = found[:_MOST_CARDS]
     return [_card(data, stage, name, counts) for stage, name, counts in shown], len(found) - len(shown)

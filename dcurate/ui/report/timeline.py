@@ -1,4 +1,4 @@
-"""How a run went over time, and what its operators cost, for its page."""
+"""Plots of a run over time, its notes and its cost, for its page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Happening:
-    """A note of the run; ``at`` is in seconds since it began, ``kind`` says how it is coloured."""
+    """A note of the run; ``at`` is in seconds since its start, ``kind`` is its style class."""
 
     kind: str
     at: float
@@ -48,7 +48,7 @@ class Plot:
 
 
 def plots(data: ReportData) -> list[Plot]:
-    """Rates, slots, queues and memory, moment by moment."""
+    """Draw rates, slots, queues and memory over time."""
     points = _thinned(data.history.points)
     if len(points) < 2:
         return []
@@ -58,7 +58,7 @@ def plots(data: ReportData) -> list[Plot]:
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
-    """Few enough to be drawn, the last one among them."""
+    """Thin out points for a plot; the last one stays."""
     step = -(-len(points) // _MOMENTS) or 1
     return list(points[::-1][::step])[::-1]
 
@@ -94,7 +94,7 @@ def _bytes(value: float) -> str:
 
 
 def _rates(data: ReportData, points: Sequence[Point], times: Sequence[float], name: str) -> list[float | None]:
-    """How much more of a count there is than a little before, by the second."""
+    """The increase of a count per second, over a sliding window."""
     counts = [float(getattr(point, name)) for point in points]
     back = _window(data, points)
     rates: list[float | None] = []
@@ -127,7 +127,7 @@ def _busy(data: ReportData, points: Sequence[Point]) -> list[Series]:
 
 
 def _window(data: ReportData, points: Sequence[Point]) -> int:
-    """Return how many moments back to look, so that calls, which are counted when they end, even out."""
+    """Return the length of the sliding window in points. Calls are counted when they end, so it spans several."""
     longest = max((one.seconds / one.calls for one in data.present.operators if one.calls), default=0.0)
     apart = (points[-1].time - points[0].time) / max(1, len(points) - 1)
     enough = math.ceil(2 * longest / apart) if apart > 0 else 0
@@ -143,7 +143,7 @@ def most_slots(data: ReportData) -> dict[str, int]:
 
 
 def measured(stage: StageStats) -> Iterator[str]:
-    """What a stage found and measured itself."""
+    """Counts and metrics that a stage recorded."""
     for kind, count in sorted(stage.found.items(), key=lambda item: -item[1]):
         yield f"{count:,} {kind}"
     for name, amount in stage.metrics.items():
@@ -151,7 +151,7 @@ def measured(stage: StageStats) -> Iterator[str]:
 
 
 def happenings(data: ReportData) -> tuple[list[Happening], int]:
-    """What the balancer decided and why, and what went wrong, in order; and the number of notes beyond those."""
+    """Decisions and failures in order of time, and the number of notes that are not shown."""
     notes = data.history.notes[:_MOST_NOTES]
     started = data.present.started or data.report.started
     return [_happening(note, started) for note in notes], max(data.present.notes, len(data.history.notes)) - len(notes)
@@ -165,7 +165,7 @@ def _happening(note: Note, started: float) -> Happening:
 
 
 def cost(data: ReportData) -> list[tuple[str, str]]:
-    """Time of worker threads and GPUs that was held, and how much of it was used."""
+    """Hours of worker threads and GPUs that were held, and the share in use."""
     hosts, seconds = data.present.hosts, data.report.seconds
     threads, gpus = sum(host.threads for host in hosts), sum(len(host.gpus) for host in hosts)
     used = sum(stage.seconds for stage in data.report.stages)

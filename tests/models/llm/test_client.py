@@ -115,6 +115,13 @@ def test_a_request_that_hangs_is_given_up_and_sent_again(endpoint: Endpoint) -> 
     assert ask(client(endpoint, timeout=2.0)).retries == 1
 
 
+def test_the_timeout_is_that_of_the_whole_request_however_often_a_byte_arrives(endpoint: Endpoint) -> None:
+    endpoint.behave(faults=[{"kind": "trickle"}])
+    with pytest.raises(RequestError, match="no answer within timeout=1 s") as raised:
+        ask(client(endpoint, timeout=1.0, max_retries=0))
+    assert raised.value.reason == "timeout"
+
+
 def test_retries_come_to_an_end(endpoint: Endpoint) -> None:
     endpoint.behave(faults=[{"status": 503, "times": 100}])
     with pytest.raises(RequestError, match="^model 'made-up' at http.*: 503: made up$") as raised:
