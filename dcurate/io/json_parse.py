@@ -91,7 +91,7 @@ def parse_clean(data: bytes, wanted: Wanted) -> pa.Table | None:
     The quick way: one pass in C++, and UTF-8 is checked. Texts that look like dates stay text.
     """
     ends = line_ends(data, DEEPEST)
-    # Before Arrow sees it, which ends the process at some 20,000 levels, on one line or on many, and if null comes first.
+    # Before Arrow sees it, which ends the process at some 20,000 levels, on one line or on many or if null comes first.
     if ends < 0 or not _OBJECT.match(data):
         return None
     known = wanted.known()
