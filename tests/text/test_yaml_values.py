@@ -1,5 +1,6 @@
 """YAML that users supply is refused in one sentence within a second."""
 
+import contextlib
 import time
 
 import pytest
@@ -9,6 +10,7 @@ from dcurate.errors import PipelineError
 from dcurate.recipe import load_recipe, parse_setting
 from dcurate.text.presets import fineweb2
 from dcurate.text.yaml_values import MAX_DEPTH, MAX_LENGTH, yaml_values
+from tests.growth import SHORT, assert_linear, singles
 
 SIZE = MAX_LENGTH - 100
 
@@ -79,3 +81,30 @@ def test_params_that_multiply_are_refused_in_a_second(tmp_path, first, following
     with pytest.raises(PipelineError, match="with its params filled in"):
         load_recipe(path)
     assert time.process_time() - begin < 1
+
+
+MARKS = [
+    "[1, ",
+    "{a: ",
+    "a: ",
+    "- a\n",
+    "&a ",
+    "*a ",
+    "? ",
+    "'",
+    '"',
+    "|\n",
+    ">\n a\n\n",
+    "# a\n",
+    "<<: ",
+    "a: &b\n",
+    "'' ",
+]
+
+
+def test_yaml_is_read_or_refused_in_linear_time() -> None:
+    def work(text: str) -> None:
+        with contextlib.suppress(yaml.YAMLError):
+            yaml_values(text)
+
+    assert_linear(work, singles(MARKS), SHORT)
