@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dcurate.errors import PipelineError
 from dcurate.kernels.minhash import band_keys
 
-#: What a band costs, as false candidates: sixteen bytes of each text that is exchanged.
+#: What a band costs, as false candidates: sixteen bytes of each text that is shuffled.
 _BAND_COST = 0.001
 _STEPS = 1000
 

@@ -51,7 +51,7 @@ class ExactDuplicates(BarrierStage[DocumentBatch]):
         name: of the stage.
 
     The result is the same for any number of workers and any cut of the files. Contents are compared by a 128-bit
-    hash (XXH3). What passed the stages before this one waits on disk beside the output; hashes are exchanged in
+    hash (XXH3). What passed the stages before this one waits on disk beside the output; hashes are shuffled in
     ranges, so that memory does not grow with the dataset.
 
     Raises:

@@ -43,7 +43,7 @@ _BLOCK = 2**25
 class FuzzyDuplicates(BarrierStage[DocumentBatch]):
     """Finds documents that share most of their shingles over a whole dataset, and keeps one of each group.
 
-    Signatures of all documents are exchanged by their bands (MinHash and LSH); documents that share a band are
+    Signatures of all documents are shuffled by their bands (MinHash and LSH); documents that share a band are
     candidates, and the Jaccard similarity of candidates is worked out before anything is dropped.
 
     Args:
@@ -66,7 +66,7 @@ class FuzzyDuplicates(BarrierStage[DocumentBatch]):
 
     The result is the same for any number of workers and any cut of the files. A text without a word is nobody's
     duplicate here; `ExactDuplicates` finds these. What passed the stages before this one waits on disk beside the
-    output; bands, pairs and sets of shingles are exchanged in ranges, so that memory does not grow with the dataset.
+    output; bands, pairs and sets of shingles are shuffled in ranges, so that memory does not grow with the dataset.
     With ``with_(resources=Resources(gpus=0.25))`` signatures are made on GPUs, and the sets of shingles that
     ``index_path`` remembers, bit for bit the same (untested on one).
 

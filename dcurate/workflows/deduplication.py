@@ -1,4 +1,4 @@
-"""The common part of workflows: find duplicates, then write their ids, or the documents without them."""
+"""What the workflows have in common: find duplicates, then write their ids, or the documents without them."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _IDS = "duplicate_ids"
 
 @dataclass
 class Deduplication(HidesSecrets):
-    """One search for duplicates in files, with its output.
+    """One search for duplicates in files, and what becomes of them.
 
     Args:
         name: of the workflow.
         source: the documents.
-        stage: finds the duplicates; its ``id_field`` is None if ids are generated.
-        output_path: the folder of the output.
-        groups: folder name for groups of duplicates, if they are removed and the stage has no other folder.
-        ids: folder name for ids of duplicates, if they are not removed.
-        settings: name of the file that records how ids were generated.
+        stage: what finds duplicates; its ``id_field`` is None where ids are made.
+        output_path: the folder for all that is written.
+        groups: name of the folder for groups of duplicates, where they are removed and the stage has no other one.
+        ids: name of the folder for ids of duplicates, where they are not.
+        settings: name of the file that says how ids were made.
         removes: whether to write the documents without their duplicates.
         before: stages between the reader and the search.
         after: stages between the search and the writer, where documents are written.
@@ -67,7 +67,7 @@ class Deduplication(HidesSecrets):
     id_column: str | None = None
 
     def run(self, executor: Executor | None, resume: bool, observers: Sequence[Observer] | None) -> WorkflowRunResult:
-        """Run the search."""
+        """Do it."""
         begin = time.perf_counter()
         result = WorkflowRunResult(self.name)
         run = self._pipeline().run(executor, resume=resume, observers=observers)
@@ -126,7 +126,7 @@ class Deduplication(HidesSecrets):
 
 @dataclass
 class DuplicateIds(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Select the duplicates to remove from groups; their ids are in the column ``id_field``."""
+    """Of the members of groups of duplicates, those that are to go, with their ids in a column of this name."""
 
     id_field: str
     name: str = _IDS
@@ -140,7 +140,7 @@ class DuplicateIds(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass
 class WithoutColumn(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Drop a column."""
+    """Takes a column away."""
 
     column: str
     name: str = "without_column"

@@ -20,7 +20,7 @@ from dcurate.workflows.result import WorkflowRunResult
 
 @dataclass
 class ExactDeduplicationWorkflow(HidesSecrets):
-    """Find documents with equal text in files, and remove all but one of each group, or write the ids of the others.
+    """Finds documents with the same text in files, and removes all but one of each, or writes the ids of the others.
 
     Args:
         output_path: a folder, local or a URL. With ``perform_removal`` it has the documents that stay in
@@ -29,16 +29,16 @@ class ExactDeduplicationWorkflow(HidesSecrets):
         input_path: files, directories or globs.
         input_filetype: ``"parquet"`` or ``"jsonl"``.
         input_blocksize: bytes of a split, as a number or text; by default files are cut at 128 MiB.
-        input_file_extensions: if they differ from those of the format.
+        input_file_extensions: where they are others than those of the format.
         read_kwargs, write_kwargs: for the reader and the writers, with ``storage_options``.
-        assign_id: generate ids, for documents without; they are in the column ``_curator_dedup_id``, and
-            ``exact_id_generator.json`` records for which files they are valid.
+        assign_id: whether ids are made, as documents have none; they are in the column ``_curator_dedup_id``, and
+            ``exact_id_generator.json`` says for which files they hold.
         id_field: the column of ids, with ``assign_id=False``.
         text_field: the column to compare.
         perform_removal: see above.
         fields, normalize, keep: as in `ExactDuplicates`.
         output_filetype: of the documents that stay; as they came by default.
-        mode: what to do about existing files, as in `ParquetWriter`.
+        mode: what to do about files that are there, as in `ParquetWriter`.
         identification_batchsize, total_nparts, rmm_pool_size, spill_memory_limit, env_vars, use_async_memory: of the
             original, where they steer its GPU memory and processes; nothing here.
 

@@ -1,4 +1,4 @@
-"""The files that workflows read and write."""
+"""What workflows read and write."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Source(HidesSecrets):
         path: files, directories or globs.
         filetype: ``"parquet"`` or ``"jsonl"``.
         blocksize, files_per_partition, limit: as `ParquetReader` takes them.
-        extensions: of the files, if they differ from those of the format.
+        extensions: of the files, where they are others than those of the format.
         read_kwargs: for the reader, with ``storage_options``.
 
     Raises:
@@ -68,7 +68,7 @@ class Source(HidesSecrets):
 
     @property
     def block_bytes(self) -> int | None:
-        """Bytes of a split; None for the reader's default."""
+        """Bytes of a split; None where it is left to the reader."""
         return None if self.blocksize is None else parse_bytes(self.blocksize)
 
     def _paths(self) -> str | list[str]:
@@ -113,7 +113,7 @@ def check_extension(extension: str | None, filetype: str) -> None:
     """Refuse an ending of file names that is not that of the format.
 
     Raises:
-        PipelineError: they differ.
+        PipelineError: it is another one.
     """
     if extension is not None and extension.lstrip(".") != filetype:
         raise PipelineError(
@@ -133,5 +133,5 @@ def say_unused(workflow: str, arguments: Mapping[str, tuple[Any, Any]]) -> None:
 
 
 def joined(folder: str, name: str) -> str:
-    """The path of a name in a folder."""
+    """The address of something in a folder."""
     return f"{folder.rstrip('/')}/{name}"

@@ -25,10 +25,10 @@ from dcurate.workflows.result import WorkflowRunResult
 
 @dataclass
 class FuzzyDeduplicationWorkflow(HidesSecrets):
-    """Find near-duplicates in files, and remove all but one of each group, or write their ids.
+    """Finds documents that nearly repeat others in files, and removes all but one of each group, or writes their ids.
 
     Args:
-        cache_path: ignored; intermediate data is kept in ``_dcurate`` of the output.
+        cache_path: of the original; intermediate data is kept in ``_dcurate`` of the output.
         output_path: a folder, local or a URL. With ``perform_removal`` it has the documents that stay in
             ``deduplicated/`` and the groups of duplicates, as Parquet, in ``FuzzyDuplicateGroups/``; else the ids of
             documents to remove in ``FuzzyDuplicateIds/``, with their group, its size, the id of the one that stays, and
@@ -39,13 +39,13 @@ class FuzzyDeduplicationWorkflow(HidesSecrets):
         char_ngrams: how many characters a shingle has.
         num_bands, minhashes_per_band: how signatures are compared: documents that agree in all hashes of one of the
             bands are candidates.
-        threshold: Jaccard similarity of shingles from which candidates are duplicates. NeMo Curator takes all candidates,
-            also less similar ones, as ``verification="none"`` does.
+        threshold: candidates are duplicates from this Jaccard similarity of their shingles on. The original takes all
+            candidates, those less similar included: ``verification="none"`` does.
         word_ngrams: compare shingles of this many words instead of characters.
         method, verification, clustering, keep: as in `FuzzyDuplicates`.
         id_field: the column of ids; by default they are made, are in the column ``_curator_dedup_id``, and
             ``fuzzy_id_generator.json`` says for which files they hold.
-        index_path: a folder that keeps an index of documents from run to run, as in `FuzzyDuplicates`.
+        index_path: a folder that remembers documents from run to run, as in `FuzzyDuplicates`.
         output_filetype, mode: as in `ExactDeduplicationWorkflow`.
         cache_kwargs, use_64_bit_hash, bands_per_iteration, lsh_num_output_partitions, lsh_rmm_pool_size,
             lsh_spill_memory_limit, env_vars, use_async_memory: of the original, where they steer its GPU memory and
@@ -121,7 +121,7 @@ class FuzzyDeduplicationWorkflow(HidesSecrets):
 
     @property
     def shingles(self) -> Shingles:
-        """The shingles of two texts that are compared."""
+        """What of two texts is compared."""
         if self.word_ngrams is not None:
             return Shingles(self.word_ngrams, "words", self.seed)
         return Shingles(self.char_ngrams, "characters", self.seed)

@@ -1,4 +1,4 @@
-"""Generated ids of documents: they are valid for the same files, cut into the same splits."""
+"""Ids that are made for documents that have none: they hold for the same files, cut in the same way."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dcurate.workflows.files import Source
 
 @dataclass(frozen=True)
 class MadeIds:
-    """The files for which ids were generated, and how they were cut into splits.
+    """What made ids follow from: the files, and how they were cut into splits.
 
     Args:
         filetype: of the files.
-        blocksize: bytes of a split, if given.
-        files_per_partition: files of a split, if given.
+        blocksize: bytes of a split, if that was said.
+        files_per_partition: files of a split, if that was said.
         files: bytes of each file, by its name below the directory that was read.
     """
 
@@ -31,7 +31,7 @@ class MadeIds:
 
     @classmethod
     def of(cls, source: Source) -> MadeIds:
-        """Record the files of a source."""
+        """What ids made for these documents follow from."""
         return cls(source.filetype, source.block_bytes, source.files_per_partition, source.sizes())
 
     def write(self, path: str, storage_options: Mapping[str, Any]) -> None:
@@ -44,7 +44,7 @@ class MadeIds:
         """Read it from a file.
 
         Raises:
-            DataError: it does not exist, or has another format.
+            DataError: there is none, or it is of another kind.
         """
         folder, _, name = path.rpartition("/")
         data = Directory(folder or ".", storage_options).read(name)
@@ -59,10 +59,10 @@ class MadeIds:
             ) from error
 
     def source(self, source: Source) -> Source:
-        """The source, cut into the same splits; settings that were not given are filled in.
+        """The documents, cut as when ids were made; what was not said of that is filled in.
 
         Raises:
-            PipelineError: the files or the given settings differ.
+            PipelineError: they are other files, or are to be cut in another way.
         """
         for name in ("filetype", "blocksize", "files_per_partition"):
             before, now = getattr(self, name), source.block_bytes if name == "blocksize" else getattr(source, name)

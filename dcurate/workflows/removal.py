@@ -23,7 +23,7 @@ _NOTES = "_dcurate/ids_found"
 
 @dataclass
 class TextDuplicatesRemovalWorkflow(HidesSecrets):
-    """Write the documents of files without those whose ids are in Parquet files.
+    """Writes the documents of files without those whose ids are in Parquet files.
 
     Args:
         input_path: files, directories or globs of documents.
@@ -45,10 +45,11 @@ class TextDuplicatesRemovalWorkflow(HidesSecrets):
         output_filetype: ``"parquet"`` or ``"jsonl"``.
         output_kwargs: for the writer, with ``storage_options``.
         output_fields: columns to write; all by default.
-        output_mode: what to do about existing files, as in `ParquetWriter`; ``"error"`` by default.
-        drop_id_field: remove the column of ids.
+        output_mode: what to do about files that are there, as in `ParquetWriter`; ``"error"`` by default.
+        drop_id_field: whether documents lose their column of ids.
 
-    All documents with a listed id are removed. The result has their number, and the number of ids without a document.
+    All documents with an id that is listed go, and the result says how many that were, and of how many ids there was no
+    document.
 
     Raises:
         PipelineError: arguments that do not go together.

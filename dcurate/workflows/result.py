@@ -1,4 +1,4 @@
-"""The result of a workflow."""
+"""What a workflow gave."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dcurate.core.report import RunReport
 
 @dataclass
 class WorkflowRunResult:
-    """The result of a workflow.
+    """What a workflow did.
 
     Attributes:
         workflow_name: such as ``"exact_deduplication"``.
-        pipeline_tasks: outputs of each pipeline by its name: the files that it wrote for each split.
-        metadata: values by name: ``total_time``, ``num_duplicates``, seconds of each stage in ``stage_seconds``, and
-            output paths.
-        reports: of each pipeline, stage by stage.
+        pipeline_tasks: what each pipeline made, by its name: the files that it wrote for each split.
+        metadata: figures by name: ``total_time``, ``num_duplicates``, seconds of each stage in ``stage_seconds``, and
+            paths of what was written.
+        reports: what each pipeline did, stage by stage.
 
     Examples:
         >>> result = WorkflowRunResult("demo")
@@ -34,17 +34,17 @@ class WorkflowRunResult:
     reports: dict[str, RunReport] = field(default_factory=dict)
 
     def add_pipeline_tasks(self, pipeline_name: str, tasks: Iterable[Batch] | None) -> None:
-        """Add the outputs of a pipeline."""
+        """Note what a pipeline made."""
         self.pipeline_tasks[pipeline_name] = list(tasks or ())
 
     def extend_metadata(self, updates: Mapping[str, Any] | None = None) -> None:
-        """Add several values to ``metadata``."""
+        """Note several figures."""
         self.metadata.update(updates or {})
 
     def add_metadata(self, key: str, value: Any) -> None:
-        """Add one value to ``metadata``."""
+        """Note one figure."""
         self.metadata[key] = value
 
     def get_metadata(self, key: str) -> Any:
-        """Get a value of ``metadata``; None if it does not have the key."""
+        """A figure; None if there is none of that name."""
         return self.metadata.get(key)

@@ -1,4 +1,4 @@
-"""The workflows that find semantic duplicates."""
+"""The workflows that find documents that mean nearly the same."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dcurate.workflows.result import WorkflowRunResult
 
 @dataclass
 class SemanticDeduplicationWorkflow(HidesSecrets):
-    """Find documents with nearly equal embeddings in files, and write the ids of those to remove.
+    """Finds documents that mean nearly the same, by embeddings that files have, and writes the ids of those to remove.
 
     Args:
         input_path: files, directories or globs with ids and embeddings.
@@ -130,7 +130,7 @@ class SemanticDeduplicationWorkflow(HidesSecrets):
 
 @dataclass
 class TextSemanticDeduplicationWorkflow(HidesSecrets):
-    """Embed documents, find semantic duplicates, and remove all but one of each group, or write their ids.
+    """Embeds documents, finds those that mean nearly the same, and removes all but one of each, or writes their ids.
 
     Args:
         input_path: files, directories or globs of documents.
