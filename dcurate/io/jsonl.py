@@ -95,9 +95,9 @@ class JsonlReader(FileReader):
     floats become floats, and a column that is missing in a line is null there. Plain files larger than 128 MiB (or than
     ``blocksize``) are cut at line ends and read in parallel.
 
-    Whole numbers that 64 bits cannot hold become floats, too; a notice of the run counts those beyond 2**53 by column. A
-    line with a number too large for a float, or with values nested more than 40 levels deep (the row is the first), is
-    bad.
+    Whole numbers that 64 bits cannot hold become floats, too; a notice of the run counts those beyond 2**53 by column.
+    A line with a number too large for a float, or with values nested more than 40 levels deep (the row is the first),
+    is bad.
 
     Args:
         file_paths: files, directories (searched recursively) and globs, local or URLs.
