@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.filters import compare_sizes, multiplied, plain_copies
-from benchmarks.measure import called, job, machine, save, scratch_folder, table, versions, whole_sizes_given
+from benchmarks.filters import compare_sizes, multiplied, plain_copies, show_sizes
+from benchmarks.measure import called, job, machine, save, scratch_folder, versions, whole_sizes_given
 from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
 from dcurate.core.pipeline import AnyStage
 from dcurate.datasets.blend import Blend
@@ -69,21 +69,7 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
 
 def show(figures: dict[str, Any]) -> None:
     """Print the figures for a person."""
-    print(f"\nread plain JSONL -> stage -> write plain JSONL, in one process; medians of {figures['repeat']} runs\n")
-    copy = figures["figures"].get("copy")
-    rows = []
-    for name, each in figures["figures"].items():
-        small, large = each["sizes"][0], each["sizes"][-1]
-        more_mb = large["mb"] - small["mb"]
-        extra = None
-        if copy is not None and name != "copy" and more_mb:
-            whole = copy["sizes"][-1]["cpu_s"] - copy["sizes"][0]["cpu_s"]
-            extra = 1000 * (large["cpu_s"] - small["cpu_s"] - whole) / more_mb
-        peaks = [size["peak_rss_mb"] for size in (small, large)]
-        rows.append([name, large["documents"], each["marginal_mb_per_cpu_s"], extra, *peaks])
-    header = ["what", "documents out", "MB per CPU-s", "CPU-ms a MB beyond copy"]
-    print(table([*header, *(f"peak RSS MB, {mb:,.0f} MB" for mb in (figures["mb"][0], figures["mb"][-1]))], rows))
-    print("\nMB per CPU-s: between the two sizes, so without start-up; profile writes nothing, and scores 28 filters")
+    show_sizes(figures, "; profile writes nothing, and scores 28 filters")
 
 
 def main() -> None:

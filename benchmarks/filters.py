@@ -188,6 +188,25 @@ def compare_sizes(command: Command, sizes: Sequence[Data], repeat: int, scratch:
     }
 
 
+def show_sizes(figures: dict[str, Any], note: str) -> None:
+    """Print the cost of stages beyond that of copying, from `compare_sizes` of each."""
+    print(f"\nread plain JSONL -> stage -> write plain JSONL, in one process; medians of {figures['repeat']} runs\n")
+    copy = figures["figures"].get("copy")
+    rows = []
+    for name, each in figures["figures"].items():
+        small, large = each["sizes"][0], each["sizes"][-1]
+        more_mb = large["mb"] - small["mb"]
+        extra = None
+        if copy is not None and name != "copy" and more_mb:
+            whole = copy["sizes"][-1]["cpu_s"] - copy["sizes"][0]["cpu_s"]
+            extra = 1000 * (large["cpu_s"] - small["cpu_s"] - whole) / more_mb
+        peaks = [size["peak_rss_mb"] for size in (small, large)]
+        rows.append([name, large["documents"], each["marginal_mb_per_cpu_s"], extra, *peaks])
+    header = ["what", "documents out", "MB per CPU-s", "CPU-ms a MB beyond copy"]
+    print(table([*header, *(f"peak RSS MB, {mb:,.0f} MB" for mb in (figures["mb"][0], figures["mb"][-1]))], rows))
+    print(f"\nMB per CPU-s: between the two sizes, so without start-up{note}")
+
+
 def _rate(mb: float, seconds: float) -> float | None:
     """MB per second, or None where noise has eaten the difference."""
     return mb / seconds if mb and seconds > 0 else None

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import orjson
 
 from benchmarks.exact_substrings import repeated
-from benchmarks.filters import Data, compare_sizes, plain_copies, sample
+from benchmarks.filters import Data, compare_sizes, plain_copies, sample, show_sizes
 from benchmarks.measure import (
     ROOT,
     called,
@@ -31,8 +31,8 @@ from benchmarks.measure import (
     whole_sizes_given,
 )
 from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
+from dcurate.dedup.span_shuffle import SpanShuffle
 from dcurate.dedup.spans import SpanDuplicates
-from dcurate.dedup.spans_exchange import SpanExchange
 from dcurate.dedup.substrings import SubstringDuplicates
 from dcurate.frames.text import TextColumn, column_of
 from dcurate.kernels.stretches import stretches_of
@@ -97,7 +97,7 @@ def _window(stage: SubstringDuplicates) -> int:
     return stage.min_bytes // 4 if stage.window is None else stage.window
 
 
-def _cut(stage: SpanExchange, column: TextColumn) -> npt.NDArray[np.bool_]:
+def _cut(stage: SpanShuffle, column: TextColumn) -> npt.NDArray[np.bool_]:
     """The bytes that go where all texts are one batch."""
     finder = stage.finder()
     spans = finder.spans(column)
@@ -163,21 +163,7 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
 
 def show(figures: dict[str, Any]) -> None:
     """Print the figures for a person."""
-    print(f"\nread plain JSONL -> stage -> write plain JSONL, in one process; medians of {figures['repeat']} runs\n")
-    copy = figures["figures"].get("copy")
-    rows = []
-    for name, each in figures["figures"].items():
-        small, large = each["sizes"][0], each["sizes"][-1]
-        more_mb = large["mb"] - small["mb"]
-        extra = None
-        if copy is not None and name != "copy" and more_mb:
-            whole = copy["sizes"][-1]["cpu_s"] - copy["sizes"][0]["cpu_s"]
-            extra = 1000 * (large["cpu_s"] - small["cpu_s"] - whole) / more_mb
-        peaks = [size["peak_rss_mb"] for size in (small, large)]
-        rows.append([name, large["documents"], each["marginal_mb_per_cpu_s"], extra, *peaks])
-    header = ["what", "documents out", "MB per CPU-s", "CPU-ms a MB beyond copy"]
-    print(table([*header, *(f"peak RSS MB, {mb:,.0f} MB" for mb in (figures["mb"][0], figures["mb"][-1]))], rows))
-    print("\nMB per CPU-s: between the two sizes, so without start-up")
+    show_sizes(figures, "")
     if figures["exact"] is not None:
         exact = figures["exact"]
         share = 100 * exact["repeated_share"]

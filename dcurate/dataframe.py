@@ -29,20 +29,18 @@ AnyStage = Stage
 
 
 def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> Any:
-    """The Dask DataFrame that stages make of another, partition by partition; nothing runs yet.
+    """Apply stages to a Dask DataFrame, partition by partition, lazily.
 
-    It composes with other Dask operations: ``apply(stages, dd.read_parquet(...)).to_parquet(...)``. Rows that a stage
-    drops are gone. Columns that no stage changes keep their values, nulls and dtypes, also those that Arrow cannot
-    hold. A row keeps its index; several rows made of one row all have its index. Rows that a stage makes without the
-    column ``_dcurate_row``, which numbers the rows of a partition for it, are numbered from 0 in each partition.
-    Divisions are not known afterwards.
+    It composes with other Dask operations: ``apply(stages, dd.read_parquet(...)).to_parquet(...)``. Columns that
+    no stage changes keep their values, nulls and dtypes, also those that Arrow cannot hold. A row keeps its index;
+    several rows made from one row all have its index. Rows that a stage returns without the column ``_dcurate_row``,
+    which numbers the rows of a partition, are numbered from 0 in each partition. Divisions are unknown afterwards.
 
     Args:
         stages: one stage or several, none of which reads or writes files.
         ddf: a Dask DataFrame.
-        meta: an empty frame like the result, to be given where stages make nothing of a frame without rows, or a
-            column of another dtype; found by running the stages on no rows if not given. Without an index of its own
-            it has that of ``ddf``.
+        meta: an empty frame like the result; by default the stages are run on no rows to find it. Give it if stages
+            return nothing for an empty frame, or a column with another dtype. Its index defaults to that of ``ddf``.
 
     Raises:
         PipelineError: stages that do not fit together or on these columns, or that read, write, or need all rows; or

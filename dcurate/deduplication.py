@@ -41,7 +41,7 @@ from dcurate.errors import DataError, PipelineError, listed, nearest
 from dcurate.frames.columns import numbers
 from dcurate.frames.convert import to_arrow
 from dcurate.frames.partition import check_frame
-from dcurate.frames.shuffled import from_exchange, to_exchange
+from dcurate.frames.shuffled import from_shuffle, to_shuffle
 
 _Stage = ExactDuplicates | FuzzyDuplicates
 #: What is looked for: by name, or as a stage with its settings.
@@ -126,13 +126,13 @@ def _stage(on: str | Sequence[str], method: Method, keep: str | Keep) -> _Stage:
 
 def _equal_rows(source: Any, stage: ExactDuplicates) -> Any:
     hashes = _each(source, stage, hashed)
-    return _exchanged(equal_ones, hashes.shuffle(HIGH, ignore_index=True))
+    return _shuffled(equal_ones, hashes.shuffle(HIGH, ignore_index=True))
 
 
 def _similar_rows(source: Any, stage: FuzzyDuplicates) -> Any:
     parts = source.npartitions
     bands = _each(source, stage, banded)
-    pairs = _exchanged(paired, bands.shuffle(KEY, ignore_index=True))
+    pairs = _shuffled(paired, bands.shuffle(KEY, ignore_index=True))
     merge = partial(_with_tables, connected)
     labels = pairs[[LEFT, RIGHT]].reduction(
         merge,
@@ -142,12 +142,12 @@ def _similar_rows(source: Any, stage: FuzzyDuplicates) -> Any:
         meta=_with_tables(labelled, pairs._meta),
     )
     labels = _at_home(labels, parts)
-    named_pairs = _exchanged(named, _at_home(pairs, parts), labels)
+    named_pairs = _shuffled(named, _at_home(pairs, parts), labels)
     candidates = source.map_partitions(
         _gathered, labels, stage, meta=_gathered(source._meta, labels._meta, stage), align_dataframes=False
     )
     both = (each.shuffle(LABEL, npartitions=parts, ignore_index=True) for each in (candidates, named_pairs))
-    return _exchanged(partial(similar_ones, stage), *both)
+    return _shuffled(partial(similar_ones, stage), *both)
 
 
 def _each(ddf: Any, stage: _Stage, step: Callable[[Any, Any, int], Any]) -> Any:
@@ -158,7 +158,7 @@ def _each(ddf: Any, stage: _Stage, step: Callable[[Any, Any, int], Any]) -> Any:
 def _numbered(
     frame: Any, stage: _Stage, step: Callable[[Any, Any, int], Any], partition_info: dict[str, Any] | None = None
 ) -> Any:
-    return to_exchange(step(stage, _read(_frame(frame), stage), partition_info["number"] if partition_info else 0))
+    return to_shuffle(step(stage, _read(_frame(frame), stage), partition_info["number"] if partition_info else 0))
 
 
 def _read(frame: Any, stage: _Stage) -> Any:
@@ -167,7 +167,7 @@ def _read(frame: Any, stage: _Stage) -> Any:
     return to_arrow(frame[[label for label in frame.columns if str(label) in wanted]])
 
 
-def _exchanged(step: Callable[..., Any], *ddfs: Any) -> Any:
+def _shuffled(step: Callable[..., Any], *ddfs: Any) -> Any:
     """Apply a step to shuffled partitions with the same number."""
     first, *others = ddfs
     meta = _with_tables(step, *(ddf._meta for ddf in ddfs))
@@ -175,7 +175,7 @@ def _exchanged(step: Callable[..., Any], *ddfs: Any) -> Any:
 
 
 def _with_tables(step: Callable[..., Any], *frames: Any) -> Any:
-    return to_exchange(step(*map(from_exchange, frames)))
+    return to_shuffle(step(*map(from_shuffle, frames)))
 
 
 def _at_home(ddf: Any, parts: int) -> Any:
@@ -214,7 +214,7 @@ def _frame(made: Any) -> Any:
 
 
 def _gathered(rows: Any, labels: Any, stage: FuzzyDuplicates) -> Any:
-    return to_exchange(gathered(stage, _read(_frame(rows), stage), from_exchange(labels)))
+    return to_shuffle(gathered(stage, _read(_frame(rows), stage), from_shuffle(labels)))
 
 
 def _without(rows: Any, dropped: Any, stage: _Stage) -> Any:
@@ -223,7 +223,7 @@ def _without(rows: Any, dropped: Any, stage: _Stage) -> Any:
     Raises:
         DataError: it is not the one that was looked at.
     """
-    frame, marks = _frame(rows), from_exchange(dropped)
+    frame, marks = _frame(rows), from_shuffle(dropped)
     places = numbers(marks, ROW)
     if len(places) and (places.max() >= len(frame) or not still_there(stage, _read(frame.iloc[places], stage), marks)):
         raise DataError(

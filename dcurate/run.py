@@ -220,7 +220,7 @@ class _Run:
             )
         self.sink = compile_plan(self.stages).sink
         self.fingerprint = fingerprint(self.stages)
-        self.origins = InputManifest(self.fingerprint)
+        self.input_manifest = InputManifest(self.fingerprint)
 
     @property
     def sinkless(self) -> bool:
@@ -269,13 +269,13 @@ class _Run:
                 claim(self._output, self.id)
                 self.ledger = DirectoryLedger.open(self.sink, self.fingerprint, self.options.resume)
                 if self.ledger.begun:
-                    self.listed = list(self.origins.record(self._source.splits()))
-                    self.ledger.check(self.origins)
+                    self.listed = list(self.input_manifest.record(self._source.splits()))
+                    self.ledger.check(self.input_manifest)
             yield from self._run_rounds(session, self._scratch(stack))
             if self.sink is not None:
                 check_claim(self._output, self.id)
         if self.sink is not None and self._has_barrier and not any(each.unread for each in self.accounting):
-            mark_finished(self.sink, SuccessMarker(self.origins.digest, self.report().to_dict(), self.written))
+            mark_finished(self.sink, SuccessMarker(self.input_manifest.digest, self.report().to_dict(), self.written))
 
     def _record(self) -> None:
         """Leave the report beside the output, if there is one and anything has run."""
@@ -376,10 +376,10 @@ class _Run:
             ledger = DirectoryLedger.open(sink, self.fingerprint, self.options.resume)
         splits = source.splits() if self.accounting else self._listed(source)
         if ledger is not None:
-            ledger.attach(self.origins, whole=bool(self.accounting))
+            ledger.attach(self.input_manifest, whole=bool(self.accounting))
             if last and ledger.begun:
                 listed = list(splits)
-                self.notices += ledger.reconcile({str(split.key) for split in listed}, self.origins)
+                self.notices += ledger.reconcile({str(split.key) for split in listed}, self.input_manifest)
                 splits = iter(listed)
         job = Round(
             pipeline=self.pipeline.name,
@@ -415,7 +415,7 @@ class _Run:
 
     def _listed(self, source: SourceStage[Any, Any]) -> Iterator[Batch]:
         """The splits of the input, each recorded in the manifest."""
-        splits = iter(self.listed) if self.listed is not None else self.origins.record(source.splits())
+        splits = iter(self.listed) if self.listed is not None else self.input_manifest.record(source.splits())
         self.notices += source.notices()
         return splits
 

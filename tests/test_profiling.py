@@ -146,7 +146,9 @@ def test_a_threshold_drops_as_many_documents_as_it_says(
     assert any(cut.suggested is not None for each in found.filters for cut in each.cuts)
 
 
-def test_both_sides_of_a_filter_are_told_apart(found: CorpusProfile, corpus: tuple[str, list[dict[str, Any]]]) -> None:
+def test_both_sides_of_a_filter_are_distinguished(
+    found: CorpusProfile, corpus: tuple[str, list[dict[str, Any]]]
+) -> None:
     words = [len((row["text"] or "").split()) for row in corpus[1]]
     cuts = {cut.side: cut.dropped for cut in found.filters[2].cuts}
     assert cuts == {"low": sum(n < 12 for n in words), "high": sum(n > 300 for n in words)}

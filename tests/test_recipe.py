@@ -371,7 +371,7 @@ def test_bundled_recipes_are_listed_and_build():
         assert len(loaded.pipeline.stages) >= 3
 
 
-def test_a_rule_set_of_stages_stands_for_its_stages_and_one_of_filters_for_its_filters(tmp_path):
+def test_a_rule_set_of_stages_represents_its_stages_and_one_of_filters_for_its_filters(tmp_path):
     path = tmp_path / "r.yaml"
     path.write_text(
         "stages:\n  - JsonlReader: {file_paths: in}\n  - fineweb:\n  - c4: {variant: datatrove}\n"

@@ -173,7 +173,7 @@ def others_than(*laws: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("flawed", "law", "sentence"), FLAWS, ids=lambda value: getattr(value, "__name__", None))
-def test_a_flaw_breaks_its_law_and_the_message_names_stage_and_mend(
+def test_a_flaw_breaks_its_law_and_the_message_names_stage_and_fix(
     flawed: type[Count], law: str, sentence: str
 ) -> None:
     with pytest.raises(AssertionError) as caught:

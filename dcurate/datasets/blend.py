@@ -24,27 +24,26 @@ Reader = SourceStage[FileGroup, DocumentBatch]
 
 @dataclass
 class Blend(CompositeStage[FileGroup, DocumentBatch]):
-    """Begins a pipeline with a mixture of datasets: rows of each in proportion to its weight, shuffled.
+    """Start a pipeline with a mixture of datasets: rows of each in proportion to its weight, shuffled.
 
     Args:
-        target_size: how many rows come, exactly.
+        target_size: the exact number of rows.
         datasets: a reader for each.
-        sampling_weights: one for each, of any sum. A dataset gives its share of the target size, rounded so that all
-            shares together are the target size.
+        sampling_weights: one for each, with any sum. Shares of the target size are rounded so that they add up to it.
         seed: other seeds give other rows and another order.
         id_field: the column that identifies rows of one dataset, see `Shuffle`; all columns if None.
         npartitions: how many batches there are; by default one for each ``blocksize``.
         blocksize: target bytes of a batch in memory.
         name: of the stage.
 
-    Rows are drawn without replacement. A dataset that has fewer rows than its share gives all of them, and begins
-    again, in the same order, as often as needed: how often two of its rows come differs by one at most, and copies of a
-    row are as far apart as can be. Datasets are interleaved evenly, so every stretch of the output has their shares.
-    Which rows come, and in which order, follows from the seed and the rows alone, as with `Shuffle`.
+    Rows are drawn without replacement. A dataset with fewer rows than its share is repeated in the same order: the
+    numbers of copies of any two of its rows differ by at most one, and copies are as far apart as possible. Datasets
+    are interleaved evenly, so every part of the output has their shares. The rows and their order depend only on the
+    seed and the rows, as with `Shuffle`.
 
     Raises:
-        PipelineError: other than one weight for each reader, or weights that are no shares.
-        DataError: a dataset that is to give rows has none.
+        PipelineError: not one weight for each reader, or invalid weights.
+        DataError: a dataset with a positive weight has no rows.
 
     Examples:
         >>> from dcurate import JsonlReader

@@ -25,10 +25,10 @@ _CHUNK = 2**18
 
 @dataclass
 class Rebatch(BarrierStage[DocumentBatch]):
-    """Makes batches of one size: small ones are concatenated, large ones are split.
+    """Concatenate or split batches to one size.
 
-    Rows stay in the order of the source. Writers make a file, or more, of each batch, so this says how large files are.
-    Rows wait on disk beside the output while all of them come in. To cut batches only, give a writer
+    Rows stay in the order of the source. Writers write at least one file for each batch, so this sets the size of
+    files. All rows are spilled to disk beside the output first. To cut batches only, give a writer
     ``max_rows_per_file`` or ``max_bytes_per_file``; to read small files together, give a reader a ``blocksize``.
 
     Args:

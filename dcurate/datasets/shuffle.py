@@ -98,21 +98,20 @@ class KeyedBarrier(BarrierStage[DocumentBatch]):
 
 @dataclass
 class Shuffle(KeyedBarrier):
-    """Brings the rows of a whole dataset into an order as if drawn at random, on disk where they do not fit in memory.
+    """Shuffle the rows of a whole dataset, out of core.
 
-    The order follows from the seed and the rows alone: not from the files they came in, the size of batches, the
-    number of workers or the order in which they ended. Batches come in that order, and so do output files by name.
+    The order depends only on the seed and the rows, not on files, batch sizes, the number of workers or the order of
+    completion. Batches have that order, and so do output files by name.
 
     Args:
         seed: other seeds give other orders.
-        id_field: the column that identifies rows, such as that of `AddId`; rows of equal ids come one after the other,
-            in one batch, in the order of the source. If None, all that a row holds counts; rows that are equal in every
-            column come one after the other.
-        npartitions: how many batches there are afterwards; by default one for each ``blocksize``.
+        id_field: the column that identifies rows, such as that of `AddId`; rows with equal ids stay together, in
+            one batch, in the order of the source. If None, all columns identify a row, and equal rows stay together.
+        npartitions: number of batches afterwards; by default one for each ``blocksize``.
         blocksize: target bytes of a batch in memory, as a number or text.
         name: of the stage.
 
-    Rows wait on disk beside the output while all of them come in; one batch after the other is then put together.
+    All rows are spilled to disk beside the output first; then each batch is assembled.
 
     Examples:
         >>> Shuffle(seed=7, id_field="id").inputs()
@@ -128,7 +127,7 @@ class Shuffle(KeyedBarrier):
 
 @dataclass
 class SampleRows(KeyedBarrier):
-    """Keeps exactly ``n`` rows of a whole dataset, as if drawn at random without replacement; all if there are fewer.
+    """Keep exactly ``n`` random rows of a whole dataset, drawn without replacement; all if there are fewer.
 
     They are the first ``n`` rows that `Shuffle` of the same seed and ``id_field`` gives, in that order. The others are
     counted as dropped, and not kept.
@@ -160,11 +159,10 @@ class SampleRows(KeyedBarrier):
 
 @dataclass
 class SampleFraction(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Keeps a share of the rows, as if each were drawn at random for itself.
+    """Keep a random share of the rows; each row is drawn independently.
 
-    Which rows stay follows from the seed and the rows alone, as with `Shuffle`, so it is the same for any number of
-    files and workers; and a smaller share is a part of a larger one. Rows need not wait for others. For an exact number
-    use `SampleRows`.
+    The choice depends only on the seed and the rows, as with `Shuffle`, so it is the same for any number of files and
+    workers, and a smaller share is a subset of a larger one. It needs no barrier. For an exact number use `SampleRows`.
 
     Args:
         fraction: of the rows, from 0 to 1.

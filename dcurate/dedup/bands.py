@@ -11,21 +11,21 @@ import numpy.typing as npt
 from dcurate.errors import PipelineError
 from dcurate.kernels.minhash import band_keys
 
-#: What a band costs, as false candidates: sixteen bytes of each text that is exchanged.
+#: What a band costs, as false candidates: sixteen bytes of each text that is shuffled.
 _BAND_COST = 0.001
 _STEPS = 1000
 
 
 @dataclass(frozen=True)
 class Bands:
-    """A signature as bands of a few places each: two texts are candidates if they agree in all places of any band.
+    """Bands of a signature: two texts are candidates if they agree in all entries of any band.
 
     Args:
-        bands: how many bands: more find more pairs.
-        rows: places of a band: more let fewer dissimilar pairs through.
+        bands: number of bands: more find more pairs.
+        rows: entries of a band: more let fewer dissimilar pairs through.
 
     Raises:
-        PipelineError: numbers that are none.
+        PipelineError: invalid numbers.
 
     Examples:
         >>> Bands(20, 13).probability([0.5, 0.8, 0.9]).round(3).tolist()

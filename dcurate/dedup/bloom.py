@@ -34,28 +34,28 @@ _log = logging.getLogger("dcurate.dedup")
 
 @dataclass
 class BloomDuplicates(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Keeps the first of all documents with the same text, in one pass, with a Bloom filter: nothing waits on disk.
+    """Keep the first of all documents with the same text, in one pass with a Bloom filter; nothing is spilled to disk.
 
-    Equal texts are always found. Now and then a text that is new is taken for one that was seen, and dropped: once the
-    filter holds as many as it was made for, that befalls ``false_positive_rate`` of the new ones, and fewer before.
-    Where no text may be lost, use `ExactDuplicates`.
+    Equal texts are always found. There are rare false positives: when the filter holds ``capacity`` documents, a share
+    of ``false_positive_rate`` of the new ones is dropped as seen, before that fewer. Use `ExactDuplicates` if no text
+    may be lost.
 
-    The filter is a file that all workers of one host share, and stays: the next run goes on with it, and drops what
-    this one saw. Which copy stays is the one that comes by first, so it is not the same in each run with several
-    workers. A batch that is processed again, after a retry, a crash or a resume, is given what it was given before. So
-    is a batch of the same name in a later run: give each input a ``label`` of its own, such as the crawl's name.
+    The filter is a file that all workers of one host share. It is kept: the next run continues with it and drops what
+    this one saw. The copy that is processed first is kept, so with several workers runs may differ. A batch that is
+    processed again, after a retry, a crash or a resume, gets the same answer. So does a batch of the same name in a
+    later run: give each input its own ``label``, such as the name of the crawl.
 
     Args:
         path: a folder on a local disk, for the filter (``BloomSize.of(capacity, rate).nbytes``) and what each batch was
             given (8 bytes for each document kept). Each of several hosts has its own, and a text may stay once on each.
-        capacity: how many different documents there will be, over all runs.
-        false_positive_rate: the share of new documents that may be taken for old ones, from 1e-12 to 0.5.
+        capacity: expected number of distinct documents, over all runs.
+        false_positive_rate: share of new documents that may be dropped as seen, from 1e-12 to 0.5.
         text_field, fields, normalize: what is compared, as in `ExactDuplicates`.
-        label: what the input is called; the same when its run is resumed.
+        label: name of the input; must be the same when its run is resumed.
         name: of the stage.
 
-    A filter that holds more than it was made for goes on, more often wrong: the report counts those documents as
-    ``beyond_capacity``, and the logger ``dcurate.dedup`` says what the rate is. `bloom_state` measures it.
+    Beyond its capacity a filter continues with a higher rate: the report counts those documents as ``beyond_capacity``,
+    and the logger ``dcurate.dedup`` reports the rate. `bloom_state` measures it.
     With ``with_(resources=Resources(gpus=0.25))`` texts of a batch of cuDF, if they are not normalized, are hashed on
     their GPU, and only rows that are dropped come to the host (untested on one); those of others on the CPU.
 

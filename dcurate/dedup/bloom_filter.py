@@ -34,8 +34,8 @@ class BloomState:
 
     Attributes:
         capacity: the number of documents that it was made for.
-        documents: how many different ones it holds, within what a killed process did not come to count.
-        rate: the chance that a new document is taken for an old one now, from the bits that are set.
+        documents: number of distinct documents in it; killed processes may leave a few uncounted.
+        rate: the current false positive rate, from the bits that are set.
         nbytes: its size.
     """
 

@@ -32,7 +32,7 @@ REASON = "contaminated"
 
 @dataclass
 class Decontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Drops or flags the documents that hold an n-gram of words of a benchmark.
+    """Drop or flag the documents that contain an n-gram of a benchmark.
 
     Args:
         tasks: the benchmarks, or the path of an index of them.
@@ -40,14 +40,14 @@ class Decontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
         action: ``"drop"``, or ``"flag"`` to keep all documents and say which would go.
         ngram_size: how many words an n-gram has, or ``"auto"``; see `NgramIndex.build`. Of an index the index decides.
         min_ngram_size: an example shorter than ``ngram_size`` is one n-gram if it has at least this many words.
-        min_matches: how many different n-grams of benchmarks a document must hold to go.
-        prefix: what the columns begin with that say what was found: ``matches`` (different n-grams), and of the first
-            of them ``benchmark``, ``example`` and ``ngram``. Dropped rows have them where they are kept.
+        min_matches: number of distinct n-grams of benchmarks from which a document is dropped.
+        prefix: prefix of the columns with findings: ``matches`` (distinct n-grams), and ``benchmark``, ``example`` and
+            ``ngram`` of the first. Rejected rows have them, too.
         storage_options: of fsspec, for the benchmarks.
         name: of the stage.
 
-    Case and punctuation do not count; n-grams are compared word for word. The reason that a row is dropped for names
-    the benchmark, so that the report counts by benchmark.
+    Case and punctuation do not count; n-grams are compared word for word. The reason for a drop names the benchmark, so
+    the report counts by benchmark.
 
     Examples:
         >>> from dcurate.dedup.benchmarks import Benchmark
@@ -113,22 +113,22 @@ class Decontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass
 class TaskDecontamination(BarrierStage[DocumentBatch]):
-    """Cuts benchmarks out of documents by the rules of GPT-3 (Brown et al., 2020, appendix C).
+    """Cut benchmarks out of documents by the rules of GPT-3 (Brown et al., 2020, appendix C).
 
     Each n-gram of a benchmark is removed with ``remove_char_each_side`` characters on either side and the rest of the
     sentences there; the document is split there. Pieces that are too short, and documents that are split too often, are
     dropped. An n-gram that the whole data set holds more than ``max_matches`` times is
-    too common to be evidence and stays. To
-    count that, all documents wait on disk beside the output, as in `ExactDuplicates`.
+    too common to be evidence and stays. To count, all documents are spilled to disk beside the output, as in
+    `ExactDuplicates`.
 
     Args:
         tasks: the benchmarks, or the path of an index of them.
         text_field: the column to look at.
         max_ngram_size: how many words an n-gram has, or ``"auto"``; see `NgramIndex.build`.
-        max_matches: an n-gram found more often than that in all documents is left alone.
-        min_document_length: pieces of fewer characters go. A document that is not split stays however short it is.
-        remove_char_each_side: how many characters go before and after an n-gram, and then the rest of the sentence.
-        max_splits: a document of which more pieces are left goes as a whole.
+        max_matches: n-grams found more often in all documents are ignored.
+        min_document_length: drop pieces with fewer characters. A document that is not split is kept at any length.
+        remove_char_each_side: characters to remove on either side of an n-gram, and then the rest of the sentence.
+        max_splits: drop documents that are split into more pieces.
         min_ngram_size: an example shorter than ``max_ngram_size`` is one n-gram if it has at least this many words.
         report_path: a file for what was found: a line of JSON for each n-gram with ``ngram``, ``count``, ``ignored``
             (too common) and ``examples``, the most frequent first.

@@ -33,14 +33,14 @@ _BLOCK = 2**25
 
 @dataclass
 class ExactDuplicates(BarrierStage[DocumentBatch]):
-    """Finds documents with the same content over a whole dataset, and keeps one of each.
+    """Keep one of all documents with the same content, over a whole dataset.
 
     Args:
         text_field: the column to compare. A null text counts as an empty one, and empty texts are copies of each other.
         fields: compare these columns instead, such as ``["url"]``; rows that are null in all of them are no copies.
-        normalize: what does not matter when texts are compared: ``"case"``, ``"whitespace"`` (how much there is, and
+        normalize: differences to ignore when texts are compared: ``"case"``, ``"whitespace"`` (how much there is, and
             of what kind), ``"unicode"`` (its normal form NFKC). Texts themselves stay as they are.
-        keep: which of several copies stays: ``"first"`` in the order of the source, ``"longest"``,
+        keep: which of several copies to keep: ``"first"`` in the order of the source, ``"longest"``,
             ``Highest("score")``, ``Lowest("perplexity")`` or ``Preferred("source", ["books", "web"])``.
         action: ``"drop"`` the others; ``"flag"`` to keep all rows and add the columns ``duplicate_group`` (the number
             of the first document of the group) and ``is_duplicate``; ``"identify"`` to have a row for each member of a
@@ -50,12 +50,12 @@ class ExactDuplicates(BarrierStage[DocumentBatch]):
         report_path: a folder for Parquet files of the rows that ``action="identify"`` gives.
         name: of the stage.
 
-    The result is the same for any number of workers and any cut of the files. Contents are compared by a 128-bit
-    hash (XXH3). What passed the stages before this one waits on disk beside the output; hashes are exchanged in
-    ranges, so that memory does not grow with the dataset.
+    The result is the same for any number of workers and any partitioning of the files. Contents are compared by a
+    128-bit hash (XXH3). Rows are spilled to disk beside the output, and hashes are shuffled by range, so that memory
+    does not grow with the dataset.
 
     Raises:
-        PipelineError: a setting that there is not.
+        PipelineError: an unknown setting.
 
     Examples:
         >>> ExactDuplicates().inputs()

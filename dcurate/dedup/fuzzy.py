@@ -41,37 +41,37 @@ _BLOCK = 2**25
 
 @dataclass
 class FuzzyDuplicates(BarrierStage[DocumentBatch]):
-    """Finds documents that share most of their shingles over a whole dataset, and keeps one of each group.
+    """Keep one document of each group that shares most of its shingles, over a whole dataset.
 
-    Signatures of all documents are exchanged by their bands (MinHash and LSH); documents that share a band are
-    candidates, and the Jaccard similarity of candidates is worked out before anything is dropped.
+    Signatures of all documents are shuffled by their bands (MinHash and LSH); documents that share a band are
+    candidates, and the Jaccard similarity of candidates is verified before anything is dropped.
 
     Args:
         text_field: the column to compare.
         threshold: documents are duplicates from this Jaccard similarity of their shingles on.
-        shingles: what of two texts is compared; five words by default.
-        num_hashes: places of a signature; more make ``verification="estimated"`` more accurate.
+        shingles: the features that are compared; five words by default.
+        num_hashes: entries of a signature; more make ``verification="estimated"`` more accurate.
         bands: how signatures are cut; by default `Bands.for_threshold` chooses.
         method: how signatures are made, see `MinHash`.
         verification: ``"exact"`` compares the sets of shingles of candidates; ``"estimated"`` their signatures;
-            ``"none"`` takes all candidates for duplicates.
-        clustering: ``"star"``: each document that goes is a verified duplicate of one that stays, and no two that stay
-            are duplicates of each other; ``"connected"``: a group are all documents that pairs connect, so a chain of
-            small changes may make a group of documents that share little.
+            ``"none"`` treats all candidates as duplicates.
+        clustering: ``"star"``: each dropped document is a verified duplicate of a kept one, and no two kept documents
+            are duplicates of each other; ``"connected"``: a group is a connected component of the pairs, so a chain of
+            small changes may join documents that share little.
         keep, action, id_field, report_path, name: as in `ExactDuplicates`.
         index_path: a folder that remembers documents from run to run: those of this run are compared with all that
             earlier runs have seen, without their texts, and are duplicates of these rather than the other way round.
-        source_field: the column that says where documents come from: a group that holds more than 1 % of a source, and
-            not only one that holds as much of all documents, is reported.
+        source_field: the column with the source of each document: groups with more than 1 % of a source are reported,
+            not only those with more than 1 % of all documents.
 
-    The result is the same for any number of workers and any cut of the files. A text without a word is nobody's
-    duplicate here; `ExactDuplicates` finds these. What passed the stages before this one waits on disk beside the
-    output; bands, pairs and sets of shingles are exchanged in ranges, so that memory does not grow with the dataset.
+    The result is the same for any number of workers and any partitioning of the files. A text without words is never a
+    duplicate here; `ExactDuplicates` finds these. Rows are spilled to disk beside the output; bands, pairs and sets of
+    shingles are shuffled by range, so that memory does not grow with the dataset.
     With ``with_(resources=Resources(gpus=0.25))`` signatures are made on GPUs, and the sets of shingles that
     ``index_path`` remembers, bit for bit the same (untested on one).
 
     Raises:
-        PipelineError: a setting out of range, or one that there is not.
+        PipelineError: an unknown setting, or one out of range.
 
     Examples:
         >>> FuzzyDuplicates(keep="longest", id_field="id").inputs()

@@ -18,9 +18,9 @@ Ranks = npt.NDArray[np.float64]
 
 
 class Keep(ABC):
-    """Says which of several copies stays: the one of the smallest rank, of equal ranks the first in the source.
+    """Choose which of several copies to keep: the smallest rank, among equal ranks the first in the source.
 
-    So the choice depends on the rows alone, not on the number of workers or the cut of files.
+    The choice depends only on the rows, not on the number of workers or the partitioning of files.
 
     Examples:
         >>> from dcurate import ExactDuplicates, Highest
@@ -47,7 +47,7 @@ class Keep(ABC):
 
 @dataclass(frozen=True)
 class First(Keep):
-    """The first in the order of the source stays.
+    """Keep the first in the order of the source.
 
     Examples:
         >>> import pyarrow as pa
@@ -61,7 +61,7 @@ class First(Keep):
 
 @dataclass(frozen=True)
 class Longest(Keep):
-    """The longest text stays, in bytes of UTF-8.
+    """Keep the longest text, in bytes of UTF-8.
 
     Examples:
         >>> import pyarrow as pa
@@ -78,7 +78,7 @@ class Longest(Keep):
 
 @dataclass(frozen=True)
 class Highest(Keep):
-    """The row with the highest value in a column of numbers stays; one without a value only if no row has one.
+    """Keep the row with the highest value in a column of numbers; rows without a value come last.
 
     Examples:
         >>> import pyarrow as pa
@@ -97,7 +97,7 @@ class Highest(Keep):
 
 @dataclass(frozen=True)
 class Lowest(Keep):
-    """The row with the lowest value in a column of numbers stays; one without a value only if no row has one.
+    """Keep the row with the lowest value in a column of numbers; rows without a value come last.
 
     Examples:
         >>> import pyarrow as pa
@@ -116,7 +116,7 @@ class Lowest(Keep):
 
 @dataclass(frozen=True)
 class Preferred(Keep):
-    """The row with the value that is named first stays; those with other values come after all that are named.
+    """Keep the row whose value is named first; other values come last.
 
     Args:
         column: such as the source of a document.

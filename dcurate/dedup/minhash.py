@@ -26,14 +26,14 @@ _MOST_HASHES = 4096
 
 @dataclass(frozen=True)
 class MinHash:
-    """Signatures of texts: two agree in as many places, on average, as the texts share of their shingles.
+    """Signatures of texts: the expected share of equal entries of two is the similarity of the texts.
 
-    The share of equal places is an unbiased estimate of the Jaccard similarity J of the sets of shingles, with a
+    The share of equal entries is an unbiased estimate of the Jaccard similarity J of the sets of shingles, with a
     standard error of ``sqrt(J * (1 - J) / num_hashes)`` or less.
 
     Args:
-        shingles: what is compared.
-        num_hashes: places of a signature, four bytes each.
+        shingles: the features that are compared.
+        num_hashes: entries of a signature, four bytes each.
         method: "one_permutation" hashes each shingle once, into one of ``num_hashes`` bins that keep their least value,
             and hashes again for bins that stay empty (Dahlgaard, Knudsen and Thorup: Fast Similarity Sketching, 2017);
             "permutations" takes the least of all shingles for each of ``num_hashes`` permutations (Broder, 1997);

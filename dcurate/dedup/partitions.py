@@ -1,4 +1,4 @@
-"""The steps of a search for duplicates over partitions of rows, as functions of tables: whoever calls them exchanges.
+"""The steps of a search for duplicates over partitions of rows, as functions of tables: the caller shuffles.
 
 A document is known by a *number*: that of its partition, and that of its row there. They are in the order of the rows.
 """
@@ -24,7 +24,7 @@ from dcurate.frames.text import text_column
 from dcurate.kernels.layout import Ints
 from dcurate.kernels.sets import Sets
 
-#: Columns that are exchanged.
+#: Columns that are shuffled.
 PARTITION, ROW = "partition", "row"
 HIGH, LOW, NUMBER, RANK = "high", "low", "number", "rank"
 KEY, CONTENT, LABEL, LEFT, RIGHT = "key", "content", "label", "left", "right"

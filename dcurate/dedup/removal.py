@@ -24,7 +24,7 @@ REASON = "id_to_remove"
 
 @dataclass
 class TextDuplicatesRemovalStage(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Removes the documents whose ids are listed in Parquet files.
+    """Remove the documents whose ids are listed in Parquet files.
 
     Ids are text or whole numbers, in any order; there may be more than fit in memory: each host sorts them once, in
     files (16 bytes an id) in its folder for temporary files, which the last worker removes. Every document with such an

@@ -168,7 +168,7 @@ class ApplyClusters(BarrierStage[DocumentBatch]):
 
 @dataclass
 class GroupMemberWriter(ShuffleWriter):
-    """Writes the members of groups for the exchange, and as a report where one is wanted."""
+    """Writes the members of groups for the shuffle, and as a report where one is wanted."""
 
     report_path: str | None = None
     name: str = "mark_writer"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from dcurate.dedup.spans_exchange import SpanExchange, SpanFinder, at_least, one_of
+from dcurate.dedup.span_shuffle import SpanFinder, SpanShuffle, at_least, one_of
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.text import TextColumn
 from dcurate.kernels import cuda_dedup_spans
@@ -28,7 +28,7 @@ _ALONE = "。！．？｡"
 
 
 @dataclass
-class SpanDuplicates(SpanExchange):
+class SpanDuplicates(SpanShuffle):
     """Cuts lines, paragraphs or sentences out of documents that occur elsewhere in the dataset too.
 
     The first copy in the order of the source stays, so nothing is lost that was said once; the result is the same for
@@ -55,7 +55,7 @@ class SpanDuplicates(SpanExchange):
             ``removed``, and ``document``, the number of the first document that holds it.
         name: of the stage.
 
-    Spans are compared by 96-bit hashes, which are exchanged in ranges, so that memory does not grow with the dataset.
+    Spans are compared by 96-bit hashes, which are shuffled in ranges, so that memory does not grow with the dataset.
     With ``with_(resources=Resources(gpus=0.25))`` they are first found on GPUs, bit for bit the same (untested on one).
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from dcurate.dedup.spans_exchange import SpanExchange, SpanFinder, at_least, one_of
+from dcurate.dedup.span_shuffle import SpanFinder, SpanShuffle, at_least, one_of
 from dcurate.errors import PipelineError
 from dcurate.frames.text import TextColumn
 from dcurate.kernels import cuda_dedup_spans
@@ -21,7 +21,7 @@ _LEAST_GRAM = 16
 
 
 @dataclass
-class SubstringDuplicates(SpanExchange):
+class SubstringDuplicates(SpanShuffle):
     """Cuts stretches of text out of documents that occur elsewhere in the dataset too, byte for byte.
 
     It is the removal of exact substrings of Lee et al. (ACL 2022), who build a suffix array of the whole dataset,

@@ -44,8 +44,8 @@ class DocumentDownloader(EqualBySettings, ABC):
     """Download files to a directory; subclass it for your own protocol, or use `FileDownloader`.
 
     Args:
-        download_dir: target folder. Every worker that reads the files should see it; where one does not, the file is
-            fetched there again.
+        download_dir: target folder. Every worker that reads the files should see it; otherwise the file is
+            downloaded there again.
         verbose: whether each file is logged, to the logger ``dcurate.download``.
 
     Examples:
@@ -173,13 +173,13 @@ def _short(name: str) -> str:
 class FileDownloader(DocumentDownloader):
     """Download files over HTTP and from every fsspec store.
 
-    A transfer that breaks off goes on from where it was, also in another run; it is tried again when servers are busy;
-    sizes and checksums are checked where the publisher gives them; a file appears under its name when it is whole.
+    Interrupted transfers resume where they stopped, also in another run, and are retried when servers are busy. Sizes
+    and checksums are verified if the publisher gives them. A file gets its final name when it is complete.
 
     Args:
         download_dir: see `DocumentDownloader`.
         verbose: see `DocumentDownloader`.
-        transfer: how patient and how polite to be.
+        transfer: retries, timeouts and rate limits.
 
     Examples:
         >>> FileDownloader("downloads")._get_output_filename("https://host/crawl/a.warc.gz")

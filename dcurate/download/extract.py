@@ -26,14 +26,14 @@ _COLUMNS = ("file", "record", "id", "error")
 
 @dataclass(frozen=True)
 class Skipped:
-    """A record without a row: yielded by an iterator, or returned by an extractor, in place of one.
+    """A record without a row: yielded by an iterator, or returned by an extractor, in place of a row.
 
     Args:
         reason: short and stable, so that it can be counted: ``"redirect"``.
-        fault: False if a rule left it out, True if it is damaged: it then goes to quarantine.
-        id: which record, by its own name: an address, a title.
-        detail: the error of this one.
-        trace: where that was found, of an error.
+        fault: False if a rule left it out, True if it is damaged and goes to quarantine.
+        id: its own name: a URL, a title.
+        detail: the error message.
+        trace: the traceback of an error.
 
     Examples:
         >>> Skipped("redirect", id="A page")
@@ -48,7 +48,7 @@ class Skipped:
 
 
 class DocumentExtractor(EqualBySettings, ABC):
-    """Make a row of a record.
+    """Make a row from a record.
 
     Examples:
         >>> class Upper(DocumentExtractor):
@@ -151,10 +151,10 @@ def _encodable(value: Any) -> Any:
 
 @dataclass
 class DocumentExtractStage(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Make a row of each record of a batch.
+    """Make a row from each record of a batch.
 
-    A record on which the extractor raises goes to quarantine alone. So does one that ends the process (a crash in
-    native code), and with ``with_(timeout_s=...)`` one that takes forever: the engine finds them.
+    A record on which the extractor raises goes to quarantine alone. So does a record that crashes the process in native
+    code, or, with ``with_(timeout_s=...)``, one that takes too long: the engine isolates it.
 
     Args:
         extractor: makes a row of a record.

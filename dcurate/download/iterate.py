@@ -125,18 +125,18 @@ class FileCutStage(ProcessingStage[DownloadedFiles, DownloadedFiles]):
 class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
     """Read the records of files and make a row of each.
 
-    A record that cannot be read, or on which the extractor raises, is lost alone: it goes to quarantine. So does the
-    rest of a file whose iterator raises. What a rule leaves out is counted by its reason.
+    A record that cannot be read, or on which the extractor raises, goes to quarantine alone. So does the rest of a file
+    whose iterator raises. Records that a rule skips are counted by reason.
 
     Args:
-        iterator: takes the records out of a file.
-        extractor: makes a row of a record; without it the records are the rows.
+        iterator: reads the records of a file.
+        extractor: makes a row from a record; without it the records are the rows.
         record_limit: maximum number of rows per file.
-        add_filename_column: whether rows say which file they are of, in ``file_name`` or the column named.
-        max_calls_per_worker: taken for pipelines that have it; processes whose memory grows are restarted anyway.
+        add_filename_column: whether to add the name of the file to rows, in ``file_name`` or the column named.
+        max_calls_per_worker: accepted for compatibility; processes whose memory grows are restarted anyway.
         on_error: ``"quarantine"``, or ``"raise"`` to end the run at the first record that cannot be read.
-        keep_files: whether files stay on the disk when they have been read.
-        downloader: fetches a file again that is not there: on this host, or no longer.
+        keep_files: whether to keep files after they have been read.
+        downloader: downloads a file again that is missing on this host.
 
     Raises:
         PipelineError: a setting out of range.

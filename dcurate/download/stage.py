@@ -21,21 +21,21 @@ from dcurate.frames.document import DocumentBatch
 
 @dataclass
 class DocumentDownloadExtractStage(CompositeStage[Batch, DocumentBatch]):
-    """List files, download them, read their records, and make a row of each.
+    """List files, download them, read their records, and make a row from each.
 
     Args:
         url_generator: lists the files.
-        downloader: brings them to a disk.
-        iterator: takes the records out of a file.
-        extractor: makes a row of a record; without it the records are the rows.
+        downloader: downloads them.
+        iterator: reads the records of a file.
+        extractor: makes a row from a record; without it the records are the rows.
         url_limit: maximum number of files.
         record_limit: maximum number of rows per file.
-        add_filename_column: whether rows say which file they are of, in ``file_name`` or the column named.
-        extractor_max_calls_per_worker: taken for pipelines that have it; processes whose memory grows are restarted
+        add_filename_column: whether to add the name of the file to rows, in ``file_name`` or the column named.
+        extractor_max_calls_per_worker: accepted for compatibility; processes whose memory grows are restarted
             anyway.
-        on_error: ``"quarantine"`` sets files that cannot be fetched and records that cannot be read aside and goes
-            on, ``"raise"`` ends the run at the first.
-        keep_files: whether files stay on the disk when they have been read.
+        on_error: ``"quarantine"`` sets aside files that cannot be downloaded and records that cannot be read, and
+            continues; ``"raise"`` ends the run at the first.
+        keep_files: whether to keep files after they have been read.
         blocksize: files that can be read from the middle are cut into ranges of about this many (compressed) bytes,
             which several workers read; None leaves files whole, and so does a ``record_limit``.
 

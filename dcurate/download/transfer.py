@@ -64,14 +64,14 @@ class Transfer:
     """Settings for downloads: retries, timeouts and rate limits.
 
     Args:
-        attempts: how often in a row an attempt may fail before the file counts as failed; an attempt that brings
-            a megabyte or more sets the count back.
+        attempts: number of failed attempts in a row after which the file counts as failed; an attempt that receives
+            a megabyte or more resets the count.
         backoff_s: seconds before the second attempt, doubled for each further one up to a minute, less up to half at
-            random. A longer ``Retry-After`` of the server goes first.
+            random. A longer ``Retry-After`` of the server takes precedence.
         timeout_s: seconds to wait for a connection, and for the next byte.
-        connections_per_host: how many files are fetched from one server at the same time from one machine, over
-            all its processes; None for no limit.
-        requests_per_second: how many requests a server is sent from one machine; None for no limit.
+        connections_per_host: concurrent downloads from one server to one machine, over all its processes; None for no
+            limit.
+        requests_per_second: requests to one server from one machine; None for no limit.
         headers: sent with every HTTP request; not printed, as they may hold secrets.
         storage_options: fsspec's, for addresses that are neither ``http://`` nor ``https://``; not printed either.
 

@@ -13,12 +13,12 @@ from dcurate.frames.convert import to_arrow
 _WORD = 4
 
 
-def to_exchange(table: pa.Table) -> pd.DataFrame:
+def to_shuffle(table: pa.Table) -> pd.DataFrame:
     """A pandas frame with Arrow's dtypes; lists of uint32 become bytes, because Dask's P2P shuffle supports no lists.
 
     Examples:
         >>> lists = pa.array([[1, 2], []], pa.large_list(pa.uint32()))
-        >>> to_exchange(pa.table({"set": lists})).dtypes["set"]
+        >>> to_shuffle(pa.table({"set": lists})).dtypes["set"]
         large_binary[pyarrow]
     """
     for place, column in enumerate(table.schema):
@@ -33,12 +33,12 @@ def to_exchange(table: pa.Table) -> pd.DataFrame:
     return cast(pd.DataFrame, table.to_pandas(types_mapper=pd.ArrowDtype))
 
 
-def from_exchange(frame: Any) -> pa.Table:
-    """The inverse of `to_exchange`, without the index.
+def from_shuffle(frame: Any) -> pa.Table:
+    """The inverse of `to_shuffle`, without the index.
 
     Examples:
         >>> lists = pa.array([[1, 2], []], pa.large_list(pa.uint32()))
-        >>> from_exchange(to_exchange(pa.table({"set": lists})))["set"].to_pylist()
+        >>> from_shuffle(to_shuffle(pa.table({"set": lists})))["set"].to_pylist()
         [[1, 2], []]
     """
     table = to_arrow(frame)

@@ -46,19 +46,19 @@ _READABLE = (
 
 @dataclass
 class DocumentReader(FileReader):
-    """Read JSON Lines and Parquet, each file by the ending of its name, as rows of one shape.
+    """Read JSON Lines and Parquet, by the ending of each file name, with common column types.
 
     Files are read and cut as `JsonlReader` and `ParquetReader` do, in path order; a split may hold files of both. A
     column has one type in all files, by the same rule as among files of one format: whole numbers in one and floats in
-    another become floats, a column that is missing in a file is null there. A file that is named itself may have any
-    ending: it is Parquet if it begins as such files do, else JSON Lines.
+    another become floats, a column that is missing in a file is null there. A file that is named directly may have
+    any ending: its first bytes decide whether it is Parquet; otherwise it is JSON Lines.
 
     Args:
-        file_paths: files, directories (searched to the bottom) and globs, local or URLs.
+        file_paths: files, directories (searched recursively) and globs, local or URLs.
         files_per_partition: files of one split.
         blocksize: split size on disk, as bytes or ``"128MiB"``: larger files are cut, smaller ones packed.
-        fields: the only columns to keep, in this order.
-        read_kwargs: what `JsonlReader` and `ParquetReader` take; each gets what means something to it.
+        fields: the columns to keep, in this order; all by default.
+        read_kwargs: arguments of `JsonlReader` and `ParquetReader`; each gets its own.
         storage_options: for fsspec.
         schema: types of columns by name where they are not to be guessed, or differ: ``{"id": "string"}``.
             The order of columns is that of the files.
@@ -81,7 +81,7 @@ class DocumentReader(FileReader):
         >>> folder.cleanup()
 
     Raises:
-        PipelineError: settings that do not go together.
+        PipelineError: incompatible settings.
     """
 
     on_bad_line: Literal["raise", "quarantine"] = "raise"

@@ -24,11 +24,11 @@ class DocumentWriter(FileWriter):
     Args:
         path: the directory to write to, local or a URL; file names follow from the keys of the batches.
         write_kwargs: as the writer of the format takes them.
-        fields: the only columns to write, in this order.
-        mode: what to do about files that are there: ``"error"``, ``"overwrite"``, ``"ignore"`` or ``"append"``.
+        fields: the columns to write, in this order; all by default.
+        mode: what to do about existing files: ``"error"``, ``"overwrite"``, ``"ignore"`` or ``"append"``.
         compression: as the writer of the format takes it; None is plain JSON Lines, and Parquet with pages in zstd.
-        max_rows_per_file: a batch of more rows becomes several files.
-        max_bytes_per_file: so does a batch of more bytes.
+        max_rows_per_file: split larger batches into several files.
+        max_bytes_per_file: the same by bytes.
         storage_options: for fsspec.
         separate_by: a column; rows of each of its values go to a folder of their own.
         filetype: ``"jsonl"`` or ``"parquet"``.

@@ -75,7 +75,7 @@ class Vanished:
     torn: list[tuple[SplitRecord, str]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, records: Iterable[SplitRecord], splits: Container[str], origins: InputManifest) -> Vanished:
+    def of(cls, records: Iterable[SplitRecord], splits: Container[str], input_manifest: InputManifest) -> Vanished:
         """Return the entries of the records.
 
         Args:
@@ -85,7 +85,7 @@ class Vanished:
         for record in records:
             if record.split in splits:
                 continue
-            missing = [path for path in record.inputs if not origins.has(path)]
+            missing = [path for path in record.inputs if not input_manifest.has(path)]
             if not record.inputs or len(missing) == len(record.inputs):
                 found.removed.append(record)
             elif missing:

@@ -92,23 +92,23 @@ class JsonlReader(FileReader):
     """Read JSON Lines, plain or compressed (``.gz .bz2 .zst .xz``).
 
     Types are those of the JSON values: text that looks like a date stays text, whole numbers beside
-    others become floats, a column that is missing in a line is null there. Plain files larger than 128 MiB (or than
+    floats become floats, and a column that is missing in a line is null there. Plain files larger than 128 MiB (or than
     ``blocksize``) are cut at line ends and read in parallel.
 
-    Whole numbers that 64 bits cannot hold become floats, too; a notice of the run says how many beyond 2**53 became
-    floats, and in which columns. A line is a bad one if it holds a number too large for a float, or if its values are
-    nested more than 40 levels deep, of which the row is the first.
+    Whole numbers that 64 bits cannot hold become floats, too; a notice of the run counts those beyond 2**53 by column.
+    A line with a number too large for a float, or with values nested more than 40 levels deep (the row is the first),
+    is bad.
 
     Args:
-        file_paths: files, directories (searched to the bottom) and globs, local or URLs.
+        file_paths: files, directories (searched recursively) and globs, local or URLs.
         files_per_partition: files of one split.
         blocksize: split size, as bytes or ``"128MiB"``: larger files are cut, smaller ones packed.
-        fields: the only columns to keep, in this order.
+        fields: the columns to keep, in this order; all by default.
         read_kwargs: for pipelines written for pandas: ``lines=True``, ``orient="records"`` and
             ``storage_options`` are taken, all else is refused.
         storage_options: for fsspec.
-        schema: types of columns by name where they are not to be guessed, such as ``{"id": "string"}``. The order of
-            columns is that of the files; those that are declared and not in their first rows come last.
+        schema: types of columns by name, instead of guessing, such as ``{"id": "string"}``. Columns are in the order
+            of the files; declared ones that are not in their first rows come last.
         limit: read only the first `limit` splits.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines that cannot be read and
             keep them in quarantine; also without what comes after damage in a compressed file.
@@ -116,7 +116,7 @@ class JsonlReader(FileReader):
             rules, and moved once. Untested on a GPU.
 
     Raises:
-        PipelineError: settings that do not go together.
+        PipelineError: incompatible settings.
 
     Examples:
         >>> import tempfile
@@ -391,25 +391,25 @@ def _reason(bad: BadLine) -> str:
 class JsonlWriter(FileWriter):
     """Write JSON Lines: UTF-8, a row a line, null for null.
 
-    Null is also what NaN and infinite numbers become, as JSON has neither; the report says how many were infinite.
+    NaN and infinite numbers become null, too, as JSON has neither; the report counts the infinite ones.
 
     Args:
         path: the directory to write to, local or a URL; file names follow from the keys of the batches.
         write_kwargs: for pipelines written for pandas: ``lines=True``, ``orient="records"``,
             ``force_ascii=False`` and ``storage_options`` are taken, all else is refused.
-        fields: the only columns to write, in this order.
-        mode: what to do about files that are there: ``"error"`` refuses, ``"overwrite"`` deletes what an earlier
+        fields: the columns to write, in this order; all by default.
+        mode: what to do about existing files: ``"error"`` refuses, ``"overwrite"`` deletes what an earlier
             run wrote, ``"ignore"`` writes beside them and replaces those of equal name, ``"append"`` leaves
             them all and writes under new names.
         compression: ``"gzip"``, ``"zstd"``, ``"bz2"`` or ``"xz"``; plain if None.
-        max_rows_per_file: a batch of more rows becomes several files.
-        max_bytes_per_file: so does a batch of more text than this, before compression; a row is never cut.
+        max_rows_per_file: split larger batches into several files.
+        max_bytes_per_file: the same by bytes of text, before compression; a row is never cut.
         storage_options: for fsspec.
         separate_by: a column; rows of each of its values go to a folder of their own, such as ``en/``;
             null in ``%null/``. The column is written with the others, unless ``fields`` leaves it out.
 
     Raises:
-        PipelineError: settings that mean nothing here.
+        PipelineError: a setting that has no effect here.
 
     Examples:
         >>> import tempfile

@@ -63,7 +63,7 @@ class DirectoryLedger:
         self._directory, self._clock = directory, clock
         self._records: dict[str, bytes] = {}
         self._broken: set[str] = set()  # splits with missing files; their other files can be removed
-        self._origins: InputManifest | None = None
+        self._input_manifest: InputManifest | None = None
         self._of = ""
         self._shapes: dict[_Shape, int] = {}
         self._pending: list[bytes] = []
@@ -86,13 +86,13 @@ class DirectoryLedger:
         directory = sink.directory if isinstance(sink, FileWriter) else Directory(sink.output_path)
         return cls(directory, fingerprint, resume)
 
-    def attach(self, origins: InputManifest, whole: bool = False) -> None:
+    def attach(self, input_manifest: InputManifest, whole: bool = False) -> None:
         """From here on, record the input files of each split.
 
         Args:
             whole: what becomes of a split follows from all of the input, so it is finished from this very input only.
         """
-        self._origins, self._of = origins, f"-{origins.digest[:16]}" if whole else ""
+        self._input_manifest, self._of = input_manifest, f"-{input_manifest.digest[:16]}" if whole else ""
 
     def __len__(self) -> int:
         return len(self._records) - len(self._broken)
@@ -102,20 +102,20 @@ class DirectoryLedger:
         """Whether any split is recorded."""
         return bool(self._records)
 
-    def check(self, origins: InputManifest) -> None:
+    def check(self, input_manifest: InputManifest) -> None:
         """Refuse an input that the finished splits cannot be reconciled with.
 
         Raises:
             DataError: rows would be lost or doubled in any case.
         """
-        Vanished.of(self._all(), origins.files, origins).check(self._directory.url)
+        Vanished.of(self._all(), input_manifest.files, input_manifest).check(self._directory.url)
 
-    def reconcile(self, splits: Container[str], origins: InputManifest) -> list[str]:
+    def reconcile(self, splits: Container[str], input_manifest: InputManifest) -> list[str]:
         """Remove the output of splits that no longer exist where other splits hold their rows; returns notices.
 
         It may be killed at any time: the records are on disk as long as a file may be left.
         """
-        vanished = Vanished.of(self._all(), splits, origins)
+        vanished = Vanished.of(self._all(), splits, input_manifest)
         self._directory.remove(sorted({file for record in vanished.regrouped for file in record.files}))
         for record in vanished.regrouped:
             del self._records[record.split]
@@ -137,7 +137,7 @@ class DirectoryLedger:
         earlier = self._records.get(record.split)
         if earlier is not None:
             self._directory.remove(sorted(set(self._unpacked(record.split, earlier).files) - set(files)))
-        inputs = self._origins.of(record.split) if self._origins else record.inputs
+        inputs = self._input_manifest.of(record.split) if self._input_manifest else record.inputs
         record = replace(record, version=record.version + self._of, files=tuple(files), inputs=inputs)
         self._records[record.split] = self._packed(record)
         self._broken.discard(record.split)

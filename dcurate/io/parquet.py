@@ -51,22 +51,22 @@ class ParquetReader(FileReader):
     """Read Parquet files.
 
     Files larger than 128 MiB (or than ``blocksize``) are cut at row groups. A column that is missing in a file is
-    null there. Directories named ``column=value`` below the path that is given make a column of text.
+    null there. Directories named ``column=value`` below the given path become a column of text.
 
     Args:
-        file_paths: files, directories (searched to the bottom) and globs, local or URLs.
+        file_paths: files, directories (searched recursively) and globs, local or URLs.
         files_per_partition: files of one split.
         blocksize: split size on disk, as bytes or ``"128MiB"``: larger files are cut, smaller ones packed.
-        fields: the only columns to read, in this order.
+        fields: the columns to read, in this order; all by default.
         read_kwargs: for `pyarrow.parquet.ParquetFile`, such as ``memory_map``, and ``storage_options``.
         storage_options: for fsspec.
-        schema: types of columns by name where they are to be others than in the files: ``{"id": "string"}``.
+        schema: types of columns by name, to override those of the files: ``{"id": "string"}``.
         limit: read only the first `limit` splits.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one: local files of plain columns are decoded
             there, others on the CPU and moved once. Untested on a GPU.
 
     Raises:
-        PipelineError: settings that do not go together.
+        PipelineError: incompatible settings.
 
     Examples:
         >>> import tempfile
@@ -254,13 +254,13 @@ class ParquetWriter(FileWriter):
     Args:
         path: the directory to write to, local or a URL; file names follow from the keys of the batches.
         write_kwargs: for `pyarrow.parquet.write_table`, such as ``row_group_size``, and ``storage_options``.
-        fields: the only columns to write, in this order.
-        mode: what to do about files that are there: ``"error"`` refuses, ``"overwrite"`` deletes what an earlier
+        fields: the columns to write, in this order; all by default.
+        mode: what to do about existing files: ``"error"`` refuses, ``"overwrite"`` deletes what an earlier
             run wrote, ``"ignore"`` writes beside them and replaces those of equal name, ``"append"`` leaves
             them all and writes under new names.
         compression: of the pages: ``"zstd"``, ``"snappy"``, ``"gzip"``, ``"lz4"``, ``"brotli"`` or ``"none"``.
-        max_rows_per_file: a batch of more rows becomes several files.
-        max_bytes_per_file: so does a batch of more bytes in memory; the rows are shared out evenly.
+        max_rows_per_file: split larger batches into several files.
+        max_bytes_per_file: the same by bytes in memory; rows are distributed evenly.
         storage_options: for fsspec.
         separate_by: a column; rows of each of its values go to a folder of their own, such as ``en/``;
             null in ``%null/``. The column is written with the others, unless ``fields`` leaves it out.

@@ -35,9 +35,9 @@ class SuccessMarker:
 
 def inputs_of(fingerprint: Mapping[str, str], splits: Iterable[Batch]) -> str:
     """Return what decides the output of a run: the pipeline, and every split with the version of its files."""
-    origins = InputManifest(fingerprint)
-    deque(origins.record(splits), maxlen=0)
-    return origins.digest
+    input_manifest = InputManifest(fingerprint)
+    deque(input_manifest.record(splits), maxlen=0)
+    return input_manifest.digest
 
 
 def mark_finished(sink: SinkStage[Any], run: SuccessMarker) -> None:

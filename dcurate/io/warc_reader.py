@@ -137,18 +137,18 @@ class WarcReader(ArchiveReader):
     ``charset`` (as declared), ``truncated`` (why the crawler cut it off) and ``content``: the bytes of the page, with
     chunks and compression of the HTTP transfer undone.
 
-    Records that are damaged are set aside and counted, with file, byte, address and reason; reading goes on at the next
-    one. Files larger than 32 MiB (or than ``blocksize``) are cut where members or records begin and read in parallel; a
-    file that was compressed in one piece is read in one piece.
+    Damaged records are set aside and counted, with file, byte, URL and reason; reading continues at the next one. Files
+    larger than 32 MiB (or than ``blocksize``) are cut where members or records begin and read in parallel; a file that
+    was compressed in one piece is read in one piece.
 
     Args:
-        file_paths: files, directories (searched to the bottom) and globs, local or URLs.
+        file_paths: files, directories (searched recursively) and globs, local or URLs.
         files_per_partition: files of one split.
         blocksize: split size on disk, as bytes or ``"32MiB"``: larger files are cut, smaller ones packed.
-        fields: the only columns to keep, in this order.
+        fields: the columns to keep, in this order; all by default.
         read_kwargs: for pipelines written for pandas: only ``storage_options`` is taken.
         storage_options: for fsspec.
-        schema: types of columns by name where they are to be others.
+        schema: types of columns by name, to override those found.
         limit: read only the first `limit` splits.
         on_bad_record: ``"quarantine"``, or ``"raise"`` to end the run at the first damaged record.
         record_types: the types of records that become rows.
@@ -156,7 +156,7 @@ class WarcReader(ArchiveReader):
             all.
 
     Raises:
-        PipelineError: settings that do not go together.
+        PipelineError: incompatible settings.
 
     Examples:
         >>> WarcReader("crawl/", mime_types=["text/html"], fields=["url", "content"]).fields
@@ -216,18 +216,18 @@ class WetReader(ArchiveReader):
     U+FFFD.
 
     Args:
-        file_paths: files, directories (searched to the bottom) and globs, local or URLs.
+        file_paths: files, directories (searched recursively) and globs, local or URLs.
         files_per_partition: files of one split.
         blocksize: split size on disk, as bytes or ``"32MiB"``: larger files are cut, smaller ones packed.
-        fields: the only columns to keep, in this order.
+        fields: the columns to keep, in this order; all by default.
         read_kwargs: for pipelines written for pandas: only ``storage_options`` is taken.
         storage_options: for fsspec.
-        schema: types of columns by name where they are to be others.
+        schema: types of columns by name, to override those found.
         limit: read only the first `limit` splits.
         on_bad_record: ``"quarantine"``, or ``"raise"`` to end the run at the first damaged record.
 
     Raises:
-        PipelineError: settings that do not go together.
+        PipelineError: incompatible settings.
     """
 
     name: str = "wet_reader"

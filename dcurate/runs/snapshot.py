@@ -30,7 +30,7 @@ class OperatorFigures:
 
     Attributes:
         name: of the operator; ``stages`` are the names of the stages that it runs.
-        phase: number of the part of the run that it belongs to: each exchange begins another.
+        phase: number of the part of the run that it belongs to: each barrier begins another.
         slots: copies that are set up now.
         running: calls under way, in a slot or on the way to one.
         waiting: batches made for it that no call has taken; ``waiting_bytes`` those of all that it is not done with.
@@ -93,15 +93,15 @@ class RunSnapshot:
 
     Attributes:
         run: its id; all phases of a run have one id.
-        phase: how many exchanges are behind it.
+        phase: how many barriers are behind it.
         started: seconds since the epoch, as are ``time``, the moment, and ``ended``, None while the run goes on.
         error: what ended it early, if something did.
         splits: source splits of the phase in all, or None until the source is listed.
         splits_before: those that an earlier run had finished; ``splits_done`` those that this one has.
         splits_finished: those that this one has finished in all phases.
         operators: of all phases so far, in order.
-        stages: what each stage did to documents, in the order of the pipeline. Rounds of an exchange are no stages:
-            as in the report, only their seconds and what they found count, for the exchange.
+        stages: what each stage did to documents, in the order of the pipeline. Rounds of a shuffle are no stages:
+            as in the report, only their seconds and what they found count, for the shuffle.
         held_bytes: of batches between operators now, of at most ``budget_bytes``.
         hosts: machines that workers run on, as last reported.
         workers_lost: worker processes that died.

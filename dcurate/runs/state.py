@@ -95,13 +95,13 @@ class RunState:
         splits: source splits of the present phase, or None until its source is listed.
         splits_before: those that an earlier run had finished.
         splits_done: those that this run has finished; ``splits_finished`` those of all phases.
-        rows_in: rows read from the source of the present phase, and ``bytes_in`` their bytes; of an exchange's rounds,
-            which read no documents, none.
-        rows_out: rows that came out of the phase's last stage; none where that is a part of an exchange.
+        rows_in: rows read from the source of the present phase, and ``bytes_in`` their bytes; zero in the rounds of a
+            shuffle, which read no documents.
+        rows_out: rows that came out of the phase's last stage; none where that is a part of a barrier.
         ended: seconds since the epoch, or None while the run goes on; ``phase_ended`` likewise for the phase.
         error: what ended it early, if something did.
         operators: of the present phase; ``earlier`` are those of phases before it.
-        stages: what each stage did, of all phases, in order; parts of an exchange count for it, as in the report.
+        stages: what each stage did, of all phases, in order; parts of a barrier count for it, as in the report.
         owners: whose part other stages of the phase are.
         latest: the last notes on what happened, of ``note_count`` so far.
         first: name of the phase's first stage, and ``last`` of its last.

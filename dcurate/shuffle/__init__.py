@@ -1,1 +1,1 @@
-"""The out-of-core exchange of rows by a key."""
+"""Shuffle rows by key, out of core."""

@@ -23,18 +23,18 @@ from dcurate.text.score import Filter
 class Annotate(RuleStage[DocumentBatch]):
     """Store the verdict of every rule on every document, and drop none.
 
-    Each rule's score goes into a column named after the rule. A list of the rules that a document fails, in order, goes
-    into another: it is empty where the document would stay, and its first is the one for which `ScoreFilter` would drop
-    it. The rules themselves, with their thresholds, are written down in a third.
+    Each rule's score goes into a column named after the rule. Another column lists the rules that a document fails, in
+    order: it is empty if the document would be kept, and its first rule is the one for which `ScoreFilter` would drop
+    it. A third column stores the rules with their thresholds.
 
-    `refilter` drops documents by these columns, with the same thresholds or others, and needs no text.
+    `refilter` drops documents by these columns, with the same or other thresholds, without the text.
 
     Args:
         rules: filters, such as `dcurate.text.presets.gopher` gives.
         text_field: the column that is scored.
         prefix: comes before the name of every new column.
         failed_field: the column for the names of failed rules.
-        rules_field: the column for the rules, or None; it is the same in each row, which takes room in JSONL.
+        rules_field: the column for the rules, or None; it is the same in each row, which takes space in JSONL.
 
     Raises:
         PipelineError: two rules share a name.
@@ -116,8 +116,8 @@ def _arguments(rule: Any) -> dict[str, Any]:
 def refilter(rules: Sequence[DocumentFilter], prefix: str = "", name: str = "refilter") -> Filter:
     """Make a stage that drops documents by the scores stored by `Annotate`, for the same reasons as `ScoreFilter`.
 
-    It reads no text: read the columns that it needs alone (``ParquetReader(..., fields=["id", "word_count"])``).
-    Thresholds may be others than when the documents were annotated; how a rule measures may not.
+    It reads no text: read only the columns that it needs (``ParquetReader(..., fields=["id", "word_count"])``).
+    Thresholds may differ from those at annotation; other settings of a rule may not.
 
     Args:
         rules: the filters to apply, in order; fewer than were annotated will do.

@@ -105,7 +105,7 @@ def test_a_run_that_leaves_nothing_says_so_at_its_end(here, content, settings, s
     assert bool(done.stderr) == bool(sentence)
 
 
-def test_files_that_a_recipe_does_not_read_are_told_of_in_the_table(here):
+def test_files_that_a_recipe_does_not_read_are_reported_in_the_table(here):
     (here / "in" / "b.parquet").write_bytes(b"")
     done = run(here, "run", "r.yaml", "--progress", "none")
     assert "notice  left out 'b.parquet', whose name is not that of a JSONL file; DocumentReader reads" in done.stdout

@@ -180,7 +180,7 @@ def test_idle_workers_go_before_busy_ones(by_hand: ElasticCluster, tmp_path: Pat
     assert future.result() == "gpu-0"
 
 
-def test_a_call_that_outlasts_the_patience_is_begun_anew_elsewhere(tmp_path: Path) -> None:
+def test_a_call_that_outlasts_the_patience_is_started_again_elsewhere(tmp_path: Path) -> None:
     with ElasticCluster(two_kinds(), follow=False, patience_s=0.5) as cluster:
         client = cluster.client
         cluster.scale_kind("gpu", 1)

@@ -54,7 +54,7 @@ def test_the_fingerprint_sees_settings_however_they_are_kept() -> None:
     assert of(object()) == of(object())
 
 
-def test_the_fingerprint_tells_settings_apart_but_not_names_or_resources() -> None:
+def test_the_fingerprint_distinguishes_settings_but_not_names_or_resources() -> None:
     first, second = fingerprint([Step()]), fingerprint([Step(adds="other")])
     assert first["step"] != second["step"]
     assert fingerprint([Step().with_(batch_size=5)]) == first
@@ -108,7 +108,7 @@ ALIKE: dict[str, Callable[[int], Any]] = {
 
 
 @pytest.mark.parametrize("kind", ALIKE)
-def test_the_fingerprint_tells_apart_what_gives_other_rows(kind: str) -> None:
+def test_the_fingerprint_distinguishes_what_gives_other_rows(kind: str) -> None:
     make = ALIKE[kind]
     assert of(make(0)) == of(make(0)) != of(make(1))
 

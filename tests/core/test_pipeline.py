@@ -107,7 +107,7 @@ def test_something_that_is_no_stage_is_refused() -> None:
         PipelineDefinition("test").add_stage("x")  # type: ignore[arg-type]
 
 
-def test_describe_tells_columns_and_resources() -> None:
+def test_describe_shows_columns_and_resources() -> None:
     text = PipelineDefinition("test", "a demo", [Read(), Step()]).describe()
     assert text == (
         "Pipeline test: a demo\n"

@@ -110,7 +110,7 @@ def test_output_files_by_name_have_the_order_of_the_shuffle(tmp_path: Path) -> N
     assert not (tmp_path / "out" / "_dcurate" / "rounds").exists()
 
 
-def test_columns_that_a_file_lacks_are_null_after_a_shuffle(tmp_path: Path) -> None:
+def test_columns_missing_from_a_file_are_null_after_a_shuffle(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"n": 1, "x": "a"}\n{"n": 2}\n')
     (tmp_path / "b.jsonl").write_text('{"n": 3, "y": [1.5]}\n')
     found = flat(run(JsonlReader(str(tmp_path)), Shuffle()))
@@ -196,7 +196,7 @@ def test_a_blend_depends_on_seed_and_rows_alone(cluster: LocalCluster, tmp_path:
     assert flat(run(blend(few, 150, [1, 1], seed=3))) != first
 
 
-def test_every_stretch_of_a_blend_has_the_shares_of_the_whole_and_copies_stand_apart(tmp_path: Path) -> None:
+def test_every_stretch_of_a_blend_has_the_shares_of_the_whole_and_copies_are_far_apart(tmp_path: Path) -> None:
     sources = [write(tmp_path / "a", some(2000, "a"), 3), write(tmp_path / "b", some(250, "b"), 2)]
     found = [row["id"] for row in flat(run(blend(sources, 2000, [1, 1])))]
     for start in range(0, 2000, 500):

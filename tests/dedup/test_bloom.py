@@ -122,7 +122,7 @@ def test_another_label_is_another_input_and_the_same_label_is_the_same(tmp_path:
     assert {path.name for path in (tmp_path / "b" / "claims").iterdir()} == {"monday", "%2E.%2Ftuesday"}
 
 
-def test_a_name_that_comes_again_with_other_texts_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_name_that_comes_again_with_other_texts_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     stage = BloomDuplicates(str(tmp_path / "b"), 100)
     with caplog.at_level(logging.WARNING, "dcurate.dedup"):
         for texts in ("abc", "abc", "b", "def"):

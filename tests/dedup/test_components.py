@@ -36,7 +36,7 @@ def test_members_of_a_component_have_the_label_of_its_smallest_number(graph: lis
 
 @settings(deadline=None)
 @given(graphs, st.randoms(use_true_random=False))
-def test_a_forest_connects_the_same_with_fewer_edges_than_numbers_whatever_the_order(graph: list[Edge], random) -> None:
+def test_a_forest_connects_the_same_with_fewer_edges_than_numbers_in_any_order(graph: list[Edge], random) -> None:
     made = edges(forest(*columns(graph)))
     assert component_of(made) == component_of(graph)
     assert len(made) == len(component_of(graph)) - len(set(component_of(graph).values()))
@@ -82,12 +82,12 @@ def test_an_edge_to_no_document_is_refused(edge: Edge, tmp_path: Path) -> None:
         joined.add(*columns([edge]))
 
 
-def test_more_documents_than_can_be_told_apart_are_refused(tmp_path: Path) -> None:
+def test_more_documents_than_can_be_distinguished_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="more than the 4294967295"):
         DiskForest(str(tmp_path), 2**32)
 
 
-def test_a_disk_without_room_is_told_before_anything_is_joined(tmp_path: Path) -> None:
+def test_a_disk_without_room_is_reported_before_anything_is_joined(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, limits[1]))
     try:
@@ -107,7 +107,7 @@ def test_a_long_chain_from_its_end_is_one_component() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 2**62), unique=True, min_size=1, max_size=50), st.data())
-def test_numbers_are_found_where_they_stand(known: list[int], data: st.DataObject) -> None:
+def test_numbers_are_found_in_place(known: list[int], data: st.DataObject) -> None:
     place = np.array(sorted(known))
     wanted = np.array(data.draw(st.lists(st.sampled_from(known), max_size=30)), np.int64)
     assert positions(place, wanted)[0].tolist() == np.searchsorted(place, wanted).tolist()

@@ -129,7 +129,9 @@ def test_the_size_of_ngrams_follows_from_the_lengths_of_examples_where_asked() -
         (lambda folder: Benchmark("a", ()), PipelineError, "at least one column"),
     ],
 )
-def test_what_cannot_be_done_is_told(benchmark: Benchmark, tmp_path: Path, make: Any, error: Any, message: str) -> None:
+def test_what_cannot_be_done_is_reported(
+    benchmark: Benchmark, tmp_path: Path, make: Any, error: Any, message: str
+) -> None:
     with pytest.raises(error, match=message):
         make(tmp_path)
 

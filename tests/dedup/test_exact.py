@@ -164,7 +164,7 @@ def test_many_files_are_merged_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [run(ExactDuplicates(action=action), rows) for action in ("drop", "flag")] == before
 
 
-def test_groups_tell_who_is_a_copy_of_whom() -> None:
+def test_groups_say_who_is_a_copy_of_whom() -> None:
     rows = numbered([["a", "b", "a"], ["c", "a", "b"]])
     found = run(ExactDuplicates(action="identify", id_field="id", keep=Preferred("id", [4])), rows)
     shown = [(row["id"], row["group_id"], row["group_size"], row["kept"], row["kept_id"]) for row in found]

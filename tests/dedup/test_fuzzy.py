@@ -233,7 +233,7 @@ def test_real_processes_give_what_one_process_gives(mode: str, cluster: LocalClu
     assert outputs[0][2]["fuzzy_duplicate"] > 10
 
 
-def test_a_group_that_is_too_large_to_be_believed_is_told_with_what_it_says(tmp_path: Path) -> None:
+def test_a_group_that_is_too_large_to_be_believed_is_reported_with_what_it_says(tmp_path: Path) -> None:
     page = "Please enable JavaScript in your browser in order to read this page of ours, and come back"
     texts: list[str | None] = [*documents(9, 30, 0), *[f"{page} {word}" for word in WORDS[:150]]]
     source = write(tmp_path / "in", [texts[:90], texts[90:]])
@@ -245,7 +245,7 @@ def test_a_group_that_is_too_large_to_be_believed_is_told_with_what_it_says(tmp_
     assert report.stages[1].found["pairs of duplicates"] >= 149
 
 
-def test_a_group_that_holds_too_much_of_one_source_is_told_with_its_name(tmp_path: Path) -> None:
+def test_a_group_that_holds_too_much_of_one_source_is_reported_with_its_name(tmp_path: Path) -> None:
     menu = "home about us contact terms of use privacy news shop cart log in sign up help"
     texts = [f"{menu} {word}" for word in WORDS[:100]] + documents(11, 1500, 0)
     rows = [{"text": text, "site": "shop" if place < 400 else "press"} for place, text in enumerate(texts)]

@@ -73,7 +73,7 @@ def test_nothing_found_and_nothing_to_find_have_no_shares() -> None:
     assert (scores.precision, scores.recall, scores.recall_above) == (0.0, None, None)
 
 
-def test_scores_of_groups_tell_chains_and_what_is_left() -> None:
+def test_scores_of_groups_show_chains_and_what_is_left() -> None:
     groups, kept = np.array([0, 0, 0, 3, 4]), np.array([True, False, False, True, True])
     scores = score_groups(groups, kept, TRUTH, threshold=0.8)
     assert (scores.recall, scores.precision) == (0.75, 1.0)

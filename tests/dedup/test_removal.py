@@ -89,7 +89,7 @@ def test_what_is_left_is_what_sets_say(
         (pa.array([uuid.UUID(int=1).bytes], pa.binary(16)), pa.array([uuid.UUID(int=1).bytes, b"2"], pa.binary())),
     ],
 )
-def test_ids_are_equal_whatever_their_width(listed_as: pa.Array, there_as: pa.Array, tmp_path: Path) -> None:
+def test_ids_are_equal_at_any_width(listed_as: pa.Array, there_as: pa.Array, tmp_path: Path) -> None:
     gone = set(listed_as.to_pylist())
     left = [one for one in there_as.to_pylist() if one not in gone]
     assert len(left) < len(there_as)
@@ -128,7 +128,7 @@ def test_many_ids_in_many_parts_are_found(tmp_path: Path, monkeypatch: pytest.Mo
     opened.close()
 
 
-def test_ids_that_share_their_first_64_bits_are_told_apart(tmp_path: Path) -> None:
+def test_ids_that_share_their_first_64_bits_are_distinguished(tmp_path: Path) -> None:
     opened = RemovalIds(listed(tmp_path / "ids", pa.array([0])), "id").opened()
     opened._high, opened._low = np.array([5, 5, 5, 9], np.uint64), np.array([1, 4, 6, 2], np.uint64)
     ids = np.array([[5, 6], [5, 5], [9, 2], [5, 1], [9, 3], [1, 1]], np.uint64)
@@ -153,7 +153,7 @@ def run(tmp_path: Path, stage: TextDuplicatesRemovalStage, executor: Any) -> tup
     ].dropped
 
 
-def test_the_report_counts_documents_that_went_and_notes_tell_which_ids_nobody_had(
+def test_the_report_counts_documents_that_went_and_notes_say_which_ids_nobody_had(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     path = listed(tmp_path / "ids", ["0-1", "twice", "9-9", "0-1"], ["3-4", None])

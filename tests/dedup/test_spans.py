@@ -155,7 +155,7 @@ def test_documents_of_which_little_is_left_leave_whole_with_a_reason(tmp_path: P
     assert sorted(row["text"] for row in rows) == ["first line", "short\nfirst line"]
 
 
-def test_a_report_tells_the_spans_of_which_most_copies_went(tmp_path: Path) -> None:
+def test_a_report_shows_the_spans_of_which_most_copies_went(tmp_path: Path) -> None:
     batches = [["Menu\nab", "Menu\ncd"], ["menu\ncd", "once"], ["MENU"]]
     run(batches, SpanDuplicates(unit="line", report_path=str(tmp_path)))
     rows = sorted(pq.read_table(tmp_path).to_pylist(), key=lambda row: -row["copies"])

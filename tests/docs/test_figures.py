@@ -91,7 +91,7 @@ SIZES = re.findall(r"\| ([\d.]+) \| ([\d.]+) \| `benchmarks", (ROOT / SIZING).re
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if any(blocks(page.read_text(encoding="utf-8")))], ids=lambda page: page.stem
 )
-def test_a_figure_stands_in_the_output_that_is_named_beside_it(page: Path) -> None:
+def test_a_figure_is_in_the_output_that_is_linked_beside_it(page: Path) -> None:
     assert missing(page) == []
 
 

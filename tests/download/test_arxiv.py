@@ -51,7 +51,7 @@ def test_a_manifest_with_entities_is_refused(web: Files) -> None:
         ArxivUrlGenerator(web.address, QUICK).generate_files()
 
 
-def test_a_server_without_a_manifest_is_told(web: Files) -> None:
+def test_a_server_without_a_manifest_is_reported(web: Files) -> None:
     with pytest.raises(DataError, match="arXiv_src_manifest.xml: 404"):
         ArxivUrlGenerator(web.address, QUICK).generate_files()
 

@@ -95,7 +95,7 @@ def test_lists_that_are_damaged_are_refused(web: Files) -> None:
         main(web, "2023-50", "2024-10").generate_urls()
 
 
-def test_pages_come_out_once_whatever_the_ranges_and_all_else_is_counted(tmp_path: Path) -> None:
+def test_pages_come_out_once_for_any_ranges_and_all_else_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "a.warc.gz"
     pages = [(f"https://x.org/{n}", html(SENTENCE)) for n in range(6)]
     data = warc(("", b""), *pages, ("https://x.org/a.pdf", b"%PDF"))
@@ -138,7 +138,7 @@ def test_a_page_becomes_its_text_and_language(algorithm: str | None) -> None:
     )
 
 
-def test_a_language_without_stop_words_is_told_where_the_algorithm_needs_them() -> None:
+def test_a_language_without_stop_words_is_reported_where_the_algorithm_needs_them() -> None:
     welsh = "Mae hon yn frawddeg am y tywydd yng Nghymru heddiw ac am y newyddion diweddaraf o bob rhan o'r wlad. " * 9
     record = {"url": "u", "warc_id": "w", "source_id": "s", "content": html(welsh)}
     given = {"ENGLISH": frozenset({"the", "of"})}

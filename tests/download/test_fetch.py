@@ -132,9 +132,7 @@ def test_a_server_that_falls_silent_is_asked_again(web: Files, tmp_path: Path) -
     assert len(web.asked) == 2
 
 
-def test_files_are_kept_as_they_are_stored_whatever_the_server_says_of_their_encoding(
-    web: Files, tmp_path: Path
-) -> None:
+def test_files_are_kept_as_they_are_stored_with_any_declared_encoding(web: Files, tmp_path: Path) -> None:
     web.content["/b.gz"] = packed = gzip.compress(DATA)
     web.fail("/b.gz", ("packed", 0))
     fetch(RemoteFile(web.url("/b.gz")), str(tmp_path / "b.gz"), QUICK)

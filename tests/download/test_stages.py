@@ -39,7 +39,7 @@ def source(web: Files, folder: Path, **settings: Any) -> DocumentDownloadExtract
 
 
 @pytest.mark.parametrize("mode", ["inline", "streaming"])
-def test_a_source_written_for_nemo_curator_runs_and_what_it_loses_is_told(
+def test_a_source_written_for_nemo_curator_runs_and_what_it_loses_is_reported(
     web: Files, tmp_path: Path, mode: str, request: pytest.FixtureRequest
 ) -> None:
     web.content = {
@@ -77,7 +77,7 @@ def test_columns_are_known_before_anything_is_fetched(web: Files, tmp_path: Path
     assert web.asked == []
 
 
-def test_a_run_can_be_told_to_end_at_the_first_file_or_record_that_is_lost(web: Files, tmp_path: Path) -> None:
+def test_a_run_can_be_made_to_end_at_the_first_file_or_record_that_is_lost(web: Files, tmp_path: Path) -> None:
     web.content = {"/a.jsonl": lines({"id": 5, "raw": None})}
     with pytest.raises(
         DataError, match=r"a.jsonl, record 5: extraction failed: TypeError.*; set on_error='quarantine'"

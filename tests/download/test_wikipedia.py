@@ -141,7 +141,7 @@ def test_ranges_that_meet_give_every_article_once(tmp_path_factory: Any, cuts: l
     assert all(article.namespaces["6"] == "Ablage" for article in found)
 
 
-def test_a_damaged_stream_costs_its_own_pages_only_and_is_told(tmp_path: Path) -> None:
+def test_a_damaged_stream_costs_its_own_pages_only_and_is_reported(tmp_path: Path) -> None:
     data = bytearray(multistream(PAGES))
     begins = [match.start() for match in re.finditer(rb"BZh91AY&SY", data)]
     data[begins[2] + 40] ^= 0xFF
@@ -160,7 +160,7 @@ def test_a_dump_that_is_cut_short_gives_what_is_there_and_says_so(tmp_path: Path
     assert skipped(found) == [("damaged", True, f"byte {last}")]
 
 
-def test_streams_that_are_no_xml_are_told_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_streams_that_are_no_xml_are_reported_and_the_rest_is_read(tmp_path: Path) -> None:
     streams = [HEAD, PAGES[0], PAGES[1] + "<page><title>broken", "</oops>", PAGES[2], "</mediawiki>"]
     (tmp_path / "a.bz2").write_bytes(b"".join(bz2.compress(text.encode()) for text in streams))
     found = list(WikipediaIterator().iterate(str(tmp_path / "a.bz2")))
@@ -168,7 +168,7 @@ def test_streams_that_are_no_xml_are_told_and_the_rest_is_read(tmp_path: Path) -
     assert [reason for reason, _, _ in skipped(found)] == ["damaged"]
 
 
-def test_something_else_than_a_dump_is_told_as_damage(tmp_path: Path) -> None:
+def test_something_else_than_a_dump_is_reported_as_damage(tmp_path: Path) -> None:
     (tmp_path / "a.bz2").write_bytes(b"<html>not found</html>")
     assert skipped(WikipediaIterator().iterate(str(tmp_path / "a.bz2"))) == [("damaged", True, "byte 0")]
 
@@ -220,7 +220,7 @@ def test_markup_becomes_the_text_that_it_shows(markup: str, text: str | None) ->
     assert extracted(markup) == text
 
 
-def test_entities_that_stand_for_no_character_do_not_cost_the_article() -> None:
+def test_entities_that_mean_no_character_do_not_cost_the_article() -> None:
     assert extracted("a &#xD800; b &#65; c &Sigma; d &#x3A3;") == "a \ufffd b A c Σ d Σ"
 
 

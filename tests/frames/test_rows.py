@@ -34,7 +34,7 @@ def keys(rows: list[dict[str, Any]], seed: int = 0, fields: list[str] | None = N
 
 @settings(deadline=None)
 @given(rows_, st.randoms())
-def test_a_row_has_the_same_key_whatever_rows_it_is_read_with(rows: list[dict[str, Any]], draw: Any) -> None:
+def test_a_row_has_the_same_key_with_any_other_rows(rows: list[dict[str, Any]], draw: Any) -> None:
     together = keys(rows)
     assert together == [keys([row])[0] for row in rows]
     order = list(range(len(rows)))

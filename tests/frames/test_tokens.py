@@ -24,7 +24,7 @@ def test_tokens_are_read_from_lists_of_any_whole_numbers_and_written_as_int32(
     assert again["input_ids"].to_pylist() == [row or [] for row in rows]
 
 
-def test_rows_of_one_length_may_stand_in_fixed_lists() -> None:
+def test_rows_of_one_length_may_be_in_fixed_lists() -> None:
     tokens = tokens_of(pa.table({"input_ids": pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int32(), 2))}), "input_ids")
     assert tokens.bounds.tolist() == [0, 2, 2, 4]
     assert tokens.ids.tolist() == [1, 2, 3, 4]

@@ -70,7 +70,7 @@ def test_what_is_no_embedding_is_refused_in_a_sentence(column: list[Any], said: 
     st.lists(st.lists(st.floats(-(2.0**100), 2.0**100, width=32), min_size=3, max_size=3), max_size=5),
     st.integers(0, 5),
 )
-def test_an_embedding_is_scaled_by_itself_whatever_stands_beside_it(rows: list[list[float]], cut: int) -> None:
+def test_an_embedding_is_scaled_by_itself_beside_any_other(rows: list[list[float]], cut: int) -> None:
     table = pa.table({"e": pa.array(rows, pa.list_(pa.float32()))})
     whole = embeddings(table, "e")
     parts = [embeddings(table.slice(0, cut), "e"), embeddings(table.slice(cut), "e")]

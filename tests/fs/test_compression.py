@@ -181,7 +181,7 @@ def test_rows_that_are_looked_up_end_in_an_error_at_a_damaged_stream_too(tmp_pat
 
 
 @ENDINGS
-def test_the_bytes_given_to_unpackers_grow_with_the_file_whatever_it_is_cut_into(ending, monkeypatch):
+def test_the_bytes_given_to_unpackers_grow_with_the_file_in_any_pieces(ending, monkeypatch):
     taken = []
 
     class Counting(compression._Feed):

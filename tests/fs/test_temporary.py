@@ -102,7 +102,7 @@ def test_a_folder_of_another_user_is_refused(temporary):
     assert not list(base(temporary).iterdir())
 
 
-def test_every_folder_is_private_whatever_the_umask_and_whatever_it_was(temporary):
+def test_every_folder_is_private_with_any_umask(temporary):
     base(temporary).mkdir()
     base(temporary).chmod(0o777)
     before = os.umask(0)

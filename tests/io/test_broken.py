@@ -101,7 +101,7 @@ def test_no_line_of_broken_json_lines_is_lost(packing, tmp_path):
 @PACKINGS
 @LAW
 @given(made=changes())
-def test_no_line_of_json_lines_is_lost_whatever_breaks_them(packing, made, tmp_path):
+def test_no_line_of_json_lines_is_lost_if_anything_breaks_them(packing, made, tmp_path):
     content = changed(in_streams(LINES, packing), made)
     path = tmp_path / f"a.jsonl{ENDINGS[packing]}"
     path.write_bytes(content)
@@ -158,7 +158,7 @@ def test_no_record_of_a_broken_archive_is_lost_in_silence(form, packing, tmp_pat
 @PACKINGS
 @LAW
 @given(made=changes())
-def test_no_record_is_lost_in_silence_whatever_breaks_the_archive(form, packing, made, tmp_path):
+def test_no_record_is_lost_in_silence_if_anything_breaks_the_archive(form, packing, made, tmp_path):
     reader, record = ARCHIVES[form]
     good = b"".join(PACK[packing](record(body, url)) for url, body in pages())
     content = changed(good, made)
@@ -262,7 +262,7 @@ def test_a_broken_parquet_file_gives_all_of_its_rows_or_a_sentence(how, tmp_path
 
 @LAW
 @given(codec=st.sampled_from(CODECS), made=changes())
-def test_a_parquet_file_gives_all_of_its_rows_or_a_sentence_whatever_breaks_it(codec, made, tmp_path, elsewhere):
+def test_a_parquet_file_gives_all_of_its_rows_or_a_sentence_if_anything_breaks_it(codec, made, tmp_path, elsewhere):
     found = elsewhere(f"{codec} {made}", tmp_path / "a.parquet", changed(parquet(compression=codec), made), {})
     assert found.sentence or len(found.rows) == 60
 

@@ -124,7 +124,7 @@ def stored(folder: Path, form: str, rows: list[dict[str, Any]]) -> str:
 )
 @example(names=["a", "b", "c"], declared=["b"], clash=False)
 @example(names=["e"], declared=["a", "e"], clash=True)
-def test_columns_keep_the_order_of_the_file_whatever_types_are_declared(
+def test_columns_keep_the_order_of_the_file_with_any_declared_types(
     form: str, any_format: bool, names: list[str], declared: list[str], clash: bool
 ) -> None:
     rows: list[dict[str, Any]] = [dict.fromkeys(names, 1), dict.fromkeys(names, 2)]
@@ -202,7 +202,7 @@ def test_whole_numbers_of_one_format_and_floats_of_the_other_become_floats(tmp_p
         assert rows(reader) == [{"x": 1.0, "y": 0.5}, {"x": 0.5, "y": 1.0}]
 
 
-def test_columns_that_a_file_lacks_are_null_there(tmp_path):
+def test_columns_missing_from_a_file_are_null_there(tmp_path):
     path = put(tmp_path / "in", a_jsonl=[{"text": "a", "tags": ["x"]}], b_parquet=[{"text": "b", "n": 1}])
     settings: Any
     for settings in ({}, {"blocksize": "1MiB"}):
@@ -312,7 +312,7 @@ def test_large_files_of_both_formats_are_cut(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["corpus.txt", "part-00000", "a.table"])
-def test_a_file_that_is_named_itself_is_read_whatever_it_is_called(tmp_path, name):
+def test_a_file_that_is_named_itself_is_read_under_any_name(tmp_path, name):
     put(tmp_path / "in", a_jsonl=[{"text": "a"}], b_parquet=[{"text": "b"}])
     for made, text in (("a.jsonl", "a"), ("b.parquet", "b")):
         named = tmp_path / name
@@ -331,7 +331,7 @@ def test_content_that_is_not_what_the_ending_says_is_refused(tmp_path):
     )
 
 
-def test_files_of_other_formats_are_told_of_and_alone_refused(tmp_path):
+def test_files_of_other_formats_are_reported_and_alone_refused(tmp_path):
     path = put(tmp_path / "in", a_jsonl=[{"text": "a"}])
     (tmp_path / "in" / "c.csv").write_text("text\na\n")
     (tmp_path / "in" / "d.parquet.gz").write_bytes(b"")

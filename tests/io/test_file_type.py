@@ -48,13 +48,13 @@ def test_packed_content_under_a_plain_name_is_refused_and_says_what_to_call_it(t
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
-def test_utf16_is_told_with_and_without_its_mark(tmp_path, encoding):
+def test_utf16_is_reported_with_and_without_its_mark(tmp_path, encoding):
     (tmp_path / "a.jsonl").write_bytes(ROW.decode().encode(encoding))
     assert refusal(tmp_path) == "a.jsonl is UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8) and try again"
 
 
 @pytest.mark.parametrize("indent", [0, orjson.OPT_INDENT_2])
-def test_one_json_list_is_told_how_to_become_lines(tmp_path, indent):
+def test_one_json_list_is_refused_with_how_to_make_lines(tmp_path, indent):
     (tmp_path / "a.json").write_bytes(orjson.dumps([{"text": "one"}, {"text": "two"}], option=indent))
     with pytest.raises(DataError, match=r"a.json line 1: .*; a document goes on a line of its own, as jq -c '\.\[\]'"):
         JsonlReader(str(tmp_path)).process(next(JsonlReader(str(tmp_path)).splits()))
@@ -64,7 +64,7 @@ def run(source, output):
     return Pipeline("copy", stages=[source, JsonlWriter(str(output))]).run(InlineExecutor()).report
 
 
-def test_files_of_another_format_beside_the_input_are_told_of(tmp_path):
+def test_files_of_another_format_beside_the_input_are_reported(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.jsonl").write_bytes(ROW)
     pq.write_table(pa.table({"text": ["two"]}), tmp_path / "in" / "b.parquet")
@@ -91,7 +91,7 @@ def test_a_pipe_is_refused(tmp_path):
         assert str(refused.value) == f"{path!r} {said}"
 
 
-def test_the_report_tells_malformed_lines_from_columns_of_another_type(tmp_path):
+def test_the_report_distinguishes_malformed_lines_from_columns_of_another_type(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(b'{"id": 1}\n{"id": "x"}\nno json\n{"id": "y"}\n')
     report = run(JsonlReader(str(tmp_path), on_bad_line="quarantine"), tmp_path / "out")
     assert report.stages[0].faulty == {"column 'id' of another type": 2, "malformed line": 1}

@@ -181,7 +181,7 @@ def test_nan_and_infinity_as_python_writes_them_are_read(tmp_path, bad):
     assert values[1] == float("-inf")
 
 
-def test_a_column_that_lines_lack_is_null_there(tmp_path):
+def test_a_column_missing_from_lines_is_null_there(tmp_path):
     path = put(tmp_path / "a.jsonl", b'{"a": 1}\n{"b": "x"}\n{}\n{"a": null, "b": null}\n')
     assert table(path).to_pylist() == [
         {"a": 1, "b": None},
@@ -304,7 +304,7 @@ def test_heads_that_clash_in_several_columns_are_no_reason_to_stop_in_quarantine
     assert reader.columns() == ["a", "b", "c"]
 
 
-def test_a_link_to_a_file_that_is_gone_is_told(tmp_path):
+def test_a_link_to_a_file_that_is_gone_is_reported(tmp_path):
     put(tmp_path / "a.jsonl", b'{"a": 1}\n')
     (tmp_path / "b.jsonl").symlink_to(tmp_path / "gone.jsonl")
     with pytest.raises(DataError, match="/b.jsonl': it is a link to '.*/gone.jsonl', which is not there"):

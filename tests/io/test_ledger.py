@@ -192,7 +192,7 @@ def test_a_hundred_thousand_splits_take_a_few_hundred_bytes_each(tmp_path):
     assert used / 5000 < 400
 
 
-def test_the_ledger_of_a_writer_stands_beside_its_output(tmp_path):
+def test_the_ledger_of_a_writer_is_beside_its_output(tmp_path):
     writer = JsonlWriter(str(tmp_path))
     writer.prepare(resume=False)
     ledger = DirectoryLedger.open(writer, PRINT, resume=False)

@@ -174,7 +174,7 @@ def test_a_damaged_record_is_refused(tmp_path):
         write(tmp_path, "a")
 
 
-def test_outputs_are_named_relative_to_where_the_process_stands(tmp_path, monkeypatch):
+def test_outputs_are_named_relative_to_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write("out", "a")
     assert JsonlWriter("out").output_path == os.path.join(tmp_path, "out")

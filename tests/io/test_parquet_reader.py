@@ -112,7 +112,7 @@ def test_a_file_without_rows_gives_no_batch(tmp_path):
     assert read(tmp_path) == [None]
 
 
-def test_a_file_that_is_gone_is_told(tmp_path):
+def test_a_file_that_is_gone_is_reported(tmp_path):
     path = put(tmp_path / "a.parquet", {"a": [1]})
     reader = ParquetReader(str(tmp_path))
     (split,) = reader.splits()

@@ -91,7 +91,7 @@ def test_rejected_rows_are_kept_on_s3(bucket):
     assert texts(JsonlReader, f"{url}/rejected", options) == ["x"]
 
 
-def test_what_is_not_there_is_told(bucket):
+def test_what_is_not_there_is_reported(bucket):
     url, options = bucket
     with pytest.raises(DataError, match=f"there is nothing at '{url}/none'; check the path"):
         JsonlReader(f"{url}/none", storage_options=options).columns()
@@ -101,7 +101,7 @@ def test_what_is_not_there_is_told(bucket):
         JsonlWriter("s3://no-such-bucket-here/x", storage_options=options).prepare(resume=False)
 
 
-def test_a_server_that_does_not_answer_is_told():
+def test_a_server_that_does_not_answer_is_reported():
     options = {"key": "x", "secret": "x", "client_kwargs": {"endpoint_url": "http://127.0.0.1:9"}}
     options["config_kwargs"] = {"retries": {"max_attempts": 1}, "connect_timeout": 1}
     with pytest.raises(DataError, match="cannot list 's3://b/x': .*; check the address and storage_options"):

@@ -51,7 +51,7 @@ def test_the_column_need_not_be_written(tmp_path: Path) -> None:
     assert ParquetWriter("out", separate_by="b", partition_cols=["c"]).inputs() == ([], ["b", "c"])
 
 
-def test_folders_can_stand_above_hive_directories_and_files_of_limited_rows(tmp_path: Path) -> None:
+def test_folders_can_be_above_hive_directories_and_files_of_limited_rows(tmp_path: Path) -> None:
     columns = {"n": [1, 2, 3], "year": [1, 1, 2], "lang": ["en", "en", "en"]}
     written = write(ParquetWriter, tmp_path, columns, separate_by="lang", partition_cols=["year"], max_rows_per_file=1)
     assert [path.rpartition("/")[0] for path in written] == ["en/year=1", "en/year=1", "en/year=2"]

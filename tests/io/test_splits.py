@@ -65,7 +65,7 @@ def test_a_file_whose_name_looks_like_a_glob_is_a_file(tmp_path):
     assert names(JsonlReader(f"{tmp_path}/part[1].jsonl")) == ["part[1].jsonl"]
 
 
-def test_a_file_named_by_itself_is_taken_whatever_it_is_called(tmp_path):
+def test_a_file_named_by_itself_is_taken_under_any_name(tmp_path):
     put(tmp_path, "data.txt")
     assert names(JsonlReader(f"{tmp_path}/data.txt")) == ["data.txt"]
 
@@ -75,7 +75,7 @@ def test_each_file_comes_once_however_often_it_is_named(tmp_path):
     assert names(JsonlReader([f"{tmp_path}/b.jsonl", str(tmp_path), f"file://{tmp_path}/*"])) == ["a.jsonl", "b.jsonl"]
 
 
-def test_equal_names_are_told_apart_by_more_of_their_paths(tmp_path):
+def test_equal_names_are_distinguished_by_more_of_their_paths(tmp_path):
     put(tmp_path, "en/part.jsonl", "de/part.jsonl", "de/other.jsonl")
     reader = JsonlReader([f"{tmp_path}/en", f"{tmp_path}/de"])
     assert names(reader) == ["de/part.jsonl", "en/part.jsonl", "other.jsonl"]

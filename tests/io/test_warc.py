@@ -32,7 +32,7 @@ def contents(data: bytes) -> list[bytes | str]:
 
 
 @pytest.mark.parametrize("pack", PACK)
-def test_every_record_is_read_whatever_the_compression(pack):
+def test_every_record_is_read_with_any_compression(pack):
     found = read(archive(RECORDS, pack))
     assert [record.content for record in found] == CONTENTS
     assert [record.url for record in found] == [f"http://example.org/{number}" for number in range(4)]

@@ -306,7 +306,7 @@ def test_settings_leave_out_where_the_output_goes():
 
 
 @pytest.mark.parametrize("kind", [JsonlWriter, ParquetWriter])
-def test_a_full_disk_is_told_and_leaves_no_part_of_a_file(small_disk, kind):
+def test_a_full_disk_is_reported_and_leaves_no_part_of_a_file(small_disk, kind):
     noise = np.random.default_rng(0).integers(0, 2**62, 400_000)
     writer = ready(kind, small_disk / "out")
     with pytest.raises(DataError) as refusal:

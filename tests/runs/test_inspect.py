@@ -174,7 +174,7 @@ def test_a_stage_or_reason_that_dropped_nothing_is_refused_with_those_that_did(
     assert said in str(refused.value)
 
 
-def test_the_fate_of_each_document_is_told(output: str) -> None:
+def test_the_fate_of_each_document_is_reported(output: str) -> None:
     short, poison, copy, first, kept, nowhere = trace(output, ["1-5", "2-7", "3-9", "0-8", "3-1", "9-9"]).fates
     assert (short.outcome, short.stage, short.score, short.keeps) == ("dropped", "word_count", 2, (">= 3", "<= 100000"))
     assert short.passed == ("jsonl_reader", "brittle")
@@ -188,13 +188,13 @@ def test_the_fate_of_each_document_is_told(output: str) -> None:
     assert nowhere.outcome == "not found"
 
 
-def test_the_place_that_is_told_is_where_the_document_stands(by_one: str) -> None:
+def test_the_reported_place_is_that_of_the_document(by_one: str) -> None:
     for fate in trace(by_one, ["1-5", "3-1"]).fates:
         path, _, row = fate.place.removesuffix(" (counted from 0)").rpartition(", row ")
         assert json.loads(Path(path).read_text().splitlines()[int(row)])["id"] == fate.id
 
 
-def test_where_nothing_is_found_it_is_told_where_it_was_looked_for(output: str) -> None:
+def test_where_nothing_is_found_the_searched_places_are_reported(output: str) -> None:
     found = trace(output, ["9-9"])
     assert len(found.looked) == 4
     console = Console(width=200)
@@ -280,7 +280,7 @@ def test_a_folder_without_a_report_is_refused(tmp_path: Path) -> None:
         trace(str(tmp_path / "nothing"), ["1"])
 
 
-def test_a_damaged_report_is_told_of(own: str) -> None:
+def test_a_damaged_report_is_reported(own: str) -> None:
     Path(own, "_dcurate", "report.json").write_text("{")
     with pytest.raises(DataError, match=r"report.json' is damaged"):
         read_run(own)

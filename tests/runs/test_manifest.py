@@ -11,7 +11,7 @@ def about(*stages, description: str | None = None):
     return provenance(Pipeline("p", description, stages), stages)
 
 
-def test_stages_are_told_with_the_settings_that_say_something(tmp_path) -> None:
+def test_stages_are_reported_with_the_settings_that_say_something(tmp_path) -> None:
     reader = JsonlReader(str(tmp_path), fields=["text"])
     told = about(reader, ScoreFilter(WordCountFilter(min_words=5)), JsonlWriter("out"), description="why")
     first, second, last = told["stages"]
@@ -23,7 +23,7 @@ def test_stages_are_told_with_the_settings_that_say_something(tmp_path) -> None:
     assert orjson.loads(orjson.dumps(told)) == told
 
 
-def test_where_groups_of_duplicates_are_written_is_told() -> None:
+def test_where_groups_of_duplicates_are_written_is_reported() -> None:
     assert about(FuzzyDuplicates(report_path="groups"))["stages"][0]["groups"] == "groups"
     assert "groups" not in about(FuzzyDuplicates())["stages"][0]
 
@@ -38,17 +38,17 @@ def test_where_groups_of_duplicates_are_written_is_told() -> None:
         [{"password": "hush"}],
     ],
 )
-def test_no_secret_is_told(setting) -> None:
+def test_no_secret_is_reported(setting) -> None:
     assert "hush" not in shown(setting)
 
 
-def test_settings_that_only_sound_like_a_secret_are_told() -> None:
+def test_settings_that_only_sound_like_a_secret_are_reported() -> None:
     assert shown({"max_tokens": 5, "tokenizer": "gpt2", "keys": ["url"]}) == (
         "{max_tokens: 5, tokenizer: 'gpt2', keys: ['url']}"
     )
 
 
-def test_the_command_is_told_with_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_is_reported_with_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/bin/dcurate", "run", "r.yaml", "--set", "api_key=hush", "--set", "n=1"])
     told = about(ScoreFilter(WordCountFilter()))
     assert told["command"] == "dcurate run r.yaml --set api_key=... --set n=1"

@@ -76,7 +76,7 @@ def test_splits_have_another_version_when_files_have_changed(tmp_path: Path) -> 
     assert before.parts[0].version == again.parts[0].version != after.parts[0].version
 
 
-def test_a_lost_list_of_files_is_told_with_its_name(tmp_path: Path) -> None:
+def test_a_lost_list_of_files_is_reported_with_its_name(tmp_path: Path) -> None:
     reader = written(tmp_path, [[5]]).reader(1, "key", "back")
     (tmp_path / "_dcurate" / "back.json").unlink()
     with pytest.raises(DataError, match="'back'; run again without resume"):

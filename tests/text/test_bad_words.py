@@ -60,7 +60,7 @@ def test_a_part_of_the_texts_with_bad_words_stays_and_another_with_another_seed(
     assert 400 < len(kept[0]) < 600
 
 
-def test_no_list_and_a_file_that_is_not_there_are_refused_with_the_mend(tmp_path):
+def test_no_list_and_a_file_that_is_not_there_are_refused_with_the_fix(tmp_path):
     with pytest.raises(PipelineError, match="no words; give a list of them, or the path of a file"):
         C4BadWordsFilter([])
     with pytest.raises(DataError, match="nowhere.txt' cannot be read: .*; give a text file"):

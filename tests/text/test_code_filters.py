@@ -195,7 +195,7 @@ def test_a_page_of_nothing_but_tags_without_an_end_scores_as_no_page() -> None:
     assert HTMLBoilerplateFilter().score_document("<!--" + "x" * 999_996) == 1.0
 
 
-def test_comments_are_told_from_strings() -> None:
+def test_comments_are_distinguished_from_strings() -> None:
     def comments(language: str, text: str) -> float:
         return round(GeneralCommentToCodeFilter(language).score_document(text) * len(text), 9)
 

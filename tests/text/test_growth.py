@@ -282,7 +282,7 @@ def test_texts_without_spaces_are_split_in_linear_time(language: str, lengths: S
     assert_linear(splitter(language), pairs(["a", "。", "한"]), lengths[:2])
 
 
-def test_languages_are_told_in_linear_time() -> None:
+def test_languages_are_identified_in_linear_time() -> None:
     work = whole(dcurate.LanguageId(paragraphs_field="languages"))
     assert_linear(work, singles(["a", "@", "\n\n", "www.", "<a ", ".", "1", "中", "://", "a\n\n"]))
     assert_linear(

@@ -65,7 +65,7 @@ def identified(*documents: str | None, stage: LanguageId | None = None) -> list[
     return stage.process(batch(*documents)).to_arrow().drop_columns("text").to_pylist()
 
 
-def test_thirty_languages_in_their_scripts_are_told_apart() -> None:
+def test_thirty_languages_in_their_scripts_are_distinguished() -> None:
     rows = identified(*(text for _, text in DECLARATION.values()))
     found = {code: (row["language"], row["script"]) for code, row in zip(DECLARATION, rows, strict=True)}
     assert found == {code: (code, script) for code, (script, _) in DECLARATION.items()}
@@ -122,7 +122,7 @@ def test_addresses_and_tags_around_a_text_hide_no_language(code: str) -> None:
         ("Álgus sivdnidii Ipmil almmi ja eatnama, ja eanan lei ávdin ja guorus", "se"),
     ],
 )
-def test_a_language_that_no_model_knows_well_is_told_by_its_profile(text: str, language: str) -> None:
+def test_a_language_that_no_model_knows_well_is_identified_by_its_profile(text: str, language: str) -> None:
     found = IDENTIFIER.identify(text)
     assert found.language == language
     assert 0.5 < found.score <= 1

@@ -173,7 +173,7 @@ def test_stages_are_named_after_what_they_do_unless_named() -> None:
     assert ScoreFilter(WordCountFilter(), name="mine").name == "mine"
 
 
-def test_a_list_of_one_entry_stands_for_all() -> None:
+def test_a_list_of_one_entry_represents_all() -> None:
     stage = ScoreFilter([WordCountFilter(1), MeanWordLengthFilter(1)], text_field=["text"], invert=[False])
     assert stage.inputs() == (["data"], ["text"])
     assert stage.outputs() == (["data"], [])

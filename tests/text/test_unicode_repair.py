@@ -109,7 +109,7 @@ def test_a_text_is_repaired_as_ftfy_does(text: str, settings: dict[str, object])
         ("", ""),
     ],
 )
-def test_by_default_what_is_broken_is_mended_and_what_is_style_stays(text: str, expected: str) -> None:
+def test_by_default_what_is_broken_is_fixed_and_what_is_style_stays(text: str, expected: str) -> None:
     assert UnicodeReformatter().modify_document(text) == expected
 
 

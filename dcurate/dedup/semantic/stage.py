@@ -27,7 +27,7 @@ _ROWS_A_CLUSTER = 256
 
 @dataclass
 class SemanticDuplicates(BarrierStage[DocumentBatch]):
-    """Finds documents whose embeddings are nearly the same over a whole dataset, and keeps one of each.
+    """Keep one of all documents with nearly the same embedding, over a whole dataset.
 
     Embeddings are scaled to length one and clustered by k-means. Within a cluster rows are put in order, and each is
     compared with all that come before it: it is a duplicate if its highest cosine similarity with any of them, whether
@@ -37,12 +37,12 @@ class SemanticDuplicates(BarrierStage[DocumentBatch]):
     Args:
         embedding_field: a column of lists of numbers, of one length. A row whose embedding is null, empty, all zeros,
             or holds a null, NaN or infinite number is never a duplicate.
-        n_clusters: how many; fewer if there are fewer embeddings.
+        n_clusters: number of clusters; fewer if there are fewer embeddings.
         eps: see above, from 0 to below 1; None if nothing is to be a duplicate, for a report.
-        which_to_keep: what comes first in a cluster and so stays: ``"hard"``: what is farthest from the centroid,
-            ``"easy"``: what is nearest to it, ``"random"``, ``"first"`` in the order of the source, ``"longest"`` text,
+        which_to_keep: which row comes first in a cluster and is kept: ``"hard"``: the farthest from the centroid,
+            ``"easy"``: the nearest to it, ``"random"``, ``"first"`` in the order of the source, ``"longest"`` text,
             ``Highest("score")``, ``Lowest("perplexity")``, ``Preferred("source", ["books", "web"])``, or a list of such
-            rules of which later ones decide between equals. Between equals the first in the source stays.
+            rules, of which later ones break ties. Remaining ties go to the first in the source.
         distance_metric: which distance to the centroid ``"hard"`` and ``"easy"`` mean, ``"cosine"`` or ``"l2"``.
         random_state: seed of the sample, of the seeds of k-means, and of ``"random"``.
         max_iter: steps of k-means at most.
@@ -65,12 +65,12 @@ class SemanticDuplicates(BarrierStage[DocumentBatch]):
         blocksize: target bytes of embeddings in memory at a time, as a number or text.
         name: of the stage.
 
-    The result is the same for any number of workers and any cut of the files. Rows and embeddings wait on disk beside
-    the output; what is held in memory is bounded by ``blocksize``, by the centroids, and by a few dozen bytes for each
-    row of the largest cluster. With ``with_(resources=Resources(gpus=1))`` products of matrices are CuPy's.
+    The result is the same for any number of workers and any partitioning of the files. Rows and embeddings are spilled
+    to disk beside the output; memory is bounded by ``blocksize``, the centroids, and a few dozen bytes for each row of
+    the largest cluster. With ``with_(resources=Resources(gpus=1))`` products of matrices are CuPy's.
 
     Raises:
-        PipelineError: a setting out of range, or one that there is not.
+        PipelineError: an unknown setting, or one out of range.
 
     Examples:
         >>> SemanticDuplicates(n_clusters=100, eps=0.05).inputs()

@@ -25,7 +25,7 @@ class ArxivUrlGenerator(URLGenerator):
 
     Args:
         arxiv_prefix: address of the bucket ``arxiv`` or of a copy: ``s3://``, ``https://``, a directory.
-        transfer: how patient and how polite to be; its ``storage_options`` hold the credentials, since the bucket's
+        transfer: retries, rate limits, and credentials in ``storage_options``, since the bucket's
             readers pay.
 
     Examples:

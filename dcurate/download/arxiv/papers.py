@@ -48,7 +48,7 @@ class ArxivIterator(DocumentIterator):
 
     Args:
         log_frequency: accepted for compatibility; the run reports progress.
-        extract_tmp_dir: taken for pipelines that have it; nothing is unpacked to a disk.
+        extract_tmp_dir: accepted for compatibility; nothing is unpacked to a disk.
 
     Examples:
         >>> ArxivIterator().output_columns()

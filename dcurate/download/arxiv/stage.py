@@ -19,7 +19,7 @@ class ArxivDownloader(FileDownloader):
     Args:
         download_dir: target folder.
         verbose: whether each file is logged.
-        transfer: how patient and how polite to be; its ``storage_options`` hold the credentials.
+        transfer: retries, rate limits, and credentials in ``storage_options``.
 
     Examples:
         >>> ArxivDownloader("downloads")._get_output_filename("s3://arxiv/src/arXiv_src_0001_001.tar")
@@ -43,13 +43,13 @@ class ArxivDownloadExtractStage(DocumentDownloadExtractStage):
         download_dir: target folder of the archives.
         url_limit: maximum number of archives.
         record_limit: maximum number of papers per archive.
-        add_filename_column: whether rows say which archive they are of, in ``file_name`` or the column named.
+        add_filename_column: whether to add the name of the archive to rows, in ``file_name`` or the column named.
         log_frequency: accepted for compatibility; the run reports progress.
-        verbose: whether each file that was downloaded is logged.
+        verbose: whether to log each downloaded file.
         arxiv_prefix: address of the bucket or of a copy: ``s3://``, ``https://``, a directory.
         on_error: see `DocumentDownloadExtractStage`.
-        keep_files: whether archives stay on the disk when they have been read.
-        transfer: how patient and how polite to be; its ``storage_options`` hold the credentials.
+        keep_files: whether to keep archives after they have been read.
+        transfer: retries, rate limits, and credentials in ``storage_options``.
 
     Raises:
         PipelineError: a setting out of range.

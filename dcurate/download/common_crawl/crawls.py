@@ -33,7 +33,7 @@ class BaseCommonCrawlUrlGenerator(URLGenerator):
         end_snapshot_str: the last.
         data_prefix: address of the archives or of a copy: ``https://``, ``s3://``, a directory.
         limit: maximum number of archives.
-        transfer: how patient and how polite to be.
+        transfer: retries, timeouts and rate limits.
 
     Raises:
         PipelineError: a snapshot that cannot be one, or the first after the last.
@@ -105,7 +105,7 @@ class MainCommonCrawlUrlGenerator(BaseCommonCrawlUrlGenerator):
         end_snapshot_str: the last week.
         data_prefix: address of the archives or of a copy.
         limit: maximum number of archives.
-        transfer: how patient and how polite to be.
+        transfer: retries, timeouts and rate limits.
         index_prefix: URL prefix of ``collinfo.json``, the list of crawls.
 
     Examples:
@@ -162,7 +162,7 @@ class NewsCommonCrawlUrlGenerator(BaseCommonCrawlUrlGenerator):
         end_snapshot_str: the last month; one that is to come counts as this month.
         data_prefix: address of the archives or of a copy.
         limit: maximum number of archives.
-        transfer: how patient and how polite to be.
+        transfer: retries, timeouts and rate limits.
 
     Examples:
         >>> NewsCommonCrawlUrlGenerator("2020-08", "2020-09", limit=10).limit

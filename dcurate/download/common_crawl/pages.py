@@ -102,7 +102,7 @@ class CommonCrawlHTMLExtractor(DocumentExtractor):
         stop_lists: stop words by the English name of their language in capitals, instead of jusText's.
 
     Raises:
-        PipelineError: an algorithm or setting that there is not.
+        PipelineError: an unknown algorithm or setting.
 
     Examples:
         >>> CommonCrawlHTMLExtractor("resiliparse").output_columns()

@@ -35,7 +35,7 @@ class CommonCrawlWARCDownloader(FileDownloader):
         use_aws_to_download: fetch from the bucket (``s3://commoncrawl``) instead of over HTTPS; this needs the ``s3``
             extra and credentials of AWS.
         verbose: whether each file is logged.
-        transfer: how patient and how polite to be; its ``storage_options`` hold the credentials.
+        transfer: retries, rate limits, and credentials in ``storage_options``.
 
     Examples:
         >>> CommonCrawlWARCDownloader("archives", transfer=Transfer(attempts=2)).transfer.attempts
@@ -77,18 +77,18 @@ class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
         html_extraction_kwargs: settings for the one that is named.
         stop_lists: stop words by the English name of their language in capitals, instead of jusText's.
         use_aws_to_download: fetch from the bucket instead of over HTTPS.
-        verbose: whether each file that was downloaded is logged.
+        verbose: whether to log each downloaded file.
         url_limit: maximum number of archives.
         record_limit: maximum number of pages per archive.
-        add_filename_column: whether rows say which archive they are of, in ``file_name`` or the column named.
-        extractor_max_calls_per_worker: taken for pipelines that have it; processes whose memory grows are restarted
+        add_filename_column: whether to add the name of the archive to rows, in ``file_name`` or the column named.
+        extractor_max_calls_per_worker: accepted for compatibility; processes whose memory grows are restarted
             anyway.
         data_prefix: address of the archives or of a copy: ``https://``, ``s3://``, a directory.
         index_prefix: URL prefix of ``collinfo.json``, the list of crawls.
         on_error: see `DocumentDownloadExtractStage`.
-        keep_files: whether archives stay on the disk when they have been read.
+        keep_files: whether to keep archives after they have been read.
         blocksize: archives are divided into ranges of about this many compressed bytes, shared by workers; None for no.
-        transfer: how patient and how polite to be.
+        transfer: retries, timeouts and rate limits.
 
     Raises:
         PipelineError: a setting out of range.

@@ -30,7 +30,7 @@ class WikipediaUrlGenerator(URLGenerator):
         language: of the Wikipedia, as in its address: ``"en"``, ``"zh-min-nan"``.
         dump_date: ``"YYYYMMDD"``, or None for the newest dump whose articles are complete.
         wikidumps_index_prefix: address of the server or of a mirror.
-        transfer: how patient and how polite to be.
+        transfer: retries, timeouts and rate limits.
 
     Raises:
         PipelineError: not a language or not a date.

@@ -19,7 +19,7 @@ class WikipediaDownloader(FileDownloader):
     Args:
         download_dir: target folder.
         verbose: whether each file is logged.
-        transfer: how patient and how polite to be.
+        transfer: retries, timeouts and rate limits.
 
     Examples:
         >>> WikipediaDownloader("dumps").transfer.connections_per_host
@@ -48,15 +48,15 @@ class WikipediaDownloadExtractStage(DocumentDownloadExtractStage):
         download_dir: target folder of the dump.
         dump_date: ``"YYYYMMDD"``, or None for the newest dump whose articles are complete.
         wikidumps_index_prefix: address of the server or of a mirror.
-        verbose: whether each file that was downloaded is logged.
+        verbose: whether to log each downloaded file.
         url_limit: maximum number of files.
         record_limit: maximum number of articles per file.
-        add_filename_column: whether rows say which file they are of, in ``file_name`` or the column named.
+        add_filename_column: whether to add the name of the file to rows, in ``file_name`` or the column named.
         log_frequency: accepted for compatibility; the run reports progress.
         on_error: see `DocumentDownloadExtractStage`.
-        keep_files: whether files stay on the disk when they have been read.
+        keep_files: whether to keep files after they have been read.
         blocksize: files are divided into ranges of about this many compressed bytes, shared by workers; None for no.
-        transfer: how patient and how polite to be.
+        transfer: retries, timeouts and rate limits.
 
     Raises:
         PipelineError: a setting out of range.

@@ -287,7 +287,7 @@ def extractor(
         ResiliparseExtractor(required_stopword_density=0.0, main_content=True, alt_texts=True)
 
     Raises:
-        PipelineError: a name or setting that there is not.
+        PipelineError: an unknown name or setting.
     """
     if isinstance(algorithm, HTMLExtractorAlgorithm):
         if settings:

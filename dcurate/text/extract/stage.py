@@ -73,7 +73,7 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
         largest_page: pages with more bytes (or characters) go to quarantine.
 
     Raises:
-        PipelineError: a name or setting that there is not.
+        PipelineError: an unknown name or setting.
 
     Examples:
         >>> import pandas as pd

@@ -30,7 +30,7 @@ def test_each_row_goes_to_the_nearest_centroid(rows: int, clusters: int) -> None
     assert np.allclose(squares, expected.min(axis=1), atol=1e-5)
 
 
-def test_a_row_goes_to_the_same_centroid_whatever_comes_with_it() -> None:
+def test_a_row_goes_to_the_same_centroid_with_any_other_rows() -> None:
     vectors, centroids = directions(10_000, 16, 3), directions(2500, 16, 4)
     whole = nearest(vectors, centroids)[0]
     assert (nearest(vectors[4096:], centroids)[0] == whole[4096:]).all()

@@ -153,7 +153,7 @@ def test_rules_say_which_copy_stays(tmp_path: Path) -> None:
     assert len({tuple(ids(run(source, stage))) for stage in lots}) > 1
 
 
-def test_duplicates_can_be_flagged_or_told_instead(source: str) -> None:
+def test_duplicates_can_be_flagged_or_reported_instead(source: str) -> None:
     find: Any = {"n_clusters": 5, "eps": EPS}
     left = ids(run(source, SemanticDuplicates(**find)))
     flagged = run(source, SemanticDuplicates(**find, action="flag"))

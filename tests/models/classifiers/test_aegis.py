@@ -209,7 +209,7 @@ def test_prompts_of_ones_own_and_tokens_that_are_there_are_taken_as_they_are(str
     assert columns(again) == {"text": ["a"], "aegis_pred": ["O3"]}
 
 
-def test_both_variants_may_stand_in_one_pipeline(strict: Published) -> None:
+def test_both_variants_may_be_in_one_pipeline(strict: Published) -> None:
     stages = [aegis(strict, label_field="defensive"), aegis(strict, label_field="permissive")]
     result = Pipeline("p", stages=stages).run(InlineExecutor(), initial_tasks=[batch("a")])
     assert columns(result) == {"text": ["a"], "defensive": ["O3"], "permissive": ["O3"]}

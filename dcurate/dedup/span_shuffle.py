@@ -61,7 +61,7 @@ class SpanFinder(ABC):
 
 
 @dataclass(kw_only=True)
-class SpanExchange(BarrierStage[DocumentBatch]):
+class SpanShuffle(BarrierStage[DocumentBatch]):
     """Cuts spans out of documents that occur elsewhere in the dataset too; see its subclasses."""
 
     text_field: str = "text"
@@ -70,7 +70,7 @@ class SpanExchange(BarrierStage[DocumentBatch]):
     min_document_words: int = 0
     min_document_characters: int = 0
     report_path: str | None = None
-    name: str = "span_exchange"
+    name: str = "span_shuffle"
 
     def __post_init__(self) -> None:
         at_least(self.name, "max_copies", self.max_copies, 1)
@@ -236,7 +236,7 @@ class MarkSpans(BarrierStage[DocumentBatch]):
     """The last round: shuffles the copies that `FindCopies` found to the splits of their documents."""
 
     spilled: SpilledRows
-    wanted: SpanExchange
+    wanted: SpanShuffle
     name: str
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
@@ -269,7 +269,7 @@ class MarkSpans(BarrierStage[DocumentBatch]):
 
 @dataclass
 class SpanMarkWriter(ShuffleWriter):
-    """Writes marks for the exchange; makes ready the folder for a report where one is wanted."""
+    """Write marks for the shuffle, and prepare the folder of the report if one is wanted."""
 
     report_path: str | None = None
     name: str = "mark_writer"
