@@ -16,14 +16,14 @@ from dcurate.models.llm.config import Answer, Question
 from dcurate.models.llm.errors import RequestError
 from dcurate.models.llm.event_loop import Loop
 
-#: What became of a question; None for a row that asked nothing.
+#: The outcome of a request; None for a row without one.
 Outcome: TypeAlias = Answer | RequestError | None
 
-#: After so many failures in a row the endpoint is given up. Rows that it refuses count until it has answered once: then
-#: it is the settings that are at fault.
+#: Consecutive failures after which the run ends. Refused rows count until the first answer: before it, the settings
+#: are the likely cause.
 GIVE_UP_AFTER = 20
 
-#: Seconds between two looks at an endpoint that is still starting.
+#: Seconds between two checks of an endpoint that is still starting.
 _LOOK_EVERY_S = 0.5
 
 
@@ -31,12 +31,12 @@ class BatchClient:
     """A slot's client, its event loop, and its cache of answers.
 
     Args:
-        client: its settings; the slot works with a copy.
-        slots: how many share the client's limits.
+        client: the slot works with a copy.
+        slots: number of slots that share the client's limits.
 
     Raises:
         ResourceError: a package or a key is missing.
-        DataError: answers cannot be kept where they are to be.
+        DataError: the folder of the cache cannot be used.
     """
 
     def __init__(self, client: AsyncLLMClient | LLMClient, slots: int = 1) -> None:
@@ -54,11 +54,11 @@ class BatchClient:
         """The outcome of each request. Equal requests with a seed are sent once.
 
         Args:
-            stop_at_failure: whether no more is asked after the first that has no answer.
+            stop_at_failure: send no more requests after the first failure.
 
         Raises:
             ResourceError: no request will be answered.
-            RunError: many requests in a row were not answered, and none was.
+            RunError: too many requests in a row failed.
         """
         call = _Call(self, questions, stop_at_failure)
         before = self._recent if any(key in self._recent for key in call.questions) else {}

@@ -17,7 +17,7 @@ from dcurate.models.llm.errors import RequestError
 from dcurate.models.llm.rate_limit import Limits, Pace
 from dcurate.models.llm.settings import Configured
 
-#: No wait between two attempts is longer by itself; a server that asks for more is believed, up to `LONGEST_ASKED_S`.
+#: Longest wait between two attempts, and the longest that is honoured when the server asks for it.
 LONGEST_WAIT_S = 60.0
 LONGEST_ASKED_S = 600.0
 
@@ -80,20 +80,20 @@ class _Live:
 class AsyncLLMClient(Configured, ABC):
     """An asynchronous client; subclass it for your own endpoint.
 
-    Write `setup` and `_query_model_impl`. Retries, limits, costs and kept answers come by themselves: raise
-    `RequestError` with ``again=True``, or any `OSError`, for failures worth retrying.
+    Write `setup` and `_query_model_impl`. The base class adds retries, rate limits, costs and the answer cache. Raise
+    `RequestError` with ``again=True``, or any `OSError`, for failures worth a retry.
 
     Args:
         max_concurrent_requests: of each slot; ``stage.with_(num_workers=1)`` makes it that of the run.
         max_retries: attempts after the first, at rate limits, errors of the server and broken connections.
-        base_delay: seconds before the second attempt; they double from attempt to attempt, give or take a half. A
-            server that says how long to wait is believed, and all other requests of the slot wait too.
-        requests_per_minute: that a stage sends in all; see `Limits`.
-        tokens_per_minute: that a stage may use in all.
-        prices: of models by name, in money for a million tokens of prompts and of answers.
-        cache: where answers are kept, a folder or an `AnswerCache`.
+        base_delay: seconds before the second attempt. The delay doubles with each attempt, with 50 % jitter. If the
+            server sends ``Retry-After``, all requests of the slot wait that long.
+        requests_per_minute: limit of the stage; see `Limits`.
+        tokens_per_minute: limit of the stage.
+        prices: of models by name: for a million tokens of prompts, and of answers.
+        cache: a folder for answers, or an `AnswerCache`.
 
-    A stage whose client has limits runs in one slot unless a number is set: then they share the limits.
+    A stage whose client has limits runs in one slot, unless a number of slots is set; they share the limits.
 
     Raises:
         PipelineError: a number out of range.
@@ -158,7 +158,7 @@ class AsyncLLMClient(Configured, ABC):
         conversation_formatter: ConversationFormatter | None = None,
         generation_config: GenerationConfig | Mapping[str, Any] | None = None,
     ) -> list[str]:
-        """The answers to a prompt, as many as the configuration asks for; asks again where that may help.
+        """Return ``n`` answers to a prompt; retry failures that may pass.
 
         Raises:
             RequestError: there is no answer, also after all attempts.
@@ -167,7 +167,7 @@ class AsyncLLMClient(Configured, ABC):
         return list((await self.ask(Request(messages, model, GenerationConfig.of(generation_config)))).texts)
 
     async def ask(self, request: Question) -> Answer:
-        """As `query_model`, with what it took.
+        """Return the answer with its usage; see `query_model`.
 
         Raises:
             RequestError: there is no answer, also after all attempts.
@@ -182,7 +182,7 @@ class AsyncLLMClient(Configured, ABC):
             return answer
 
     async def _answered(self, live: _Live, request: Question) -> Answer:
-        """Ask until there is an answer, or no use in asking again."""
+        """Ask until there is an answer, or until a retry cannot help."""
         for attempt in itertools.count():
             taken = await live.pace.turn(request.size, request.most)
             answer = await self._tried(request)

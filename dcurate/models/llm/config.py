@@ -13,7 +13,7 @@ import orjson
 
 from dcurate.errors import PipelineError, nearest
 
-#: What is said to a chat model: each with a ``role`` and a ``content``.
+#: The messages to a chat model, each with a ``role`` and a ``content``.
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
 
 
@@ -41,7 +41,7 @@ class GenerationConfig:
         n: how many answers to one prompt.
         seed: for an endpoint that can repeat itself; None for answers that differ.
         stop: text, or texts, at which an answer ends.
-        stream: there for NeMo Curator's sake; answers are taken whole.
+        stream: accepted for NeMo Curator's sake; answers are not streamed.
         temperature: 0 for the likeliest answer.
         top_k: sent unchanged; vLLM, NIM and Ollama support it, OpenAI does not.
         top_p: the share of likely words that are drawn from.
@@ -89,7 +89,7 @@ class GenerationConfig:
         """Make one from a mapping of its fields, or the default.
 
         Raises:
-            PipelineError: a field that there is not.
+            PipelineError: an unknown field.
         """
         if isinstance(given, GenerationConfig):
             return given
@@ -109,7 +109,7 @@ class Request:
     Args:
         messages: the messages sent to the model.
         model: its name, as the endpoint knows it.
-        config: how it is to answer.
+        config: the generation parameters.
     """
 
     messages: Messages
@@ -173,7 +173,7 @@ class EmbeddingRequest:
         return 1 + sum(map(len, self.texts)) // 4
 
 
-#: Whatever can be asked.
+#: Any request.
 Question: TypeAlias = Request | EmbeddingRequest
 
 
@@ -183,10 +183,10 @@ class Answer:
 
     Args:
         texts: the answers, as many as were asked for.
-        prompt_tokens: that the endpoint counted, of all requests that it took.
-        completion_tokens: that it made.
+        prompt_tokens: as counted by the endpoint, over all requests.
+        completion_tokens: likewise.
         requests: number of requests sent, including failed ones.
-        retries: how many of them because others had failed.
+        retries: number of them that repeat a failed one.
         cut: answers that ended at ``max_tokens``.
         cached: whether nothing was sent.
         vectors: of embeddings, each as the bytes of its float32 numbers.

@@ -10,7 +10,7 @@ import orjson
 
 from dcurate.errors import DataError, DcurateError, ResourceError
 
-#: Answers of a server that may be another the next time.
+#: Statuses that a retry may change.
 PASSING_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 
 #: Maximum length of a server's message in errors.
@@ -22,9 +22,9 @@ class RequestError(DataError):
 
     Attributes:
         reason: short and stable, so that it can be counted.
-        again: whether it may be answered if it is asked again.
-        after: seconds that the server asks to wait, if it does.
-        attempts: how often it was asked.
+        again: whether a retry may help.
+        after: seconds that the server asks to wait; None if it does not.
+        attempts: number of requests sent.
     """
 
     def __init__(self, sentence: str, reason: str, *, again: bool = False, after: float | None = None) -> None:
@@ -42,8 +42,7 @@ def failed(status: int, headers: Mapping[str, str], content: bytes, where: str) 
         where: description of the request.
 
     Returns:
-        A `RequestError` where a row is to blame or the server may recover, a `ResourceError` where every row would
-        fare the same.
+        A `RequestError` if the row is the cause or the server may recover; a `ResourceError` if every row would fail.
 
     Examples:
         >>> failed(429, {"retry-after": "3"}, b"", "model 'm'").after

@@ -51,8 +51,8 @@ class WikipediaParaphrasingStage(GenerateStage):
 class DiverseQAStage(GenerateStage):
     """Generate questions of several kinds about a text, with their answers.
 
-    Args: those of `GenerateStage`, and those of `DiverseQAPostProcessingStage`, which are there for NeMo Curator's sake
-    and without effect.
+    Arguments are those of `GenerateStage`. Those of `DiverseQAPostProcessingStage` are accepted for NeMo Curator's sake
+    and have no effect.
 
     Examples:
         >>> from dcurate.models.llm.openai_client import AsyncOpenAIClient
@@ -135,17 +135,17 @@ class KnowledgeListStage(GenerateStage):
 class DiverseQAPostProcessingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     r"""Parse the questions and answers of `DiverseQAStage`, sample some of them, and append them to the text.
 
-    As many are drawn, in any order, as a die says: from 1 to ``max_num_pairs``, or with a tokenizer to so many for each
-    150 tokens of the text. The die follows from the text and the seed, so a run gives the same twice. An answer that is
-    no list of questions becomes an empty text.
+    The number of pairs is random: from 1 to ``max_num_pairs``, or with a tokenizer to ``max_num_pairs`` for each 150
+    tokens of the text; so is their order. Both follow from the text and the seed, so a run can be repeated. An answer
+    that is not a list of questions becomes an empty text.
 
     Args:
         input_field: the column with the text.
         qa_field: the column with the answers; the result replaces it.
-        tokenizer: anything with ``encode``; None to draw without regard to the length of the text.
+        tokenizer: an object with ``encode``; None to ignore the length of the text.
         prefix: a line that may come first.
         max_num_pairs: see above.
-        seed: another gives other draws.
+        seed: of the random choice.
         name: of the stage.
 
     Raises:

@@ -1,7 +1,6 @@
 """Clients of OpenAI-compatible HTTP endpoints: OpenAI, NIM, vLLM, Ollama, TGI, llama.cpp, SGLang.
 
-They speak it themselves, on aiohttp: the ``openai`` package takes several times the CPU for the same request, see
-``benchmarks/llm.py``.
+Requests are sent with aiohttp and not with the ``openai`` package: `benchmarks/README.md` says why.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from dcurate.models.llm.settings import Secret
 from dcurate.text.optional import needed
 
 OPENAI_URL = "https://api.openai.com/v1"
-#: What is sent where there is no key: many servers of one's own want none.
+#: Sent if there is no key; many self-hosted servers need none.
 _NO_KEY = "none"
 
 
@@ -44,16 +43,16 @@ class AsyncOpenAIClient(AsyncLLMClient):
 
     Args:
         max_concurrent_requests: of each slot.
-        max_retries: attempts after the first, at rate limits, errors of the server and broken connections.
-        base_delay: seconds before the second attempt; they double from attempt to attempt.
-        base_url: up to ``/v1``; by default what ``OPENAI_BASE_URL`` says, or OpenAI's own.
-        api_key: by default what the environment of the workers says, see ``api_key_variable``. One that is given here
-            travels with the pipeline; it shows in no print, log, report or fingerprint.
-        api_key_variable: of the environment, that holds the key.
+        max_retries: attempts after the first, at rate limits, server errors and broken connections.
+        base_delay: seconds before the second attempt; the delay doubles with each attempt.
+        base_url: up to ``/v1``; by default ``OPENAI_BASE_URL`` of the environment, or OpenAI's own.
+        api_key: by default from the environment of the workers, see ``api_key_variable``. A key given here travels
+            with the pipeline; it appears in no print, log, report or fingerprint.
+        api_key_variable: the environment variable that holds the key.
         timeout: seconds that one request may take.
         chat: False to continue texts (``/completions``), for a model that was not trained to chat.
-        default_headers: sent with each request; their values show no more than a key.
-        requests_per_minute: see `AsyncLLMClient`, as for those that follow.
+        default_headers: sent with each request; their values are hidden like a key.
+        requests_per_minute, tokens_per_minute, prices, cache: see `AsyncLLMClient`.
 
     Raises:
         PipelineError: an invalid address, or a number out of range.
@@ -113,7 +112,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
         """Load libraries, and find the key.
 
         Raises:
-            ResourceError: aiohttp is not installed, or OpenAI is to be asked without a key.
+            ResourceError: aiohttp is not installed, or there is no key for OpenAI.
         """
         self._aiohttp = needed("aiohttp", type(self).__name__, "llm")
         self._key()
@@ -214,7 +213,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
         return self._read(content, self._where(model))
 
     async def _no_such_model(self, model: str, error: Exception) -> Exception:
-        """The error with the models that there are, if the endpoint tells."""
+        """The error, with a suggestion if the endpoint lists its models."""
         try:
             names = await self.models()
         except (RequestError, ResourceError):
@@ -233,7 +232,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
         return found
 
     async def _exchange(self, method: str, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
-        """One request: status, headers and content of what came back."""
+        """Send one request; return status, headers and content of the response."""
         url = self.address + path
         try:
             async with self._opened().request(method, url, data=content) as response:
@@ -261,7 +260,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
                 "Content-Type": "application/json",
                 **{name: value.reveal() for name, value in self.default_headers.items()},
             },
-            # aiohttp's own way, trust_env=True, asks a thread about the environment before each request.
+            # trust_env=True of aiohttp would read the environment in a thread before each request.
             proxy=_proxy_of(self.address),
         )
         return self._session

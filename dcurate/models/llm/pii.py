@@ -38,7 +38,7 @@ FINDER = (
 class LLMPiiStage(GenerateStage):
     """Remove personal data found by a model: names and addresses, for example, which follow no rule.
 
-    The model only names what it finds; each place where that stands in the text is then replaced, so nothing else of
+    The model only names what it finds; each place where that occurs in the text is then replaced, so nothing else of
     the text changes. What it names that is not there is counted (``not_in_text``). For e-mail addresses, numbers and
     keys `PiiModifier` is exact, and costs nothing.
 

@@ -11,7 +11,7 @@ from dcurate.errors import PipelineError
 
 MINUTE_S = 60.0
 
-#: What an answer is taken to have, in tokens, before there was one.
+#: Tokens of an answer, assumed before the first one.
 FIRST_GUESS = 256.0
 #: Weight of one more answer in the moving average of answer sizes.
 _WEIGHT = 0.1
@@ -22,8 +22,8 @@ class Limits:
     """The limits of an endpoint for one run.
 
     Args:
-        requests_per_minute: None for as many as there are.
-        tokens_per_minute: of prompts and answers together; None for any.
+        requests_per_minute: None for no limit.
+        tokens_per_minute: of prompts and answers together; None for no limit.
 
     Raises:
         PipelineError: a number that is not above zero.
@@ -49,8 +49,8 @@ class Limits:
 class Bucket:
     """A token bucket: it fills at a constant rate, and each request takes its cost.
 
-    In any minute no more is taken than ``per_minute``, as long as nothing costs more than ``burst``. What costs more
-    goes when the bucket is full, and leaves it with a debt.
+    In any minute no more is taken than ``per_minute``, as long as nothing costs more than ``burst``. A larger cost is
+    taken when the bucket is full, and leaves it with a debt.
 
     Args:
         per_minute: refill per minute.

@@ -90,7 +90,7 @@ def _sentences(line: str) -> Iterator[str]:
 
 
 def is_translatable(piece: str) -> bool:
-    """Whether there is something to translate: it has letters, and is neither a tag nor JSON.
+    """Return whether a text has something to translate: letters, and it is neither a tag nor JSON.
 
     Examples:
         >>> is_translatable("Hi"), is_translatable("3.14"), is_translatable("<br/>"), is_translatable('{"a": 1}')

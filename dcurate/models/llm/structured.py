@@ -158,7 +158,7 @@ def _with_values(table: Any, name: str, of: Mapping[str, Any], values: list[Any]
 
 
 def first_object(text: str) -> dict[str, Any] | None:
-    """The first valid JSON object in a text, whatever surrounds it.
+    """Return the first valid JSON object in a text, ignoring the text around it.
 
     In a hostile text, with objects in invalid ones at thousands of places, the search ends early and may find none.
 

@@ -44,8 +44,8 @@ class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
         faith_model_name: that judges; by default the one that translates.
         filter_enabled: whether translations of lower marks are dropped.
         faith_generation_config: how the judge answers.
-        output_mode: ``"replaced"``: the translation takes the text's place, and stands in ``output_field``; ``"raw"``:
-            it stands in ``translation_metadata`` alone, as JSON with the pairs of pieces; ``"both"``.
+        output_mode: ``"replaced"``: the translation replaces the text, and is in ``output_field``; ``"raw"``:
+            it is in ``translation_metadata`` alone, as JSON with the pairs of pieces; ``"both"``.
         merge_scores: put the marks into ``translation_metadata``, too.
         skip_translated: leave alone rows that have a text in ``translation_column``.
         translation_column: see above.
