@@ -12,7 +12,19 @@ import numpy as np
 from numba import njit
 
 from dcurate.kernels.hashing import stirred
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Scalar, Word, Words, frozen, longest
+from dcurate.kernels.layout import (
+    ALLOCATING,
+    INLINE,
+    OPTIONS,
+    Bytes,
+    Ints,
+    Offsets,
+    Scalar,
+    Word,
+    Words,
+    frozen,
+    longest,
+)
 from dcurate.kernels.units import Found, Spans, first_spans, hash_two
 
 _BASE = np.uint64(0xF1357AEA2E62A9C5)
@@ -142,7 +154,7 @@ class AnchorScratch(NamedTuple):
     grams_merged: Words
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_anchor_scratch(most: int, window: int) -> AnchorScratch:
     """Scratch for texts of at most ``most`` bytes."""
     bits = 0

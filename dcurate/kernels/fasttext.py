@@ -9,7 +9,20 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Places, Rows, Scalar, Word, frozen, longest
+from dcurate.kernels.layout import (
+    ALLOCATING,
+    INLINE,
+    OPTIONS,
+    Bytes,
+    Ints,
+    Offsets,
+    Places,
+    Rows,
+    Scalar,
+    Word,
+    frozen,
+    longest,
+)
 
 Floats = npt.NDArray[np.float32]
 
@@ -302,7 +315,7 @@ def _score_labels(network: Network, hidden: Floats, scores: Floats) -> None:
         scores[label] = _logarithm(scores[label])
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def _scratch(most: int, sizes: Ints) -> _Lists:
     """Scratch for texts of at most that many bytes; memory is allocated lazily."""
     words = most // 2 + 2

@@ -21,8 +21,12 @@ if not _WRITABLE and not os.environ.get("NUMBA_CACHE_DIR"):
 #: Every kernel is compiled with these: without the GIL, kept on disk, no bounds checks.
 OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "boundscheck": False}
 
-#: What kernels call is compiled into them: a call of its own would pass arrays by the dozen of words.
-INLINE: dict[str, Any] = {**OPTIONS, "forceinline": True}
+#: Functions that allocate arrays and that kernels call: compiled into them, as a call would pass arrays by the dozen.
+ALLOCATING: dict[str, Any] = {**OPTIONS, "forceinline": True}
+
+#: All other functions that kernels call. They count no references to the arrays that they are passed, which their
+#: callers hold: counting is atomic, and took up to half of a kernel's time. Numba refuses to let them allocate.
+INLINE: dict[str, Any] = {**ALLOCATING, "_nrt": False}
 
 Rows = npt.NDArray[np.int64]
 Offsets = npt.NDArray[np.int64]

@@ -10,7 +10,7 @@ from numba import njit
 
 from dcurate.kernels.cuda import Scratch
 from dcurate.kernels.hashing import find_leader, hash_bytes, load_eight, table_bits
-from dcurate.kernels.layout import INLINE, Bytes, Ints, Places, Scalar, Words
+from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Places, Scalar, Words
 from dcurate.kernels.signal import columns, signal
 from dcurate.kernels.unicode import count_characters, space_width, space_width_before
 
@@ -170,7 +170,7 @@ class LineScratch(NamedTuple):
     table: npt.NDArray[np.int32]
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_line_scratch(most: int, tables: int) -> LineScratch:
     """Scratch for texts of at most ``most`` bytes; memory is allocated lazily."""
     lines = most // 2 + 1

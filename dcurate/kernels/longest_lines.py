@@ -7,7 +7,7 @@ from numba import njit
 
 from dcurate.kernels.cuda import Scratch
 from dcurate.kernels.hashing import load_eight
-from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar
+from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar
 from dcurate.kernels.segments import has_zero
 from dcurate.kernels.signal import SINGLE, signal
 from dcurate.kernels.unicode import count_characters
@@ -33,7 +33,7 @@ def _newline(data: Bytes, at: int, stop: int) -> Scalar:
     return min(at, stop)
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_lengths(most: int, number: int) -> Ints:
     """Scratch for the lengths of the longest lines."""
     return np.empty(number, np.int64)

@@ -10,7 +10,7 @@ from numba import njit
 
 from dcurate.kernels.cuda import Scratch
 from dcurate.kernels.hashing import find_leader, stirred, table_bits
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Places, Rows, Scalar, Words, frozen
+from dcurate.kernels.layout import ALLOCATING, INLINE, OPTIONS, Bytes, Places, Rows, Scalar, Words, frozen
 from dcurate.kernels.shingles import Reading, Rule, is_open, new_reading, next_shingles, open_text, word_letters
 from dcurate.kernels.signal import Array, Output, signal
 
@@ -130,7 +130,7 @@ def sign_text(data: Bytes, span: tuple[int, int], plan: Plan, scratch: SignScrat
         _fill(signature, kept[:count], scratch.rounds, empty)
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_sign_scratch(most: int, plan: Plan) -> SignScratch:
     """Scratch for texts of at most ``most`` bytes."""
     reading, bins = new_reading(plan.rule.size), plan.num_hashes

@@ -11,7 +11,7 @@ from numba import njit
 
 from dcurate.kernels.cuda import Scratch
 from dcurate.kernels.hashing import find_leader, hash_bytes, table_bits
-from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar, frozen
+from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar, frozen
 from dcurate.kernels.signal import Array, Output, signal
 from dcurate.kernels.unicode import count_characters
 from dcurate.kernels.words import find_words
@@ -74,7 +74,7 @@ class GramScratch(NamedTuple):
     table: npt.NDArray[np.int32]
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_gram_scratch(most: int, sought: Sought) -> GramScratch:
     """Scratch for texts of at most ``most`` bytes; memory is allocated lazily."""
     words = most // 2 + 1

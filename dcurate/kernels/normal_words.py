@@ -16,7 +16,20 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.hashing import hash_bytes, load_eight, load_up_to_eight, stirred
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, Word, Words, frozen, longest
+from dcurate.kernels.layout import (
+    ALLOCATING,
+    INLINE,
+    OPTIONS,
+    Bytes,
+    Ints,
+    Offsets,
+    Rows,
+    Scalar,
+    Word,
+    Words,
+    frozen,
+    longest,
+)
 from dcurate.kernels.words import find_words
 
 #: What a character is to the kernels: its lower case as a positive number, or one of these, or its negative for a
@@ -92,7 +105,7 @@ class Scratch(NamedTuple):
     word: npt.NDArray[np.uint8]
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_scratch(most: int) -> Scratch:
     """Scratch for texts of at most that many bytes; memory is taken only as it is written."""
     return Scratch(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.cuda import Scratch
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, frozen
+from dcurate.kernels.layout import ALLOCATING, INLINE, OPTIONS, Bytes, frozen
 from dcurate.kernels.minhash import EMPTY, SIGNATURES, Signatures
 from dcurate.kernels.murmur import murmur3_32
 from dcurate.kernels.shingles import (
@@ -98,7 +98,7 @@ class HashScratch(NamedTuple):
     signature: Signatures
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_permuted_scratch(most: int, plan: PermutedPlan) -> tuple[Reading, HashScratch]:
     """Scratch for texts of any length."""
     reading = new_reading(plan.rule.size)
@@ -143,7 +143,7 @@ class CudfPlan(NamedTuple):
     num_hashes: int
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_hash_scratch(most: int, plan: CudfPlan) -> HashScratch:
     """Scratch for texts of any length."""
     return HashScratch(np.empty(_BLOCK, np.uint32), np.empty(plan.permutations.factors.size, np.uint32))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.cuda import Scratch
-from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar, frozen
+from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar, frozen
 from dcurate.kernels.signal import Array, Output, signal
 
 _NEWLINE = 10
@@ -165,7 +165,7 @@ def find_paragraphs(data: Bytes, span: tuple[int, int], sought: Phrases, spare: 
         _search(sought, data, span, out)
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_spare(most: int, sought: Phrases) -> Bytes:
     """Scratch for a text of at most ``most`` bytes; memory is allocated lazily."""
     return np.empty(most + 1, np.uint8)

@@ -10,7 +10,7 @@ from numba import njit
 
 from dcurate.kernels.cuda import Scratch
 from dcurate.kernels.hashing import stirred, table_bits
-from dcurate.kernels.layout import INLINE, Ints, Places, Scalar, Words, frozen
+from dcurate.kernels.layout import ALLOCATING, INLINE, Ints, Places, Scalar, Words, frozen
 from dcurate.kernels.signal import Array, Output, signal
 
 _STEP, _SPREAD = np.uint64(0xF1357AEA2E62A9C5 | 2), np.uint64(0x9E3779B97F4A7C15)
@@ -172,7 +172,7 @@ _Sought = tuple[Ints, int, Counting]
 _Known = tuple[Places, Words, Words]
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_repeat_scratch(most: int, tables: tuple[_Known, _Sought]) -> RepeatScratch:
     """Scratch for texts of at most ``most`` words."""
     words = most + 1

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import INLINE, Bytes, Ints, Places, Scalar
+from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Places, Scalar
 
 #: What a character may be, as bits: a letter that counts as lower or upper case or either, an ASCII digit, a digit of
 #: any script, a quotation mark, a mark that comes off the front or the back of a run, a pictogram, a letter or digit as
@@ -30,7 +30,7 @@ class Run(NamedTuple):
     places: Ints
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_run(most: int) -> Run:
     """Room for a run of so many bytes."""
     return Run(np.empty(most + 1, np.int32), np.empty(most + 1, np.uint16), np.empty(most + 1, np.int64))

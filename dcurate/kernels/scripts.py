@@ -12,7 +12,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.cuda import Scratch
-from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar
+from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar
 from dcurate.kernels.signal import columns, signal
 
 #: ISO 15924 codes of the scripts that characters can have, in order; common and inherited characters have none.
@@ -113,7 +113,7 @@ def _point(data: Bytes, at: int, width: int) -> Scalar:
     return point
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_script_counts(most: int, numbers: Bytes) -> Ints:
     """Scratch for a count of each script."""
     return np.empty(_COUNT, np.int64)

@@ -10,7 +10,7 @@ from numba import njit
 
 from dcurate.kernels.cuda import Scratch
 from dcurate.kernels.hashing import find_leader, hash_bytes, load_eight, table_bits
-from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar, Word, frozen
+from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar, Word, frozen
 from dcurate.kernels.signal import columns, signal
 from dcurate.kernels.unicode import count_characters, space_width, space_width_before
 
@@ -190,7 +190,7 @@ class SegmentScratch(NamedTuple):
     table: npt.NDArray[np.int32]
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_segment_scratch(most: int, sought: tuple[Cut, Marks]) -> SegmentScratch:
     """Scratch for texts of at most ``most`` bytes; memory is allocated lazily."""
     segments = most + 1

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
+from dcurate.kernels.layout import ALLOCATING, INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
 from dcurate.kernels.shingles import Reading, Rule, is_open, new_reading, next_shingles, open_text, word_letters
 
 _LOW = np.uint64(0xFFFFFFFF)
@@ -53,7 +53,7 @@ class SetScratch(NamedTuple):
     counts: Ints
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_set_scratch(size: int, limit: int) -> SetScratch:
     """Scratch for texts in shingles of ``size``; the least ``limit`` values of a text are kept."""
     reading = new_reading(size)

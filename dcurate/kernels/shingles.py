@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.hashing import load_eight, load_up_to_eight, stirred
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Scalar, Word, Words
+from dcurate.kernels.layout import ALLOCATING, INLINE, OPTIONS, Bytes, Ints, Scalar, Word, Words
 from dcurate.kernels.normal_words import SPACE, letters, next_letter
 
 #: Bytes of text that are read at a time.
@@ -89,7 +89,7 @@ def word_letters() -> npt.NDArray[np.int32]:
     return table
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_reading(size: int) -> Reading:
     """What reading texts into shingles of that size takes."""
     return Reading(

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.cuda import CudaColumn, Measure, Scratch, launch, tables_on_gpu
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Rows, frozen, longest
+from dcurate.kernels.layout import ALLOCATING, OPTIONS, Bytes, Offsets, Rows, frozen, longest
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -97,7 +97,7 @@ def columns(fields: type[Tuple]) -> Output[Tuple]:
 SINGLE: Output[Array] = Output(1, lambda out, _: out[:, 0])
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def no_scratch(most: int, tables: Any) -> Bytes:
     """Scratch of functions that need none."""
     return np.empty(1, np.uint8)

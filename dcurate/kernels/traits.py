@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.cuda import Scratch
-from dcurate.kernels.layout import INLINE, Bytes, Ints, Places, Scalar, frozen
+from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Places, Scalar, frozen
 from dcurate.kernels.signal import Array, Output, columns, signal
 
 _BITS = 8
@@ -42,7 +42,7 @@ class TraitScratch(NamedTuple):
     letters: Ints
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_trait_scratch(most: int, known: tuple[Places, Bytes]) -> TraitScratch:
     """Counters for any text."""
     return TraitScratch(np.empty(_LONG + 1, np.int64), np.empty(256, np.int64), np.empty(256, np.int64))
@@ -91,7 +91,7 @@ class SoughtScratch(NamedTuple):
     text: Places
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_sought_scratch(most: int, places: Places) -> SoughtScratch:
     """Scratch for any text."""
     words = np.int64(0)

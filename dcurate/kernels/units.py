@@ -12,7 +12,19 @@ from numba import njit
 
 from dcurate.kernels.folding import POINTS, Folding, fold_any, fold_most, point_at
 from dcurate.kernels.hashing import load_eight, load_up_to_eight, stirred
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Scalar, Word, Words, frozen, longest
+from dcurate.kernels.layout import (
+    ALLOCATING,
+    INLINE,
+    OPTIONS,
+    Bytes,
+    Ints,
+    Offsets,
+    Scalar,
+    Word,
+    Words,
+    frozen,
+    longest,
+)
 from dcurate.kernels.segments import first_character, last_character, line_boundary
 from dcurate.kernels.unicode import count_characters, space_width
 
@@ -228,7 +240,7 @@ def read_units(data: Bytes, span: tuple[int, int], rule: Rule, limits: Limits, u
     return count
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_units(most: int, folding: Folding) -> Units:
     """Room for a text of so many bytes."""
     room = most // 2 + 2

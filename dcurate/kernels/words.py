@@ -10,7 +10,7 @@ from numba import njit
 
 from dcurate.kernels.cuda import Scratch
 from dcurate.kernels.hashing import load_eight, load_up_to_eight
-from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar, Word
+from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar, Word
 from dcurate.kernels.signal import columns, signal
 from dcurate.kernels.unicode import alphabetic_bits, has_letter, space_width
 
@@ -144,7 +144,7 @@ def _is_hashes(data: Bytes, start: int, stop: int, characters: int) -> Scalar:
     return 2 * runs > characters
 
 
-@njit(**INLINE)
+@njit(**ALLOCATING)
 def new_bounds(most: int, tables: Bytes) -> Ints:
     """Scratch for the bounds of the words of a text of at most ``most`` bytes, as `find_words` writes them."""
     return np.empty(most + 9, np.int64)

@@ -9,8 +9,8 @@ from numba import njit
 
 from dcurate.kernels.layout import OPTIONS, Bytes, Scalar
 
-#: How the functions are compiled that only kernels call.
-INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+#: How functions are compiled that only kernels call, and that allocate no arrays; see `INLINE`.
+INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
 
 # Numbers of numba's own type: a function would be compiled once for each plain one that it is given.
 DIGIT, UPPER, LOWER, UNDERSCORE, HEX, LOCAL = (np.int64(1 << bit) for bit in range(6))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import Bytes, Scalar
+from dcurate.kernels.layout import OPTIONS, Bytes, Scalar
 from dcurate.kernels.pii.alphabet import CLASS, CLOSE, DIGIT, DOT, HYPHEN, INNER, OPEN, SLASH, SPACE, ZERO
 
 #: Kinds of marks between groups, as bits.
@@ -40,7 +40,7 @@ def group_scratch(most: int) -> DigitGroups:
     return DigitGroups(*(np.empty(size, np.int64) for size in (*[MOST_GROUPS] * 5, _ROOM)))
 
 
-@njit(**INNER)
+@njit(**OPTIONS)
 def new_groups() -> DigitGroups:
     """Arrays for the groups of one number."""
     room = np.zeros((5, MOST_GROUPS), np.int64)
