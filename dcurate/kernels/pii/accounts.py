@@ -138,8 +138,8 @@ def card_end(data: Bytes, begin: int, stop: int, groups: Groups, count: int) -> 
 def social_security_end(data: Bytes, begin: int, stop: int, groups: Groups, count: int) -> Scalar:
     """End offset of a US SSN starting at the first digit group, or its start offset if there is none.
 
-    With hyphens it stands for itself; with blanks or nothing between it must be announced as one. Areas and groups that
-    were never given out are none, nor are two numbers that were printed as examples.
+    With hyphens it needs no context; with blanks or without separators it must be announced as one. Areas and groups
+    that were never issued do not count, nor do two numbers that were printed as examples.
     """
     start = groups.starts[0]
     solid = groups.sizes[0] == 9

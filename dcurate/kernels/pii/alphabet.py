@@ -19,7 +19,7 @@ LETTER, ALNUM, WORD = UPPER | LOWER, DIGIT | UPPER | LOWER, DIGIT | UPPER | LOWE
 SPACE, HASH, PERCENT, OPEN, CLOSE, PLUS, COMMA, HYPHEN, DOT, SLASH, ZERO = (np.int64(byte) for byte in b" #%()+,-./0")
 COLON, AT = (np.int64(byte) for byte in b":@")
 
-#: What may stand in the local part of an address beside letters and digits; other marks that RFC 5322 allows
+#: Characters of the local part of an address besides letters and digits; other marks that RFC 5322 allows
 #: are far more often the end of something else, such as ``to=`` or a quotation mark.
 _LOCAL = b"._%+-'&~#!$*^"
 

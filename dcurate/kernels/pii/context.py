@@ -69,9 +69,9 @@ def _letters_before(data: Bytes, start: int, at: int) -> Scalar:
 def announced(data: Bytes, begin: int, at: int) -> Scalar:
     """The meaning of the nearest known word among the last four before ``at``, as bits; 0 if there is none.
 
-    Words are looked for in the 40 bytes before; a Chinese character is a word.
+    Words are searched in the 40 bytes before; a Chinese character is a word.
     """
-    keys = _KEYS  # once: a kernel of CUDA holds a table for each time that its name stands here
+    keys = _KEYS  # once: a CUDA kernel has a copy of a table for each use of its name
     limit = max(begin, at - _BACK)
     end = at
     words = 0

@@ -69,7 +69,7 @@ def _is_top_level(data: Bytes, start: int, stop: int) -> Scalar:
             return False
         value = (value ^ (np.uint64(data[at]) | _LOWER)) * _STEP
     slot = np.int64((value * _FACTOR) >> _SHIFT)
-    known = _TOP_LEVEL  # once: a kernel of CUDA holds a table for each time that its name stands here
+    known = _TOP_LEVEL  # once: a CUDA kernel has a copy of a table for each use of its name
     while known[slot] != 0:
         if known[slot] == value:
             return True

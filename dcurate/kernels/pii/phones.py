@@ -61,7 +61,7 @@ def _evenly(groups: Groups, count: int) -> Scalar:
 @njit(**INNER)
 def _international(groups: Groups, count: int, skipped: int) -> Scalar:
     """Number of groups of an international number: its code comes after ``skipped`` digits; 0 if there is none."""
-    lengths = _NATIONAL  # once: a kernel of CUDA holds a table for each time that its name stands here
+    lengths = _NATIONAL  # once: a CUDA kernel has a copy of a table for each use of its name
     code = np.int64(0)
     width = 0
     while width < 3 and lengths[code] == 0:
@@ -86,7 +86,7 @@ def _international(groups: Groups, count: int, skipped: int) -> Scalar:
 
 
 @njit(**INNER)
-def _american(groups: Groups, count: int, bracket: bool, told: bool) -> Scalar:
+def _american(groups: Groups, count: int, bracket: bool, as_phone: bool) -> Scalar:
     """Number of groups of a North American number, 3-3-4 digits with an optional 1; 0 if there is none.
 
     After a bracket around the area the rest may be written in one, as in ``(212)5550142``.
@@ -109,7 +109,7 @@ def _american(groups: Groups, count: int, bracket: bool, told: bool) -> Scalar:
     if joined:
         return 2
     blanks = groups.gaps[first] == BLANK and groups.gaps[first + 1] == BLANK
-    return 0 if blanks and first == 0 and not told else first + 3
+    return 0 if blanks and first == 0 and not as_phone else first + 3
 
 
 @njit(**INNER)
@@ -218,18 +218,18 @@ def _national(groups: Groups, count: int, bracket: bool, said: int) -> Scalar:
     """Number of groups of an announced number without a plus sign; 0 if there is none."""
     if said & CODE or said & VERSION or said & SOCIAL:
         return 0
-    told = said & PHONE != 0
+    as_phone = said & PHONE != 0
     used = 0
     if groups.sizes[0] > 1 and groups.digits[0] == 0 and groups.digits[1] == 0:
-        used = _international(groups, count, 2) if told or (count > 2 and groups.sizes[0] <= 5) else 0
+        used = _international(groups, count, 2) if as_phone or (count > 2 and groups.sizes[0] <= 5) else 0
     if used == 0:
-        used = _american(groups, count, bracket, told)
+        used = _american(groups, count, bracket, as_phone)
     if used == 0:
         used = _with_trunk_prefix(groups, count, bracket)
     if used == 0:
         used = _with_area(groups, count, bracket)
-    if used == 0 and (told or said & CALL):
-        used = _announced_number(groups, count, 7 if told else 8 if count > 1 else 9)
+    if used == 0 and (as_phone or said & CALL):
+        used = _announced_number(groups, count, 7 if as_phone else 8 if count > 1 else 9)
     return used
 
 
