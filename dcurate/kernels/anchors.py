@@ -224,16 +224,16 @@ def anchored_spans(offsets: Offsets, data: Bytes, gram: int, window: int) -> Spa
     """
     layout = frozen(offsets, np.int64), frozen(data, np.uint8)
     sizes = np.diff(layout[0])
-    room = int(sizes.max(initial=0)) + 4 * int(sizes.sum()) // window
+    capacity = int(sizes.max(initial=0)) + 4 * int(sizes.sum()) // window
     bounds, pieces = [np.zeros(1, np.int64)], []
     text = 0
     while text < len(sizes):
         out = Spans(
             np.zeros(len(sizes) - text + 1, np.int64),
-            np.empty(room, np.int64),
-            np.empty(room, np.int64),
-            np.empty(room, np.uint64),
-            np.empty(room, np.uint32),
+            np.empty(capacity, np.int64),
+            np.empty(capacity, np.int64),
+            np.empty(capacity, np.uint64),
+            np.empty(capacity, np.uint32),
         )
         done = int(_segments(layout, text, gram, window, out))
         bounds.append(bounds[-1][-1] + out.bounds[1 : done - text + 1])

@@ -1,10 +1,10 @@
 """Kernels on a GPU: the CPU kernels' functions of one text, compiled by numba for CUDA, one text per thread.
 
-There is one source. A kernel of the CPU is a loop over texts around a function of one text, and numba-cuda compiles
-that function for the card when a kernel of CUDA calls it. Both do the same with whole numbers, so both give the same
-bits. A thread to a text is what keeps the source one: threads that share a text would need to be coordinated.
+There is one source. A CPU kernel is a loop over texts around a function of one text, and numba-cuda compiles that
+function for the GPU. Both compute with integers, so both give the same bits. One thread per text keeps the source one:
+threads that share a text would need to be coordinated.
 
-Untested on a GPU. The kernels run in numba's simulator of CUDA, where they give what the CPU gives, and compile for
+Not tested on a GPU. The kernels run in numba's CUDA simulator, where they give the results of the CPU, and compile for
 compute capability 9.0 (`python -m benchmarks.device.compiled`).
 """
 
@@ -74,8 +74,8 @@ class CudaColumn(NamedTuple):
     data: Any
 
 
-#: numba's CUDA, from when it is first asked for: most processes have no use for it. It is a name of the module because
-#: there the simulator puts its own for as long as a kernel runs.
+#: numba.cuda, imported on first use, since most processes do not need it. It is a global of the module because the
+#: simulator replaces that while a kernel runs.
 cuda: Any = None
 
 

@@ -1,6 +1,6 @@
 """Remove C4's lines on a GPU, with the functions of `cleaning`: one text per thread.
 
-Untested on a GPU, as all of `dcurate.kernels.cuda`.
+Not tested on a GPU, like all of `dcurate.kernels.cuda`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _clean(data: Bytes, span: tuple[int, int], tables: tuple[Any, Bytes], scratc
 
 
 def clean_lines(column: CudaColumn, rows: Rows, rules: LineRules) -> Cleaned:
-    """The output of `dcurate.kernels.cleaning.clean_lines`, on the host.
+    """Do as `dcurate.kernels.cleaning.clean_lines`; the result is on the host.
 
     The remaining text is written in place in a copy of its column, because it never grows.
 

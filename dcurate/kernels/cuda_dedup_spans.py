@@ -1,7 +1,7 @@
 """Spans of texts on a GPU, with their hashes: the functions of `units` and `anchors`.
 
-The same bits as on the CPU, as far as numba's simulator of CUDA can tell; untested on a GPU. Places of spans are those
-in the bytes that are on the card.
+Bits equal those of the CPU in numba's CUDA simulator; not tested on a GPU. Offsets of spans are those in the bytes on
+the GPU.
 """
 
 from __future__ import annotations

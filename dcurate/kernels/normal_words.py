@@ -1,6 +1,6 @@
-"""Texts as words whatever the case of letters and the punctuation, as n-grams are compared in decontamination.
+"""Normalize texts to words, ignoring case and punctuation, to compare n-grams in decontamination.
 
-A word is what stands between whitespace, its letters, marks and digits alone, in lower case: ``Don't!`` is ``dont``,
+A word is a string between whitespace, reduced to letters, marks and digits, in lower case: ``Don't!`` is ``dont``,
 and a dash by itself is no word (Brown et al., 2020, appendix C). Case is folded letter by letter. Where words are
 written without spaces, in Chinese, Japanese, Thai, Lao, Khmer and Burmese, each character is a word.
 """
@@ -97,7 +97,7 @@ def next_letter(data: Bytes, at: int, stop: int, table: npt.NDArray[np.int32]) -
 
 
 class Scratch(NamedTuple):
-    """Arrays for one text at a time: bounds of what stands between blanks, then of words and their hashes; a word."""
+    """Scratch for one text: bounds of strings between whitespace, then of words, hashes of words, and one word."""
 
     tokens: npt.NDArray[np.int64]
     bounds: npt.NDArray[np.int64]
@@ -163,7 +163,7 @@ def _encode(letter: int, out: Bytes, at: int) -> Scalar:
 def _read_token(
     data: Bytes, span: tuple[int, int], table: npt.NDArray[np.int32], scratch: Scratch, count: int
 ) -> Scalar:
-    """Read the words of what stands between two blanks, of any characters; returns how many words there are then."""
+    """Read the words of a string between whitespace, of any characters; returns the number of words so far."""
     at, stop = span
     bounds, hashes, word = scratch.bounds, scratch.hashes, scratch.word
     size = 0
@@ -249,10 +249,10 @@ def normalised(offsets: Offsets, data: Bytes, rows: Rows) -> Normal:
         >>> "".join(map(chr, words.points))
         'dont stop 中 文 '
     """
-    room = int(offsets[-1] - offsets[0]) + len(rows) + 1
+    capacity = int(offsets[-1] - offsets[0]) + len(rows) + 1
     bounds = np.zeros(len(rows) + 1, np.int64)
-    starts, stops, hashes = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.uint64)
-    points = np.empty(2 * room, np.int32)
+    starts, stops, hashes = np.empty(capacity, np.int64), np.empty(capacity, np.int64), np.empty(capacity, np.uint64)
+    points = np.empty(2 * capacity, np.int32)
     layout = frozen(offsets, np.int64), frozen(data, np.uint8)
     size = _normalise(layout, frozen(rows, np.int64), letters(), (bounds, starts, stops, hashes, points))
     count = bounds[-1]

@@ -26,7 +26,7 @@ _BASE = np.uint64(0xF1357AEA2E62A9C5)
 _ONE, _SIX, _SIXTY_THREE = np.uint64(1), np.uint64(6), np.uint64(63)
 #: Bits of the sieve for each slot of the table, as a power of two.
 _FILTER_BITS = 2
-#: Stretches that are looked up have at least so many words where n-grams do, and are at most so many words apart.
+#: Minimum words of a span that is looked up, if n-grams have as many, and maximum words between two such spans.
 _ANCHOR, _LONGEST_STRIDE = 5, 8
 
 
@@ -34,9 +34,9 @@ class Grams(NamedTuple):
     """A set of n-grams to look for: n-gram ``i`` is ``points[starts[i]:stops[i]]``, its words joined by blanks.
 
     ``slots`` is a hash table of numbers of n-grams plus one, 0 where empty, ``hashes`` has the hash of each n-gram,
-    and ``sizes`` lists how many words there are in n-grams. ``sieve`` has a bit for the hash of every stretch of
-    ``anchor`` words in them: around a stretch that is not in it, at every ``stride``-th word of a text, no n-gram
-    stands.
+    and ``sizes`` lists how many words there are in n-grams. ``sieve`` has a bit for the hash of every span of
+    ``anchor`` words in them: around a span that is not in it, at every ``stride``-th word of a text, there is no
+    n-gram.
     """
 
     sizes: npt.NDArray[np.int64]
@@ -51,7 +51,7 @@ class Grams(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """Where n-grams stand: text ``i`` has the matches from ``bounds[i]`` to ``bounds[i + 1]``, by where they begin.
+    """Matches of n-grams: text ``i`` has those from ``bounds[i]`` to ``bounds[i + 1]``, by where they begin.
 
     ``starts`` and ``stops`` are places in the data of the column, ``grams`` numbers of n-grams.
     """
@@ -163,7 +163,7 @@ def _sieved(grams: Grams, bits: int, hashes: Words, first: int) -> Scalar:
 
 @njit(**OPTIONS)
 def _number(grams: Grams, bits: int, value: Word, data: Bytes, place: tuple[int, int, npt.NDArray[np.int32]]) -> Scalar:
-    """The number of the n-gram of this hash that stands there; -1 if there is none."""
+    """The number of the n-gram with this hash at this position; -1 if there is none."""
     slot = np.int64(value >> np.uint64(64 - bits))
     while grams.slots[slot]:
         number = np.int64(grams.slots[slot]) - 1
@@ -218,7 +218,7 @@ def _overlaps(
 
 
 def overlaps(offsets: Offsets, data: Bytes, rows: Rows, grams: Grams) -> Matches:
-    """Where n-grams of a set stand in the texts numbered ``rows``; they are compared word for word.
+    """Find the n-grams of a set in the texts numbered ``rows``; they are compared word for word.
 
     Examples:
         >>> from dcurate.kernels.normal_words import normalised
@@ -234,10 +234,10 @@ def overlaps(offsets: Offsets, data: Bytes, rows: Rows, grams: Grams) -> Matches
     """
     layout, numbers = (frozen(offsets, np.int64), frozen(data, np.uint8)), frozen(rows, np.int64)
     bounds = np.zeros(rows.size + 1, np.int64)
-    room = 1024 + rows.size
+    capacity = 1024 + rows.size
     while True:
-        places = np.empty((3, room), np.int64)
+        places = np.empty((3, capacity), np.int64)
         count = _overlaps(layout, numbers, grams, letters(), (bounds, places))
-        if count <= room:
+        if count <= capacity:
             return Matches(bounds, *places[:, :count])
-        room = count
+        capacity = count

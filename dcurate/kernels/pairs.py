@@ -11,7 +11,7 @@ from numba import njit
 from dcurate.kernels.hashing import find_leader, stirred, table_bits
 from dcurate.kernels.layout import INLINE, OPTIONS, Ints, Places, Scalar, Words
 
-#: Of a bucket with too many contents, each is paired with the first so many, and with so many that follow at random.
+#: If a bucket has too many contents, each is paired with the first `LEADERS`, and with `FOLLOWERS` random later ones.
 LEADERS, FOLLOWERS = 8, 8
 
 _SHIFT = np.uint64(32)
@@ -37,7 +37,7 @@ class Work(NamedTuple):
 
 @njit(**INLINE)
 def most_pairs(rows: int, most: int) -> Scalar:
-    """How many pairs a bucket of so many rows can give at most."""
+    """Maximum number of pairs of a bucket of ``rows`` rows."""
     if rows <= most:
         return rows * rows
     return most * most + rows * (1 + LEADERS + FOLLOWERS)
@@ -101,7 +101,7 @@ def _bucket(entries: Entries, span: tuple[int, int], most: int, work: Work, take
 
 @njit(**OPTIONS)
 def bucket_pairs(entries: Entries, start: int, most: int, largest: int, out: Words) -> tuple[Scalar, Scalar, Scalar]:
-    """The pairs of all buckets from row ``start`` on, as far as ``out`` has room.
+    """Write the pairs of all buckets from row ``start`` on, up to the size of ``out``.
 
     A pair is one number: the smaller document in its upper half. One that shares several buckets comes as often.
 
@@ -109,7 +109,7 @@ def bucket_pairs(entries: Entries, start: int, most: int, largest: int, out: Wor
         entries: the rows.
         start: where a bucket begins.
         most: contents of a bucket that are paired each with each.
-        largest: rows of the largest bucket; ``out`` has room for its pairs.
+        largest: rows of the largest bucket; its pairs fit into ``out``.
         out: for the pairs.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Which of some phrases stand in a text, all looked for at once (Wu and Manber, 1994)."""
+"""Search a text for several phrases at once (Wu and Manber, 1994)."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def find_paragraphs(data: Bytes, span: tuple[int, int], sought: Phrases, spare: 
     """Count the paragraphs of one text, and those with a phrase of each group.
 
     Args:
-        spare: room for the text, which is used if it has a Kelvin sign.
+        spare: scratch for a copy of the text, which is used if it has a Kelvin sign.
     """
     if _has_kelvin(data, span):
         _search(sought, spare, (np.int64(0), _without_kelvin(data, span, spare)), out)

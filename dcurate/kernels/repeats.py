@@ -1,4 +1,4 @@
-"""How much of a text its repeated n-grams of numbered words take up, as each of those who wrote rules counts."""
+"""Characters of repeated word n-grams, by the definitions of several rule sets; texts are sequences of word ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dcurate.kernels.layout import ALLOCATING, INLINE, Ints, Places, Scalar, Wor
 from dcurate.kernels.signal import Array, Output, signal
 
 _STEP, _SPREAD = np.uint64(0xF1357AEA2E62A9C5 | 2), np.uint64(0x9E3779B97F4A7C15)
-#: How far what tables hold may go before they are cleared.
+#: Largest entry of a hash table before it is cleared.
 _FULL = np.iinfo(np.int32).max
 
 #: How characters of repeated n-grams are counted: `Counting`.
@@ -54,10 +54,10 @@ class RepeatSignals(NamedTuple):
 
 
 class _Grams(NamedTuple):
-    """The n-grams of one size in a text: so many hashes, of so many words each, and where each word ends.
+    """The n-grams of one size in a text: their number and size, their hashes, and where each word ends.
 
-    ``table`` holds ``base`` plus the numbers of n-grams plus one; up to ``base`` a slot counts as empty, so that what
-    stands there from before need not be cleared away.
+    ``table`` holds ``base`` plus the numbers of n-grams plus one; up to ``base`` a slot counts as empty, so that
+    older entries need not be cleared.
     """
 
     number: int
@@ -70,7 +70,7 @@ class _Grams(NamedTuple):
 
 @njit(**INLINE)
 def _leader(grams: _Grams, bits: int, at: int) -> Scalar:
-    """The first n-gram that is equal to the one at ``at``, which is put in the table if there is none before it."""
+    """The first n-gram equal to the one at ``at``, which is inserted if there is none."""
     wanted = grams.hashes[at]
     mask = (1 << bits) - 1
     slot = np.int64((wanted * _SPREAD) >> np.uint64(64 - bits))

@@ -32,7 +32,7 @@ class Run(NamedTuple):
 
 @njit(**ALLOCATING)
 def new_run(most: int) -> Run:
-    """Room for a run of so many bytes."""
+    """Scratch for a run of at most ``most`` bytes."""
     return Run(np.empty(most + 1, np.int32), np.empty(most + 1, np.uint16), np.empty(most + 1, np.int64))
 
 

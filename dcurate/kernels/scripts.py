@@ -1,4 +1,4 @@
-"""What script a text is written in: the one that most of its characters belong to."""
+"""Detect the script of a text: the one of most of its characters."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _COUNT = len(SCRIPTS)
 
 
 class ScriptSignals(NamedTuple):
-    """The script that most characters of each text have: its place in `SCRIPTS`, and 0 if none has one.
+    """The script of most characters of each text: its index in `SCRIPTS`, and 0 if none has one.
 
     ``characters`` are those of that script, ``total`` those of any. Of scripts with equally many it is the one whose
     code comes first in the alphabet.

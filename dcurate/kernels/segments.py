@@ -1,4 +1,4 @@
-"""Lines and paragraphs as each of those who wrote rules cuts and counts them."""
+"""Lines and paragraphs, by the definitions of several rule sets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ONES, _HIGH, _BLANKS, _NEWLINES_EIGHT, _C2_EIGHT, _E2_EIGHT = (
 
 
 class Cut(NamedTuple):
-    """How a text is cut into segments.
+    """How to split a text into segments.
 
     Args:
         at: where segments end, such as `NEWLINE`.
@@ -40,10 +40,10 @@ class Cut(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """What segments are looked at for: strings at their begin and end, as UTF-8 one after the other.
+    """Strings to match at the beginning or end of segments, as concatenated UTF-8.
 
-    ``ends`` holds where each string ends in ``data``; the first ``begins`` of them are looked for at the begin, and
-    ``lasts`` says of each byte whether one of the others ends with it.
+    ``ends`` holds where each string ends in ``data``; the first ``begins`` of them are prefixes, the others suffixes,
+    and ``lasts`` is true for the last byte of each suffix.
     """
 
     begins: int
@@ -52,16 +52,16 @@ class Marks(NamedTuple):
     lasts: npt.NDArray[np.bool_]
     #: Whether whitespace before and after a segment is left out of the comparison.
     loose: bool
-    #: Segments of at most so many characters are short.
+    #: Maximum number of characters of a short segment.
     short: int
 
 
 class SegmentSignals(NamedTuple):
     """The segments of each text.
 
-    ``total`` is their number, ``characters`` their length together; ``repeats`` and ``repeat_characters`` are of those
-    that occurred before, ``copies`` and ``copy_characters`` of all that occur twice; ``beginning`` and ``ending`` count
-    those with one of the marks there, ``short`` the short ones.
+    ``total`` is their number, ``characters`` the sum of their lengths; ``repeats`` and ``repeat_characters`` count
+    those that occurred before, ``copies`` and ``copy_characters`` all that occur twice; ``beginning`` and ``ending``
+    count those with one of the marks there, ``short`` the short ones.
     """
 
     total: npt.NDArray[np.int64]
@@ -77,7 +77,7 @@ class SegmentSignals(NamedTuple):
 
 @njit(**INLINE)
 def first_character(data: Bytes, start: int, stop: int) -> Scalar:
-    """Where the first character stands that is not whitespace; ``stop`` if there is none."""
+    """Position of the first character that is not whitespace; ``stop`` if there is none."""
     while start < stop:
         width = space_width(data, start, stop)
         if width == 0:
@@ -88,7 +88,7 @@ def first_character(data: Bytes, start: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def last_character(data: Bytes, start: int, stop: int) -> Scalar:
-    """Where the last character ends that is not whitespace; ``start`` if there is none."""
+    """End of the last character that is not whitespace; ``start`` if there is none."""
     while stop > start:
         width = space_width_before(data, start, stop)
         if width == 0:
@@ -151,7 +151,7 @@ def segment_end(data: Bytes, at: int, stop: int, kind: int) -> tuple[Scalar, Sca
 
 @njit(**INLINE)
 def _matches(data: Bytes, at: int, stop: int, marks: Marks, mark: int) -> Scalar:
-    """Whether a mark stands at ``at``."""
+    """Whether there is a mark at ``at``."""
     start = 0 if mark == 0 else marks.ends[mark - 1]
     size = marks.ends[mark] - start
     if at + size > stop:
@@ -255,7 +255,7 @@ def measure_segments(
 
 
 def marks(begins: tuple[str, ...] = (), ends: tuple[str, ...] = (), loose: bool = False, short: int = -1) -> Marks:
-    """What to look for in segments, as the kernel takes it.
+    """Strings to match in segments, in the form of the kernel.
 
     Examples:
         >>> marks(("-",), ("…", ".")).ends.tolist()

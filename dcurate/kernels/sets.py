@@ -45,7 +45,7 @@ class SetPlan(NamedTuple):
 
 
 class SetScratch(NamedTuple):
-    """Scratch arrays for the set of a text: the text as it is read, values that are held, and what sorts them."""
+    """Scratch for the set of a text: the text as it is read, values, and arrays to sort them."""
 
     reading: Reading
     held: Values
@@ -75,7 +75,7 @@ def _insert(values: Values) -> None:
 
 @njit(**OPTIONS)
 def _sort(values: Values, spare: Values, counts: Ints) -> None:
-    """Sort values, byte by byte from the lowest on if they are many; ``spare`` has room for as many."""
+    """Sort values, by radix sort if they are many; ``spare`` is an array of the same size."""
     if values.size < _MANY:
         _insert(values)
         return
@@ -109,14 +109,14 @@ def _distinct(values: Values, spare: Values, counts: Ints) -> Scalar:
 
 @njit(**OPTIONS)
 def _least(scratch: SetScratch, count: int, most: int) -> tuple[Scalar, Scalar]:
-    """Sort the least of so many held values, each once, to the front; how many there are, and if any was cut off."""
+    """Sort the least distinct values to the front; returns their number, and whether any was dropped."""
     count = _distinct(scratch.held[:count], scratch.spare, scratch.counts)
     return min(count, most), count > most
 
 
 @njit(**INLINE)
 def set_of_text(data: Bytes, span: tuple[int, int], plan: SetPlan, scratch: SetScratch) -> tuple[Scalar, Scalar]:
-    """Put the set of a text into ``scratch.held``; how many values it has, and whether they are all of them."""
+    """Write the set of a text into ``scratch.held``; returns its size, and whether it is complete."""
     rule, table, most = plan
     reading, held = scratch.reading, scratch.held
     limit = held.size - reading.hashes.size

@@ -189,7 +189,7 @@ def _hash_letters(data: Bytes, start: int, stop: int, table: npt.NDArray[np.int3
 
 @njit(**INLINE)
 def _hash_word(data: Bytes, start: int, stop: int, table: npt.NDArray[np.int32]) -> Word:
-    """The hash of a word, whatever the case of its letters; no byte of it is 0, so the last eight tell its length."""
+    """The hash of a word, ignoring case; no byte of it is 0, so the last eight encode its length."""
     value = high = _ZERO
     at = start
     while at + 8 < stop:

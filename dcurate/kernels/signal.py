@@ -142,8 +142,8 @@ def signal(
         def gpu(column: CudaColumn, rows: Rows, /, *args: P.args, **kwargs: P.kwargs) -> T:
             tables = tables_of(*args, **kwargs)
             out = output.zeros(len(rows), tables)
-            room = scratch._replace(new=partial(_for_most, scratch.new, tables))
-            launch(measure, column, rows, tables_on_gpu(tables), scratch=room, out=out)
+            memory = scratch._replace(new=partial(_for_most, scratch.new, tables))
+            launch(measure, column, rows, tables_on_gpu(tables), scratch=memory, out=out)
             return output.read(out, tables)
 
         made = Signal(cpu, gpu)

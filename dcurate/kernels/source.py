@@ -1,4 +1,4 @@
-"""Source code seen as lines of characters: how many lines, how long the longest, and what stands near the beginning."""
+"""Measure source code: number of lines, the longest line, and whether a phrase is near the beginning."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def spliced(
         column: the layout of the texts.
         bounds: text ``i`` has the stretches from ``bounds[i]`` to ``bounds[i + 1]``, in order; none overlap.
         stretches: where in ``data`` they begin and end.
-        pieces: the layout of what is put in.
+        pieces: the replacements, in the Arrow layout.
         chosen: which piece goes in for each stretch.
 
     Examples:

@@ -1,4 +1,4 @@
-"""Groups around a centre each: what is joined to a centre goes to it, and to nothing else."""
+"""Star clustering: a node joins one centre that it has an edge to."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def measure_sought(numbers: Places, span: tuple[int, int], places: Places, scrat
 
     Args:
         numbers: word ids, and ``span`` the range of those of the text.
-        places: for each different word a number from 1 on if it is sought, else 0.
+        places: for each distinct word a number from 1 on if it is in the list, else 0.
     """
     seen, text = scratch
     text[0] += 1

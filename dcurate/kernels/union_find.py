@@ -35,7 +35,7 @@ def find_root(parents: Parents, at: Scalar) -> Scalar:
 def join(parents: Parents, left: Ints, right: Ints) -> Scalar:
     """Join the sets of each two numbers; returns how often there were two.
 
-    The smallest number of a set is its root, whatever the order of the edges.
+    The smallest number of a set is its root, in any order of the edges.
     """
     joined = 0
     for edge in range(left.size):
@@ -77,7 +77,7 @@ def roots(parents: Parents) -> Ints:
 
 @njit(**OPTIONS)
 def places(known: Ints, firsts: Ints, shift: int, numbers: Ints) -> Ints:
-    """Where each of ``numbers`` stands in ``known``, which is sorted and holds them all.
+    """Positions of ``numbers`` in ``known``, which is sorted and contains all of them.
 
     ``firsts[c]`` is the first place of a number that is ``c << shift`` or more above the first one, for all cells ``c``
     and one beyond the last.

@@ -1,4 +1,4 @@
-"""Lines, paragraphs and sentences of texts, and hashes of what they say, whatever its case, spacing or punctuation."""
+"""Lines, paragraphs and sentences of texts, and hashes of them that can ignore case, spacing and punctuation."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Rule(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """How spans are made: of so many units in a row, with at least so many characters and words."""
+    """How spans are made: the number of consecutive units, and the minimum characters and words in them."""
 
     units: int
     characters: int
@@ -86,7 +86,7 @@ def marks_of(ends: str, alone: str) -> Bytes:
 
     Args:
         ends: the characters that end a sentence, where whitespace or nothing follows.
-        alone: those among them that end it whatever follows.
+        alone: those among them that always end it.
     """
     table = np.zeros(POINTS, np.uint8)
     for point in range(0x10000):
@@ -242,14 +242,14 @@ def read_units(data: Bytes, span: tuple[int, int], rule: Rule, limits: Limits, u
 
 @njit(**ALLOCATING)
 def new_units(most: int, folding: Folding) -> Units:
-    """Room for a text of so many bytes."""
-    room = most // 2 + 2
+    """Scratch for a text of at most ``most`` bytes."""
+    capacity = most // 2 + 2
     return Units(
-        np.empty(room, np.int64),
-        np.empty(room, np.uint64),
-        np.empty(room, np.uint64),
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.uint64),
+        np.empty(capacity, np.uint64),
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.int64),
         np.empty(folding.most_points * most + 1, np.int32),
         np.empty(folding.most_bytes * most + 1, np.uint8),
     )
@@ -267,7 +267,7 @@ def is_long_enough(units: Units, first: int, limits: Limits) -> Scalar:
 
 @njit(**INLINE)
 def write_spans(units: Units, count: int, limits: Limits, out: Found, found: int) -> Scalar:
-    """Write the spans of a text of so many units from place ``found`` on; returns the place after them."""
+    """Write the spans of a text of ``count`` units from place ``found`` on; returns the place after them."""
     for first in range(count - limits.units + 1):
         if is_long_enough(units, first, limits):
             one, two = units.keys[first], units.checks[first]
@@ -293,11 +293,11 @@ def _spans(layout: tuple[Offsets, Bytes], rule: Rule, limits: Limits, out: Spans
 
 
 def unit_spans(offsets: Offsets, data: Bytes, rule: Rule, limits: Limits) -> Spans:
-    r"""The spans of all texts: so many lines, paragraphs or sentences in a row.
+    r"""Find the spans of all texts: consecutive lines, paragraphs or sentences.
 
     A *line* ends where ``str.splitlines`` ends it. A *paragraph* is all lines up to one of nothing but whitespace. A
     *sentence* ends with its line, or after a mark that ends sentences and those that close quotes and brackets,
-    before whitespace. Whitespace at both ends does not count. What says nothing belongs to what is before it.
+    before whitespace. Whitespace at both ends does not count. A unit without content belongs to the one before it.
 
     Args:
         offsets: where each text begins in ``data``.
@@ -316,13 +316,13 @@ def unit_spans(offsets: Offsets, data: Bytes, rule: Rule, limits: Limits) -> Spa
         >>> bool(spans.keys[0] == spans.keys[2])
         True
     """
-    room = int(offsets[-1] - offsets[0]) // 2 + len(offsets)
+    capacity = int(offsets[-1] - offsets[0]) // 2 + len(offsets)
     out = Spans(
         np.zeros(len(offsets), np.int64),
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
-        np.empty(room, np.uint64),
-        np.empty(room, np.uint32),
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.uint64),
+        np.empty(capacity, np.uint32),
     )
     _spans((frozen(offsets, np.int64), frozen(data, np.uint8)), rule, limits, out)
     return first_spans(out, int(out.bounds[-1]))

@@ -1,4 +1,4 @@
-"""Where web addresses stand in a text, and what they hold."""
+"""Find and measure the URLs of texts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numba import njit
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar
 from dcurate.kernels.signal import columns, signal
 
-#: Bytes that may stand in an address, whatever comes before and after them.
+#: Bytes that can be in a URL, regardless of their neighbours.
 _INNER = np.array([(byte < 128 and chr(byte).isalnum()) or byte in b"$-_@.&+/:=?#~!*()," for byte in range(256)])
 _HEX = np.array([byte in b"0123456789abcdefABCDEF" for byte in range(256)])
 _HTTP = int.from_bytes(b"http", "big")
@@ -21,10 +21,10 @@ _FOUR_BYTES = 0xFFFFFFFF
 
 
 class UrlSignals(NamedTuple):
-    r"""The web addresses of each text: ``total`` is their number, ``characters`` their length together.
+    r"""The URLs of each text: ``total`` is their number, ``characters`` the sum of their lengths.
 
-    ``pornographic`` counts those that contain "porn". An address is what the pattern
-    ``https?://(?:[A-Za-z0-9$\-_@.&+/:=?#~!*(),]|%[0-9A-Fa-f]{2})+`` finds.
+    ``pornographic`` counts those that contain "porn". A URL matches the pattern
+    ``https?://(?:[A-Za-z0-9$\-_@.&+/:=?#~!*(),]|%[0-9A-Fa-f]{2})+``.
     """
 
     total: npt.NDArray[np.int64]
@@ -34,7 +34,7 @@ class UrlSignals(NamedTuple):
 
 @njit(**INLINE)
 def _four_before(data: Bytes, start: int, at: int) -> Scalar:
-    """The four bytes before ``at`` as one number, or 0 if there are not as many."""
+    """The four bytes before ``at`` as one number, or 0 if there are fewer."""
     if at - 4 < start:
         return 0
     return (
@@ -47,7 +47,7 @@ def _four_before(data: Bytes, start: int, at: int) -> Scalar:
 
 @njit(**INLINE)
 def _begin(data: Bytes, start: int, colon: int, stop: int) -> Scalar:
-    """Where the address begins whose colon this is; -1 if it is none."""
+    """Start of the URL with this colon; -1 if it is none."""
     if colon + 3 >= stop or data[colon + 1] != _SLASH or data[colon + 2] != _SLASH:
         return -1
     if _four_before(data, start, colon) == _HTTP:
@@ -59,7 +59,7 @@ def _begin(data: Bytes, start: int, colon: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def _end(data: Bytes, at: int, stop: int) -> Scalar:
-    """The end of the stretch of bytes from here on that may stand in an address."""
+    """End of the bytes from ``at`` on that can be in a URL."""
     while at < stop:
         if _INNER[data[at]]:
             at += 1
@@ -82,7 +82,7 @@ def _is_pornographic(data: Bytes, start: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def measure_urls(data: Bytes, span: tuple[int, int], tables: int, scratch: Bytes, out: Ints) -> None:
-    """Measure the addresses of one text, as in `UrlSignals`."""
+    """Measure the URLs of one text, as in `UrlSignals`."""
     free, stop = span
     at = free
     total = characters = pornographic = 0

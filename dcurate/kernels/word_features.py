@@ -29,7 +29,7 @@ class Kinds(NamedTuple):
 class WordFacts(NamedTuple):
     """Of each word its characters, its bits, its hash and its power; bits are 0 where a character is not known.
 
-    The power is the number that the hash of what stands before the word is multiplied with: the hash of two words
+    The power is the factor for the hash of the text before the word: the hash of two words
     joined is that of the first times the power of the second, plus that of the second.
     """
 

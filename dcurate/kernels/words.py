@@ -1,4 +1,4 @@
-"""Signals of the words of a text; words are what ``str.split`` gives."""
+"""Signals of the words of a text, split as by ``str.split``."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ for _word in _COMMON + _ELLIPSES:
 
 
 class WordSignals(NamedTuple):
-    """What the words of each text are like.
+    """Word statistics of each text.
 
-    ``characters`` is their length together, ``longest`` that of the longest, ``symbolic`` counts ellipsis marks and
-    words made of ``#`` for the most part, ``lettered`` words with an alphabetic character, ``common`` the words
+    ``characters`` is the sum of their lengths, ``longest`` the length of the longest, ``symbolic`` counts ellipsis
+    marks and words that are mostly ``#``, ``lettered`` words with an alphabetic character, ``common`` the words
     the, be, to, of, and, that, have, with.
     """
 
@@ -76,17 +76,17 @@ class WordSignals(NamedTuple):
 
 @njit(**INLINE)
 def ascii_spaces(block: Word) -> Word:
-    """The high bits of those of eight packed ASCII bytes that are whitespace."""
+    """The high bits of the whitespace among eight packed ASCII bytes."""
     controls = (block + _FROM_TAB) & ~(block + _PAST_RETURN)
     return (controls | ((block + _FROM_FS) & ~(block + _PAST_SPACE))) & _HIGH
 
 
 @njit(**INLINE)
 def find_words(data: Bytes, start: int, stop: int, bounds: Ints) -> Scalar:
-    """Write where each word of a text begins and ends, in turn, into ``bounds``; returns how many words there are.
+    """Write where each word of a text begins and ends, in turn, into ``bounds``; returns the number of words.
 
-    ``bounds`` has room for eight more than the bytes of the text. Eight ASCII bytes are looked at together, and no
-    branch depends on where words end: a mispredicted one a word would cost more than all the rest.
+    ``bounds`` has at least eight more entries than the text has bytes. Eight ASCII bytes are read together, and no
+    branch depends on where words end: one misprediction a word would cost more than all the rest.
     """
     count = _ZERO
     before = _ONE
@@ -117,7 +117,7 @@ def find_words(data: Bytes, start: int, stop: int, bounds: Ints) -> Scalar:
 
 @njit(**INLINE)
 def continuations(word: Word) -> Scalar:
-    """How many of eight packed bytes continue a character that began before them."""
+    """Count the continuation bytes of UTF-8 among eight packed bytes."""
     return np.int64((((word >> _SEVEN) & ~(word >> _SIX) & _ONES) * _ONES) >> _TOP_BYTE)
 
 

@@ -27,11 +27,11 @@ class DocumentFilter(Part, ABC):
     The name is the class name in snake case unless you set ``self._name``. A document whose text is null is
     scored as an empty one. Where a rule needs a model, load it in the hooks below, never in the constructor.
 
-    The fields of a dataclass that are said to be numbers, such as ``least: int = 3``, are held to that when it is made;
-    in a ``__post_init__`` of your own begin with that of the parent.
+    Fields of a dataclass that are annotated as numbers, such as ``least: int = 3``, are checked on creation; call
+    ``super().__post_init__()`` first in a ``__post_init__`` of your own.
 
     Raises:
-        PipelineError: a field of a dataclass is said to be a number, and is none.
+        PipelineError: a field that is annotated as a number has another value.
 
     Examples:
         >>> class TooShort(DocumentFilter):

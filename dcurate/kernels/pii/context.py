@@ -69,7 +69,7 @@ def _letters_before(data: Bytes, start: int, at: int) -> Scalar:
 def announced(data: Bytes, begin: int, at: int) -> Scalar:
     """The meaning of the nearest known word among the last four before ``at``, as bits; 0 if there is none.
 
-    Words are looked for in the 40 bytes before; a Chinese character is a word.
+    Words are searched in the 40 bytes before; a Chinese character is a word.
     """
     keys = _KEYS  # once: a CUDA kernel holds a copy of the table for each mention of its name
     limit = max(begin, at - _BACK)

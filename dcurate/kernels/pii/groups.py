@@ -24,7 +24,7 @@ class DigitGroups(NamedTuple):
         starts: where each group begins, and ``stops`` where it ends.
         sizes: how many digits it has, and ``totals`` how many there are up to its end.
         gaps: the kinds of marks after it.
-        digits: the digits of all groups, one after the other, as far as there is room.
+        digits: the digits of all groups, concatenated, up to the size of the array.
     """
 
     starts: npt.NDArray[np.int64]

@@ -235,10 +235,10 @@ def find_pii(
     layout = frozen(offsets, np.int64), frozen(data, np.uint8)
     numbers, options = frozen(rows, np.int64), (int(kinds), bool(public))
     bounds = np.zeros(rows.size + 1, np.int64)
-    room = 1024 + rows.size
+    capacity = 1024 + rows.size
     while True:
-        starts, stops, found = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int16)
+        starts, stops, found = np.empty(capacity, np.int64), np.empty(capacity, np.int64), np.empty(capacity, np.int16)
         count = _scan(layout, numbers, options, bounds, (starts, stops, found))
-        if count <= room:
+        if count <= capacity:
             return PiiSpans(bounds, starts[:count], stops[:count], found[:count])
-        room = count
+        capacity = count

@@ -111,7 +111,7 @@ def _chains() -> tuple[np.ndarray, np.ndarray]:
 
 _HEADS, _NEXT = _chains()
 
-#: The bytes that are looked for.
+#: The bytes to find.
 SECRET_BYTES = bytes(sorted({ord(rule[0][rule[1]]) for rule in _RULES} | set(b"J-")))
 
 

@@ -192,7 +192,7 @@ class C4BadWordsFilter(BoundedFilter):
         return scores
 
     def _places(self, signals: Signals, found: Numbered, words: npt.NDArray[np.int64]) -> set[int]:
-        """The places of the texts in which the words stand, of which where they stand among all is given."""
+        """The numbers of the texts that contain the words; ``words`` are positions among the words of all texts."""
         begins, counts = found.begins[signals.rows], found.counts[signals.rows]
         places = np.searchsorted(begins, words, "right") - 1
         within = (places >= 0) & (words < (begins + counts)[places])

@@ -40,7 +40,7 @@ class NumberOfLinesOfCodeFilter(BoundedFilter):
 
 @dataclass(frozen=True)
 class XMLHeaderFilter(SignalFilter):
-    """Drop texts with ``<?xml version=`` near the beginning, whatever their file name: they score 1 (StarCoder).
+    """Drop texts with ``<?xml version=`` near the beginning, for any file name: they score 1 (StarCoder).
 
     Args:
         char_prefix_search_length: how many characters are the beginning.

@@ -36,7 +36,7 @@ class HistogramFilter(SignalFilter):
     Nothing is downloaded. Where the table is missing, the error says how to get it.
 
     Raises:
-        DataError: there is no table for the language, when it is looked for.
+        DataError: there is no table for the language, on first use.
 
     Examples:
         >>> import tempfile

@@ -102,8 +102,8 @@ class RepeatingTopNGramsFilter(BoundedFilter, WordFilter):
 
     The n-gram's words are joined by one space and removed wherever that string occurs, inside words too. Of n-grams
     equally frequent the one that occurs first counts. A text of fewer than n words scores 1.0. Where a library splits
-    the words (see `WordFilter`), what is removed is the n-gram as it stands where it occurs first: there is no space
-    between the words, and with one nothing would ever be found.
+    the words (see `WordFilter`), the n-gram is removed as it is written at its first occurrence, without
+    spaces between the words.
 
     Args:
         max_repeating_ngram_ratio: the greatest share, 0 to 1, that stays.

@@ -83,10 +83,10 @@ class CountPii(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass(frozen=True)
 class PiiFilter(BoundedFilter):
-    """Drop texts with more than a number of findings of personal data; Dolma allowed five.
+    """Drop texts with more than ``max_pii`` entities of personal data, as Dolma did with more than five.
 
     Args:
-        max_pii: the most that a document may hold.
+        max_pii: maximum number of entities in a document.
         supported_entities: what counts, as of `PiiModifier`; without a recogniser.
         public_ips_only: leave out IP addresses that the world cannot reach.
 
