@@ -3,7 +3,8 @@
 mwparserfromhell reads on to the end of a page for each opening that is never closed, and twice, at each level, what is
 nested in the cells of tables: a hostile page of a few kilobytes takes it hours. Its reader in C cannot be stopped, so
 a page goes there only if few openings are left over; its reader in Python, which gives the same tokens, counts its
-steps and stops.
+steps and stops. They differ in one thing: where a line ends right after the name of a tag, the reader in C takes
+the tag for text.
 """
 
 from __future__ import annotations
