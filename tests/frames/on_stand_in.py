@@ -56,7 +56,7 @@ def annotated(resources: Resources) -> list[ScoreFilter]:
 
 
 def noted(kernel: Callable[..., Any], called: set[str]) -> Callable[..., Any]:
-    """The build of a kernel for CUDA, which tells when it is called."""
+    """The build of a kernel for CUDA, which records its calls."""
     build = BUILDS[kernel]
 
     def tells(*given: Any) -> Any:
@@ -77,7 +77,7 @@ def columns(table: pa.Table) -> list[bool]:
 
 
 def refused(frame: Any, name: str) -> str:
-    """What is said of a column that is not there or holds no text."""
+    """The message about a column that is missing or holds no text."""
     try:
         texts_on_gpu(frame, name)
     except DataError as error:
