@@ -103,10 +103,10 @@ def pytest_xdist_node_collection_finished(ids: list[str]) -> None:
         pytest.exit(f"xdist does not see the groups of tests: {reason} (here {pytest.__version__})", 4)
 
 
-def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport, told: str) -> None:
-    """In CI nothing may be skipped, whatever skips it: a test that does not run shows nothing."""
+def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport, name: str) -> None:
+    """In CI nothing may be skipped: a test that does not run shows nothing."""
     if os.environ.get("CI") and report.skipped and not hasattr(report, "wasxfail"):
-        report.outcome, report.longrepr = "failed", f"{told} was skipped; in CI it must run: {report.longrepr}"
+        report.outcome, report.longrepr = "failed", f"{name} was skipped; in CI it must run: {report.longrepr}"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -237,6 +237,6 @@ def workers_of(client: Client) -> dict[str, dict[str, Any]]:
 
 
 def wait_for_workers(address: str, number: int) -> None:
-    """Wait until a scheduler has so many workers: whoever connects then finds them, on a busy machine too."""
+    """Wait until a scheduler has a number of workers, so that clients find them, also on a busy machine."""
     with Client(address, timeout=120, set_as_default=False) as client:
         client.wait_for_workers(number, timeout=120)

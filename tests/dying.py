@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-#: What Python tells before it touches files; `os.replace` is told as a rename.
+#: Audit events of Python before it touches files; `os.replace` raises that of a rename.
 TOUCHES = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir"}
 
 

@@ -94,7 +94,7 @@ class HangOn(RaiseOn):
 
 @dataclass
 class Leak(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Keeps so many megabytes more with every batch."""
+    """Keeps a number of megabytes more with every batch."""
 
     megabytes: int = 20
 
@@ -109,7 +109,7 @@ class Leak(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass
 class StuckOnce(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Stands still for ten minutes on a batch with a marked text, but only the first time that it sees it."""
+    """Hangs for ten minutes on a batch with a marked text, but only the first time that it sees it."""
 
     folder: str = ""
     seconds: float = 0.05

@@ -263,7 +263,7 @@ def test_a_running_scheduler_with_workers_of_its_own_does_the_work(here):
     assert again.returncode == 0, again.stderr
     assert len(written(here / "out")) == 48
     assert written(here / "out") == written(here / "out2")
-    assert len(written(here / "dropped")) == 12  # paths mean those of the one who runs it, wherever workers stand
+    assert len(written(here / "dropped")) == 12  # paths mean those of the one who runs it, wherever workers run
 
 
 @pytest.mark.parametrize("mode", ["inline", "streaming"])
@@ -281,7 +281,7 @@ def test_ctrl_c_stops_cleanly_and_resume_does_the_rest(here, mode):
     try:
         wait_for(lambda: len(written(here / "out")) >= 24, "output")  # of three splits on two CPUs: one is recorded
     finally:
-        os.killpg(started.pid, signal.SIGINT)  # a terminal tells the whole group
+        os.killpg(started.pid, signal.SIGINT)  # a terminal signals the whole group
         _, said = started.communicate(timeout=60)
     assert started.returncode == 130, said
     assert "Traceback" not in said

@@ -1,4 +1,4 @@
-"""How the command ends when it is told to: Ctrl-C, SIGTERM, and the second of them."""
+"""How the command ends on signals: Ctrl-C, SIGTERM, and a second one."""
 
 import os
 import signal

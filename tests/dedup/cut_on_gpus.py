@@ -19,7 +19,7 @@ KINDS = {
 
 
 def cut(source: str, output: str, gpus: float) -> None:
-    """Read documents, cut what stands in several, and write the rest, in a folder for each way."""
+    """Read documents, cut the text that several share, and write the rest, in a folder for each way."""
     for kind, stage in KINDS.items():
         cutting = stage.with_(resources=Resources(cpus=1, gpus=gpus))
         Pipeline(kind, stages=[JsonlReader(source), cutting, JsonlWriter(f"{output}/{kind}")]).run(InlineExecutor())

@@ -1,4 +1,4 @@
-"""Graphs of documents, and what is true of them, in plain Python."""
+"""Graphs of documents and their properties, in plain Python."""
 
 from __future__ import annotations
 

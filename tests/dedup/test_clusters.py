@@ -37,7 +37,7 @@ def order_of(graph: list[Edge], ranks: list[float]) -> dict[int, tuple[bool, flo
 
 
 def check_groups(found: Groups, kept: dict[int, int], order: dict[int, Any]) -> None:
-    """Whether groups are what is told of each member: who stays of its group."""
+    """Whether groups agree with the kept member that each member names."""
     sizes = {one: list(kept.values()).count(one) for one in kept.values()}
     smallest: dict[int, int] = {}
     for member in sorted(kept):

@@ -272,7 +272,7 @@ def rows_in(folder: Path) -> list[Row]:
 
 
 def curate(tmp_path: Path, day: int, **settings: Any) -> list[str]:
-    """What is left of a day."""
+    """The documents kept of a day."""
     output = tmp_path / f"clean-{day}"
     stages: list[AnyStage] = [
         JsonlReader(str(tmp_path / f"day-{day}")),
@@ -284,7 +284,7 @@ def curate(tmp_path: Path, day: int, **settings: Any) -> list[str]:
 
 
 def left_of(today: list[str], seen: list[str]) -> list[str]:
-    """What is left of a day, by comparing each of its texts with all."""
+    """The documents kept of a day, by comparing each of its texts with all."""
     texts = [*seen, *today]
     groups = groups_of(texts, 0.8, len(seen))
     gone = {place for group in groups for place in group if place != group[0] and place >= len(seen)}

@@ -1,4 +1,4 @@
-"""A group that holds too much of a dataset or of a source is told."""
+"""A group that holds too much of a dataset or of a source is reported."""
 
 from __future__ import annotations
 

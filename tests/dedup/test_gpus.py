@@ -1,4 +1,4 @@
-"""With slots that have a GPU the rows are those of the CPU, as far as numba's simulator of CUDA can tell."""
+"""With slots that have a GPU the rows are those of the CPU, according to numba's simulator of CUDA."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def files(folder: Path, pattern: str) -> list[Path]:
 
 
 def remembered(folder: Path) -> dict[str, list[bytes]]:
-    """What is remembered of documents, and their bands."""
+    """The index entries of documents, and their bands."""
     return {kind: [path.read_bytes() for path in files(folder, f"**/{kind}/*")] for kind in ("rows", "bands")}
 
 

@@ -51,7 +51,7 @@ def listed(folder: Path, *columns: Any, name: str = "id") -> str:
 
 
 def removed(path: str, ids: Any) -> list[Any]:
-    """What is left of documents with these ids."""
+    """The documents kept without these ids."""
     stage = TextDuplicatesRemovalStage(path, id_field="id")
     stage.setup()
     try:

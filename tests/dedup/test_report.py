@@ -20,7 +20,7 @@ from dcurate.frames.text import column_of
 
 
 def documents() -> list[str]:
-    """120 pairs with a word changed of a hundred, and as many that stand alone; two copies, one without a word."""
+    """120 pairs with a word changed of a hundred, and as many without a duplicate; two copies, one without a word."""
     draw = random.Random(3)
     made = []
     for _ in range(120):

@@ -1,4 +1,4 @@
-"""Lines, paragraphs and sentences that stand in a dataset more than once."""
+"""Lines, paragraphs and sentences that occur in a dataset more than once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run(batches: Sequence[Sequence[str | None]], *stages: Any) -> RunResult:
 
 
 def left(result: RunResult) -> dict[int, str | None]:
-    """What is left of each document."""
+    """The rest of each document."""
     rows = [row for batch in result for row in batch.to_arrow().to_pylist()]  # type: ignore[attr-defined]
     return {row["n"]: row["text"] for row in rows}
 

@@ -1,4 +1,4 @@
-"""Stretches of text that stand in a dataset more than once, wherever they begin and end."""
+"""Substrings that occur in a dataset more than once, at any position."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dcurate.kernels.units import Spans
 from tests.dedup.test_spans import left, run
 
 GRAM, WINDOW = 17, 8
-#: What `SubstringDuplicates` is told to have this gram and window.
+#: The arguments that give `SubstringDuplicates` this gram and window.
 SMALL: dict[str, Any] = {"min_bytes": GRAM + 2 * WINDOW - 1, "window": WINDOW}
 FINDER = AnchorFinder(GRAM, WINDOW, "characters")
 

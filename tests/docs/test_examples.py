@@ -1,4 +1,4 @@
-"""The examples in README.md and docs/ run as they stand, and the reference names all that is public."""
+"""The examples in README.md and docs/ run unchanged, and the reference names all that is public."""
 
 from __future__ import annotations
 

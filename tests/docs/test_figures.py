@@ -1,4 +1,4 @@
-"""A figure that stands beside a link to the output of a benchmark stands in that output, or says how it follows."""
+"""A figure beside a link to the output of a benchmark is in that output, or says how it follows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NUMBER = re.compile(r"(?<![\w.@/-])\d[\d,]*(?:\.\d+)?(?![\w]|\.\d)")
 NAME = re.compile(r"([a-z_]+)\.txt")
 SIZING = "docs/howto/sizing.md"
-#: Figures that no output has as they stand, by page: what they follow from, or that they are no results.
+#: Figures that no output contains, by page: what they follow from, or that they are no results.
 DERIVED = {
     "README.md": {
         "16": "625 MB over 40",
@@ -62,10 +62,10 @@ def figures(name: str) -> frozenset[float]:
     return frozenset(float(one.replace(",", "")) for one in found)
 
 
-def stands(figure: str, known: set[float]) -> bool:
+def is_figure_in(figure: str, known: set[float]) -> bool:
     """Whether a figure is one of those known, rounded, or as a percentage.
 
-    >>> stands("0.97", {0.966}), stands("97", {0.966}), stands("0.98", {0.966})
+    >>> is_figure_in("0.97", {0.966}), is_figure_in("97", {0.966}), is_figure_in("0.98", {0.966})
     (True, True, False)
     """
     text = figure.replace(",", "")
@@ -81,7 +81,7 @@ def missing(page: Path) -> list[str]:
         figure
         for block, named in blocks(page.read_text(encoding="utf-8"))
         for figure in NUMBER.findall(block)
-        if figure not in derived and not stands(figure, set().union(*map(figures, named)))
+        if figure not in derived and not is_figure_in(figure, set().union(*map(figures, named)))
     ]
 
 

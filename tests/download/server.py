@@ -1,4 +1,4 @@
-"""A real HTTP server of files, that can be told to fail as servers do."""
+"""A real HTTP server of files, that can fail on request as servers do."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_: object) -> None:
-        """A client that went away is nothing to tell of."""
+        """Ignore a client that went away."""
 
 
 @contextmanager

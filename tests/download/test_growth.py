@@ -103,7 +103,7 @@ def names() -> itertools.chain[str]:
 
 
 def macros(definition: str, call: str = "") -> Callable[[int], str]:
-    """Macros of other names, each of which may stand for the next, and calls of them."""
+    """Macros of other names, each of which may expand to the next, and calls of them."""
 
     def made(length: int) -> str:
         one, other = itertools.tee(names())

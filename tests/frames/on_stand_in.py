@@ -77,7 +77,7 @@ def columns(table: pa.Table) -> list[bool]:
 
 
 def refused(frame: Any, name: str) -> str:
-    """What is said of a column that is not there or holds no text."""
+    """The message about a column that is missing or holds no text."""
     try:
         texts_on_gpu(frame, name)
     except DataError as error:

@@ -54,7 +54,7 @@ CALLED = (
 
 
 def found(name: str) -> Any:
-    """What stands under a full name."""
+    """Return the object with a full name."""
     parts = name.split(".")
     for cut in range(len(parts) - 1, 0, -1):
         try:
@@ -68,7 +68,7 @@ def found(name: str) -> Any:
 
 
 def signature(value: Any) -> list[list[Any]] | None:
-    """The parameters of a function: names, kinds, whether they may be left out; None where they are not told."""
+    """The parameters of a function: names, kinds, whether they are optional; None if unknown."""
     try:
         parameters = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Frames of cuDF: as far as a stand-in that holds calls against cuDF's own signatures can tell."""
+"""Frames of cuDF: checked by a stand-in that compares calls with the signatures of cuDF."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def streams(ending: str, *contents: bytes) -> list[bytes]:
 
 
 def damaged(stream: bytes) -> bytes:
-    """The stream with a byte of its checksum, or of what stands before it, changed."""
+    """The stream with a byte of its checksum, or of the bytes before it, changed."""
     place = len(stream) - 6
     return stream[:place] + bytes([stream[place] ^ 0x55]) + stream[place + 1 :]
 

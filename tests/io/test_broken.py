@@ -77,7 +77,7 @@ def conserves_lines(found: Outcome, data: bytes, packing: str) -> None:
 
 
 def ends_with_a_stream(data: bytes, rows: int, packing: str) -> bool:
-    """Whether the file was cut where a stream ends, of which no file can tell."""
+    """Whether the file was cut where a stream ends, which no reader can detect."""
     return data.rstrip(b"\0") in (in_streams(LINES, packing)[: len(data)], b"") and rows % 8 == 0
 
 

@@ -434,7 +434,7 @@ def test_a_format_that_is_none_is_refused():
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> str:
-    """Twelve files of five texts, by turns JSON Lines, packed or not, and Parquet; one text stands in all of them."""
+    """Twelve files of five texts, by turns JSON Lines, packed or not, and Parquet; one text is in all of them."""
     words = [f"word{number}" for number in range(400)]
     files: dict[str, Any] = {}
     for number in range(12):

@@ -1,4 +1,4 @@
-"""Reports and documents of a run whose output stands in S3."""
+"""Reports and documents of a run whose output is in S3."""
 
 import fsspec
 import pytest

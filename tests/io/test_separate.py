@@ -1,4 +1,4 @@
-"""Rows told apart by the values of a column, each in a folder of its own."""
+"""Rows are written to a folder for each value of a column."""
 
 from __future__ import annotations
 

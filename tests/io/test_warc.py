@@ -143,7 +143,7 @@ def test_a_file_cut_anywhere_gives_all_whole_records_and_one_damage(data, pack):
 
 
 def is_whole(damaged: bytes, data: bytes, edges: list[int]) -> bool:
-    """Whether an archive only lacks whole members, with nothing or (not at its head) padding in their place."""
+    """Whether an archive misses only whole members, with nothing or (not at its head) padding in their place."""
     for low, high in combinations_with_replacement(edges, 2):
         between = damaged[low : len(damaged) - len(data) + high]
         if damaged == data[:low] + between + data[high:] and not (between.strip(b"\0") if low else between):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-#: The commit at which each model stands.
+#: The commit of each model.
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 

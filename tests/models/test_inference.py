@@ -68,7 +68,7 @@ def test_each_row_gets_what_transformers_says_of_it_alone(architecture: str, cla
         ]
     assert np.allclose(scores, said, atol=1e-5)
     assert (label == np.argmax(said, axis=1)).all()
-    assert len({tuple(row) for row in scores.round(4).tolist()}) > 4  # the model does tell texts apart
+    assert len({tuple(row) for row in scores.round(4).tolist()}) > 4  # the model does distinguish texts
     stage.teardown()
 
 

@@ -13,14 +13,14 @@ def about(*stages, description: str | None = None):
 
 def test_stages_are_reported_with_the_settings_that_say_something(tmp_path) -> None:
     reader = JsonlReader(str(tmp_path), fields=["text"])
-    told = about(reader, ScoreFilter(WordCountFilter(min_words=5)), JsonlWriter("out"), description="why")
-    first, second, last = told["stages"]
-    assert (told["description"], told["inputs"]) == ("why", [str(tmp_path)])
+    described = about(reader, ScoreFilter(WordCountFilter(min_words=5)), JsonlWriter("out"), description="why")
+    first, second, last = described["stages"]
+    assert (described["description"], described["inputs"]) == ("why", [str(tmp_path)])
     assert first["settings"]["fields"] == "['text']"
     assert "read_kwargs" not in first["settings"]
     assert second["settings"]["filter_obj"] == "WordCountFilter(min_words=5, max_words=100000, lang='en')"
     assert (second["kind"], second["needs"], last["settings"]["path"]) == ("ScoreFilter", "1 CPU", "'out'")
-    assert orjson.loads(orjson.dumps(told)) == told
+    assert orjson.loads(orjson.dumps(described)) == described
 
 
 def test_where_groups_of_duplicates_are_written_is_reported() -> None:
@@ -50,12 +50,12 @@ def test_settings_that_only_sound_like_a_secret_are_reported() -> None:
 
 def test_the_command_is_reported_with_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/bin/dcurate", "run", "r.yaml", "--set", "api_key=hush", "--set", "n=1"])
-    told = about(ScoreFilter(WordCountFilter()))
-    assert told["command"] == "dcurate run r.yaml --set api_key=... --set n=1"
-    assert told["resume"] == f"{told['command']} --resume"
+    described = about(ScoreFilter(WordCountFilter()))
+    assert described["command"] == "dcurate run r.yaml --set api_key=... --set n=1"
+    assert described["resume"] == f"{described['command']} --resume"
     monkeypatch.setattr(sys, "argv", ["my_script.py", "secret"])
-    told = about(ScoreFilter(WordCountFilter()))
-    assert (told["command"], told["resume"]) == ("", "pipeline.run(executor, resume=True)")
+    described = about(ScoreFilter(WordCountFilter()))
+    assert (described["command"], described["resume"]) == ("", "pipeline.run(executor, resume=True)")
 
 
 def test_long_settings_are_cut() -> None:

@@ -1,4 +1,4 @@
-"""Personal data is taken out of documents, and counted, without being told."""
+"""Personal data is removed from documents and counted, without being shown."""
 
 from __future__ import annotations
 

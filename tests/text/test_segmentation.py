@@ -78,7 +78,7 @@ def words_of(text: str, lang: str) -> list[str]:
 
 
 def top_ngram(text: str, words: list[str], n: int) -> float:
-    """The n-gram is removed as it stands where it occurs first."""
+    """The n-gram is removed in its first form."""
     if len(words) < n:
         return 1.0
     starts, at = [], 0

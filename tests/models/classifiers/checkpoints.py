@@ -60,7 +60,7 @@ P = ParamSpec("P")
 
 
 def seeded(make: Callable[P, Path]) -> Callable[P, Path]:
-    """The same weights at every call, whatever was drawn before."""
+    """The same weights at every call."""
 
     @wraps(make)
     def made(*args: P.args, **settings: P.kwargs) -> Path:
