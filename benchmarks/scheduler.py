@@ -59,7 +59,8 @@ def pipeline(calls: int, slots: int) -> Pipeline:
 def cluster(workers: int, slots: int, seconds: float, processes: int) -> Iterator[tuple[Client, list[int]]]:
     """Run a scheduler and stand-ins; yield a client, and the process ids of the stand-ins."""
     started: list[subprocess.Popen[str]] = []
-    env = {**os.environ, "DASK_LOGGING__DISTRIBUTED": "warning"}
+    # On a machine that others use, too, heartbeats can be minutes late.
+    env = {**os.environ, "DASK_LOGGING__DISTRIBUTED": "warning", "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "1 hour"}
     try:
         here = "benchmarks.scheduler_workers"
         command = job(f"{here}:scheduler")

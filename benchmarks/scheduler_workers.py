@@ -280,18 +280,17 @@ class StandIns(Server):
         info = WorkerInfo("stand-in", 1.0).to_dict() | {"threads": 1}
         return {"status": "OK", "result": to_serialize({has_plugin: True, describe: info}.get(asked, []))}
 
-    async def heartbeats(self, workers: list[StandIn]) -> None:
-        """Send the heartbeats of all workers, evenly over the interval that the scheduler asks for."""
-        interval = 1.0
+    async def heartbeat(self, worker: StandIn) -> None:
+        """Send the heartbeats of a worker, as often as the scheduler asks for."""
+        interval = 5.0
         while True:
-            for worker in workers:
-                now = time.time()
-                executing = {key: now - began for key, (_, began) in worker.running.items()}
-                answer = await self.rpc(self.scheduler).heartbeat_worker(
-                    address=worker.address, now=now, metrics=worker.metrics(), executing=executing, extensions={}
-                )
-                interval = answer.get("heartbeat-interval", interval)
-                await asyncio.sleep(interval / len(workers))
+            await asyncio.sleep(interval * worker.chance.uniform(0.5, 1.5))
+            now = time.time()
+            executing = {key: now - began for key, (_, began) in worker.running.items()}
+            answer = await self.rpc(self.scheduler).heartbeat_worker(
+                address=worker.address, now=now, metrics=worker.metrics(), executing=executing, extensions={}
+            )
+            interval = answer.get("heartbeat-interval", interval)
 
 
 async def _accept(**_: Any) -> dict[str, str]:
@@ -316,12 +315,13 @@ def workers(address: str, first: int, count: int, threads: int, seconds: float, 
             await home.listen("tcp://127.0.0.1:0")
             contact = home.listeners[-1].contact_address
             made.append(StandIn(home, f"stand-in-{number}", contact, threads, seconds, last))
-        serving = [asyncio.ensure_future(one.serve()) for one in made]
-        beating = asyncio.ensure_future(home.heartbeats(made))
-        await asyncio.wait([asyncio.gather(*serving), beating], return_when=asyncio.FIRST_COMPLETED)
-        if beating.done():
-            beating.result()  # why it failed
-        beating.cancel()
+        beating = [asyncio.ensure_future(home.heartbeat(one)) for one in made]
+        serving = asyncio.gather(*(one.serve() for one in made))
+        await asyncio.wait([serving, *beating], return_when=asyncio.FIRST_COMPLETED)
+        for failed in [one for one in beating if one.done()]:
+            failed.result()
+        for one in beating:
+            one.cancel()
         await home.close()
 
     asyncio.run(run())
