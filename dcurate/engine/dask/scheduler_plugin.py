@@ -110,6 +110,8 @@ class SlotManager(SchedulerPlugin):
         self.recycler = Recycler(self)
         self._statistics: Mapping[str, Any] = {"exhausted": False, "operators": {}}
         self._first_sample_at: dict[str, float] = {}
+        #: How often the seconds of operators have changed for good, and when they did last.
+        self._shifts: dict[str, tuple[int, float]] = {}
         self._setups = {name: Setup(config.priors.get(name, {}).get("setup_s")) for name in self.operators}
         self._joined: dict[str, float] = {}
         self._grown: dict[str, deque[int]] = {}
@@ -208,6 +210,8 @@ class SlotManager(SchedulerPlugin):
         for operator, one in stats["operators"].items():
             if one["samples"]:
                 self._first_sample_at.setdefault(operator, now - one["since_first"])
+            if one["shifts"] > self._shifts.get(operator, (0, 0.0))[0]:
+                self._shifts = self._shifts | {operator: (one["shifts"], now)}
         self._due.set()
 
     def on_register(self, worker: str, info: Mapping[str, Any]) -> None:
@@ -337,6 +341,7 @@ class SlotManager(SchedulerPlugin):
                 ready[name],
                 **_measurements(seen.statistics["operators"].get(name)),
                 first_sample_at=self._first_sample_at.get(name),
+                shifted_at=self._shifts[name][1] if name in self._shifts else None,
                 setup_s=seen.setups[name],
                 lifetime_m=lifetime_m,
                 restart_interval_m=restart_m,
