@@ -117,6 +117,7 @@ class Simulation:
         self.stage_of = {stage.unit.name: stage for stage in job.stages}
         self.rates = [Rate((priors or {}).get(name)) for name in self.names]
         self.ratios = [Ratio() for _ in job.stages]
+        self.shifts = [(0, 0.0) for _ in job.stages]
         self.setups = [Setup() for _ in job.stages]
         self.first: dict[int, float] = {}
         self.pools = [Pool() for _ in job.stages]
@@ -285,6 +286,8 @@ class Simulation:
                     seconds=rate.seconds,
                     samples=rate.samples,
                     cv=rate.cv,
+                    wobble=rate.wobble,
+                    shifted_at=self._shifted_at(number),
                     cached=rate.cached,
                     first_sample_at=self.first.get(number),
                     weight=weights[number],
@@ -297,6 +300,13 @@ class Simulation:
             )
         under_way = self.setting_up + self.waiting
         return AllocatorInput(self.job.hosts, tuple(units), +self.held, +under_way, self.now)
+
+    def _shifted_at(self, number: int) -> float | None:
+        """When the rate of an operator last changed for good."""
+        shifts = self.rates[number].shifts
+        if shifts > self.shifts[number][0]:
+            self.shifts[number] = (shifts, self.now)
+        return self.shifts[number][1] if shifts else None
 
     def _decide(self) -> None:
         snapshot = self.snapshot()

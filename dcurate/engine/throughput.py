@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dcurate.engine.allocate.rates import Rate, Ratio
-from dcurate.engine.flow import Flow
+from dcurate.engine.flow import Flow, Task
 
 #: The least time between two reports, in seconds.
 MIN_INTERVAL_S = 0.25
@@ -32,12 +32,13 @@ class ThroughputTracker:
         self._reported_at = -MIN_INTERVAL_S
         self._changed = False
 
-    def record(self, operator: int, items: int, deaths: int, summary: Mapping[str, Any]) -> None:
-        """Record a finished task of `items` inputs."""
+    def record(self, operator: int, task: Task, summary: Mapping[str, Any], slots: int) -> None:
+        """Record a finished task, of an operator that has `slots` slots."""
+        items = len(task.inputs)
         self._changed = True
         self.ratios[operator].record(items, sum(len(sizes) for sizes in summary["sizes"]))
-        if not deaths:
-            self.rates[operator].record(summary["seconds"], items)
+        if not task.deaths:
+            self.rates[operator].record(summary["seconds"], items, max(1, slots))
 
     def report(self, flow: Flow, now: float) -> dict[str, Any] | None:
         """Return a report as plain values; None if nothing has changed or the last one is recent.
@@ -60,7 +61,8 @@ class ThroughputTracker:
                     "seconds": self.rates[number].seconds,
                     "samples": self.rates[number].samples,
                     "cv": self.rates[number].cv,
-                    "changes": self.rates[number].changes,
+                    "wobble": self.rates[number].wobble,
+                    "shifts": self.rates[number].shifts,
                     "cached": self.rates[number].cached,
                     "since_first": now - self._first.get(number, now),
                     "ratio": self.ratios[number].value,

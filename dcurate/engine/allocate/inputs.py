@@ -34,6 +34,8 @@ class Measured:
         seconds: per item and slot; None if unknown.
         samples: number of calls.
         cv: coefficient of variation of their durations.
+        wobble: relative standard error from disturbances that come and go.
+        shifted_at: when ``seconds`` last changed for good, on the clock of `AllocatorInput.now`; None if never.
         cached: whether earlier runs count among them.
         first_sample_at: when the first call ended, on the clock of `AllocatorInput.now`.
         weight: items per source split.
@@ -49,6 +51,8 @@ class Measured:
     seconds: float | None = None
     samples: int = 0
     cv: float = 0.5
+    wobble: float = 0.0
+    shifted_at: float | None = None
     cached: bool = False
     first_sample_at: float | None = None
     weight: float = 1.0
@@ -160,7 +164,7 @@ class AllocatorInput:
         each = self.by_name[name]
         weight = each.samples + PRIOR_WEIGHT * each.cached
         running = max(0, self._ready_counts.get(name, 0) - 1)
-        return each.cv * sqrt(1 / weight + (each.cv * running / weight) ** 2) if weight else 1.0
+        return 2 * each.wobble + each.cv * sqrt(1 / weight + (each.cv * running / weight) ** 2) if weight else 1.0
 
     @cached_property
     def requested(self) -> Allocation:

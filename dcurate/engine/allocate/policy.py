@@ -247,11 +247,19 @@ def _worth_it(rules: AllocationRules, move: AllocationChange, best: AllocationCh
     if snapshot.work_known:
         work = 1.0
     else:
-        ahead = max(snapshot.ahead_s, 0.0 if move.preempting else 3 * move.done_in)
+        ahead = (
+            min(snapshot.ahead_s, _steady_s(snapshot)) if move.preempting else max(snapshot.ahead_s, 3 * move.done_in)
+        )
         work = (stay.throughput or best.throughput) * ahead
     saved = best.seconds_for(work) - move.seconds_for(work)
     least = rules.saved_s if snapshot.work_known else 0.0
     return saved > (max(least, rules.friction * move.done_in) if move.preempting else least)
+
+
+def _steady_s(snapshot: AllocatorInput) -> float:
+    """Seconds for which estimates may be expected to hold: as long as they have held since one of them changed."""
+    shifts = (each.shifted_at for each in snapshot.units if each.shifted_at is not None and not each.finished)
+    return snapshot.now - max(shifts, default=-inf)
 
 
 def _misses_fixed(snapshot: AllocatorInput) -> bool:

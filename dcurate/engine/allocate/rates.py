@@ -7,7 +7,9 @@ forgets what was before.
 
 from __future__ import annotations
 
+from collections import deque
 from math import expm1, inf, log, sqrt
+from statistics import pstdev
 
 #: Calls after which the oldest are forgotten in any case, so that a creeping change is followed too; and for each slot.
 MOST_CALLS, MOST_A_SLOT = 16_384, 20
@@ -21,6 +23,9 @@ ASSUMED_CV = 0.5
 #: Few samples of a heavy tail hide it: up to this many, the tail is estimated from the logarithms, but not beyond this
 #: cv.
 FEW, MOST_CV = 64, 2.5
+#: Where durations go up and down, so many periods are remembered, and the mean is over all of them. A period that lasts
+#: for this many seconds is no such disturbance.
+PERIODS, PERIOD_S = 8, 60.0
 #: Durations below this many seconds are not distinguished.
 TICK_S = 1e-6
 
@@ -79,18 +84,25 @@ class RateHistory:
     """Calls since their last change, in buckets that are finer the newer they are.
 
     Changes are detected by the likelihood ratio for one shift in the mean of normal values of unknown variance, at
-    every border between buckets.
+    every border between buckets. What was before a change is forgotten, unless the values come back to where they have
+    been: then they are disturbed, and all periods between changes count until one of them lasts.
 
     Args:
         threshold: twice the log likelihood ratio above which a change is accepted.
         least: calls that a change needs after it; with one slot, one call before it suffices, as a first one may be
             slow.
         smallest: a smaller shift of the transformed values is no change.
+        periods: how many periods before changes are remembered, to recognise disturbances.
+
+    Attributes:
+        changes: how many changes there were, and after how many of them what was before was forgotten.
     """
 
-    def __init__(self, threshold: float = 25.0, least: int = 3, smallest: float = 0.05) -> None:
+    def __init__(self, threshold: float = 25.0, least: int = 3, smallest: float = 0.05, periods: int = 0) -> None:
         self.threshold, self.least, self.smallest = threshold, least, smallest
-        self.changes = 0
+        self.changes = self.shifts = 0
+        self._periods: deque[Moments] = deque(maxlen=periods)
+        self._disturbed = False
         self.slots = 1
         self._closed = Moments()
         self._buckets: list[Moments] = []
@@ -98,8 +110,17 @@ class RateHistory:
 
     @property
     def calls(self) -> int:
-        """Calls since the last change."""
-        return self._closed.calls + self._open.calls
+        """Calls since the last change, or in all periods if values are disturbed."""
+        before = sum(one.calls for one in self._periods) if self._disturbed else 0
+        return self._closed.calls + self._open.calls + before
+
+    @property
+    def wobble(self) -> float:
+        """Relative standard error of the mean over periods; 0 if values are not disturbed."""
+        if not self._disturbed:
+            return 0.0
+        means = [one.transformed / one.calls for one in (*self._periods, self._closed) if one.calls]
+        return pstdev(means) / sqrt(len(means) - 1) if len(means) > 1 else 0.0
 
     @property
     def total(self) -> Moments:
@@ -107,6 +128,8 @@ class RateHistory:
         total = Moments()
         total.add(self._closed)
         total.add(self._open)
+        for period in self._periods if self._disturbed else ():
+            total.add(period)
         return total
 
     def add(self, items: float, amount: float, transformed: float) -> None:
@@ -126,10 +149,30 @@ class RateHistory:
         while keep == 0 and self._closed.calls > most and len(self._buckets) > 1:
             self._closed.add(self._buckets.pop(0), sign=-1)
         if keep:
-            self._buckets = self._buckets[-keep:]
-            self._closed = Moments()
+            before, self._buckets, self._closed = self._closed, self._buckets[-keep:], Moments()
             for bucket in self._buckets:
                 self._closed.add(bucket)
+            before.add(self._closed, sign=-1)
+            self._changed(before)
+        elif self._periods and self._closed.amount > PERIOD_S * self.slots:
+            self._periods.clear()
+            self._disturbed = False
+
+    def _changed(self, before: Moments) -> None:
+        """Look whether values came back to where they have been, in and around the range of earlier periods."""
+        rest = before.calls < 2 * CALLS_A_SLOT * self.slots  # of the period before, as borders are found roughly
+        if before.amount > PERIOD_S * self.slots:
+            self._periods.clear()
+        elif rest and self._periods:
+            self._periods[-1].add(before)
+        elif not rest:
+            self._periods.append(before)
+        means = [one.transformed / one.calls for one in self._periods]
+        low, high = min(means, default=0.0), max(means, default=0.0)
+        beyond = (high - low) / 2
+        now = self._closed.transformed / self._closed.calls
+        self._disturbed = len(means) > 1 and low - beyond <= now <= high + beyond
+        self.shifts += not self._disturbed and not rest
 
     def _find_change(self) -> int:
         """How many of the newest buckets came after a change; 0 if there was none."""
@@ -200,7 +243,7 @@ class Rate:
     """
 
     def __init__(self, prior: float | None = None, prior_cv: float = ASSUMED_CV) -> None:
-        self._history = RateHistory()
+        self._history = RateHistory(periods=PERIODS)
         self._prior = prior
         self._prior_cv = prior_cv
 
@@ -226,6 +269,16 @@ class Rate:
     def changes(self) -> int:
         """How often the rate has changed."""
         return self._history.changes
+
+    @property
+    def shifts(self) -> int:
+        """How often it has changed to what it had not been before."""
+        return self._history.shifts
+
+    @property
+    def wobble(self) -> float:
+        """Relative standard error of `seconds` from disturbances that come and go; 0 if there are none."""
+        return self._history.wobble
 
     @property
     def cached(self) -> bool:

@@ -306,7 +306,8 @@ class DaskBackend:
                 raise self._failure(future, task)
             summary = self._summary(one, future)
             ended.append(TaskDone(task.id, task.operator, summary))
-            self.throughput.record(task.operator, len(task.inputs), task.deaths, summary)
+            slots = self.flow.operators[task.operator].limit.slots
+            self.throughput.record(task.operator, task, summary, slots)
             sizes = summary["sizes"]
             one.needed = {OutputRef(task.id, i, n) for i, each in enumerate(sizes) for n in range(len(each))}
             if not one.needed:

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from distributed import Scheduler, Status
 from distributed.diagnostics.plugin import SchedulerPlugin
-from tornado.ioloop import PeriodicCallback
 
 from dcurate.cluster import compat
 from dcurate.cluster.scale_api import DESIRED_WORKERS, OFFER, offered_shapes
@@ -38,8 +37,8 @@ from dcurate.engine.policies.view import OperatorView, Policy, RunView, WorkerVi
 
 #: Seconds between two samples of the hosts.
 HOSTS_INTERVAL_S = 2.0
-#: How often to check what changes without an event (pauses, lifetimes, memory), in milliseconds.
-TICK_MS = 500
+#: How often to check what changes without an event (pauses, lifetimes, memory), in seconds.
+TICK_S = 0.5
 #: The least time between two runs of the policies, and the longest that one may take, in seconds.
 MIN_INTERVAL_S, POLICIES_S = 0.1, 300.0
 #: The memory of a worker is known of this many ticks.
@@ -110,6 +109,8 @@ class SlotManager(SchedulerPlugin):
         self.recycler = Recycler(self)
         self._statistics: Mapping[str, Any] = {"exhausted": False, "operators": {}}
         self._first_sample_at: dict[str, float] = {}
+        #: How often the seconds of operators have changed for good, and when they did last.
+        self._shifts: dict[str, tuple[int, float]] = {}
         self._setups = {name: Setup(config.priors.get(name, {}).get("setup_s")) for name in self.operators}
         self._joined: dict[str, float] = {}
         self._grown: dict[str, deque[int]] = {}
@@ -141,11 +142,11 @@ class SlotManager(SchedulerPlugin):
         compat.handle_rpc(scheduler, DESIRED_WORKERS, partial(total_desired_workers, scheduler))
         compat.subscribe_client(scheduler, topic(self.run), self.client)
         self._due, self._unreconciled, self._scaled = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._loops = [asyncio.ensure_future(each) for each in (self._run_policies(), self._reconcile_when_due())]
+        self._loops = [
+            asyncio.ensure_future(each) for each in (self._run_policies(), self._reconcile_when_due(), self._tick())
+        ]
         for loop in self._loops:
             loop.add_done_callback(self._failed)
-        self._ticks = PeriodicCallback(self._tick, TICK_MS)
-        self._ticks.start()
         for worker in list(scheduler.workers):
             self.add_worker(scheduler, worker)
 
@@ -194,7 +195,6 @@ class SlotManager(SchedulerPlugin):
         """Decide nothing more, and leave nothing of the run on the scheduler."""
         self.ended = True
         self._scaled.set()
-        self._ticks.stop()
         for loop in self._loops:
             loop.cancel()
         compat.extensions(self.scheduler).get("dcurate", {}).pop(self.run, None)
@@ -208,6 +208,8 @@ class SlotManager(SchedulerPlugin):
         for operator, one in stats["operators"].items():
             if one["samples"]:
                 self._first_sample_at.setdefault(operator, now - one["since_first"])
+            if one["shifts"] > self._shifts.get(operator, (0, 0.0))[0]:
+                self._shifts = self._shifts | {operator: (one["shifts"], now)}
         self._due.set()
 
     def on_register(self, worker: str, info: Mapping[str, Any]) -> None:
@@ -281,7 +283,7 @@ class SlotManager(SchedulerPlugin):
                 self.fail(f"policy {runner.running} has not ended after {POLICIES_S:g} seconds", runner.running)
                 return
             self._enact(outcome)
-            wait_s = min(outcome.again_s, TICK_MS / 1000)
+            wait_s = min(outcome.again_s, TICK_S)
             await asyncio.sleep(MIN_INTERVAL_S)
 
     async def _observe(self, changed: bool) -> _Observed:
@@ -337,6 +339,7 @@ class SlotManager(SchedulerPlugin):
                 ready[name],
                 **_measurements(seen.statistics["operators"].get(name)),
                 first_sample_at=self._first_sample_at.get(name),
+                shifted_at=self._shifts[name][1] if name in self._shifts else None,
                 setup_s=seen.setups[name],
                 lifetime_m=lifetime_m,
                 restart_interval_m=restart_m,
@@ -448,31 +451,34 @@ class SlotManager(SchedulerPlugin):
         order = {"run": self.run, "operator": operator, "slots": claim.slots, "payload": payload, "gpus": claim.gpus}
         compat.send_to_worker(self.scheduler, worker, {"op": "dcurate-set-slots", **order})
 
-    def _tick(self) -> None:
+    async def _tick(self) -> None:
         """Check what changes without an event."""
-        for worker, state in self.scheduler.workers.items():
-            if worker not in self.members:
-                continue
-            if (state.status != Status.running) != (worker in self.paused):
-                self._set_paused(worker, state.status != Status.running)
-            used = int(state.metrics.get("memory", 0)) - int(state.nbytes)
-            self._grown.setdefault(worker, deque(maxlen=MEMORY_TICKS)).append(used)
-            stray = [task.key for task in state.processing if self._is_stray(worker, state, task)]
-            self._reassign(worker, stray)
-        if any(map(self.router.is_of_run, compat.unrunnable_keys(self.scheduler))):
-            for worker in {worker for worker, _ in self.ready} & set(self.scheduler.workers):
-                self._wake(self.scheduler.workers[worker])
-        now = time.monotonic()
-        if now - self._hosts_sent_at >= HOSTS_INTERVAL_S:
-            self._hosts_sent_at = now
-            workers = self.scheduler.workers
-            self.publish(
-                {
-                    "hosts": host_samples(
-                        (member, workers[one]) for one, member in self.members.items() if one in workers
-                    )
-                }
-            )
+        while True:
+            await asyncio.sleep(TICK_S)
+            await self._check_workers()
+            if any(map(self.router.is_of_run, compat.unrunnable_keys(self.scheduler))):
+                for worker in {worker for worker, _ in self.ready} & set(self.scheduler.workers):
+                    self._wake(self.scheduler.workers[worker])
+            if time.monotonic() - self._hosts_sent_at >= HOSTS_INTERVAL_S:
+                self._hosts_sent_at = time.monotonic()
+                workers = self.scheduler.workers
+                known = [(member, workers[one]) for one, member in self.members.items() if one in workers]
+                self.publish({"hosts": await in_thread(host_samples, known)})
+
+    async def _check_workers(self) -> None:
+        """Note which workers are paused and how large they are, and send stray tasks elsewhere."""
+        pauses = Pauses()
+        for worker in list(self.members):
+            state = self.scheduler.workers.get(worker)
+            if state is not None:
+                if (state.status != Status.running) != (worker in self.paused):
+                    self._set_paused(worker, state.status != Status.running)
+                used = int(state.metrics.get("memory", 0)) - int(state.nbytes)
+                self._grown.setdefault(worker, deque(maxlen=MEMORY_TICKS)).append(used)
+                stray = [task.key for task in state.processing if self._is_stray(worker, state, task)]
+                if stray:
+                    self._reassign(worker, stray)
+            await pauses.maybe()
 
     def _wake(self, state: Any) -> None:
         """Schedule tasks that no worker could run, where this one can."""

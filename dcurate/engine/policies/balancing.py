@@ -38,11 +38,13 @@ class Balancing(AllocationRules):
         interval_s: the longest time between two decisions, in seconds.
         pause_s: a worker that is paused for longer than this, in seconds, gets no slots.
         long_setup_s: a slot whose setup has run for longer than this, in seconds, is slow to set up.
+        slow_setup: if it has also run this many times as long as the setups of all others.
     """
 
     interval_s: float = 180.0
     pause_s: float = 10.0
     long_setup_s: float = 2.0
+    slow_setup: float = 1.25
     _last: _LastRun = field(default_factory=_LastRun, init=False, repr=False, compare=False)
 
     def run(self, view: RunView) -> Iterator[Suggestion]:
@@ -112,7 +114,8 @@ class Balancing(AllocationRules):
         ready, coming = count_slots(snapshot.ready), count_slots(snapshot.setting_up)
         since = self._last.setup_since.setdefault(pool.name, snapshot.now) if coming.get(pool.name) else snapshot.now
         last = not ready.get(pool.name) and all(ready.get(other.name) for other in rivals)
-        if measured.unit.on_gpu and last and snapshot.now - since >= self.long_setup_s:
+        slow_s = max(self.long_setup_s, self.slow_setup * max(other.setup_s or 0.0 for other in rivals))
+        if measured.unit.on_gpu and last and snapshot.now - since >= slow_s:
             return "idle GPUs, and it takes longest to set up"
         return ""
 
@@ -159,6 +162,8 @@ def _measured(pool: SlotPoolSpec, view: RunView) -> Measured:
         seconds=(seconds[0] if alone else total) if known else None,
         samples=min(one.samples for one in members),
         cv=_joint_cv([one.cv for one in members], shares),
+        wobble=max(one.wobble for one in members),
+        shifted_at=max((one.shifted_at for one in members if one.shifted_at is not None), default=None),
         cached=all(one.cached for one in members),
         first_sample_at=max(firsts) if len(firsts) == len(members) else None,
         weight=weights[members[0].name] if alone else 1.0,

@@ -27,7 +27,8 @@ class OperatorView:
         samples: calls that were measured since ``seconds`` changed last.
         cv: coefficient of variation of ``seconds``.
         cached: whether rates of earlier runs count among the measurements.
-        wobble: by how much ``seconds`` went back on earlier changes, as a share of it.
+        wobble: relative error of ``seconds`` from disturbances that come and go.
+        shifted_at: when ``seconds`` last changed for good, on the clock of `RunView.time`; None if never.
         outputs_per_input: batches that it makes of one.
         first_sample_at: when its first call ended, on the clock of `RunView.time`.
         setup_s: mean seconds of a setup; None if unknown.
@@ -48,6 +49,7 @@ class OperatorView:
     cv: float = 0.5
     cached: bool = False
     wobble: float = 0.0
+    shifted_at: float | None = None
     outputs_per_input: float = 1.0
     first_sample_at: float | None = None
     setup_s: float | None = None

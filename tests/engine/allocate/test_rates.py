@@ -193,3 +193,44 @@ def test_setup_is_the_mean_of_what_was_seen_else_what_is_remembered() -> None:
     setup.record(2.0)
     setup.record(4.0)
     assert setup.seconds == 3.0
+
+
+# Disturbances
+
+
+def calls(rate: Rate, seconds: float, number: int = 30) -> None:
+    for place in range(number):
+        rate.record(seconds * (1.02 if place % 2 else 0.98))
+
+
+def test_a_change_for_good_is_followed_and_one_that_goes_back_is_a_disturbance() -> None:
+    rate = Rate()
+    calls(rate, 1.0)
+    calls(rate, 1.5)
+    assert rate.seconds == pytest.approx(1.5, rel=0.02)
+    assert (rate.shifts, rate.wobble) == (1, 0.0)
+    calls(rate, 1.1)
+    assert rate.seconds == pytest.approx(1.2, rel=0.02)
+    assert rate.shifts == 1
+    assert 0.05 < rate.wobble < 0.15
+    calls(rate, 4.0)
+    assert rate.seconds == pytest.approx(4.0, rel=0.02)
+    assert (rate.shifts, rate.wobble) == (2, 0.0)
+
+
+def test_a_period_that_lasts_ends_a_disturbance() -> None:
+    rate = Rate()
+    for seconds in (1.0, 1.5, 1.0):
+        calls(rate, seconds)
+    assert rate.wobble > 0
+    calls(rate, 1.0, 70)
+    assert rate.wobble == 0
+    assert rate.seconds == pytest.approx(1.0, rel=0.02)
+
+
+def test_what_was_long_before_a_change_is_no_disturbance() -> None:
+    rate = Rate()
+    for seconds in (1.0, 1.5, 1.0):
+        calls(rate, seconds, 100)
+    assert rate.seconds == pytest.approx(1.0, rel=0.02)
+    assert (rate.shifts, rate.wobble) == (2, 0.0)

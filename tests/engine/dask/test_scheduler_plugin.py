@@ -112,7 +112,15 @@ def requests_of(operators: int) -> list[OperatorRequest]:
 
 def stats_of(requests: list[OperatorRequest]) -> dict[str, Any]:
     """What a driver reports that knows all operators well."""
-    known = {"samples": 1000, "cv": 0.1, "changes": 0, "cached": False, "since_first": 100.0, "ratio": 1.0}
+    known = {
+        "samples": 1000,
+        "cv": 0.1,
+        "wobble": 0.0,
+        "shifts": 0,
+        "cached": False,
+        "since_first": 100.0,
+        "ratio": 1.0,
+    }
     here = {"waiting": 10, "running": 10, "ended": False}
     return {
         "exhausted": False,
@@ -122,7 +130,7 @@ def stats_of(requests: list[OperatorRequest]) -> dict[str, Any]:
     }
 
 
-async def until(condition: Any, seconds: float = 60.0) -> None:
+async def until(condition: Any, seconds: float = 240.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
