@@ -18,7 +18,7 @@ from tests.text.extract import test_growth as pages
 
 #: Those that look at no text, by module and name.
 WITHOUT_TEXT = {
-    "dcurate.models.llm.nemotron_pipeline.AtLeast": "compares a number",
+    "dcurate.models.llm.nemotron_pipeline.MinimumTokens": "compares a number",
     "dcurate.text.filters.language.LanguageFilter": "compares a code of a language",
 }
 

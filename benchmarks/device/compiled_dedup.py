@@ -10,8 +10,8 @@ from dcurate.kernels.folding import folding
 from dcurate.kernels.layout import Rows
 from dcurate.kernels.sets import Sets
 from dcurate.kernels.shingles import Rule
-from dcurate.kernels.units import SENTENCE, Limits, marks_of
-from dcurate.kernels.units import Rule as Units
+from dcurate.kernels.units import SENTENCE, SpanLimits, marks_of
+from dcurate.kernels.units import SpanRule as Units
 
 
 def call_all(column: CudaColumn, rows: Rows) -> None:
@@ -27,5 +27,5 @@ def call_all(column: CudaColumn, rows: Rows) -> None:
     cuda_sets.jaccard_of_sets(sets, np.array([0]), np.array([1]))
     cuda_minhash.text_digests(column, rows)
     units = Units(SENTENCE, folding(frozenset({"case", "unicode"})), marks_of(".", ""))
-    cuda_dedup_spans.unit_spans(column, units, Limits(2, 1, 1))
+    cuda_dedup_spans.unit_spans(column, units, SpanLimits(2, 1, 1))
     cuda_dedup_spans.anchored_spans(column, 4, 2)

@@ -15,7 +15,7 @@ from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.cuda_minhash import text_digests as digests_on_gpu
 from dcurate.kernels.cuda_sets import jaccard_of_sets as jaccard_on_gpu
 from dcurate.kernels.sets import jaccard_of_sets
-from dcurate.kernels.units import Limits
+from dcurate.kernels.units import SpanLimits
 from dcurate.kernels.xxh3 import text_digests
 
 Calls = dict[str, tuple[Callable[[], Any], Callable[[], Any]]]
@@ -34,8 +34,8 @@ def calls(column: TextColumn, card: CudaColumn, most_pairs: int = _PAIRS) -> Cal
     rows, minhash = np.arange(len(column)), MinHash()
     sets = minhash.sets(column, rows[:_SETS])
     pairs = np.random.default_rng(0).integers(0, len(sets), (2, most_pairs))
-    lines = UnitFinder("line", Limits(1, 0, 0), ("case", "whitespace"))
-    sentences = UnitFinder("sentence", Limits(3, 0, 0), ("case", "unicode", "whitespace"))
+    lines = UnitFinder("line", SpanLimits(1, 0, 0), ("case", "whitespace"))
+    sentences = UnitFinder("sentence", SpanLimits(3, 0, 0), ("case", "unicode", "whitespace"))
     anchors = AnchorFinder(101, 50, "words")
     return {
         "sets of shingles": (lambda: minhash.sets(column, rows), lambda: minhash.sets(card, rows)),

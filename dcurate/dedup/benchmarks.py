@@ -22,7 +22,7 @@ from dcurate.fs.compression import ending_of, unpack
 from dcurate.fs.stores import Directory
 from dcurate.io.document_reader import DocumentReader
 from dcurate.kernels.normal_words import Normal, normalised
-from dcurate.kernels.overlap import Grams, Matches, gram_hashes, gram_table, overlaps
+from dcurate.kernels.overlap import Matches, SoughtNgrams, gram_hashes, gram_table, overlaps
 
 #: How many words an n-gram has: a number, or the length below which 5 % of a benchmark's examples are, from 8 to 13.
 NgramSize: TypeAlias = int | Literal["auto"]
@@ -133,7 +133,7 @@ class NgramIndex:
         (1, 'once upon a time there was a king', [('tale', '0')])
     """
 
-    grams: Grams
+    grams: SoughtNgrams
     bounds: npt.NDArray[np.int64]
     holders: npt.NDArray[np.int64]
     owners: npt.NDArray[np.int64]
@@ -238,8 +238,8 @@ class NgramIndex:
             what = "is not there" if data is None else "is no index of n-grams"
             raise DataError(f"{path} {what}; make one with NgramIndex.build(...).save({path!r})")
         with np.load(io.BytesIO(data[len(_MARK) :]), allow_pickle=False) as arrays:
-            fields = {name: arrays[f"grams_{name}"] for name in Grams._fields}
-            grams = Grams(**{**fields, **{name: int(fields[name]) for name in _SCALARS}})
+            fields = {name: arrays[f"grams_{name}"] for name in SoughtNgrams._fields}
+            grams = SoughtNgrams(**{**fields, **{name: int(fields[name]) for name in _SCALARS}})
             names = json.loads(arrays["names"].tobytes())
             others = [arrays[name] for name in ("bounds", "holders", "owners")]
         return cls(grams, *others, *(tuple(names[name]) for name in ("ids", "benchmarks", "short")))
@@ -308,7 +308,7 @@ def _stacked(columns: list[TextColumn]) -> TextColumn:
 
 def _grams(
     words: Normal, examples: npt.NDArray[np.int64], limits: npt.NDArray[np.int64], smallest: int
-) -> tuple[Grams, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+) -> tuple[SoughtNgrams, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """All n-grams of the texts, each once, and the examples that hold each, as bounds and numbers."""
     lengths = np.diff(words.bounds)
     sizes = np.where(lengths >= limits, limits, np.where(lengths >= smallest, lengths, 0))

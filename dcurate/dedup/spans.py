@@ -13,7 +13,7 @@ from dcurate.kernels import cuda_dedup_spans
 from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.folding import folding
 from dcurate.kernels.stretches import LINES
-from dcurate.kernels.units import LINE, PARAGRAPH, SENTENCE, Limits, Rule, Spans, marks_of, unit_spans
+from dcurate.kernels.units import LINE, PARAGRAPH, SENTENCE, SpanLimits, SpanRule, Spans, marks_of, unit_spans
 from dcurate.text.splitters import SENTENCE_ENDS
 
 #: What texts are cut into to be compared.
@@ -87,7 +87,7 @@ class SpanDuplicates(SpanShuffle):
                 raise PipelineError(f"{self.name}: no normalize {form!r}{nearest(str(form), NORMAL_FORMS)}")
 
     def finder(self) -> SpanFinder:
-        limits = Limits(self.span, self.min_characters, self.min_words)
+        limits = SpanLimits(self.span, self.min_characters, self.min_words)
         return UnitFinder(self.unit, limits, tuple(sorted(set(self.normalize))))
 
 
@@ -97,13 +97,13 @@ class UnitFinder(SpanFinder):
 
     Examples:
         >>> from dcurate.frames.text import column_of
-        >>> spans = UnitFinder("line", Limits(1, 0, 0), ("case",)).spans(column_of([b"one", b"ONE"]))
+        >>> spans = UnitFinder("line", SpanLimits(1, 0, 0), ("case",)).spans(column_of([b"one", b"ONE"]))
         >>> bool(spans.keys[0] == spans.keys[1])
         True
     """
 
     unit: Unit
-    limits: Limits
+    limits: SpanLimits
     normalize: tuple[str, ...]
 
     @property
@@ -112,7 +112,7 @@ class UnitFinder(SpanFinder):
 
     def spans(self, column: TextColumn | CudaColumn) -> Spans:
         marks = marks_of("".join(sorted(SENTENCE_ENDS)), _ALONE)
-        rule = Rule(_KINDS[self.unit], folding(frozenset(self.normalize)), marks)
+        rule = SpanRule(_KINDS[self.unit], folding(frozenset(self.normalize)), marks)
         if isinstance(column, CudaColumn):
             return cuda_dedup_spans.unit_spans(column, rule, self.limits)
         return unit_spans(*column, rule, self.limits)

@@ -12,7 +12,7 @@ from dcurate.engine.flow import Cancel, Emit, Flow, Instruction, OutputRef, Pull
 
 
 @dataclass(frozen=True)
-class TaskDone:
+class TaskFinished:
     """A task that ended; ``summary`` is that of its `TaskResult`."""
 
     task: int
@@ -43,7 +43,7 @@ class Backend(Protocol):
     def cancel(self, task: int) -> None:
         """Forget a task, whether it has ended or not."""
 
-    def wait(self) -> list[TaskDone | TaskDied]:
+    def wait(self) -> list[TaskFinished | TaskDied]:
         """Block until a task ends or slots change; raises what made a task fail."""
 
 
@@ -109,7 +109,7 @@ class DriverLoop:
         for ref in refs:
             self._splits.pop(ref, None)
 
-    def _record(self, ended: TaskDone | TaskDied) -> None:
+    def _record(self, ended: TaskFinished | TaskDied) -> None:
         """Count a finished task and let the flow know of its outputs, or that it must run again."""
         if isinstance(ended, TaskDied):
             self.accounting.repeats = True

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 from dcurate.core.batch import Batch
 from dcurate.engine.accounting import Round, RunAccounting
-from dcurate.engine.driver import DriverLoop, TaskDied, TaskDone
+from dcurate.engine.driver import DriverLoop, TaskDied, TaskFinished
 from dcurate.engine.flow import Flow, OutputRef, Task
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.slots import SlotPool, forget_host_setup, opened
@@ -79,7 +79,7 @@ class InlineBackend:
     def cancel(self, task: int) -> None:
         raise AssertionError("one task at a time is never copied")
 
-    def wait(self) -> list[TaskDone | TaskDied]:
+    def wait(self) -> list[TaskFinished | TaskDied]:
         furthest = max(self.tasks, key=lambda each: (each[0].operator, -each[0].id))
         self.tasks.remove(furthest)
         task, splits = furthest
@@ -88,4 +88,4 @@ class InlineBackend:
         for place, outputs in enumerate(result.outputs):
             for number, batch in enumerate(outputs):
                 self.outputs[OutputRef(task.id, place, number)] = batch
-        return [TaskDone(task.id, task.operator, result.summary())]
+        return [TaskFinished(task.id, task.operator, result.summary())]

@@ -44,7 +44,7 @@ class TwoPasses(NamedTuple):
     notes: int = 1
 
 
-class Lists(NamedTuple):
+class ListColumns(NamedTuple):
     """Results of texts: those of text ``i`` are from ``bounds[i]`` to ``bounds[i + 1]`` in each of the arrays."""
 
     bounds: Ints
@@ -52,7 +52,7 @@ class Lists(NamedTuple):
     notes: Ints
 
 
-def lists_of(passes: TwoPasses, column: CudaColumn, rows: Rows, tables: Any, *, scratch: Scratch) -> Lists:
+def lists_of(passes: TwoPasses, column: CudaColumn, rows: Rows, tables: Any, *, scratch: Scratch) -> ListColumns:
     """Return the results of the two passes for the texts numbered ``rows``, on the host.
 
     Args:
@@ -73,7 +73,7 @@ def lists_of(passes: TwoPasses, column: CudaColumn, rows: Rows, tables: Any, *, 
     begins = np.empty(len(rows), np.int64)
     begins[np.concatenate(order)] = np.cumsum(sorted_counts) - sorted_counts
     take = np.repeat(begins - bounds[:-1], counts) + np.arange(bounds[-1])
-    return Lists(bounds, tuple(np.concatenate(piece)[take] for piece in pieces), notes)
+    return ListColumns(bounds, tuple(np.concatenate(piece)[take] for piece in pieces), notes)
 
 
 def _both_passes(passes: TwoPasses, column: CudaColumn, rows: Rows, tables: Any, own: Any) -> tuple[Ints, Arrays]:

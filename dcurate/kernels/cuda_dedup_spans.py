@@ -12,9 +12,19 @@ from numba import njit
 
 from dcurate.kernels.anchors import AnchorScratch, find_anchors, new_anchor_scratch, write_stretches
 from dcurate.kernels.cuda import CudaColumn, Scratch, tables_on_gpu
-from dcurate.kernels.cuda_dedup import Lists, TwoPasses, lists_of
+from dcurate.kernels.cuda_dedup import ListColumns, TwoPasses, lists_of
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Words
-from dcurate.kernels.units import Found, Limits, Rule, Spans, Units, is_long_enough, new_units, read_units, write_spans
+from dcurate.kernels.units import (
+    Found,
+    SpanLimits,
+    SpanRule,
+    Spans,
+    Units,
+    is_long_enough,
+    new_units,
+    read_units,
+    write_spans,
+)
 
 Span = tuple[int, int]
 Places = tuple[Ints, Ints, Words, npt.NDArray[np.uint32]]
@@ -24,7 +34,7 @@ _TYPES = np.int64, np.int64, np.uint64, np.uint32
 
 
 @njit(**INLINE)
-def _units(data: Bytes, span: Span, tables: tuple[Rule, Limits], units: Units, out: Ints) -> None:
+def _units(data: Bytes, span: Span, tables: tuple[SpanRule, SpanLimits], units: Units, out: Ints) -> None:
     rule, limits = tables
     count = read_units(data, span, rule, limits, units)
     spans = 0
@@ -34,7 +44,7 @@ def _units(data: Bytes, span: Span, tables: tuple[Rule, Limits], units: Units, o
 
 
 @njit(**INLINE)
-def _write_units(arrays: Places, span: Span, tables: tuple[Rule, Limits], units: Units, out: Ints) -> None:
+def _write_units(arrays: Places, span: Span, tables: tuple[SpanRule, SpanLimits], units: Units, out: Ints) -> None:
     starts, stops, keys, checks = arrays
     write_spans(units, out[1], tables[1], Found(starts, stops, keys, checks), span[0])
 
@@ -54,7 +64,7 @@ def _write_stretches(
     write_stretches(data, gram, (scratch.merged, scratch.grams_merged), Found(starts, stops, keys, checks), span)
 
 
-def unit_spans(column: CudaColumn, rule: Rule, limits: Limits) -> Spans:
+def unit_spans(column: CudaColumn, rule: SpanRule, limits: SpanLimits) -> Spans:
     """Do as `dcurate.kernels.units.unit_spans`; the result is on the host."""
 
     def scratch(most: int) -> Units:
@@ -78,6 +88,6 @@ def _rows(column: CudaColumn) -> Ints:
     return np.arange(len(column.offsets) - 1)
 
 
-def _spans(found: Lists) -> Spans:
+def _spans(found: ListColumns) -> Spans:
     starts, stops, keys, checks = found.arrays
     return Spans(found.bounds, starts, stops, keys, checks)

@@ -27,7 +27,7 @@ KEPT = 64
 Signatures = npt.NDArray[np.uint32]
 
 
-class Plan(NamedTuple):
+class ShinglePlan(NamedTuple):
     """How texts are split into shingles, the letters of words, and the length of a signature."""
 
     rule: Rule
@@ -105,7 +105,9 @@ def _distinct(shingles: Words, table: Places) -> Scalar:
 
 
 @njit(**OPTIONS)
-def sign_text(data: Bytes, span: tuple[int, int], plan: Plan, scratch: SignScratch, signature: Signatures) -> None:
+def sign_text(
+    data: Bytes, span: tuple[int, int], plan: ShinglePlan, scratch: SignScratch, signature: Signatures
+) -> None:
     """Write the one-permutation signature of a text."""
     rule, table, _ = plan
     reading, kept = scratch.reading, scratch.kept
@@ -131,7 +133,7 @@ def sign_text(data: Bytes, span: tuple[int, int], plan: Plan, scratch: SignScrat
 
 
 @njit(**ALLOCATING)
-def new_sign_scratch(most: int, plan: Plan) -> SignScratch:
+def new_sign_scratch(most: int, plan: ShinglePlan) -> SignScratch:
     """Scratch for texts of at most ``most`` bytes."""
     reading, bins = new_reading(plan.rule.size), plan.num_hashes
     kept = np.empty(min(KEPT * bins, most) + reading.hashes.size, np.uint64)
@@ -151,9 +153,9 @@ SIGNATURES = Output(_shape, _unchanged, np.uint32)
 
 
 @signal(sign_text, SIGNATURES, scratch=Scratch(new_sign_scratch))
-def one_permutation(rule: Rule, num_hashes: int) -> Plan:
+def one_permutation(rule: Rule, num_hashes: int) -> ShinglePlan:
     """One-permutation signatures of length ``num_hashes``."""
-    return Plan(rule, word_letters(), num_hashes)
+    return ShinglePlan(rule, word_letters(), num_hashes)
 
 
 @njit(**OPTIONS)

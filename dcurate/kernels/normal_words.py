@@ -96,7 +96,7 @@ def next_letter(data: Bytes, at: int, stop: int, table: npt.NDArray[np.int32]) -
     return (np.int64(table[point]) if point < _POINTS else np.int64(DROPPED)), at + width
 
 
-class Scratch(NamedTuple):
+class NormalScratch(NamedTuple):
     """Scratch for one text: bounds of strings between whitespace, then of words, hashes of words, and one word."""
 
     tokens: npt.NDArray[np.int64]
@@ -106,9 +106,9 @@ class Scratch(NamedTuple):
 
 
 @njit(**ALLOCATING)
-def new_scratch(most: int) -> Scratch:
+def new_scratch(most: int) -> NormalScratch:
     """Scratch for texts of at most that many bytes; memory is taken only as it is written."""
-    return Scratch(
+    return NormalScratch(
         np.empty(most + 9, np.int64),
         np.empty(most + 4, np.int64),
         np.empty(most // 2 + 2, np.uint64),
@@ -161,7 +161,7 @@ def _encode(letter: int, out: Bytes, at: int) -> Scalar:
 
 @njit(**OPTIONS)
 def _read_token(
-    data: Bytes, span: tuple[int, int], table: npt.NDArray[np.int32], scratch: Scratch, count: int
+    data: Bytes, span: tuple[int, int], table: npt.NDArray[np.int32], scratch: NormalScratch, count: int
 ) -> Scalar:
     """Read the words of a string between whitespace, of any characters; returns the number of words so far."""
     at, stop = span
@@ -190,7 +190,7 @@ def _read_token(
 
 
 @njit(**INLINE)
-def read_words(data: Bytes, span: tuple[int, int], table: npt.NDArray[np.int32], scratch: Scratch) -> Scalar:
+def read_words(data: Bytes, span: tuple[int, int], table: npt.NDArray[np.int32], scratch: NormalScratch) -> Scalar:
     """Find and hash the words of a text; returns how many there are."""
     tokens = scratch.tokens
     count = 0

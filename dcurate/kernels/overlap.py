@@ -15,7 +15,7 @@ from dcurate.kernels.normal_words import (
     DROPPED,
     SPACE,
     Normal,
-    Scratch,
+    NormalScratch,
     letters,
     new_scratch,
     next_letter,
@@ -30,7 +30,7 @@ _FILTER_BITS = 2
 _ANCHOR, _LONGEST_STRIDE = 5, 8
 
 
-class Grams(NamedTuple):
+class SoughtNgrams(NamedTuple):
     """A set of n-grams to look for: n-gram ``i`` is ``points[starts[i]:stops[i]]``, its words joined by blanks.
 
     ``slots`` is a hash table of numbers of n-grams plus one, 0 where empty, ``hashes`` has the hash of each n-gram,
@@ -85,7 +85,7 @@ def gram_hashes(words: Normal, firsts: Ints, sizes: Ints) -> Words:
 
 
 @njit(**OPTIONS)
-def _fill(words: Words, firsts: Ints, grams: Grams) -> None:
+def _fill(words: Words, firsts: Ints, grams: SoughtNgrams) -> None:
     slots, sieve, sizes = grams.slots, grams.sieve, grams.stops
     bits = _bits(slots.size)
     for number in range(grams.hashes.size):
@@ -107,7 +107,7 @@ def _bits(size: int) -> Scalar:
     return bits
 
 
-def gram_table(words: Normal, hashes: Words, firsts: Ints, sizes: Ints) -> Grams:
+def gram_table(words: Normal, hashes: Words, firsts: Ints, sizes: Ints) -> SoughtNgrams:
     """A set of different n-grams, of those hashes, first words and sizes, to look for.
 
     Hashes need not be different: n-grams are compared by their words.
@@ -119,7 +119,9 @@ def gram_table(words: Normal, hashes: Words, firsts: Ints, sizes: Ints) -> Grams
     anchor = min(smallest, max(_ANCHOR, smallest - _LONGEST_STRIDE + 1))
     starts = words.starts[firsts] if len(firsts) else np.zeros(0, np.int64)
     stops = words.stops[firsts + sizes - 1] if len(firsts) else np.zeros(0, np.int64)
-    empty = Grams(np.unique(sizes), hashes, starts, sizes, words.points, slots, sieve, anchor, smallest - anchor + 1)
+    empty = SoughtNgrams(
+        np.unique(sizes), hashes, starts, sizes, words.points, slots, sieve, anchor, smallest - anchor + 1
+    )
     _fill(frozen(words.hashes, np.uint64), frozen(firsts, np.int64), empty)
     return empty._replace(stops=stops)
 
@@ -155,14 +157,16 @@ def _holds(
 
 
 @njit(**INLINE)
-def _sieved(grams: Grams, bits: int, hashes: Words, first: int) -> Scalar:
+def _sieved(grams: SoughtNgrams, bits: int, hashes: Words, first: int) -> Scalar:
     """Whether the stretch from that word on may be in an n-gram."""
     place = _hash_words(hashes, first, grams.anchor) >> np.uint64(64 - bits - _FILTER_BITS)
     return (grams.sieve[np.int64(place >> _SIX)] >> (place & _SIXTY_THREE)) & _ONE != 0
 
 
 @njit(**OPTIONS)
-def _number(grams: Grams, bits: int, value: Word, data: Bytes, place: tuple[int, int, npt.NDArray[np.int32]]) -> Scalar:
+def _number(
+    grams: SoughtNgrams, bits: int, value: Word, data: Bytes, place: tuple[int, int, npt.NDArray[np.int32]]
+) -> Scalar:
     """The number of the n-gram with this hash at this position; -1 if there is none."""
     slot = np.int64(value >> np.uint64(64 - bits))
     while grams.slots[slot]:
@@ -176,7 +180,11 @@ def _number(grams: Grams, bits: int, value: Word, data: Bytes, place: tuple[int,
 
 @njit(**OPTIONS)
 def _around(
-    data: Bytes, word: tuple[int, int], grams: Grams, scratch: Scratch, found: tuple[Ints, int, npt.NDArray[np.int32]]
+    data: Bytes,
+    word: tuple[int, int],
+    grams: SoughtNgrams,
+    scratch: NormalScratch,
+    found: tuple[Ints, int, npt.NDArray[np.int32]],
 ) -> Scalar:
     """Write the n-grams that begin within a stride before that word, or with it; returns how many are found by then."""
     (at, words), (out, count, table) = word, found
@@ -201,7 +209,7 @@ def _around(
 
 @njit(**OPTIONS)
 def _overlaps(
-    layout: tuple[Offsets, Bytes], rows: Rows, grams: Grams, table: npt.NDArray[np.int32], out: tuple[Ints, Ints]
+    layout: tuple[Offsets, Bytes], rows: Rows, grams: SoughtNgrams, table: npt.NDArray[np.int32], out: tuple[Ints, Ints]
 ) -> Scalar:
     offsets, data = layout
     bounds, places = out
@@ -217,7 +225,7 @@ def _overlaps(
     return count
 
 
-def overlaps(offsets: Offsets, data: Bytes, rows: Rows, grams: Grams) -> Matches:
+def overlaps(offsets: Offsets, data: Bytes, rows: Rows, grams: SoughtNgrams) -> Matches:
     """Find the n-grams of a set in the texts numbered ``rows``; they are compared word for word.
 
     Examples:

@@ -64,7 +64,7 @@ class Found(NamedTuple):
     checks: npt.NDArray[np.uint32]
 
 
-class Rule(NamedTuple):
+class SpanRule(NamedTuple):
     """What texts are cut into, how characters are compared, and what each is to sentences."""
 
     kind: int
@@ -72,7 +72,7 @@ class Rule(NamedTuple):
     marks: Bytes
 
 
-class Limits(NamedTuple):
+class SpanLimits(NamedTuple):
     """How spans are made: the number of consecutive units, and the minimum characters and words in them."""
 
     units: int
@@ -160,7 +160,7 @@ def _sentence_end(data: Bytes, at: int, stop: int, marks: Bytes) -> Scalar:
 
 
 @njit(**INLINE)
-def _unit_end(data: Bytes, at: int, stop: int, rule: Rule, line: int) -> tuple[Scalar, Scalar, Scalar]:
+def _unit_end(data: Bytes, at: int, stop: int, rule: SpanRule, line: int) -> tuple[Scalar, Scalar, Scalar]:
     """Where the unit ends that begins at ``at``, where the next begins, and where the line ends that it is in.
 
     ``line`` is the end of the line of ``at`` if it is known, else less than ``at``. What is nothing but whitespace may
@@ -212,7 +212,7 @@ class Units(NamedTuple):
 
 
 @njit(**OPTIONS)
-def read_units(data: Bytes, span: tuple[int, int], rule: Rule, limits: Limits, units: Units) -> Scalar:
+def read_units(data: Bytes, span: tuple[int, int], rule: SpanRule, limits: SpanLimits, units: Units) -> Scalar:
     """Find and hash the units of a text; returns how many there are."""
     at, stop = span
     fold = rule.folding
@@ -256,7 +256,7 @@ def new_units(most: int, folding: Folding) -> Units:
 
 
 @njit(**INLINE)
-def is_long_enough(units: Units, first: int, limits: Limits) -> Scalar:
+def is_long_enough(units: Units, first: int, limits: SpanLimits) -> Scalar:
     """Whether the span that begins with a unit has the characters and words that it needs."""
     characters = words = 0
     for unit in range(first, first + limits.units):
@@ -266,7 +266,7 @@ def is_long_enough(units: Units, first: int, limits: Limits) -> Scalar:
 
 
 @njit(**INLINE)
-def write_spans(units: Units, count: int, limits: Limits, out: Found, found: int) -> Scalar:
+def write_spans(units: Units, count: int, limits: SpanLimits, out: Found, found: int) -> Scalar:
     """Write the spans of a text of ``count`` units from place ``found`` on; returns the place after them."""
     for first in range(count - limits.units + 1):
         if is_long_enough(units, first, limits):
@@ -281,7 +281,7 @@ def write_spans(units: Units, count: int, limits: Limits, out: Found, found: int
 
 
 @njit(**OPTIONS)
-def _spans(layout: tuple[Offsets, Bytes], rule: Rule, limits: Limits, out: Spans) -> None:
+def _spans(layout: tuple[Offsets, Bytes], rule: SpanRule, limits: SpanLimits, out: Spans) -> None:
     offsets, data = layout
     units = new_units(longest(offsets, np.arange(offsets.size - 1)), rule.folding)
     places = Found(out.starts, out.stops, out.keys, out.checks)
@@ -292,7 +292,7 @@ def _spans(layout: tuple[Offsets, Bytes], rule: Rule, limits: Limits, out: Spans
         out.bounds[text + 1] = found
 
 
-def unit_spans(offsets: Offsets, data: Bytes, rule: Rule, limits: Limits) -> Spans:
+def unit_spans(offsets: Offsets, data: Bytes, rule: SpanRule, limits: SpanLimits) -> Spans:
     r"""Find the spans of all texts: consecutive lines, paragraphs or sentences.
 
     A *line* ends where ``str.splitlines`` ends it. A *paragraph* is all lines up to one of nothing but whitespace. A
@@ -309,8 +309,8 @@ def unit_spans(offsets: Offsets, data: Bytes, rule: Rule, limits: Limits) -> Spa
         >>> from dcurate.kernels.folding import folding
         >>> text = b"One.  Two!\n\nOne."
         >>> column = np.array([0, len(text)]), np.frombuffer(text, np.uint8)
-        >>> rule = Rule(SENTENCE, folding(frozenset()), marks_of(".!", ""))
-        >>> spans = unit_spans(*column, rule, Limits(1, 0, 0))
+        >>> rule = SpanRule(SENTENCE, folding(frozenset()), marks_of(".!", ""))
+        >>> spans = unit_spans(*column, rule, SpanLimits(1, 0, 0))
         >>> [text[start:stop] for start, stop in zip(spans.starts, spans.stops)]
         [b'One.  ', b'Two!\n\n', b'One.']
         >>> bool(spans.keys[0] == spans.keys[2])

@@ -39,7 +39,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Change:
+class CountChange:
     """A count of documents in both runs; None where a run has no such stage or reason."""
 
     stage: str
@@ -69,8 +69,8 @@ class Comparison:
     names: tuple[str, str]
     settings: tuple[Difference, ...]
     figures: tuple[Difference, ...]
-    left: tuple[Change, ...]
-    reasons: tuple[Change, ...]
+    left: tuple[CountChange, ...]
+    reasons: tuple[CountChange, ...]
     unknown: tuple[str, ...] = ()
 
     @property
@@ -124,7 +124,7 @@ def _drawn(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> T
 _SIDES = ("A", "B", "B − A")
 
 
-def _sides(change: Change) -> tuple[str, str, str]:
+def _sides(change: CountChange) -> tuple[str, str, str]:
     """A change as text, for the columns `_SIDES`."""
     first, second = ("–" if number is None else f"{number:,}" for number in (change.first, change.second))
     return first, second, f"{change.more:+,}" if change.more else "0"
@@ -240,15 +240,15 @@ def _versions(first: RecordedRun, second: RecordedRun) -> Iterator[Difference]:
     return _differing("version", mine, theirs) if mine and theirs else iter(())
 
 
-def _left(first: RunReport, second: RunReport) -> Iterator[Change]:
+def _left(first: RunReport, second: RunReport) -> Iterator[CountChange]:
     mine, theirs = ({stage.name: stage.rows_out for stage in run.stages} for run in (first, second))
-    return (Change(name, "left", mine.get(name), theirs.get(name)) for name in dict.fromkeys((*mine, *theirs)))
+    return (CountChange(name, "left", mine.get(name), theirs.get(name)) for name in dict.fromkeys((*mine, *theirs)))
 
 
-def _reasons(first: RunReport, second: RunReport) -> Iterator[Change]:
+def _reasons(first: RunReport, second: RunReport) -> Iterator[CountChange]:
     mine, theirs = _taken_out(first.stages), _taken_out(second.stages)
     for stage, reason in dict.fromkeys((*mine, *theirs)):
-        yield Change(stage, reason, mine.get((stage, reason)), theirs.get((stage, reason)))
+        yield CountChange(stage, reason, mine.get((stage, reason)), theirs.get((stage, reason)))
 
 
 def _taken_out(stages: Sequence[StageStats]) -> dict[tuple[str, str], int]:

@@ -27,7 +27,7 @@ _LEAST = 1e-300
 
 
 @dataclass(frozen=True)
-class Series:
+class LineSeries:
     """A line of a plot: a value for each moment, or None."""
 
     name: str
@@ -72,7 +72,7 @@ class Frame:
 
 def over_time(
     times: Sequence[float],
-    series: Sequence[Series],
+    series: Sequence[LineSeries],
     label: Callable[[float], str],
     *,
     stacked: bool = False,
@@ -204,7 +204,7 @@ def _line(frame: Frame, times: Sequence[float], values: Sequence[float | None], 
 
 
 def _area(
-    frame: Frame, times: Sequence[float], below: Sequence[float | None], above: Sequence[float | None], one: Series
+    frame: Frame, times: Sequence[float], below: Sequence[float | None], above: Sequence[float | None], one: LineSeries
 ) -> str:
     up = [f"{frame.x(at)} {frame.y(value or 0.0)}" for at, value in zip(times, above, strict=True)]
     back = [f"{frame.x(at)} {frame.y(value or 0.0)}" for at, value in zip(times, below, strict=True)]
@@ -212,7 +212,7 @@ def _area(
     return f'<path d="{path}" fill="{one.colour}" fill-opacity=".75" stroke="{one.colour}" stroke-width=".6"/>'
 
 
-def _stacked(series: Sequence[Series]) -> list[list[float | None]]:
+def _stacked(series: Sequence[LineSeries]) -> list[list[float | None]]:
     tops: list[list[float | None]] = []
     total = [0.0] * len(series[0].values)
     for one in series:
@@ -226,7 +226,7 @@ def _across(frame: Frame, value: float) -> str:
     return f'<path d="M{_LEFT} {y}H{frame.width - _RIGHT}" stroke="{INK}" stroke-dasharray="4 3" stroke-opacity=".6"/>'
 
 
-def _bands(frame: Frame, times: Sequence[float], series: Sequence[Series], label: Callable[[float], str]) -> str:
+def _bands(frame: Frame, times: Sequence[float], series: Sequence[LineSeries], label: Callable[[float], str]) -> str:
     """Draw invisible strips with the values at their place as tooltips."""
     step = -(-len(times) // _BANDS)
     places = range(0, len(times), step)

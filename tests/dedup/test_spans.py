@@ -18,7 +18,7 @@ from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, JsonlReader, Lo
 from dcurate.dedup.spans import NORMAL_FORMS, SpanDuplicates, UnitFinder
 from dcurate.errors import PipelineError
 from dcurate.frames.text import column_of
-from dcurate.kernels.units import Limits
+from dcurate.kernels.units import SpanLimits
 from dcurate.run import RunResult
 from tests.dedup.span_oracle import Rule
 
@@ -61,7 +61,7 @@ def test_units_are_where_python_finds_them_and_equal_where_python_says(
 ) -> None:
     texts = [text, text.upper(), text + "."]
     column = column_of(each.encode() for each in texts)
-    spans = UnitFinder(unit, Limits(1, 0, 0), normalize).spans(column)
+    spans = UnitFinder(unit, SpanLimits(1, 0, 0), normalize).spans(column)
     says: dict[str, int] = {}
     for row, each in enumerate(texts):
         own = slice(spans.bounds[row], spans.bounds[row + 1])

@@ -12,8 +12,8 @@ from dcurate.kernels.anchors import anchored_spans
 from dcurate.kernels.folding import folding
 from dcurate.kernels.sets import Sets, jaccard_of_sets, shingle_sets
 from dcurate.kernels.shingles import Rule
-from dcurate.kernels.units import LINE, PARAGRAPH, SENTENCE, Limits, Spans, marks_of, unit_spans
-from dcurate.kernels.units import Rule as Units
+from dcurate.kernels.units import LINE, PARAGRAPH, SENTENCE, SpanLimits, Spans, marks_of, unit_spans
+from dcurate.kernels.units import SpanRule as Units
 from dcurate.kernels.xxh3 import text_digests
 from tests.kernels.cuda_process import serve
 from tests.kernels.shingle_oracle import layout
@@ -27,10 +27,10 @@ GRAMS = ((4, 3), (16, 8))
 CUTS = [
     (Units(kind, folding(frozenset(steps)), marks_of(".!?。", "。")), limits)
     for kind, steps, limits in (
-        (LINE, {"case", "whitespace"}, Limits(1, 0, 0)),
-        (PARAGRAPH, {"digits", "punctuation", "unicode"}, Limits(1, 6, 2)),
-        (SENTENCE, {"case", "whitespace"}, Limits(3, 0, 0)),
-        (SENTENCE, set[str](), Limits(2, 9, 3)),
+        (LINE, {"case", "whitespace"}, SpanLimits(1, 0, 0)),
+        (PARAGRAPH, {"digits", "punctuation", "unicode"}, SpanLimits(1, 6, 2)),
+        (SENTENCE, {"case", "whitespace"}, SpanLimits(3, 0, 0)),
+        (SENTENCE, set[str](), SpanLimits(2, 9, 3)),
     )
 ]
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcurate.core.profile import Bar
-from dcurate.ui.svg import HEIGHT, NARROW, WIDE, Series, ceiling, clock, histogram, over_time, short
+from dcurate.ui.svg import HEIGHT, NARROW, WIDE, LineSeries, ceiling, clock, histogram, over_time, short
 
 
 def drawn(svg: str) -> ET.Element:
@@ -51,7 +51,7 @@ def test_what_is_dropped_is_drawn_above_what_is_kept() -> None:
 )
 def test_a_plot_over_time_stays_within_its_frame(values, stacked: bool, limit) -> None:
     times = [0.5 * place for place in range(len(values))]
-    svg = over_time(times, [Series("a", values), Series("b", values)], short, stacked=stacked, limit=limit)
+    svg = over_time(times, [LineSeries("a", values), LineSeries("b", values)], short, stacked=stacked, limit=limit)
     for path in re.findall(r' d="([^"]+)"', svg):
         for x, y in re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", path):
             assert 0 <= float(x) <= WIDE
@@ -59,29 +59,29 @@ def test_a_plot_over_time_stays_within_its_frame(values, stacked: bool, limit) -
 
 
 def test_areas_stand_on_each_other() -> None:
-    svg = over_time([0, 1], [Series("a", [1, 1]), Series("b", [3, 1])], short, stacked=True)
+    svg = over_time([0, 1], [LineSeries("a", [1, 1]), LineSeries("b", [3, 1])], short, stacked=True)
     lower, upper = re.findall(r'd="M([^"]+)Z"', svg)
     assert lower.split("L")[1] in upper  # the upper area comes back along the upper edge of the lower one
 
 
 def test_whoever_points_at_a_moment_is_told_all_values_there() -> None:
-    svg = over_time([0, 60, 120], [Series("in", [1, 2, 3]), Series("<out>", [None, 5, 6])], short)
+    svg = over_time([0, 60, 120], [LineSeries("in", [1, 2, 3]), LineSeries("<out>", [None, 5, 6])], short)
     assert titles(svg) == ["0 s\nin: 1", "1:00\nin: 2\n<out>: 5", "2:00\nin: 3\n<out>: 6"]
 
 
 def test_long_runs_have_no_more_places_to_point_at_than_others() -> None:
     times = [float(place) for place in range(1000)]
-    assert len(titles(over_time(times, [Series("a", times)], short))) <= 60
+    assert len(titles(over_time(times, [LineSeries("a", times)], short))) <= 60
 
 
 def test_a_limit_above_all_values_is_seen() -> None:
-    svg = over_time([0, 1], [Series("a", [1, 2])], short, limit=10)
+    svg = over_time([0, 1], [LineSeries("a", [1, 2])], short, limit=10)
     assert [one.text for one in drawn(svg).iter("text")][:3] == ["0", "5", "10"]
 
 
 @pytest.mark.parametrize("points", [0, 1])
 def test_fewer_than_two_moments_give_no_plot(points: int) -> None:
-    assert over_time([0.0] * points, [Series("a", [1.0] * points)], short) == ""
+    assert over_time([0.0] * points, [LineSeries("a", [1.0] * points)], short) == ""
 
 
 @given(st.floats(1e-9, 1e15))

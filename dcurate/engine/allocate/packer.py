@@ -53,7 +53,7 @@ HEURISTICS = tuple(
 FAST_HEURISTICS = 11
 
 
-class Scale(NamedTuple):
+class IntegerScale(NamedTuple):
     """How scarce resources are: the value of a core and of a GPU for the needed slots.
 
     Attributes:
@@ -157,7 +157,7 @@ def min_waste(bins: Bins, one: Bin, item: Item, slots: int, sums: SubsetSums) ->
     return slots, bins.put(one, item, gpus, slots)
 
 
-def scale_of(items: Sequence[Item], need: Sequence[int], layout: Layout) -> Scale:
+def scale_of(items: Sequence[Item], need: Sequence[int], layout: Layout) -> IntegerScale:
     """Compute how scarce resources are on these hosts for these numbers of slots."""
     hosts = sum(layout.values())
     cores = sum(one.cpus * count for one, count in layout.items()) or 1
@@ -165,7 +165,9 @@ def scale_of(items: Sequence[Item], need: Sequence[int], layout: Layout) -> Scal
     asked_cores = sum(item.cpus * slots for item, slots in zip(items, need, strict=True))
     asked_gpus = sum(item.gpu_total * slots for item, slots in zip(items, need, strict=True))
     cores_per_gpu = min((item.cpus / item.gpu_total for item in items if item.gpu_total), default=0.0)
-    return Scale((asked_cores / cores + 0.05) / cores * hosts, (asked_gpus / gpus + 0.05) / gpus * hosts, cores_per_gpu)
+    return IntegerScale(
+        (asked_cores / cores + 0.05) / cores * hosts, (asked_gpus / gpus + 0.05) / gpus * hosts, cores_per_gpu
+    )
 
 
 # How hosts rank: the lowest is taken. Each looks at a host, what it becomes, and the item.
@@ -173,12 +175,12 @@ def scale_of(items: Sequence[Item], need: Sequence[int], layout: Layout) -> Scal
 _Rank = tuple[float, float]
 
 
-def _best_fit(_one: Bin, new: Bin, _item: Item, scale: Scale) -> _Rank:
+def _best_fit(_one: Bin, new: Bin, _item: Item, scale: IntegerScale) -> _Rank:
     """Least left."""
     return new.cpus * scale.cores + new.free_gpu * scale.gpus, 0.0
 
 
-def _dot_product(one: Bin, new: Bin, item: Item, scale: Scale) -> _Rank:
+def _dot_product(one: Bin, new: Bin, item: Item, scale: IntegerScale) -> _Rank:
     """Cores and GPUs left in the proportion that the slot needs them."""
     cores, gpus = one.cpus * scale.cores, one.free_gpu * scale.gpus
     length = math.hypot(cores, gpus)
@@ -186,12 +188,12 @@ def _dot_product(one: Bin, new: Bin, item: Item, scale: Scale) -> _Rank:
     return -along / length if length else 0.0, new.cpus * scale.cores + new.free_gpu * scale.gpus
 
 
-def _worst_fit(_one: Bin, new: Bin, _item: Item, scale: Scale) -> _Rank:
+def _worst_fit(_one: Bin, new: Bin, _item: Item, scale: IntegerScale) -> _Rank:
     """Most cores left; for slots that are placed one by one."""
     return -new.cpus * scale.cores, 0.0
 
 
-def _min_stranded(one: Bin, new: Bin, _item: Item, scale: Scale) -> _Rank:
+def _min_stranded(one: Bin, new: Bin, _item: Item, scale: IntegerScale) -> _Rank:
     """Fewest GPUs without cores to go with them."""
     stranded = max(0.0, new.free_gpu * scale.cores_per_gpu - new.cpus) - max(
         0.0, one.free_gpu * scale.cores_per_gpu - one.cpus
@@ -199,13 +201,13 @@ def _min_stranded(one: Bin, new: Bin, _item: Item, scale: Scale) -> _Rank:
     return stranded, new.cpus * scale.cores + new.free_gpu * scale.gpus
 
 
-def _cpu(_one: Bin, new: Bin, _item: Item, scale: Scale) -> _Rank:
+def _cpu(_one: Bin, new: Bin, _item: Item, scale: IntegerScale) -> _Rank:
     """For CPU slots: hosts without GPUs that need the cores, then the least left."""
     return new.free_gpu * scale.gpus * 100 + new.cpus * scale.cores, 0.0
 
 
 #: By name; "cpu" is for CPU slots, with any heuristic.
-RANKS: dict[str, Callable[[Bin, Bin, Item, Scale], _Rank]] = {
+RANKS: dict[str, Callable[[Bin, Bin, Item, IntegerScale], _Rank]] = {
     "best_fit": _best_fit,
     "dot_product": _dot_product,
     "worst_fit": _worst_fit,
@@ -300,7 +302,7 @@ class Packer:
         return [(packed, missing) for _, _, packed, missing in sorted(tried, key=lambda one: one[:2])]
 
     def greedy(
-        self, need: Sequence[int], order: Sequence[int], choice: str, scale: Scale, start: Layout
+        self, need: Sequence[int], order: Sequence[int], choice: str, scale: IntegerScale, start: Layout
     ) -> tuple[Layout, list[int]]:
         """Place item by item, each where it ranks best, and leave out what does not fit.
 

@@ -37,7 +37,7 @@ from dcurate.engine.dask.worker_plugin import (
     task_prefix,
     topic,
 )
-from dcurate.engine.driver import TaskDied, TaskDone
+from dcurate.engine.driver import TaskDied, TaskFinished
 from dcurate.engine.flow import Flow, OutputRef, Task
 from dcurate.engine.policies.speculation import Speculation
 from dcurate.engine.policies.view import RunView, TaskView
@@ -257,8 +257,8 @@ class DaskBackend:
 
     # Results
 
-    def wait(self) -> list[TaskDone | TaskDied]:
-        done: list[TaskDone | TaskDied] = []
+    def wait(self) -> list[TaskFinished | TaskDied]:
+        done: list[TaskFinished | TaskDied] = []
         self._report_stats()
         while not done:
             changed = self._drain_events()
@@ -285,9 +285,9 @@ class DaskBackend:
         ]
         return min(BATCH_DELAY_S, BATCH_DELAY_SHARE * min(calls)) if len(calls) == self.flow.operators_running else 0.0
 
-    def _completed_tasks(self) -> list[TaskDone | TaskDied]:
+    def _completed_tasks(self) -> list[TaskFinished | TaskDied]:
         """Return tasks that ended; keep waiting for those whose result is lost and computed again."""
-        ended: list[TaskDone | TaskDied] = []
+        ended: list[TaskFinished | TaskDied] = []
         for future in self.completed.next_batch(block=False):
             status = future.status
             one = self._in_flight.get(future.key[1])
@@ -305,7 +305,7 @@ class DaskBackend:
             if status != "finished":
                 raise self._failure(future, task)
             summary = self._summary(one, future)
-            ended.append(TaskDone(task.id, task.operator, summary))
+            ended.append(TaskFinished(task.id, task.operator, summary))
             slots = self.flow.operators[task.operator].limit.slots
             self.throughput.record(task.operator, task, summary, slots)
             sizes = summary["sizes"]

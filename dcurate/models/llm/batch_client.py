@@ -60,7 +60,7 @@ class BatchClient:
             ResourceError: no request will be answered.
             RunError: too many requests in a row failed.
         """
-        call = _Call(self, questions, stop_at_failure)
+        call = _BatchCall(self, questions, stop_at_failure)
         before = self._recent if any(key in self._recent for key in call.questions) else {}
         try:
             return self._loop.run(call.run())
@@ -140,7 +140,7 @@ class BatchClient:
             )
 
 
-class _Call:
+class _BatchCall:
     """One call of `BatchClient.ask`."""
 
     def __init__(self, asker: BatchClient, questions: Sequence[Question | None], stop_at_failure: bool) -> None:

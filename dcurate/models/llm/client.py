@@ -14,7 +14,7 @@ from dcurate.errors import PipelineError, ResourceError
 from dcurate.models.llm.cache import AnswerCache
 from dcurate.models.llm.config import Answer, EmbeddingRequest, GenerationConfig, Messages, Question, Request
 from dcurate.models.llm.errors import RequestError
-from dcurate.models.llm.rate_limit import Limits, Pace
+from dcurate.models.llm.rate_limit import Limits, RateLimiter
 from dcurate.models.llm.settings import Configured
 
 #: Longest wait between two attempts, and the longest that is honoured when the server asks for it.
@@ -73,7 +73,7 @@ class _Live:
 
     loop: asyncio.AbstractEventLoop
     turns: asyncio.Semaphore
-    pace: Pace
+    pace: RateLimiter
     dice: random.Random = field(default_factory=random.Random)
 
 
@@ -255,7 +255,7 @@ class AsyncLLMClient(Configured, ABC):
         loop = asyncio.get_running_loop()
         live: _Live | None = vars(self).get("_at_work")
         if live is None or live.loop is not loop:
-            live = _Live(loop, asyncio.Semaphore(self.max_concurrent_requests), Pace(self.limits))
+            live = _Live(loop, asyncio.Semaphore(self.max_concurrent_requests), RateLimiter(self.limits))
             self._at_work = live
         return live
 

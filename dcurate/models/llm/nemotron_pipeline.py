@@ -37,7 +37,7 @@ AnyStage = ProcessingStage[Any, Any]
 _MARGIN = 2
 
 
-class Task(NamedTuple):
+class TaskSettings(NamedTuple):
     """Settings of Nemotron-CC's tutorial for one kind of text, in tokens.
 
     ``most_kept`` and ``least_kept`` apply to the generated text; longer and shorter texts are dropped.
@@ -52,12 +52,12 @@ class Task(NamedTuple):
     least_kept: int
 
 
-TASKS: Mapping[str, Task] = {
-    "wikipedia_paraphrasing": Task(WikipediaParaphrasingStage, 5, 5, 512, 512, 510, 50),
-    "diverse_qa": Task(DiverseQAStage, 30, 30, 1000, 600, 598, 100),
-    "distill": Task(DistillStage, 30, 10, 2000, 1600, 1598, 50),
-    "extract_knowledge": Task(ExtractKnowledgeStage, 30, 30, 1400, 1400, 1398, 50),
-    "knowledge_list": Task(KnowledgeListStage, 30, 30, 1000, 600, 598, 50),
+TASKS: Mapping[str, TaskSettings] = {
+    "wikipedia_paraphrasing": TaskSettings(WikipediaParaphrasingStage, 5, 5, 512, 512, 510, 50),
+    "diverse_qa": TaskSettings(DiverseQAStage, 30, 30, 1000, 600, 598, 100),
+    "distill": TaskSettings(DistillStage, 30, 10, 2000, 1600, 1598, 50),
+    "extract_knowledge": TaskSettings(ExtractKnowledgeStage, 30, 30, 1400, 1400, 1398, 50),
+    "knowledge_list": TaskSettings(KnowledgeListStage, 30, 30, 1000, 600, 598, 50),
 }
 
 
@@ -130,7 +130,7 @@ class NemotronCCStage(CompositeStage[DocumentBatch, DocumentBatch]):
             return TokenCountFilter(hf_model_name=self.tokenizer, min_tokens=least, max_tokens=most)
         return TokenCountFilter(self.tokenizer, min_tokens=least, max_tokens=most)
 
-    def _cut(self, task: Task, generate: GenerateStage) -> list[AnyStage]:
+    def _cut(self, task: TaskSettings, generate: GenerateStage) -> list[AnyStage]:
         """Split documents into pieces that fit the model."""
         count = self._count()
         count.model_check_or_download()
@@ -153,10 +153,10 @@ class NemotronCCStage(CompositeStage[DocumentBatch, DocumentBatch]):
                 max_length=most,
                 length_field="segment_token_count",
             ),
-            Filter(AtLeast(task.least_segment), "segment_token_count").with_(name="segment_length"),
+            Filter(MinimumTokens(task.least_segment), "segment_token_count").with_(name="segment_length"),
         ]
 
-    def _tidied(self, task: Task, column: str) -> list[AnyStage]:
+    def _tidied(self, task: TaskSettings, column: str) -> list[AnyStage]:
         """The generated text, in its final form."""
         return [
             self._counted(column, "rephrased_segment_token_count", most=task.most_kept),
@@ -185,11 +185,11 @@ class NemotronCCStage(CompositeStage[DocumentBatch, DocumentBatch]):
 
 
 @dataclass(frozen=True)
-class AtLeast(DocumentFilter):
+class MinimumTokens(DocumentFilter):
     """Keep numbers of at least a minimum.
 
     Examples:
-        >>> AtLeast(3).keep_document(2)
+        >>> MinimumTokens(3).keep_document(2)
         False
     """
 

@@ -85,7 +85,7 @@ class Bucket:
         self.level = min(self.burst, self.level + amount)
 
 
-class Pace:
+class RateLimiter:
     """Admit requests one after the other, as fast as limits and the server allow.
 
     Args:

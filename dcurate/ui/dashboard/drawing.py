@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dcurate.ui.dashboard.theme import hover_of, library, said_as
-from dcurate.ui.dashboard.view_model import RunView
+from dcurate.ui.dashboard.view_model import RunPanel
 from dcurate.ui.svg import KEPT, MUTED
 
 #: The range of an axis for bytes where there are none.
@@ -25,7 +25,7 @@ class Drawing:
     """
 
     figure: Any
-    follow: Callable[[RunView], None] = lambda _: None
+    follow: Callable[[RunPanel], None] = lambda _: None
     operators: Callable[[Sequence[tuple[int, str]]], None] = lambda _: None
 
 

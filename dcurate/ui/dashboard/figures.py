@@ -8,7 +8,7 @@ from typing import Any
 from dcurate.ui.dashboard.drawing import Drawing, area, hover, in_bytes, limit, line, move
 from dcurate.ui.dashboard.operator_plots import busy, slots
 from dcurate.ui.dashboard.theme import hover_of, plot, tooltip
-from dcurate.ui.dashboard.view_model import RunView
+from dcurate.ui.dashboard.view_model import RunPanel
 from dcurate.ui.svg import DROPPED, INK, KEPT
 
 
@@ -39,7 +39,7 @@ def queues(source: Any, x_range: Any) -> Drawing:
     tips = tooltip([(KEPT, "between operators", "@held{custom}")])
     figure.add_tools(hover(held, tips, {"@held": hover_of("bytes")}))
 
-    def follow(view: RunView) -> None:
+    def follow(view: RunPanel) -> None:
         move(budget, view.now.budget_bytes)
 
     return Drawing(figure, follow)
@@ -58,7 +58,7 @@ def memory(source: Any, x_range: Any) -> Drawing:
     tips = hover(used, tooltip(lines), said)
     figure.add_tools(tips)
 
-    def follow(view: RunView) -> None:
+    def follow(view: RunPanel) -> None:
         move(top, sum(host.memory_limit for host in view.now.hosts))
         gpus = any(host.gpus for host in view.now.hosts)
         if gpu_memory.visible != gpus:

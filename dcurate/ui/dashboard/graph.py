@@ -9,7 +9,7 @@ from html import escape
 from dcurate.runs.text import many
 from dcurate.ui.dashboard.html_blocks import Parts, slot
 from dcurate.ui.dashboard.text import bar, count, nbytes, percent, short
-from dcurate.ui.dashboard.view_model import OperatorView, RunView
+from dcurate.ui.dashboard.view_model import OperatorRow, RunPanel
 
 #: Share of the queue budget from which the queue of one operator is marked.
 HIGH = 0.5
@@ -22,7 +22,7 @@ ACROSS = 5
 _BOTTLENECK = '<strong title="the busiest slots, and the most that waits for each of them">bottleneck</strong>'
 
 
-def pipeline(view: RunView) -> Parts:
+def pipeline(view: RunPanel) -> Parts:
     """All operators: those of the latest phase in detail, those of earlier phases in a line."""
     latest = [one for one in view.operators if one.figures.phase == view.now.phase]
     phases = [[one for one in view.operators if one.figures.phase == phase] for phase in range(view.now.phase)]
@@ -48,11 +48,11 @@ def _across(many: int) -> int:
     return max(1, math.ceil(many / rows))
 
 
-def _at(view: RunView, one: OperatorView) -> str:
+def _at(view: RunPanel, one: OperatorRow) -> str:
     return f"{view.now.run} {one.number}"
 
 
-def _done(view: RunView, phase: int, operators: Sequence[OperatorView]) -> str:
+def _done(view: RunPanel, phase: int, operators: Sequence[OperatorRow]) -> str:
     chips = "".join(
         f'<li style="--colour:{one.colour}" title="{escape(", ".join(one.figures.stages))}"><i></i>'
         f"<b>{escape(one.figures.name)}</b> {_went_in(one)}, {percent(one.figures.busy)} busy</li>"
@@ -61,7 +61,7 @@ def _done(view: RunView, phase: int, operators: Sequence[OperatorView]) -> str:
     return f'<div class="phase done"><h3>phase {phase + 1}</h3><ul class="chips">{chips}</ul></div>'
 
 
-def _step(view: RunView, one: OperatorView) -> str:
+def _step(view: RunPanel, one: OperatorRow) -> str:
     name = escape(one.figures.name)
     stages = one.figures.stages if len(one.figures.stages) > 1 else ()
     listed = "".join(f"<li>{escape(stage)}</li>" for stage in stages)
@@ -73,7 +73,7 @@ def _step(view: RunView, one: OperatorView) -> str:
     )
 
 
-def _source(view: RunView) -> str:
+def _source(view: RunPanel) -> str:
     """The queue of the first operator: splits that no task has taken."""
     now = view.now
     if now.splits is None or not view.goes_on:
@@ -84,7 +84,7 @@ def _source(view: RunView) -> str:
     return f'<span>{count(todo)}</span><i style="height:{thick:.0f}px"></i><small>splits left</small>'
 
 
-def _wire(one: OperatorView) -> str:
+def _wire(one: OperatorRow) -> str:
     waiting = one.figures.waiting
     thick = THIN + (THICK - THIN) * one.full**0.5
     return (
@@ -94,7 +94,7 @@ def _wire(one: OperatorView) -> str:
     )
 
 
-def _figures(one: OperatorView, goes_on: bool) -> str:
+def _figures(one: OperatorRow, goes_on: bool) -> str:
     slots = many(one.figures.slots, "slot") if goes_on else ""
     busy = one.busy if one.busy is not None or goes_on else one.figures.busy
     unit = "batches" if one.rows is None else "docs"
@@ -104,7 +104,7 @@ def _figures(one: OperatorView, goes_on: bool) -> str:
     )
 
 
-def _went_in(one: OperatorView) -> str:
+def _went_in(one: OperatorRow) -> str:
     """The input of an operator: documents, or batches in an inner round."""
     calls = one.figures.calls
     words = "1 batch" if calls == 1 else f"{short(calls)} batches"

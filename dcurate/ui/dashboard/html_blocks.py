@@ -10,7 +10,7 @@ from urllib.parse import quote
 from dcurate.runs.snapshot import RunSnapshot
 from dcurate.runs.text import many
 from dcurate.ui.dashboard.text import count, nbytes, percent, short, spent
-from dcurate.ui.dashboard.view_model import RunView
+from dcurate.ui.dashboard.view_model import RunPanel
 from dcurate.ui.svg import DROPPED
 
 #: Parts by name; outer ones come before those within them.
@@ -34,7 +34,7 @@ def slot(name: str, tag: str = "span", style: str = "") -> str:
     return f'<{tag} data-part="{escape(name)}" class="{style}"></{tag}>'
 
 
-def shown_state(view: RunView | None, asked: str) -> Parts:
+def shown_state(view: RunPanel | None, asked: str) -> Parts:
     """The visible half of the page: a run, or help if there is none."""
     if view is not None:
         return {"state": view.state, "empty": ""}
@@ -68,7 +68,7 @@ def runs(snapshots: Sequence[tuple[RunSnapshot, str]], chosen: str, page: str) -
     return parts
 
 
-def headline(view: RunView) -> Parts:
+def headline(view: RunPanel) -> Parts:
     """Title, state and cards."""
     now = view.now
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now.started))
@@ -97,7 +97,7 @@ def headline(view: RunView) -> Parts:
     }
 
 
-def _time_card(view: RunView) -> tuple[str, str, str, str]:
+def _time_card(view: RunPanel) -> tuple[str, str, str, str]:
     took = f"{spent(view.now.elapsed)} so far"
     if not view.goes_on:
         return "time", "time", spent(view.now.elapsed), "from start to end"
@@ -106,13 +106,13 @@ def _time_card(view: RunView) -> tuple[str, str, str, str]:
     return "time", "left of this phase" if view.phases > 1 else "left", spent(view.left), took
 
 
-def _error_card(view: RunView) -> tuple[str, str, str, str]:
+def _error_card(view: RunPanel) -> tuple[str, str, str, str]:
     lost = view.now.workers_lost
     more = f"{many(lost, 'worker')} lost" if lost else "no worker lost"
     return "errors", "in quarantine", count(view.faulty), more
 
 
-def notes_beside(view: RunView) -> Parts:
+def notes_beside(view: RunPanel) -> Parts:
     """The text beside the headings of plots."""
     now = view.now
     slots = sum(one.figures.slots for one in view.operators)
@@ -126,7 +126,7 @@ def notes_beside(view: RunView) -> Parts:
     }
 
 
-def _on_gpus(view: RunView) -> str:
+def _on_gpus(view: RunPanel) -> str:
     gpus = [gpu for host in view.now.hosts for gpu in host.gpus]
     used, there = sum(gpu.memory for gpu in gpus), sum(gpu.memory_total for gpu in gpus)
     return f", {key(DROPPED)}GPUs {nbytes(used)} of {nbytes(there)}" if gpus else ""
@@ -137,7 +137,7 @@ def key(colour: str) -> str:
     return f'<i class="key" style="--colour:{colour}"></i>'
 
 
-def colours(view: RunView) -> Parts:
+def colours(view: RunPanel) -> Parts:
     """The legend of operators."""
     names = "".join(
         f'<li style="--colour:{one.colour}"><i></i>{escape(one.figures.name)}</li>' for one in view.operators

@@ -20,7 +20,7 @@ from dcurate.ui.dashboard.graph import pipeline
 from dcurate.ui.dashboard.machines import hosts, workers
 from dcurate.ui.dashboard.series import Columns, Series
 from dcurate.ui.dashboard.theme import library
-from dcurate.ui.dashboard.view_model import RunView, key, state, view
+from dcurate.ui.dashboard.view_model import RunPanel, key, state, view
 from dcurate.ui.dashboard.worker_bars import WorkerBars
 from dcurate.ui.svg import INK, KEPT
 
@@ -166,7 +166,7 @@ class Page:
         snapshot = history.snapshot()
         return snapshot, state(snapshot, time.time())
 
-    def _texts(self, history: History, seen: RunView) -> texts.Parts:
+    def _texts(self, history: History, seen: RunPanel) -> texts.Parts:
         parts: texts.Parts = {}
         wanted: dict[str, Callable[[], texts.Parts]] = {
             "pipeline": lambda: pipeline(seen),
@@ -181,7 +181,7 @@ class Page:
             parts |= texts.headline(seen)
         return parts | texts.colours(seen) | texts.notes_beside(seen)
 
-    def _follow(self, history: History, seen: RunView) -> None:
+    def _follow(self, history: History, seen: RunPanel) -> None:
         operators = tuple(key(one.figures) for one in seen.operators)
         shown = self._shown
         others = shown is None or shown.run != seen.now.run or shown.operators != operators

@@ -10,7 +10,7 @@ from dcurate.runs.snapshot import Note
 from dcurate.runs.text import many
 from dcurate.ui.dashboard.html_blocks import Parts
 from dcurate.ui.dashboard.text import bar, clock, count, nbytes, percent
-from dcurate.ui.dashboard.view_model import RunView
+from dcurate.ui.dashboard.view_model import RunPanel
 
 #: The most rows of a table that are shown.
 ROWS = 12
@@ -29,7 +29,7 @@ _KINDS = {
 }
 
 
-def dropped(view: RunView) -> Parts:
+def dropped(view: RunPanel) -> Parts:
     """Dropped and quarantined documents by stage and reason, most frequent first."""
     rows_in = max(view.now.rows_in, 1)
     return {
@@ -57,7 +57,7 @@ def _reasons(stages: Iterable[tuple[str, Mapping[str, int]]], rows_in: int, none
     return f"<table>{''.join(lines)}</table>"
 
 
-def notes(view: RunView, kept: Sequence[Note]) -> Parts:
+def notes(view: RunPanel, kept: Sequence[Note]) -> Parts:
     """The notes of a run, newest first."""
     newest = sorted({*kept, *view.now.latest}, key=lambda one: one.time)[: -NOTES - 1 : -1]
     lines = (

@@ -41,7 +41,7 @@ def colour(number: int) -> str:
 
 
 @dataclass(frozen=True)
-class OperatorView:
+class OperatorRow:
     """An operator as it is shown.
 
     Attributes:
@@ -72,7 +72,7 @@ class OperatorView:
 
 
 @dataclass(frozen=True)
-class RunView:
+class RunPanel:
     """A run as it is shown.
 
     Attributes:
@@ -96,7 +96,7 @@ class RunView:
     left: float | None
     kept: float | None
     faulty: int
-    operators: tuple[OperatorView, ...]
+    operators: tuple[OperatorRow, ...]
     phases: int
 
     @property
@@ -105,7 +105,7 @@ class RunView:
         return self.now.ended is None
 
 
-def view(history: History, now: float | None = None) -> RunView:
+def view(history: History, now: float | None = None) -> RunPanel:
     """The present state of a run.
 
     Args:
@@ -119,7 +119,7 @@ def view(history: History, now: float | None = None) -> RunView:
     shown = [_operator(snapshot, last, number) for number in range(len(snapshot.operators))]
     operators = _with_bottleneck(snapshot, shown)
     rows_in, rows_out = snapshot.rows_in, snapshot.rows_out
-    return RunView(
+    return RunPanel(
         now=snapshot,
         state=state(snapshot, time.time() if now is None else now),
         rate_in=(rows_in - last.rows_in) / seconds,
@@ -182,13 +182,13 @@ def key(operator: OperatorFigures) -> tuple[int, str]:
     return operator.phase, operator.name
 
 
-def _operator(snapshot: RunSnapshot, last: Point, number: int) -> OperatorView:
+def _operator(snapshot: RunSnapshot, last: Point, number: int) -> OperatorRow:
     figures = snapshot.operators[number]
     then = next((one for one in last.operators if key(one) == key(figures)), OperatorFigures(figures.name, ()))
     rows = _rows(snapshot.stages, figures)
     seconds = max((snapshot.ended or snapshot.time) - last.time, 1e-6)
     calls = figures.calls - then.calls
-    return OperatorView(
+    return OperatorRow(
         number=number,
         figures=figures,
         present=snapshot.ended is None and figures.phase == snapshot.phase,
@@ -205,7 +205,7 @@ def _rows(stages: Sequence[StageStats], operator: OperatorFigures) -> int | None
     return next((counts[name] for name in operator.stages or (operator.name,) if name in counts), None)
 
 
-def _with_bottleneck(snapshot: RunSnapshot, operators: list[OperatorView]) -> list[OperatorView]:
+def _with_bottleneck(snapshot: RunSnapshot, operators: list[OperatorRow]) -> list[OperatorRow]:
     """Mark what the others wait for: of the busiest operators the one with the most batches waiting for each slot."""
     running = [one for one in operators if one.present and one.busy is not None]
     most = max((one.busy or 0.0 for one in running), default=0.0)
@@ -213,4 +213,4 @@ def _with_bottleneck(snapshot: RunSnapshot, operators: list[OperatorView]) -> li
         return operators
     busiest = [one for one in running if (one.busy or 0.0) >= most - ALIKE]
     worst = max(busiest, key=lambda one: (one.figures.waiting / max(one.figures.slots, 1), one.busy or 0.0))
-    return [OperatorView(**{**vars(one), "bottleneck": one is worst}) for one in operators]
+    return [OperatorRow(**{**vars(one), "bottleneck": one is worst}) for one in operators]

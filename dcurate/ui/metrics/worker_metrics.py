@@ -51,7 +51,7 @@ class WorkerMetrics(WorkerPlugin):
             _COLLECTOR.shown = None
 
 
-class _Collector:
+class _WorkerCollector:
     """The collector in Prometheus' registry of this process."""
 
     #: Of several workers in one process the newest is exported, as Dask does with its own metrics.
@@ -109,4 +109,4 @@ def _of_process(worker: Worker) -> Samples:
     return samples
 
 
-_COLLECTOR = _Collector()
+_COLLECTOR = _WorkerCollector()

@@ -12,7 +12,7 @@ from dcurate.runs.history import Point
 from dcurate.runs.snapshot import Note, OperatorFigures
 from dcurate.runs.text import many, seconds_text
 from dcurate.ui.report.blocks import ReportData
-from dcurate.ui.svg import COLOURS, Series, over_time, short
+from dcurate.ui.svg import COLOURS, LineSeries, over_time, short
 
 _MOMENTS = 100
 _MOST_NOTES = 200
@@ -65,27 +65,33 @@ def _thinned(points: Sequence[Point]) -> list[Point]:
 
 def _plots(data: ReportData, points: Sequence[Point], times: Sequence[float]) -> Iterator[Plot]:
     def plot(
-        title: str, series: Sequence[Series], words: Callable[[float], str], stacked: bool = False, limit: float = 0.0
+        title: str,
+        series: Sequence[LineSeries],
+        words: Callable[[float], str],
+        stacked: bool = False,
+        limit: float = 0.0,
     ) -> Plot:
         seen = [one for one in series if any(one.values)]
         drawn = over_time(times, seen, words, stacked=stacked, limit=limit or None)
         return Plot(title, drawn, [(one.name, one.colour) for one in seen])
 
     rows_in, rows_out = _rates(data, points, times, "rows_in"), _rates(data, points, times, "rows_out")
-    yield plot("documents a second", [Series("in", rows_in), Series("out", rows_out, COLOURS[1])], short)
-    yield plot("input a second", [Series("read", _rates(data, points, times, "bytes_in"))], _bytes)
+    yield plot("documents a second", [LineSeries("in", rows_in), LineSeries("out", rows_out, COLOURS[1])], short)
+    yield plot("input a second", [LineSeries("read", _rates(data, points, times, "bytes_in"))], _bytes)
     yield plot("slots", _by_operator(data, points, lambda one: float(one.slots)), short, stacked=True)
     yield plot("share of slots that are busy", _busy(data, points), lambda value: f"{100 * value:.0f} %", limit=1.0)
     waiting = _by_operator(data, points, lambda one: float(one.waiting_bytes))
     yield plot("bytes that wait between operators", waiting, _bytes, stacked=True)
     limit = float(max(point.memory_limit for point in points))
-    yield plot("memory of workers", [Series("in use", [float(p.memory) for p in points])], _bytes, limit=limit)
+    yield plot("memory of workers", [LineSeries("in use", [float(p.memory) for p in points])], _bytes, limit=limit)
     threads = float(sum(host.threads for host in data.present.hosts))
-    yield plot("CPUs in use", [Series("in use", [point.cpu for point in points])], short, limit=threads)
+    yield plot("CPUs in use", [LineSeries("in use", [point.cpu for point in points])], short, limit=threads)
     gpu_memory = float(max(point.gpu_memory_total for point in points))
     if gpu_memory:
-        yield plot("GPUs busy", [Series("busy", [point.gpu_busy for point in points])], short, limit=1.0)
-        yield plot("memory of GPUs", [Series("used", [float(p.gpu_memory) for p in points])], _bytes, limit=gpu_memory)
+        yield plot("GPUs busy", [LineSeries("busy", [point.gpu_busy for point in points])], short, limit=1.0)
+        yield plot(
+            "memory of GPUs", [LineSeries("used", [float(p.gpu_memory) for p in points])], _bytes, limit=gpu_memory
+        )
 
 
 def _bytes(value: float) -> str:
@@ -108,21 +114,21 @@ def _operators(data: ReportData) -> list[str]:
     return list(dict.fromkeys(one.name for one in data.present.operators))
 
 
-def _by_operator(data: ReportData, points: Sequence[Point], of: Callable[[OperatorFigures], float]) -> list[Series]:
+def _by_operator(data: ReportData, points: Sequence[Point], of: Callable[[OperatorFigures], float]) -> list[LineSeries]:
     found: dict[str, list[float | None]] = {name: [0.0] * len(points) for name in _operators(data)}
     for place, point in enumerate(points):
         for one in point.operators:
             found.setdefault(one.name, [0.0] * len(points))[place] = of(one)
-    return [Series(name, values, COLOURS[n % len(COLOURS)]) for n, (name, values) in enumerate(found.items())]
+    return [LineSeries(name, values, COLOURS[n % len(COLOURS)]) for n, (name, values) in enumerate(found.items())]
 
 
-def _busy(data: ReportData, points: Sequence[Point]) -> list[Series]:
+def _busy(data: ReportData, points: Sequence[Point]) -> list[LineSeries]:
     series, back = [], _window(data, points)
     for number, name in enumerate(_operators(data)):
         none = OperatorFigures(name, ())
         found = [next((one for one in point.operators if one.name == name), none) for point in points]
         values = [one.busy_since(found[place - back] if place >= back else none) for place, one in enumerate(found)]
-        series.append(Series(name, values, COLOURS[number % len(COLOURS)]))
+        series.append(LineSeries(name, values, COLOURS[number % len(COLOURS)]))
     return series
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcurate.errors import PipelineError
-from dcurate.models.llm.rate_limit import FIRST_GUESS, Bucket, Limits, Pace
+from dcurate.models.llm.rate_limit import FIRST_GUESS, Bucket, Limits, RateLimiter
 
 
 @given(st.floats(0.5, 5000), st.lists(st.floats(0, 20), min_size=1, max_size=60))
@@ -45,7 +45,7 @@ def test_what_costs_more_than_the_bucket_holds_goes_when_it_is_full_and_is_paid_
 
 
 def test_tokens_that_an_answer_did_not_take_are_given_back() -> None:
-    pace = Pace(Limits(tokens_per_minute=10_000), clock=lambda: 0.0)
+    pace = RateLimiter(Limits(tokens_per_minute=10_000), clock=lambda: 0.0)
     seconds, cost = pace.wait(100)
     assert (seconds, cost) == (0.0, 100 + FIRST_GUESS)
     pace.settle(cost, 100, 10)
@@ -54,7 +54,7 @@ def test_tokens_that_an_answer_did_not_take_are_given_back() -> None:
 
 
 def test_the_next_answer_is_taken_to_be_as_long_as_those_before() -> None:
-    pace = Pace(Limits(), clock=lambda: 0.0)
+    pace = RateLimiter(Limits(), clock=lambda: 0.0)
     for _ in range(100):
         pace.settle(0, 10, 40)
     assert pace.wait(0)[1] == pytest.approx(40, abs=1)
@@ -62,7 +62,7 @@ def test_the_next_answer_is_taken_to_be_as_long_as_those_before() -> None:
 
 def test_a_pause_holds_all_requests() -> None:
     clock = iter([0.0, 1.0, 5.0])
-    pace = Pace(Limits(), clock=lambda: next(clock))
+    pace = RateLimiter(Limits(), clock=lambda: next(clock))
     pace.hold(3.0)
     assert pace.wait(1)[0] == 2.0
     assert pace.wait(1)[0] == 0.0
@@ -70,7 +70,7 @@ def test_a_pause_holds_all_requests() -> None:
 
 def test_turns_are_given_in_the_order_in_which_they_were_asked_for() -> None:
     async def turns() -> list[int]:
-        pace, order = Pace(Limits(requests_per_minute=60_000)), []
+        pace, order = RateLimiter(Limits(requests_per_minute=60_000)), []
 
         async def one(number: int) -> None:
             await pace.turn(1, 10)

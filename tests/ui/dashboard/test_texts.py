@@ -9,13 +9,13 @@ from dcurate.runs.history import History
 from dcurate.runs.snapshot import Note, RunSnapshot
 from dcurate.ui.dashboard import html_blocks, tables
 from dcurate.ui.dashboard.graph import pipeline
-from dcurate.ui.dashboard.view_model import RunView, view
+from dcurate.ui.dashboard.view_model import RunPanel, view
 from dcurate_testing.dashboard_runs import Shape, at, history
 
 EVIL = "<img src=x onerror=alert(1)>'\"&"
 
 
-def seen(snapshot: RunSnapshot) -> RunView:
+def seen(snapshot: RunSnapshot) -> RunPanel:
     history = History()
     history.take(snapshot)
     return view(history, now=snapshot.time)

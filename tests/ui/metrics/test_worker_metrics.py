@@ -96,7 +96,7 @@ def test_the_labels_of_workers_name_no_run_and_no_pipeline() -> None:
 def test_nothing_happens_on_a_worker_without_the_client_library() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "prometheus_client", None)
-        patch.setattr(worker_metrics, "_COLLECTOR", collector := worker_metrics._Collector())
+        patch.setattr(worker_metrics, "_COLLECTOR", collector := worker_metrics._WorkerCollector())
         WorkerMetrics().setup(worker=object())
     assert (collector.shown, collector.registered) == (None, False)
 
