@@ -92,6 +92,8 @@ def figures_of(samples: Sequence[Sequence[float]], delays: Sequence[float], busy
     """
     total = samples[-1][3]
     inside = [one for one in samples if WINDOW[0] * total <= one[3] <= WINDOW[1] * total]
+    if len(inside) < 3:
+        sys.exit(f"{total:,.0f} calls took too short a time to measure; give more with --calls")
     (began, cpu, rss, calls, ticks), (ended, cpu_end, rss_end, calls_end, ticks_end) = inside[0], inside[-1]
     done, seconds = calls_end - calls, ended - began
     growth = np.polyfit([one[3] for one in inside], [one[2] for one in inside], 1)[0]

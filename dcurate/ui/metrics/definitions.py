@@ -10,6 +10,9 @@ from typing import Any, Literal, TypeAlias
 
 Labels: TypeAlias = tuple[str, ...]
 
+#: Path where the scheduler lists its workers' dashboards for Prometheus' HTTP service discovery.
+TARGETS = "/curation/targets"
+
 STAGE, OPERATOR, HOST, GPU = ("pipeline", "stage"), ("pipeline", "operator"), ("host",), ("host", "gpu")
 
 

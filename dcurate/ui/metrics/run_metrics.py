@@ -19,16 +19,21 @@ from dcurate.core.events import GpuSample, HostSample
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import LATENCY_S, OperatorFigures, RunSnapshot
 from dcurate.ui.metrics.counters import HISTOGRAM, RunCounters
-from dcurate.ui.metrics.definitions import RUN_METRICS, Labels, MetricFamily, exposed, exposed_histogram, prometheus
+from dcurate.ui.metrics.definitions import (
+    RUN_METRICS,
+    TARGETS,
+    Labels,
+    MetricFamily,
+    exposed,
+    exposed_histogram,
+    prometheus,
+)
 
 if TYPE_CHECKING:
     from distributed import Scheduler
 
 #: Seconds without a message after which a run that has not ended is reported as silent, without gauges.
 SILENT_S = 60.0
-
-#: Path where the scheduler lists its workers' dashboards for Prometheus' HTTP service discovery.
-TARGETS = "/curation/targets"
 
 #: Present values: by metric, then by the values of its labels.
 Gauges: TypeAlias = defaultdict[str, defaultdict[Labels, float]]

@@ -21,7 +21,7 @@ import psutil
 import urllib3
 
 from dcurate.errors import ResourceError, RunError
-from dcurate.ui.metrics.run_metrics import TARGETS
+from dcurate.ui.metrics.definitions import TARGETS
 from dcurate.ui.monitor.config import (
     ALERTS,
     DASHBOARD,
