@@ -270,7 +270,7 @@ class SlotManager(SchedulerPlugin):
         except Exception as error:
             self.fail(f"the scheduler cannot load the policies ({error}); install their module there", "policies")
             return
-        runner, wait_s = PolicyRunner(given, own), 0.0
+        runner, wait_s = PolicyRunner(given, own), TICK_S
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._due.wait(), wait_s)
