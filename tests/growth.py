@@ -13,7 +13,7 @@ from typing import Any
 LENGTHS = (10_000, 100_000, 1_000_000)
 #: Lengths for patterns of two tokens, of which there are many.
 SHORT = (10_000, 100_000)
-#: Texts of this length are tried too, whatever a test says: 1,000,000 for the whole of a law that is cut short.
+#: Texts of this length are tried too, beyond the lengths of a test: 1,000,000 for the whole of a law that is cut short.
 BYTES = int(os.environ.get("DCURATE_GROWTH_BYTES", "0"))
 #: Times below this say nothing, in CPU seconds.
 FLOOR_S = 0.25

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -124,7 +125,7 @@ class Deduplication(HidesSecrets):
         return dict((self.write_kwargs or {}).get("storage_options") or {})
 
 
-class DeduplicationWorkflow(HidesSecrets):
+class DeduplicationWorkflow(HidesSecrets, ABC):
     """A workflow that is one `Deduplication`."""
 
     def run(
@@ -143,8 +144,9 @@ class DeduplicationWorkflow(HidesSecrets):
         """
         return self._deduplication().run(executor, resume, observers)
 
+    @abstractmethod
     def _deduplication(self) -> Deduplication:
-        raise NotImplementedError
+        """Return the search that the settings describe."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The time to read files grows with their size, whatever is in them."""
+"""The time to read files grows with their size, for any content."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def _why(move: AllocationChange, each: Measured, beyond: int) -> str:
     stay = AllocationChange(snapshot, snapshot.current)
     slowest = [unit.name for unit in snapshot.working if unit.rate(before) <= stay.throughput * 1.001]
     if was == 0 or will in (was, inf) or each.name not in slowest:
-        return f"to keep up with {_number(will)} splits/s" if will not in (0, inf) else "wanted so many"
+        return f"to keep up with {_number(will)} splits/s" if will not in (0, inf) else "as requested"
     if snapshot.work_known:
         return f"bottleneck of what is left, done in {_seconds(move)} rather than {_seconds(stay)} s"
     why = f"bottleneck, +{_number(will - was)} splits/s"

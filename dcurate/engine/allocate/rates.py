@@ -23,7 +23,7 @@ ASSUMED_CV = 0.5
 #: Few samples of a heavy tail hide it: up to this many, the tail is estimated from the logarithms, but not beyond this
 #: cv.
 FEW, MOST_CV = 64, 2.5
-#: Where durations go up and down, so many periods are remembered, and the mean is over all of them. A period that lasts
+#: Where durations go up and down, this many periods are remembered, with the mean over all of them. One that lasts
 #: for this many seconds is no such disturbance.
 PERIODS, PERIOD_S = 8, 60.0
 #: Durations below this many seconds are not distinguished.

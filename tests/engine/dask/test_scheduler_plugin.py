@@ -78,7 +78,7 @@ class StandInScheduler:
 def manager_on(
     scheduler: StandInScheduler, requests: list[OperatorRequest], hosts: int, policies: Sequence[Policy] = ()
 ) -> SlotManager:
-    """A manager with so many hosts, each of a CPU worker and eight GPU workers; to be started."""
+    """A manager with `hosts` hosts, each of a CPU worker and eight GPU workers; to be started."""
     for host in range(hosts):
         for number in range(9):
             threads = 8 if number else 64
