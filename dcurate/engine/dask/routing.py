@@ -18,7 +18,8 @@ UNKNOWN_S = 0.5
 class TaskRouter:
     """Restricts each new task of a run to one worker until the scheduler has sent it there.
 
-    After that the task is free: Dask may steal it, recompute it and send it elsewhere.
+    After that the task is free: Dask may steal it, recompute it and send it elsewhere. A task that takes one batch out
+    of a result stays restricted until it ends, as a thief would fetch the whole result.
 
     Args:
         scheduler: that the run is on.
@@ -73,7 +74,8 @@ class TaskRouter:
         task = self.scheduler.tasks.get(key)
         if task is None or finish == "waiting":
             return  # gone, or on its way to the worker that was chosen
-        compat.unrestrict(task)
+        if operator or finish != "processing":
+            compat.unrestrict(task)
         if finish == "memory":
             self.route([one.key for one in task.dependents if one.state == "waiting"])
         if operator and finish == "processing" and task.processing_on is not None:

@@ -41,6 +41,8 @@ HOSTS_INTERVAL_S = 2.0
 TICK_S = 0.5
 #: The least time between two runs of the policies, and the longest that one may take, in seconds.
 MIN_INTERVAL_S, POLICIES_S = 0.1, 300.0
+#: Policies rest this many times as long as their last run took, but no longer than this, in seconds.
+REST, MAX_REST_S = 9.0, 3.0
 #: The memory of a worker is known of this many ticks.
 MEMORY_TICKS = 20
 #: The scheduler's extension with an event per run that is set when the driver has sent its last message.
@@ -276,6 +278,7 @@ class SlotManager(SchedulerPlugin):
                 await asyncio.wait_for(self._due.wait(), wait_s)
             changed = self._due.is_set()
             self._due.clear()
+            began = time.monotonic()
             try:
                 view = partial(self._view, await self._observe(changed))
                 outcome = await asyncio.wait_for(in_thread(_run, runner, view), POLICIES_S)
@@ -284,7 +287,8 @@ class SlotManager(SchedulerPlugin):
                 return
             self._enact(outcome)
             wait_s = min(outcome.again_s, TICK_S)
-            await asyncio.sleep(MIN_INTERVAL_S)
+            rest_s = min(REST * (time.monotonic() - began), MAX_REST_S)
+            await asyncio.sleep(max(MIN_INTERVAL_S, rest_s))
 
     async def _observe(self, changed: bool) -> _Observed:
         """Copy what changes, so that the thread in which policies run can make a view of it."""

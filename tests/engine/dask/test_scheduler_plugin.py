@@ -194,12 +194,16 @@ def test_at_1000_hosts_the_event_loop_has_other_turns_while_slots_are_decided_an
     async def decide() -> Counter[str]:
         scheduler, requests = StandInScheduler(), requests_of(11)
         manager = manager_on(scheduler, requests, hosts=1000)
+
+        def all_requested() -> bool:
+            return len({one["operator"] for one in scheduler.requested}) == len(requests)
+
         await manager.start(cast(Scheduler, scheduler))
         register(manager, hosts=1000)
         await asyncio.sleep(0)
         monkeypatch.setattr(asyncio.Handle, "_run", timed)
         manager.on_stats(stats_of(requests))
-        await until(lambda: len(scheduler.requested) > 5000)
+        await until(lambda: len(scheduler.requested) > 5000 and all_requested())
         monkeypatch.setattr(asyncio.Handle, "_run", plain)
         manager.stop()
         return Counter(one["operator"] for one in scheduler.requested)
