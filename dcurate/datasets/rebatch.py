@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,6 +47,8 @@ class Rebatch(BarrierStage[DocumentBatch]):
     rows: int | None = None
     nbytes: int | str | None = None
     name: str = "rebatch"
+
+    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if (self.rows is None) == (self.nbytes is None):

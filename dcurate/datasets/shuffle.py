@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,8 @@ class KeyedBarrier(BarrierStage[DocumentBatch]):
     npartitions: int | None = None
     blocksize: int | str = "128MiB"
     name: str = "keyed_barrier"
+
+    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_seed(self.name, self.seed)
@@ -184,6 +186,8 @@ class SampleFraction(ProcessingStage[DocumentBatch, DocumentBatch]):
     seed: int = 0
     id_field: str | None = None
     name: str = "sample_fraction"
+
+    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if isinstance(self.fraction, bool) or not 0 <= self.fraction <= 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -72,6 +72,8 @@ class ExactDuplicates(BarrierStage[DocumentBatch]):
     id_field: str | None = None
     report_path: str | None = None
     name: str = "exact_duplicates"
+
+    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_action(self.name, self.action)

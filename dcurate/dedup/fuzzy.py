@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
@@ -93,6 +93,8 @@ class FuzzyDuplicates(BarrierStage[DocumentBatch]):
     index_path: str | None = None
     source_field: str | None = None
     name: str = "fuzzy_duplicates"
+
+    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_action(self.name, self.action)

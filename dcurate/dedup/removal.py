@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +57,8 @@ class TextDuplicatesRemovalStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     storage_options: dict[str, Any] | None = None
     name: str = "text_duplicates_removal"
     _sorted: SortedIds | None = field(default=None, init=False, repr=False, compare=False)
+
+    uses_only_named_columns: ClassVar[bool] = True
 
     def inputs(self) -> Spec:
         return [], [self.id_field]

@@ -14,6 +14,7 @@ import pyarrow as pa
 from dcurate.core.batch import Batch, Rejection
 from dcurate.errors import DataError
 from dcurate.frames import convert
+from dcurate.frames.lines import LINE, with_same_line_type
 
 
 @dataclass
@@ -73,7 +74,7 @@ class DocumentBatch(Batch):
         return convert.nbytes(self.data)
 
     def get_columns(self) -> list[str]:
-        return convert.columns(self.data)
+        return [name for name in convert.columns(self.data) if name != LINE]
 
     def rows(self, start: int, stop: int) -> Self:
         """The rows from ``start`` to ``stop`` under the same key; without a copy for an Arrow table.
@@ -120,7 +121,7 @@ class DocumentBatch(Batch):
         if all(isinstance(frame, pd.DataFrame) for frame in full) or all(map(convert.is_cudf, full)):
             return batches[0].with_data(convert.stacked(full))
         try:
-            tables = [convert.to_arrow(frame) for frame in full]
+            tables = with_same_line_type([convert.to_arrow(frame) for frame in full])
             whole = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
         except (pa.ArrowInvalid, pa.ArrowTypeError, DataError):
             return None

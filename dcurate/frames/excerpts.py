@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from dcurate.frames.convert import columns, to_arrow
+from dcurate.frames.convert import to_arrow
+from dcurate.frames.lines import LINE, whole_rows
 
 #: Names of id columns; the first that exists counts.
 ID_COLUMNS = ("id", "_curator_dedup_id", "doc_id", "document_id", "uuid", "url")
@@ -51,15 +52,15 @@ def excerpts(frame: Any, rows: int, column: str = "") -> list[dict[str, Any]]:
         >>> excerpts(pa.table({"id": [7, 8], "body": ["some words", "more"]}), 1)
         [{'id': '7', 'excerpt': 'some words'}]
     """
-    names = columns(frame)
     first = _first(frame, rows)
-    identity, field = id_column(names), _text_column(first, column)
-    shown: list[dict[str, Any]] = [{} for _ in range(first.num_rows)]
-    if identity is not None:
-        for one, value in zip(shown, first[identity].to_pylist(), strict=True):
-            one["id"] = str(value)
-    if field is not None:
-        for one, text in zip(shown, first[field].to_pylist(), strict=True):
+    whole = list(whole_rows(first)) if LINE in first.column_names else first.to_pylist()
+    identity, field = id_column(list(whole[0]) if whole else []), _text_column(first, column)
+    shown: list[dict[str, Any]] = [{} for _ in whole]
+    for one, row in zip(shown, whole, strict=True):
+        if identity is not None:
+            one["id"] = str(row.get(identity))
+        if field is not None:
+            text = row.get(field)
             one["excerpt"] = excerpt(text if isinstance(text, str) else "")
     return shown
 

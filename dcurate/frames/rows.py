@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import orjson
 import pyarrow as pa
 
 from dcurate.errors import DataError, listed
+from dcurate.frames.lines import LINE, whole_rows
 
 #: Rows by (high, low): an array of shape (rows, 2).
 Keys = npt.NDArray[np.uint64]
@@ -40,15 +41,19 @@ def row_keys(table: pa.Table, fields: Sequence[str] | None, seed: int) -> Keys:
         >>> bool((row_keys(table, None, 7) == row_keys(swapped, None, 7)[::-1]).all())
         True
     """
+    if fields is None and LINE in table.column_names:
+        return _digests(map(_lean, whole_rows(table)), seed)
     names = sorted(table.column_names) if fields is None else list(fields)
     missing = [name for name in names if name not in table.column_names]
     if missing:
         raise DataError(f"no column {listed(missing)}; the rows have {listed(table.column_names)}")
-    salt = int(seed).to_bytes(16, "little", signed=True)
     columns = [_plain(table.column(name)) for name in names]
-    digests = b"".join(
-        hashlib.blake2b(_canonical(names, row), digest_size=16, key=salt).digest() for row in zip(*columns, strict=True)
-    )
+    return _digests((dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)), seed)
+
+
+def _digests(rows: Iterable[Mapping[str, Any]], seed: int) -> Keys:
+    salt = int(seed).to_bytes(16, "little", signed=True)
+    digests = b"".join(hashlib.blake2b(_canonical(row), digest_size=16, key=salt).digest() for row in rows)
     return np.frombuffer(digests, np.uint64).reshape(-1, 2)
 
 
@@ -73,6 +78,6 @@ def _lean(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT else value
 
 
-def _canonical(names: Sequence[str], row: tuple[Any, ...]) -> bytes:
-    present = {name: value for name, value in zip(names, row, strict=True) if value is not None}
+def _canonical(row: Mapping[str, Any]) -> bytes:
+    present = {name: value for name, value in row.items() if value is not None}
     return orjson.dumps(present, repr, _SORTED)

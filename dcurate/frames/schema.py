@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcurate.errors import DcurateError, PipelineError, nearest
+from dcurate.frames.lines import LineType, as_type, common_type
 
 _NAMES = {
     "string": pa.string(),
@@ -104,6 +105,9 @@ def unified(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         return left
     if is_.is_null(left):
         return right
+    lines = common_type(left, right)
+    if lines is not None:
+        return lines
     if is_.is_integer(left) and is_.is_integer(right):
         return _common_integer(left, right)
     if _is_number(left) and _is_number(right):
@@ -196,6 +200,8 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
             columns.append(pa.nulls(table.num_rows, column.type))
         elif values.type == column.type:
             columns.append(values)
+        elif isinstance(column.type, LineType):
+            columns.append(as_type(values, column.type))
         else:
             options = pc.CastOptions(column.type, allow_float_truncate=True)
             columns.append(pc.cast(values, options=options))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -86,6 +87,7 @@ class DocumentReader(FileReader):
 
     on_bad_line: Literal["raise", "quarantine"] = "raise"
     name: str = "document_reader"
+    _read_only: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     kind: ClassVar[files.Format] = files.Formats.of(*(readable.make.kind for readable in _READABLE))
 
@@ -122,6 +124,16 @@ class DocumentReader(FileReader):
         faults = tuple(chain.from_iterable(batch.rejections for batch in batches))
         found = sum((Counter(batch.found) for batch in batches), Counter[str]())
         return DocumentBatch(data=self._held(rows), key=task.key, rejections=faults, found=found)
+
+    def keeping_lines(self, columns: Sequence[str]) -> Self | None:
+        """Return the reader with these columns alone parsed, and rows kept as lines, if all files are JSON Lines."""
+        if self.fields is not None or self.frames != "arrow":
+            return None
+        if any(self._format(file.path).make is not jsonl.JsonlReader for file in self._files()):
+            return None
+        own = copy.copy(self)
+        own._read_only = tuple(columns)
+        return own
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences about whole numbers that lost digits."""
@@ -191,4 +203,6 @@ class DocumentReader(FileReader):
             **{option: getattr(self, option) for option in ("name", *readable.options)},
         )
         reader._sniffed = self._sniffed
+        if isinstance(reader, jsonl.JsonlReader):
+            reader._read_only = self._read_only
         return reader

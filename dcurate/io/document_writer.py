@@ -52,6 +52,11 @@ class DocumentWriter(FileWriter):
     filetype: str = "jsonl"
     name: str = "document_writer"
 
+    @property
+    def uses_only_named_columns(self) -> bool:  # type: ignore[override]
+        """Whether rows may be written from their lines, as by `JsonlWriter`."""
+        return self.filetype == "jsonl" and self.fields is None
+
     def __post_init__(self) -> None:
         if self.filetype not in _WRITERS:
             raise PipelineError(

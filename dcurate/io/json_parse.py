@@ -242,9 +242,9 @@ def parse_lines(data: bytes, wanted: Wanted, origin: str) -> tuple[pa.Table, lis
     types, origins = dict(wanted.shape.types), dict(wanted.shape.origins)
     text = [name for name, type_ in wanted.fixed.items() if pa.types.is_string(type_)]
     rows, bad = [], []
-    for number, offset, line in _lines(data):
+    for number, offset, line in each_line(data):
         try:
-            row = _row(line)
+            row = row_of(line)
             if text and _MANY_DIGITS.search(line):
                 row.update(_as_written(line, row, text))
             fresh = _new_types(row, types, origins, wanted)
@@ -268,9 +268,9 @@ def names_in(data: bytes) -> list[str]:
         ['b', 'a', 'c']
     """
     found: dict[str, None] = {}
-    for _, _, line in _lines(data):
+    for _, _, line in each_line(data):
         with suppress(_BadRowError):
-            found.update(dict.fromkeys(_row(line)))
+            found.update(dict.fromkeys(row_of(line)))
     return list(found)
 
 
@@ -278,14 +278,15 @@ def lost_lines(data: bytes, damage: str, breaks_off: bool) -> list[BadLine]:
     """Return the lines of a damaged span as bad lines, and the lost rest if it breaks off."""
     kind = "line of a damaged stream"
     end = data.rfind(b"\n") + 1
-    bad = [BadLine(number, offset, damage, line, kind=kind) for number, offset, line in _lines(data[:end])]
+    bad = [BadLine(number, offset, damage, line, kind=kind) for number, offset, line in each_line(data[:end])]
     if not breaks_off:
         return bad
     rest = f"{damage}; from here on the file cannot be read"
     return [*bad, BadLine(data.count(b"\n"), end, rest, data[end:], kind=kind)]
 
 
-def _lines(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+def each_line(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the lines that are not blank: number from 0, first byte, and content without a newline."""
     offset = 0
     for number, line in enumerate(data.split(b"\n")):
         if line.strip():
@@ -293,7 +294,12 @@ def _lines(data: bytes) -> Iterator[tuple[int, int, bytes]]:
         offset += len(line) + 1
 
 
-def _row(line: bytes) -> dict[str, Any]:
+def row_of(line: bytes) -> dict[str, Any]:
+    """Parse a line.
+
+    Raises:
+        ValueError: it is no JSON object, or nested too deep.
+    """
     if line.count(b"[") + line.count(b"{") > DEEPEST and line_ends(line, DEEPEST) < 0:
         raise _BadRowError(f"values within values to a depth of more than {DEEPEST}")
     try:

@@ -92,13 +92,14 @@ def lines(table: pa.Table, default: Callable[[Any], Any] | None = None) -> Itera
     dumps = orjson.dumps
     for batch in table.to_batches(rows):
         try:
-            columns = [_values(column) for column in batch.columns]
+            columns = [values_of(column) for column in batch.columns]
         except (UnicodeDecodeError, pa.ArrowException) as error:
             raise DataError(f"a text is not valid UTF-8 ({error}); fix it before it is written") from error
         yield [dumps(dict(zip(names, row, strict=True)), fallback, _OPTIONS) for row in zip(*columns, strict=True)]
 
 
-def _values(column: pa.Array) -> Any:
+def values_of(column: pa.Array) -> Any:
+    """Return the values of a column as Python objects, texts quickly."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return column.to_numpy(zero_copy_only=False)
     return column.to_pylist()

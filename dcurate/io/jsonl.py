@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, BinaryIO, ClassVar, Literal, NamedTuple
+from typing import Any, BinaryIO, ClassVar, Literal, NamedTuple, Self
 
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
@@ -15,6 +16,7 @@ from fsspec.implementations.local import LocalFileSystem
 from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
+from dcurate.frames.lines import with_lines, without_lines
 from dcurate.frames.schema import ColumnTypes, TypeConflict, fitted, one_chunk, unified
 from dcurate.fs.compression import (
     DamagedStream,
@@ -31,7 +33,7 @@ from dcurate.fs.compression import (
 )
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import open_unchanged, unchanged
-from dcurate.io import files, json_text
+from dcurate.io import files, json_lines, json_source, json_text
 from dcurate.io.json_parse import (
     BadLine,
     Wanted,
@@ -131,6 +133,7 @@ class JsonlReader(FileReader):
 
     on_bad_line: Literal["raise", "quarantine"] = "raise"
     name: str = "jsonl_reader"
+    _read_only: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     kind: ClassVar[files.Format] = files.JSONL
 
@@ -149,20 +152,26 @@ class JsonlReader(FileReader):
         tables: list[pa.Table] = []
         faults: dict[str, list[dict[str, Any]]] = {}
         found = Counter[str]()
+        lines: list[pa.Array] = []
         for part in task.parts:
             name = self._named(part)
             for piece in self._pieces(part, name):
-                table, bad = self._rows(piece, shape, name)
+                table, own, bad = self._rows(piece, shape, name)
                 shape = self._joined(shape, table.schema, name)
                 tables.append(table)
+                lines.append(own)
                 found += Counter({rounded_in(name): n for name, n in rounded(piece.data, table, bad).items()})
                 for line, fault in zip(bad, self._faults(name, piece, bad), strict=True):
                     faults.setdefault(_reason(line), []).append(fault)
-        schema = shape.schema(self.fields)
+        names = self.fields if self._read_only is None else [one for one in self._read_only if one in shape.types]
+        schema = shape.schema(names)
         try:
             rows = one_chunk([fitted(table, schema) for table in tables or [schema.empty_table()]])
         except pa.ArrowInvalid as error:
             raise DataError(f"{task.key}: {error}; say the type of the column with schema=") from error
+        if self._read_only is not None:
+            whole = pa.concat_arrays(lines) if lines else pa.array([], pa.large_binary())
+            rows = with_lines(rows, whole, self._read_only)
         if not rows.num_rows and not faults:
             return None
         batch = DocumentBatch(data=self._held(rows), key=task.key, found=found)
@@ -172,29 +181,46 @@ class JsonlReader(FileReader):
         )
         return batch
 
+    def keeping_lines(self, columns: Sequence[str]) -> Self | None:
+        """Return the reader with these columns alone parsed, and each row kept as its line."""
+        if self.fields is not None or self.frames != "arrow":
+            return None
+        own = copy.copy(self)
+        own._read_only = tuple(columns)
+        return own
+
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences about whole numbers that lost digits."""
         return remarks_on_rounded(found)
 
-    def _rows(self, piece: _LineBlock, shape: ColumnTypes, name: str) -> tuple[pa.Table, list[BadLine]]:
+    def _rows(self, piece: _LineBlock, shape: ColumnTypes, name: str) -> tuple[pa.Table, pa.Array, list[BadLine]]:
+        """The rows of lines, their lines if those are kept, and the lines that cannot be read."""
+        none = pa.array([], pa.large_binary())
         if piece.damage:
-            return pa.table({}), lost_lines(piece.data, piece.damage, piece.breaks_off)
+            return pa.table({}), none, lost_lines(piece.data, piece.damage, piece.breaks_off)
         wanted = Wanted(shape, self._declared(), None if self.fields is None else tuple(self.fields))
+        if self._read_only is not None:
+            table, lines, bad = json_source.parse(piece.data, self._read_only, wanted, name)
+        else:
+            lines = none
+            table, bad = self._all_rows(piece, wanted, name)
+        if bad and self.on_bad_line == "raise":
+            raise DataError(self._complaint(name, piece, bad[0]))
+        return table, lines, bad
+
+    def _all_rows(self, piece: _LineBlock, wanted: Wanted, name: str) -> tuple[pa.Table, list[BadLine]]:
         table = parse_clean(piece.data, wanted)
         if table is not None:
             there = set(table.column_names)
             table = table if self.fields is None else table.select([name for name in self.fields if name in there])
             try:
-                shape.joined(table.schema, name)
+                wanted.shape.joined(table.schema, name)
             except TypeConflict as conflict:
                 if self.on_bad_line == "raise":
                     raise self._clash(conflict, name) from conflict
             else:
                 return table, []
-        table, bad = parse_lines(piece.data, wanted, name)
-        if bad and self.on_bad_line == "raise":
-            raise DataError(self._complaint(name, piece, bad[0]))
-        return table, bad
+        return parse_lines(piece.data, wanted, name)
 
     def _pieces(self, part: FilePart, name: str) -> Iterator[_LineBlock]:
         store, path = self._store(part.path)
@@ -426,6 +452,11 @@ class JsonlWriter(FileWriter):
 
     name: str = "jsonl_writer"
 
+    @property
+    def uses_only_named_columns(self) -> bool:  # type: ignore[override]
+        """Whether rows may be written from their lines: not if some columns are left out."""
+        return self.fields is None
+
     def __post_init__(self) -> None:
         ending_for(self.compression)
         taken = {**_PANDAS, "force_ascii": False}
@@ -433,7 +464,7 @@ class JsonlWriter(FileWriter):
         super().__post_init__()
 
     def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
-        json_text.check(table, self.path)
+        json_text.check(without_lines(table), self.path)
         for number, pieces in enumerate(self._contents(table)):
             name = folder + self._name(key, f".jsonl{ending_for(self.compression)}", number)
             with self.directory.writing(name) as file:
@@ -444,16 +475,16 @@ class JsonlWriter(FileWriter):
             yield FilePart(self.directory.path(name), size=size)
 
     def _lost(self, table: pa.Table) -> dict[str, int]:
-        return {"infinite numbers, written as null": json_text.infinite(table)}
+        return {"infinite numbers, written as null": json_text.infinite(without_lines(table))}
 
-    def _contents(self, table: pa.Table) -> Iterator[Iterable[bytes]]:
+    def _contents(self, table: pa.Table) -> Iterator[Iterable[bytes | memoryview]]:
         """The content of each file, in pieces."""
         limit = self._max_bytes()
         for rows in self._slices(table):
             if limit is None:
-                yield map(json_text.joined, json_text.lines(rows))
+                yield json_lines.pieces(rows)
             else:
-                yield from _limited(chain.from_iterable(json_text.lines(rows)), limit)
+                yield from _limited(chain.from_iterable(json_lines.lines(rows)), limit)
 
 
 def _limited(lines: Iterable[bytes], limit: int) -> Iterator[list[bytes]]:

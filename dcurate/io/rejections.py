@@ -13,7 +13,7 @@ from dcurate.core.batch import BatchKey, Rejection
 from dcurate.core.names import file_safe
 from dcurate.frames.convert import to_arrow
 from dcurate.fs.stores import Directory
-from dcurate.io import json_text
+from dcurate.io import json_lines, json_text
 
 #: Columns that rejected rows have besides their own.
 STAGE, REASON, SOURCE, SCORE = "_dcurate_stage", "_dcurate_reason", "_dcurate_source", "_dcurate_score"
@@ -81,7 +81,7 @@ def clear_stale(
     quarantine.remove(stale)
 
 
-def _pieces(key: BatchKey, rejections: list[Rejection]) -> Iterator[bytes]:
+def _pieces(key: BatchKey, rejections: list[Rejection]) -> Iterator[bytes | memoryview]:
     for rejection in rejections:
         table = to_arrow(rejection.data)
         marks = {STAGE: rejection.stage, REASON: rejection.reason, SOURCE: key.split}
@@ -89,8 +89,7 @@ def _pieces(key: BatchKey, rejections: list[Rejection]) -> Iterator[bytes]:
             table = _with(table, column, pa.repeat(pa.scalar(value, pa.string()), table.num_rows))
         if rejection.scores is not None:
             table = _with(table, SCORE, _scores(rejection.scores))
-        for rows in json_text.lines(table, json_text.anything):
-            yield json_text.joined(rows)
+        yield from json_lines.pieces(table, json_text.anything)
 
 
 def _scores(scores: Sequence[Any]) -> pa.Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.errors import DataError, PipelineError
@@ -40,6 +41,8 @@ class AddId(ProcessingStage[DocumentBatch, DocumentBatch]):
     id_prefix: str | None = None
     overwrite: bool = False
     name: str = "add_id"
+
+    uses_only_named_columns: ClassVar[bool] = True
 
     def inputs(self) -> Spec:
         return ["data"], []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -56,6 +57,8 @@ class LanguageId(ProcessingStage[DocumentBatch, DocumentBatch]):
     paragraphs_field: str | None = None
     max_chars: int = 1000
     name: str = "language_id"
+
+    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.max_chars < 1:

@@ -6,7 +6,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from dcurate.core.names import short
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
@@ -49,6 +49,8 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
     input_fields: str | list[str] | list[list[str]] = "text"
     output_fields: str | list[str] | list[str | None] | None = None
     name: str = "modifier_fn"
+
+    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         names = [_name_of(modifier) for modifier in self._modifiers]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from dcurate.core.names import short
 from dcurate.core.stage import ProcessingStage, Spec
@@ -54,6 +54,8 @@ class Score(RuleStage[DocumentBatch]):
     score_field: str | list[str]
     text_field: str | list[str] = "text"
     name: str = "score_fn"
+
+    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         rules = self._rules
@@ -107,6 +109,8 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
     filter_field: str | list[str]
     invert: bool | list[bool] = False
     name: str = "filter_fn"
+
+    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         rules = self._rules
@@ -163,6 +167,8 @@ class ScoreFilter(RuleStage[DocumentBatch]):
     score_field: str | list[str] | list[str | None] | None = None
     invert: bool | list[bool] = False
     name: str = "score_filter"
+
+    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         rules = self.filters

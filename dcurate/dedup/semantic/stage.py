@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from dcurate.core.stage import BarrierStage, Spec, Stage
 from dcurate.dedup.keep import Keep
@@ -95,6 +95,8 @@ class SemanticDuplicates(BarrierStage[DocumentBatch]):
     report_path: str | None = None
     blocksize: int | str = "128MiB"
     name: str = "semantic_duplicates"
+
+    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_action(self.name, self.action)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -44,6 +45,8 @@ class CountPii(ProcessingStage[DocumentBatch, DocumentBatch]):
     public_ips_only: bool = True
     recognizer: Recognizer | None = None
     name: str = "count_pii"
+
+    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._finder()

@@ -1,0 +1,144 @@
+"""The lines of JSON that rows were read from, in a column of their own: unchanged rows are written from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+
+#: The column that holds the line of each row, with its newline; null for a row that was not read from one.
+LINE = "_dcurate_line"
+#: Metadata of the field of a column whose values are those of the lines. A field of changed values does not have it.
+_AS_READ = {b"dcurate": b"as read"}
+
+
+class LineType(pa.ExtensionType):  # type: ignore[misc]
+    """The type of the column of lines.
+
+    Args:
+        columns: those that were read from the lines. One that is no longer in the table was dropped; all others are in
+            the lines alone.
+
+    Examples:
+        >>> LineType(["text"]).columns
+        ('text',)
+        >>> LineType(["text"]) == LineType(["id"])
+        False
+    """
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.columns = tuple(columns)
+        super().__init__(pa.large_binary(), "dcurate.line")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return json.dumps(self.columns).encode()
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> LineType:
+        return cls(json.loads(serialized))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LineType) and self.columns == other.columns
+
+    def __hash__(self) -> int:
+        return hash(self.columns)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LineType, (self.columns,)
+
+
+pa.register_extension_type(LineType(()))
+
+
+def with_lines(table: pa.Table, lines: pa.Array, columns: Sequence[str]) -> pa.Table:
+    """The table with a column of lines, its other columns marked as read from them.
+
+    Args:
+        lines: large binary.
+        columns: those that were looked for in the lines.
+    """
+    fields = [field.with_metadata({**(field.metadata or {}), **_AS_READ}) for field in table.schema]
+    kind = LineType(columns)
+    arrays = [*table.columns, pa.ExtensionArray.from_storage(kind, lines)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema([*fields, pa.field(LINE, kind)]))
+
+
+def without_lines(table: pa.Table) -> pa.Table:
+    """The table without its column of lines, if it has one."""
+    return table.drop_columns([LINE]) if LINE in table.column_names else table
+
+
+def common_type(one: pa.DataType, other: pa.DataType) -> LineType | None:
+    """The type of lines of which different columns were read; None if these are not types of lines."""
+    if not isinstance(one, LineType) or not isinstance(other, LineType):
+        return None
+    return LineType(tuple(dict.fromkeys((*one.columns, *other.columns))))
+
+
+def as_type(lines: pa.ChunkedArray, kind: LineType) -> pa.ChunkedArray:
+    """The lines with another type of lines."""
+    return pa.chunked_array([pa.ExtensionArray.from_storage(kind, chunk.storage) for chunk in lines.chunks], kind)
+
+
+def with_same_line_type(tables: Sequence[pa.Table]) -> list[pa.Table]:
+    """The tables with one type for their lines, so that they can be joined."""
+    kinds = [table.schema.field(LINE).type for table in tables if LINE in table.column_names]
+    if all(kind == kinds[0] for kind in kinds):
+        return list(tables)
+    kind = LineType(tuple(dict.fromkeys(name for each in kinds for name in each.columns)))
+    return [
+        table.set_column(table.column_names.index(LINE), LINE, as_type(table.column(LINE), kind))
+        if LINE in table.column_names
+        else table
+        for table in tables
+    ]
+
+
+def lines_of(table: pa.Table) -> tuple[npt.NDArray[np.int64], memoryview] | None:
+    """Where each line begins and the last one ends, and the bytes; None if a row has no line.
+
+    Examples:
+        >>> table = with_lines(pa.table({"a": [1, 2]}), pa.array([b"x", b"yz"], pa.large_binary()), ["a"])
+        >>> bounds, data = lines_of(table.slice(1))
+        >>> bounds.tolist(), bytes(data)
+        ([0, 2], b'yz')
+    """
+    column = table.column(LINE).combine_chunks()
+    array = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    storage = array.storage
+    if storage.null_count:
+        return None
+    _, offsets, data = storage.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[storage.offset : storage.offset + len(storage) + 1]
+    content = memoryview(data if data is not None else b"")[bounds[0] : bounds[-1]]
+    return bounds - bounds[0], content
+
+
+def whole_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """The rows with all columns: those of the lines, and those of the table in their stead.
+
+    Examples:
+        >>> line = pa.array([b'{"a": 1, "b": 2}'], pa.large_binary())
+        >>> list(whole_rows(with_lines(pa.table({"a": [7]}), line, ["a"])))
+        [{'a': 7, 'b': 2}]
+    """
+    read, own = set(read_columns(table)), without_lines(table).to_pylist()
+    for line, row in zip(table.column(LINE).to_pylist(), own or [{}] * table.num_rows, strict=True):
+        values = {} if line is None else orjson.loads(line)
+        kept = {name: row.get(name) if name in row else value for name, value in values.items()}
+        yield {name: value for name, value in kept.items() if name in row or name not in read} | row
+
+
+def read_columns(table: pa.Table) -> tuple[str, ...]:
+    """The columns that were read from the lines of a table."""
+    return tuple(table.schema.field(LINE).type.columns)
+
+
+def is_as_read(field: pa.Field) -> bool:
+    """Whether the values of a column are certainly those of the lines."""
+    return field.metadata is not None and b"dcurate" in field.metadata

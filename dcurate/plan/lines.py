@@ -1,0 +1,42 @@
+"""Have a reader parse only the columns that stages use, and keep the lines of all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, Self, runtime_checkable
+
+from dcurate.core.stage import SinkStage, Stage
+
+
+@runtime_checkable
+class KeepsLines(Protocol):
+    """A reader that can keep the lines from which it reads rows."""
+
+    def keeping_lines(self, columns: Sequence[str]) -> Self | None:
+        """Return the reader with these columns alone parsed, and each row kept as its line; None if it cannot."""
+
+
+def keep_lines(stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """Return the stages of a built pipeline; the reader parses only the columns that others use, where that is known.
+
+    A stage of a user may look at columns that it does not name: then all are parsed.
+
+    Examples:
+        >>> from dcurate import AddId, JsonlReader, JsonlWriter, Pipeline
+        >>> stages = keep_lines([JsonlReader("in"), AddId("id"), JsonlWriter("out")])
+        >>> stages[0]._read_only
+        ('id',)
+    """
+    reader, *others = stages
+    if not isinstance(reader, KeepsLines) or not others or not isinstance(others[-1], SinkStage):
+        return tuple(stages)
+    if not all(stage.uses_only_named_columns and _is_own(stage) for stage in others):
+        return tuple(stages)
+    used = dict.fromkeys(name for stage in others for name in (*stage.inputs()[1], *stage.outputs()[1]))
+    keeping = reader.keeping_lines(tuple(used))
+    return tuple(stages) if keeping is None else (keeping, *others)
+
+
+def _is_own(stage: Stage) -> bool:
+    """Whether a stage is of dcurate: a class of a user may do more than the class that it extends."""
+    return type(stage).__module__.partition(".")[0] == "dcurate"
