@@ -1,0 +1,365 @@
+"""JSON Lines as bytes: find the rows and the values of some keys, decode texts, and edit rows in place.
+
+A row is the bytes of a line, without the newline. What is not edited is copied as it is: whitespace, the order of
+keys, repeated keys, numbers of any size, escapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dcurate.kernels.json_keys import Keys, keys_of, number_of
+from dcurate.kernels.json_texts import decode_into, encode, put
+from dcurate.kernels.json_values import (
+    ABSENT,
+    ARRAY,
+    BOOLEAN,
+    CLOSE,
+    COLON,
+    COMMA,
+    ESCAPED_TEXT,
+    FLOAT,
+    INTEGER,
+    NEWLINE,
+    NULL,
+    OBJECT,
+    OPEN,
+    RETURN,
+    SPACE,
+    TAB,
+    TEXT,
+    end_of_key,
+    end_of_value,
+    find_byte,
+    skip_white,
+)
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Scalar, frozen
+
+__all__ = [
+    "ABSENT",
+    "ARRAY",
+    "BOOLEAN",
+    "ESCAPED_TEXT",
+    "FLOAT",
+    "INTEGER",
+    "LEAVE",
+    "NULL",
+    "OBJECT",
+    "REMOVE",
+    "TEXT",
+    "WRITE",
+    "Edits",
+    "Rows",
+    "decode",
+    "edit",
+    "encode",
+    "scan",
+]
+
+#: What to do with a key of a row: leave it, write its new value, or remove it.
+LEAVE, WRITE, REMOVE = range(3)
+#: So few bytes are counted at once that no count of them is larger than a byte holds.
+_BLOCK = 240
+
+
+class Rows(NamedTuple):
+    """The rows of a block of JSON Lines, and where the values of some keys are.
+
+    Args:
+        starts: first byte of each row.
+        stops: the end of each row: its newline, or the end of the block.
+        valid: whether the row is a JSON object.
+        value_starts: first byte of the value, shape (rows, keys); of a key that is repeated, the last one.
+        value_stops: the end of it.
+        kinds: what the key holds, such as `TEXT`; `ABSENT` if the row does not have it, or is not valid.
+    """
+
+    starts: Ints
+    stops: Ints
+    valid: npt.NDArray[np.bool_]
+    value_starts: Ints
+    value_stops: Ints
+    kinds: Bytes
+
+
+# Scanning
+
+
+@njit(**INLINE)
+def _scan_row(data: Bytes, span: tuple[int, int], keys: Keys, row: int, out: Rows) -> Scalar:
+    """Whether a line is a JSON object; write where the values of the keys are."""
+    at, stop = span
+    at = skip_white(data, at, stop)
+    if at == stop or data[at] != OPEN:
+        return False
+    at = skip_white(data, at + 1, stop)
+    if at < stop and data[at] == CLOSE:
+        return skip_white(data, at + 1, stop) == stop
+    while True:
+        end, escaped, value = end_of_key(data, at, stop)
+        if end < 0:
+            return False
+        value_end, kind = end_of_value(data, value, stop, keys.levels)
+        if value_end < 0:
+            return False
+        number = number_of(data, at + 1, end, escaped, keys)
+        if number >= 0:
+            out.value_starts[row, number], out.value_stops[row, number] = value, value_end
+            out.kinds[row, number] = kind
+        at = skip_white(data, value_end, stop)
+        if at == stop:
+            return False
+        if data[at] == CLOSE:
+            return skip_white(data, at + 1, stop) == stop
+        if data[at] != COMMA:
+            return False
+        at = skip_white(data, at + 1, stop)
+
+
+@njit(**OPTIONS)
+def _count_lines(data: Bytes) -> Scalar:
+    ends = np.int64(0)
+    for at in range(0, data.size, _BLOCK):
+        some = np.uint8(0)
+        for byte in data[at : min(at + _BLOCK, data.size)]:
+            some = np.uint8(some + np.uint8(byte == NEWLINE))
+        ends += np.int64(some)
+    return ends + (data.size > 0 and data[-1] != NEWLINE)
+
+
+@njit(**OPTIONS)
+def _scan(data: Bytes, keys: Keys, out: Rows) -> Scalar:
+    rows = at = np.int64(0)  # with literals, numba would compile all that they are passed to twice
+    while at < data.size:
+        stop = find_byte(data, at, data.size, NEWLINE)
+        if skip_white(data, at, stop) < stop:
+            out.starts[rows], out.stops[rows] = at, stop
+            out.valid[rows] = _scan_row(data, (at, stop), keys, rows, out)
+            if not out.valid[rows]:
+                out.kinds[rows] = ABSENT
+            rows += 1
+        at = stop + 1
+    return rows
+
+
+def scan(data: bytes | memoryview, keys: Sequence[str], deepest: int) -> Rows:
+    r"""Find the rows of a block of whole lines, and in each the values of some keys. Blank lines are no rows.
+
+    Each row is checked against the grammar of JSON, with all its values. Whether it is UTF-8 is not checked.
+
+    Args:
+        data: the lines.
+        keys: names of keys, each once.
+        deepest: a row whose values are nested deeper is not valid; the row is the first level.
+
+    Examples:
+        >>> rows = scan(b'{"a": 1, "text": "x"}\n\n{"text": \n', ["text"], 40)
+        >>> rows.starts.tolist(), rows.stops.tolist(), rows.valid.tolist()
+        ([0, 23], [21, 32], [True, False])
+        >>> rows.kinds.tolist(), rows.value_starts.tolist(), rows.value_stops.tolist()
+        ([[5], [0]], [[17], [0]], [[20], [0]])
+    """
+    block = frozen(np.frombuffer(data, np.uint8), np.uint8)
+    most = int(_count_lines(block))
+    out = Rows(
+        np.empty(most, np.int64),
+        np.empty(most, np.int64),
+        np.empty(most, np.bool_),
+        np.zeros((most, len(keys)), np.int64),
+        np.zeros((most, len(keys)), np.int64),
+        np.zeros((most, len(keys)), np.uint8),
+    )
+    rows = _scan(block, keys_of(keys, deepest), out)
+    return Rows._make(values[:rows] for values in out)
+
+
+# Decoding
+
+
+@njit(**OPTIONS)
+def _decode(data: Bytes, spans: tuple[Ints, Ints], kinds: Bytes, out: Bytes, offsets: Offsets) -> None:
+    starts, stops = spans
+    size = np.int64(0)
+    for row in range(starts.size):
+        offsets[row] = size
+        if kinds[row] == TEXT:
+            size = np.int64(put(data, starts[row] + 1, stops[row] - 1, out, size))
+        elif kinds[row] == ESCAPED_TEXT:
+            size = np.int64(decode_into(data, starts[row] + 1, stops[row] - 1, out, size))
+    offsets[starts.size] = size
+
+
+def decode(data: bytes | memoryview, rows: Rows, key: int) -> tuple[Offsets, Bytes]:
+    r"""Decode the texts of a key: offsets, and UTF-8 bytes if those of the rows are. A value that is no text is empty.
+
+    Examples:
+        >>> data = b'{"a": "x\\ny"}\n{"a": "\\u00e9"}\n'
+        >>> offsets, letters = decode(data, scan(data, ["a"], 40), 0)
+        >>> offsets.tolist(), letters.tobytes()
+        ([0, 3, 5], b'x\ny\xc3\xa9')
+    """
+    block = frozen(np.frombuffer(data, np.uint8), np.uint8)
+    starts, stops = frozen(rows.value_starts[:, key], np.int64), frozen(rows.value_stops[:, key], np.int64)
+    kinds = frozen(rows.kinds[:, key], np.uint8)
+    texts = (kinds == TEXT) | (kinds == ESCAPED_TEXT)
+    out = np.empty(int((stops - starts)[texts].sum()), np.uint8)
+    offsets = np.empty(len(starts) + 1, np.int64)
+    _decode(block, (starts, stops), kinds, out, offsets)
+    return offsets, out[: offsets[-1]]
+
+
+# Editing
+
+
+class Edits(NamedTuple):
+    """What to do with some keys of each row.
+
+    Args:
+        keys: the names of the keys, as they are written: offsets, and JSON strings.
+        actions: `LEAVE`, `WRITE`, or `REMOVE`, shape (rows, keys).
+        bounds: where the new values begin in ``values``, shape (keys, rows + 1).
+        values: JSON text of the new values.
+    """
+
+    keys: tuple[Offsets, Bytes]
+    actions: Bytes
+    bounds: Ints
+    values: Bytes
+
+
+class _Block(NamedTuple):
+    """Lines, what `scan` found in them, and what to do with it."""
+
+    data: Bytes
+    rows: Rows
+    keys: Keys
+    edits: Edits
+
+
+@njit(**INLINE)
+def _append(block: _Block, row: int, some: bool, out: Bytes, size: int) -> Scalar:
+    """Write the keys that the row does not have; ``some`` if there are others before them."""
+    edits = block.edits
+    offsets, names = edits.keys
+    for key in range(offsets.size - 1):
+        if edits.actions[row, key] != WRITE or block.rows.kinds[row, key] != ABSENT:
+            continue
+        if some:
+            out[size] = COMMA
+            size += 1
+        some = True
+        size = put(names, offsets[key], offsets[key + 1], out, size)
+        out[size] = COLON
+        size = put(edits.values, edits.bounds[key, row], edits.bounds[key, row + 1], out, size + 1)
+    return size
+
+
+@njit(**INLINE)
+def _rewrite(block: _Block, row: int, out: Bytes, size: int) -> Scalar:
+    """Write a row in which some keys have new values or are removed; return where it ends in ``out``."""
+    data, edits, stop = block.data, block.edits, block.rows.stops[row]
+    brace = skip_white(data, block.rows.starts[row], stop)
+    size = put(data, block.rows.starts[row], brace + 1, out, size)
+    first = at = skip_white(data, brace + 1, stop)
+    gap = brace + 1  # the end of the value before
+    some = False
+    while data[at] != CLOSE:
+        end, escaped, value = end_of_key(data, at, stop)
+        value_end, _ = end_of_value(data, value, stop, block.keys.levels)
+        number = number_of(data, at + 1, end, escaped, block.keys)
+        action = LEAVE if number < 0 else np.int64(edits.actions[row, number])
+        if action != REMOVE:
+            size = put(data, gap, at, out, size) if some else put(data, brace + 1, first, out, size)
+            some = True
+            if action == WRITE and value == block.rows.value_starts[row, number]:
+                size = put(data, at, value, out, size)
+                size = put(edits.values, edits.bounds[number, row], edits.bounds[number, row + 1], out, size)
+            else:
+                size = put(data, at, value_end, out, size)
+        gap = value_end
+        at = skip_white(data, value_end, stop)
+        if data[at] == COMMA:
+            at = skip_white(data, at + 1, stop)
+    size = _append(block, row, some, out, size)
+    return put(data, gap, stop, out, size)
+
+
+@njit(**INLINE)
+def _extend(block: _Block, row: int, out: Bytes, size: int) -> Scalar:
+    """Write a row that only gets new keys; return where it ends in ``out``."""
+    data, start, stop = block.data, block.rows.starts[row], block.rows.stops[row]
+    last = stop - 1
+    while data[last] != CLOSE:
+        last -= 1
+    last -= 1
+    while data[last] == SPACE or data[last] == TAB or data[last] == RETURN:
+        last -= 1
+    size = put(data, start, last + 1, out, size)
+    size = _append(block, row, data[last] != OPEN, out, size)
+    return put(data, last + 1, stop, out, size)
+
+
+@njit(**OPTIONS)
+def _edit(block: _Block, out: Bytes, offsets: Offsets) -> None:
+    rows, actions = block.rows, block.edits.actions
+    size = np.int64(0)
+    for row in range(rows.starts.size):
+        offsets[row] = size
+        some = changed = False
+        if rows.valid[row]:
+            for key in range(actions.shape[1]):
+                some |= actions[row, key] == WRITE
+                changed |= actions[row, key] != LEAVE and rows.kinds[row, key] != ABSENT
+        if changed:
+            size = np.int64(_rewrite(block, row, out, size))
+        elif some:
+            size = np.int64(_extend(block, row, out, size))
+        else:
+            size = np.int64(put(block.data, rows.starts[row], rows.stops[row], out, size))
+    offsets[rows.starts.size] = size
+
+
+def edit(
+    data: bytes | memoryview, rows: Rows, keys: Sequence[str], edits: Edits, deepest: int
+) -> tuple[Offsets, Bytes]:
+    r"""Give keys of rows new values, or remove them; return the offsets and bytes of the new rows.
+
+    A new value replaces the one before in place, or is appended to the row. Of a key that a row repeats, the last value
+    is replaced; all are removed. All else is copied as it is, rows that are not valid as a whole.
+
+    Args:
+        data: the lines.
+        rows: found in them by `scan`, with these keys.
+        keys: names of keys, each once.
+        edits: what to do.
+        deepest: as for `scan`.
+
+    Examples:
+        >>> data = b'{"a": 1, "b": 2.50}\n{}\n'
+        >>> name, value = encode(np.array([0, 1]), np.frombuffer(b"a", np.uint8))[1], np.frombuffer(b"77", np.uint8)
+        >>> edits = Edits((np.array([0, 3]), name), np.full((2, 1), WRITE, np.uint8), np.array([[0, 1, 2]]), value)
+        >>> edit(data, scan(data, ["a"], 40), ["a"], edits, 40)[1].tobytes()
+        b'{"a": 7, "b": 2.50}{"a":7}'
+    """
+    block = _Block(
+        frozen(np.frombuffer(data, np.uint8), np.uint8),
+        Rows._make(frozen(values, values.dtype) for values in rows),
+        keys_of(keys, deepest),
+        Edits(
+            (frozen(edits.keys[0], np.int64), frozen(edits.keys[1], np.uint8)),
+            frozen(edits.actions, np.uint8),
+            frozen(edits.bounds, np.int64),
+            frozen(edits.values, np.uint8),
+        ),
+    )
+    written = (edits.actions == WRITE).T
+    grown = (np.diff(edits.bounds) + np.diff(edits.keys[0])[:, None] + 2)[written].sum()
+    out = np.empty(int((rows.stops - rows.starts).sum() + grown), np.uint8)
+    bounds = np.empty(len(rows.starts) + 1, np.int64)
+    _edit(block, out, bounds)
+    return bounds, out[: bounds[-1]]
