@@ -29,12 +29,13 @@ from dcurate.io.output import check_claim, claim, folder_name
 from dcurate.io.rejections import DirectoryRejections, clear_stale
 from dcurate.io.success_marker import SuccessMarker, find_finished, inputs_of, mark_finished
 from dcurate.plan.compile import compile_plan
-from dcurate.plan.lines import keep_lines
+from dcurate.plan.lines import keep_lines, used_after
 from dcurate.plan.operators import Plan
 from dcurate.plan.rounds import rounds
 from dcurate.result import RunResult
 from dcurate.runs.history import History
 from dcurate.runs.manifest import provenance
+from dcurate.shuffle.writer import ChunkWriter
 from dcurate.ui.notebook import NotebookProgress, in_notebook
 from dcurate.ui.pipeline_html import picture
 from dcurate.ui.publisher import SnapshotPublisher
@@ -307,6 +308,10 @@ class _Run:
                 url = f"{folder}/{folder_name(current.barrier.name)}"
                 map_stages = current.barrier.map_stages(url, self._storage)
                 self._own(current.barrier, map_stages)
+                used = used_after(self.stages, current.barrier)
+                for stage in map_stages:
+                    if isinstance(stage, ChunkWriter) and used is not None:
+                        stage.used_later(used)
                 stages += tuple(map_stages)
             yield from self._run_round(session, stages, current.last)
         if self._has_barrier:

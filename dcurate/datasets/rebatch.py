@@ -49,6 +49,7 @@ class Rebatch(BarrierStage[DocumentBatch]):
     name: str = "rebatch"
 
     uses_only_named_columns: ClassVar[bool] = True
+    uses_columns_again: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if (self.rows is None) == (self.nbytes is None):
@@ -75,6 +76,7 @@ class RowsWriter(ChunkWriter):
     name: str = "rows_writer"
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        table = self.to_spill(table)
         number = max(1, table.nbytes // _CHUNK)
         bounds = [place * table.num_rows // number for place in range(number + 1)]
         chunks = (table.slice(start, stop - start) for start, stop in pairwise(bounds))

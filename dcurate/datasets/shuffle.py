@@ -34,6 +34,7 @@ class KeyedBarrier(BarrierStage[DocumentBatch]):
     name: str = "keyed_barrier"
 
     uses_only_named_columns: ClassVar[bool] = True
+    uses_columns_again: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_seed(self.name, self.seed)

@@ -74,6 +74,7 @@ class ExactDuplicates(BarrierStage[DocumentBatch]):
     name: str = "exact_duplicates"
 
     uses_only_named_columns: ClassVar[bool] = True
+    uses_columns_again: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_action(self.name, self.action)

@@ -95,6 +95,7 @@ class FuzzyDuplicates(BarrierStage[DocumentBatch]):
     name: str = "fuzzy_duplicates"
 
     uses_only_named_columns: ClassVar[bool] = True
+    uses_columns_again: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_action(self.name, self.action)

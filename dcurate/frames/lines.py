@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,39 @@ def with_lines(table: pa.Table, lines: pa.Array, columns: Sequence[str]) -> pa.T
 def without_lines(table: pa.Table) -> pa.Table:
     """The table without its column of lines, if it has one."""
     return table.drop_columns([LINE]) if LINE in table.column_names else table
+
+
+def left_in_lines(table: pa.Table, keep: Collection[str]) -> pa.Table:
+    """The table without the columns of text that are in its lines as they are, except for some.
+
+    Examples:
+        >>> texts = pa.table({"a": ["1"], "b": ["2"]})
+        >>> table = with_lines(texts, pa.array([b"x"], pa.large_binary()), ["a", "b"])
+        >>> left_in_lines(table, ["b"]).column_names
+        ['b', '_dcurate_line']
+    """
+    if LINE not in table.column_names or table.column(LINE).null_count:
+        return table
+    left = [
+        field.name
+        for field in table.schema
+        if is_as_read(field) and pa.types.is_string(field.type) and field.name not in keep
+    ]
+    kind = LineType([name for name in read_columns(table) if name not in left])
+    rest = table.drop_columns(left)
+    return rest.set_column(rest.column_names.index(LINE), LINE, as_type(rest.column(LINE), kind))
+
+
+def marked_as(table: pa.Table, tables: Sequence[pa.Table]) -> pa.Table:
+    """The table with the columns marked as read that are so in all of the tables that it was made of."""
+    if LINE not in table.column_names:
+        return table
+    read = set.intersection(*({field.name for field in each.schema if is_as_read(field)} for each in tables))
+    return table.cast(_marked(table.schema, read)) if read else table
+
+
+def _marked(schema: pa.Schema, read: Collection[str]) -> pa.Schema:
+    return pa.schema([field.with_metadata(_AS_READ) if field.name in read else field for field in schema])
 
 
 def common_type(one: pa.DataType, other: pa.DataType) -> LineType | None:

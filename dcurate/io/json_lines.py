@@ -35,6 +35,8 @@ from dcurate.kernels.json_rows import (
 
 #: Bytes of the lines that are edited at a time.
 _CHUNK = 2**23
+#: Bytes of unchanged lines that are written at a time: the file system takes many small pieces sooner than a large one.
+_PIECE = 2**20
 #: Numbers of fewer characters are parsed exactly by orjson.
 _EXACT = 15
 
@@ -74,9 +76,10 @@ def pieces(table: pa.Table, default: Default | None = None) -> Iterator[bytes | 
         if part.column(LINE).null_count:
             yield json_text.joined(_mixed(part, default))
         elif _is_unchanged(part):
-            yield _lines(part)[1]
+            data = _lines(part)[1]
+            yield from (data[start : start + _PIECE] for start in range(0, len(data), _PIECE))
         else:
-            yield memoryview(_edited(part, default)[1])
+            yield _edited(part, default)[1].data
 
 
 def lines(table: pa.Table, default: Default | None = None) -> Iterator[list[bytes]]:
@@ -220,7 +223,7 @@ def _same(column: pa.Array, source: _Source) -> npt.NDArray[np.bool_]:
         values = json_text.values_of(column)
         pairs = enumerate(zip(values, empty, strict=True))
         return np.array(
-            [_is_same(value, None if nothing else source.value(row)) for row, (value, nothing) in pairs], np.bool_
+            [_is_same(value, None if nothing else source.value(int(row))) for row, (value, nothing) in pairs], np.bool_
         )
     texts = (kinds == TEXT) | (kinds == ESCAPED_TEXT)
     offsets, letters = decode(source.data, source.rows, source.key)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
+from dcurate.frames.lines import lines_of
 from dcurate.frames.schema import TypeConflict
 from dcurate.io.json_parse import DEEPEST, BadLine, Wanted, each_line, parse_clean, parse_lines, row_of
 from dcurate.kernels.json_rows import ABSENT, ESCAPED_TEXT, NULL, TEXT, Rows, decode, scan
@@ -45,6 +46,18 @@ def parse(data: bytes, names: Sequence[str], wanted: Wanted, origin: str) -> tup
     known = wanted.shape.types
     table = table.select([name for name in names if name in known or not pa.types.is_null(table.field(name).type)])
     return table, pa.array(list(_good_lines(data, rows, {line.offset for line in bad})), pa.large_binary()), bad
+
+
+def with_texts(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The table with columns of text that are in its lines alone."""
+    found = lines_of(table)
+    assert found is not None, "columns are left in lines where all rows have one"
+    data = bytes(found[1])
+    rows = scan(data, names, DEEPEST)
+    for key, name in enumerate(names):
+        kinds = rows.kinds[:, key]
+        table = table.append_column(name, _texts(data, rows, key, (kinds == TEXT) | (kinds == ESCAPED_TEXT)))
+    return table
 
 
 def _line_array(data: bytes, rows: Rows) -> pa.Array:

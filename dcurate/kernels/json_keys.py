@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from dcurate.kernels.hashing import hash_bytes, table_bits
-from dcurate.kernels.json_texts import decode_into
+from dcurate.kernels.json_texts import SPARE, decode_into
 from dcurate.kernels.json_values import Levels
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Places, Scalar, frozen
 
@@ -56,7 +56,7 @@ def number_of(data: Bytes, start: int, stop: int, escaped: bool, keys: Keys) -> 
     """The number of the name that a key is; -1 if it is none of them."""
     if not escaped:
         return np.int64(keys.table[_slot(data, start, stop, keys)]) - 1
-    if stop - start > keys.decoded.size:
+    if stop - start > keys.decoded.size - SPARE:
         return np.int64(-1)
     first = np.int64(0)
     end = decode_into(data, start, stop, keys.decoded, first)
@@ -70,7 +70,7 @@ def keys_of(names: Sequence[str], deepest: int) -> Keys:
         frozen(np.cumsum([0, *map(len, encoded)]), np.int64),
         np.frombuffer(b"".join(encoded), np.uint8),
         np.zeros(1 << int(table_bits(len(names))), np.int32),
-        np.empty(6 * max(map(len, encoded), default=0), np.uint8),
+        np.empty(6 * max(map(len, encoded), default=0) + SPARE, np.uint8),
         np.empty(deepest - 1, np.bool_),
     )
     _fill(keys)

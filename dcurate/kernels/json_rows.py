@@ -14,7 +14,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.json_keys import Keys, keys_of, number_of
-from dcurate.kernels.json_texts import decode_into, encode, put
+from dcurate.kernels.json_texts import SPARE, decode_into, encode, put
 from dcurate.kernels.json_values import (
     ABSENT,
     ARRAY,
@@ -207,7 +207,7 @@ def decode(data: bytes | memoryview, rows: Rows, key: int) -> tuple[Offsets, Byt
     starts, stops = frozen(rows.value_starts[:, key], np.int64), frozen(rows.value_stops[:, key], np.int64)
     kinds = frozen(rows.kinds[:, key], np.uint8)
     texts = (kinds == TEXT) | (kinds == ESCAPED_TEXT)
-    out = np.empty(int((stops - starts)[texts].sum()), np.uint8)
+    out = np.empty(int((stops - starts)[texts].sum()) + SPARE, np.uint8)
     offsets = np.empty(len(starts) + 1, np.int64)
     _decode(block, (starts, stops), kinds, out, offsets)
     return offsets, out[: offsets[-1]]

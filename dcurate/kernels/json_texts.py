@@ -5,12 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dcurate.kernels.json_values import BACKSLASH, ESCAPES, LOWER_U, QUOTE, ZERO, code_unit, find_byte, find_special
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Scalar, frozen
+from dcurate.kernels.hashing import load_eight
+from dcurate.kernels.json_values import BACKSLASH, ESCAPES, LOWER_U, QUOTE, ZERO, code_unit, find_special
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Scalar, Word, frozen
+from dcurate.kernels.segments import has_zero
 
 #: The letter of the short escape of a byte; 0 if it has none.
 _SHORT = np.zeros(256, np.uint8)
 _SHORT[list(b'"\\\b\f\n\r\t')] = list(b'"\\bfnrt')
+#: Bytes after the end of what `decode_into` decodes that it may overwrite.
+SPARE = 8
+_BACKSLASHES = np.uint64(0x5C5C5C5C5C5C5C5C)
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
@@ -23,14 +28,39 @@ def put(source: Bytes, start: int, stop: int, out: Bytes, size: int) -> Scalar:
 
 
 @njit(**INLINE)
-def decode_into(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> Scalar:
-    """Decode the inside of a valid string to ``out`` from ``size``, and return where it ends there."""
-    while at < stop:
-        end = find_byte(data, at, stop, BACKSLASH)
-        size = put(data, at, end, out, size)
-        if end == stop:
+def _store_eight(out: Bytes, at: int, word: Word) -> None:
+    first = np.uint64(at)
+    for step in range(8):
+        out[first + np.uint64(step)] = np.uint8((word >> np.uint64(8 * step)) & np.uint64(255))
+
+
+@njit(**INLINE)
+def _copy_to_backslash(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> Scalar:
+    """Copy bytes up to the next backslash or the end: eight at a time, which is quicker than to look for it first."""
+    while at + 8 <= stop:
+        eight = load_eight(data, at)
+        _store_eight(out, size, eight)
+        if has_zero(eight ^ _BACKSLASHES):
             break
-        at = end
+        at += 8
+        size += 8
+    while at < stop and data[at] != BACKSLASH:
+        out[size] = data[at]
+        at += 1
+        size += 1
+    return at, size
+
+
+@njit(**INLINE)
+def decode_into(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> Scalar:
+    """Decode the inside of a valid string to ``out`` from ``size``, and return where it ends there.
+
+    What follows there, up to `SPARE` bytes, is overwritten.
+    """
+    while True:
+        at, size = _copy_to_backslash(data, at, stop, out, size)
+        if at == stop:
+            break
         if data[at + 1] != LOWER_U:
             out[size] = ESCAPES[data[at + 1]]
             size += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, Self, runtime_checkable
 
-from dcurate.core.stage import SinkStage, Stage
+from dcurate.core.stage import BarrierStage, SinkStage, Stage
 
 
 @runtime_checkable
@@ -35,6 +35,15 @@ def keep_lines(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     used = dict.fromkeys(name for stage in others for name in (*stage.inputs()[1], *stage.outputs()[1]))
     keeping = reader.keeping_lines(tuple(used))
     return tuple(stages) if keeping is None else (keeping, *others)
+
+
+def used_after(stages: Sequence[Stage], barrier: Stage) -> tuple[str, ...] | None:
+    """Return the columns that the stages after a barrier use; None if that is not known."""
+    place = next((number for number, stage in enumerate(stages) if stage is barrier), None)
+    if place is None or not all(stage.uses_only_named_columns and _is_own(stage) for stage in stages[place:]):
+        return None
+    again = isinstance(barrier, BarrierStage) and barrier.uses_columns_again
+    return tuple(dict.fromkeys(name for stage in stages[place + (not again) :] for name in stage.inputs()[1]))
 
 
 def _is_own(stage: Stage) -> bool:

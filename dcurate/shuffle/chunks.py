@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from dcurate.core.batch import FilePart
 from dcurate.errors import DataError, listed
+from dcurate.frames.lines import marked_as
 from dcurate.frames.schema import ColumnTypes, TypeConflict, fitted, one_chunk
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
@@ -166,6 +167,19 @@ def read_parts(
     return [table for part in parts for table in read_chunks(part.path, options, part.start, part.stop or 0, columns)]
 
 
+def columns_in(parts: Sequence[FilePart], options: dict[str, Any]) -> list[str]:
+    """Return the columns of the first chunk of the parts of files."""
+    for part in parts:
+        store, path = open_store(part.path, options)
+        with storage_errors("read", part.path), store.open(path, "rb") as file:
+            file.seek(part.start)
+            if file.read(8):
+                file.seek(part.start)
+                with pa.ipc.open_stream(file, options=_READ) as stream:
+                    return list(stream.schema.names)
+    return []
+
+
 def _only(schema: pa.Schema, columns: Sequence[str]) -> pa.ipc.IpcReadOptions:
     missing = [name for name in columns if name not in schema.names]
     if missing:
@@ -193,7 +207,7 @@ def stacked(tables: Sequence[pa.Table]) -> pa.Table:
                 "say which it is to be with schema= of the reader, or leave it out with fields="
             ) from conflict
     schema = shape.schema()
-    return one_chunk([fitted(table, schema) for table in tables or [schema.empty_table()]])
+    return marked_as(one_chunk([fitted(table, schema) for table in tables or [schema.empty_table()]]), tables)
 
 
 def runs(wanted: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:

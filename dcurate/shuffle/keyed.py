@@ -57,7 +57,7 @@ class KeyedWriter(ChunkWriter):
         keys = row_keys(table, None if self.id_field is None else [self.id_field], self.seed + (dataset << 64))
         order = np.lexsort((keys[:, 1], keys[:, 0]))[: self.most]
         keys = keys[order]
-        ordered = rows_at(table, order)
+        ordered = rows_at(self.to_spill(table), order)
         marks: dict[str, npt.NDArray[Any]] = {
             HIGH: keys[:, 0],
             LOW: keys[:, 1],

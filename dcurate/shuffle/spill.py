@@ -10,14 +10,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.stage import SourceStage
 from dcurate.errors import DataError
 from dcurate.frames.columns import only, rows_at, values, with_column, with_values
 from dcurate.frames.document import DocumentBatch
+from dcurate.frames.lines import LINE, whole_rows
 from dcurate.fs.stores import META_DIR, Directory
-from dcurate.shuffle.chunks import read_indexes, read_parts, read_rows, stacked
+from dcurate.io.json_source import with_texts
+from dcurate.shuffle.chunks import columns_in, read_indexes, read_parts, read_rows, stacked
 from dcurate.shuffle.keys import KEY_SPACE, key_step
 from dcurate.shuffle.writer import ChunkWriter
 
@@ -47,9 +50,10 @@ class SpillWriter(ChunkWriter):
 
         They are compressed unless they are written to a disk of this host, where that costs more than it saves.
         """
+        names, counts = np.unique(source_names(table, source_field), return_counts=True)
+        table = self.to_spill(table)
         step = max(1, table.num_rows * _CHUNK_BYTES // max(1, table.nbytes))
         tables = (table.slice(start, step) for start in range(0, table.num_rows, step))
-        names, counts = np.unique(source_names(table, source_field), return_counts=True)
         return self.chunks(
             tables,
             key,
@@ -167,6 +171,8 @@ class SpilledRows:
         file = int(np.searchsorted(self.row_offsets, number, "right")) - 1
         row = number - int(self.row_offsets[file])
         table = read_rows(self.folder, self.names[file], row, row + 1)
+        if LINE in table.column_names:
+            return next(whole_rows(table)).get(column)
         return values(table, column)[0] if column in table.column_names else None
 
     def reader(
@@ -249,10 +255,22 @@ class SpillReader(SourceStage[FileGroup, DocumentBatch]):
     def settings(self) -> dict[str, Any]:
         return {"columns": self.wanted}
 
+    def _rows(self, parts: Sequence[FilePart], wanted: Sequence[str] | None) -> pa.Table:
+        options = dict(self.spilled.folder.options)
+        if wanted is None:
+            return stacked(read_parts(parts, options))
+        there = columns_in(parts, options)
+        missing = [name for name in wanted if name not in there]
+        if LINE not in there or not missing:
+            return stacked(read_parts(parts, options, wanted))
+        read = [name for name in wanted if name in there]
+        tables = read_parts(parts, options, [*read, LINE])
+        return stacked([only(with_texts(table, missing), wanted) for table in tables])
+
     def process(self, task: FileGroup) -> DocumentBatch:
         seen = task.key is not None and task.key.split in self.spilled.splits[: self.spilled.seen]
         wanted = None if seen else self.wanted
-        table = stacked(read_parts(task.parts, dict(self.spilled.folder.options), wanted))
+        table = self._rows(task.parts, wanted)
         if not self.numbered:
             return DocumentBatch(data=table, key=task.key)
         first = int(task.parts[0].version)

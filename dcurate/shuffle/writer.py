@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, BinaryIO
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.frames.columns import numbers, rows_at
+from dcurate.frames.lines import left_in_lines
 from dcurate.io.sink import FileWriter
 from dcurate.shuffle.chunks import SUFFIX, write_chunks
 from dcurate.shuffle.keys import range_of
@@ -61,6 +62,16 @@ class ChunkWriter(FileWriter):
     """
 
     durable: bool = False
+    #: Columns that later rounds use, if that is known: others stay in the lines of the rows.
+    _used_later: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
+
+    def used_later(self, columns: Sequence[str]) -> None:
+        """Note which columns later rounds use."""
+        self._used_later = tuple(columns)
+
+    def to_spill(self, table: pa.Table) -> pa.Table:
+        """Return the rows without the columns that later rounds can do without."""
+        return table if self._used_later is None else left_in_lines(table, self._used_later)
 
     def ranges(self, table: pa.Table, key: BatchKey, by: str, place: str = "", **notes: npt.NDArray[Any]) -> FilePart:
         """Write rows in the order of a column of keys, see `write_by_key`; the file is named after the batch's key.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from dcurate.core.stage.base import Stage
 from dcurate.core.stage.processing import X
@@ -25,6 +25,9 @@ class BarrierStage(Stage, Generic[X]):
     """
 
     name: str = "barrier_stage"
+
+    #: Whether stages after the barrier look at the columns of `inputs` again.
+    uses_columns_again: ClassVar[bool] = True
 
     @abstractmethod
     def map_stages(self, url: str, options: Mapping[str, Any]) -> Sequence[Stage]:

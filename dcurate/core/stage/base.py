@@ -34,8 +34,8 @@ class Stage(Part, ABC):
     batch_size: int = 1
     spec: StageSpec = StageSpec()
 
-    #: Whether the stage looks at no other column than those of `inputs` and `outputs`, and passes others on as they are.
-    #: Where that is true of all stages, a reader of JSON Lines parses no other column, and rows keep their lines.
+    #: Whether the stage looks at no columns but those of `inputs` and `outputs`, and passes others on as they are. Where
+    #: that is true of all stages, a reader of JSON Lines parses no other column, and rows keep their lines.
     uses_only_named_columns: ClassVar[bool] = False
 
     _num_workers: ClassVar[int | None] = None
