@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -36,11 +35,11 @@ class LineType(pa.ExtensionType):  # type: ignore[misc]
         super().__init__(pa.large_binary(), "dcurate.line")
 
     def __arrow_ext_serialize__(self) -> bytes:
-        return json.dumps(self.columns).encode()
+        return orjson.dumps(self.columns)
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> LineType:
-        return cls(json.loads(serialized))
+        return cls(orjson.loads(serialized))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LineType) and self.columns == other.columns
@@ -66,6 +65,28 @@ def with_lines(table: pa.Table, lines: pa.Array, columns: Sequence[str]) -> pa.T
     kind = LineType(columns)
     arrays = [*table.columns, pa.ExtensionArray.from_storage(kind, lines)]
     return pa.Table.from_arrays(arrays, schema=pa.schema([*fields, pa.field(LINE, kind)]))
+
+
+def with_lines_at(table: pa.Table, source: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
+    """The table with the lines of rows of another; a column that is the same in both stays marked as read.
+
+    Args:
+        rows: the number of the row in the other table, for each row of this one.
+    """
+    lines = source.column(LINE).take(pa.array(rows))
+    whole = table.append_column(source.schema.field(LINE), lines)
+    if table.num_rows != source.num_rows or (rows != np.arange(len(rows))).any():
+        return whole
+    return marked_as(whole, [_same_columns(source, table)])
+
+
+def _same_columns(source: pa.Table, table: pa.Table) -> pa.Table:
+    same = [
+        field.name
+        for field in source.schema
+        if field.name in table.column_names and source.column(field.name).equals(table.column(field.name))
+    ]
+    return source.select(same)
 
 
 def without_lines(table: pa.Table) -> pa.Table:
@@ -160,7 +181,11 @@ def whole_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
         >>> list(whole_rows(with_lines(pa.table({"a": [7]}), line, ["a"])))
         [{'a': 7, 'b': 2}]
     """
-    read, own = set(read_columns(table)), without_lines(table).to_pylist()
+    read, values_only = set(read_columns(table)), without_lines(table)
+    if not values_only.num_columns and not read:
+        yield from map(orjson.loads, table.column(LINE).to_pylist())
+        return
+    own = values_only.to_pylist()
     for line, row in zip(table.column(LINE).to_pylist(), own or [{}] * table.num_rows, strict=True):
         values = {} if line is None else orjson.loads(line)
         kept = {name: row.get(name) if name in row else value for name, value in values.items()}

@@ -87,6 +87,8 @@ class DocumentReader(FileReader):
 
     on_bad_line: Literal["raise", "quarantine"] = "raise"
     name: str = "document_reader"
+    _mixed: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
+    _keeps_lines: bool = field(default=False, init=False, repr=False, compare=False)
     _read_only: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     kind: ClassVar[files.Format] = files.Formats.of(*(readable.make.kind for readable in _READABLE))
@@ -125,14 +127,14 @@ class DocumentReader(FileReader):
         found = sum((Counter(batch.found) for batch in batches), Counter[str]())
         return DocumentBatch(data=self._held(rows), key=task.key, rejections=faults, found=found)
 
-    def keeping_lines(self, columns: Sequence[str]) -> Self | None:
-        """Return the reader with these columns alone parsed, and rows kept as lines, if all files are JSON Lines."""
+    def keeping_lines(self, columns: Sequence[str] | None) -> Self | None:
+        """Return the reader with these columns alone parsed, or all, and rows kept as lines; only of JSON Lines."""
         if self.fields is not None or self.frames != "arrow":
             return None
         if any(self._format(file.path).make is not jsonl.JsonlReader for file in self._files()):
             return None
         own = copy.copy(self)
-        own._read_only = tuple(columns)
+        own._keeps_lines, own._read_only = True, None if columns is None else tuple(columns)
         return own
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
@@ -165,7 +167,9 @@ class DocumentReader(FileReader):
             of[self._format(file.path)].append(file)
         shape = ColumnTypes()
         for readable in _READABLE:
-            own = self._reader(readable)._heads(of[readable])
+            reader = self._reader(readable)
+            own = reader._heads(of[readable])
+            self._mixed = reader._mixed if isinstance(reader, jsonl.JsonlReader) else self._mixed
             for column in own.schema():
                 shape = self._joined(shape, [column], own.origins[column.name])
         return shape
@@ -204,5 +208,7 @@ class DocumentReader(FileReader):
         )
         reader._sniffed = self._sniffed
         if isinstance(reader, jsonl.JsonlReader):
-            reader._read_only = self._read_only
+            reader._mixed = self._mixed
+            if self._keeps_lines:
+                return reader.keeping_lines(self._read_only) or reader
         return reader

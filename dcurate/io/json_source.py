@@ -16,7 +16,9 @@ from dcurate.io.json_parse import DEEPEST, BadLine, Wanted, each_line, parse_cle
 from dcurate.kernels.json_rows import ABSENT, ESCAPED_TEXT, NULL, TEXT, Rows, decode, scan
 
 
-def parse(data: bytes, names: Sequence[str], wanted: Wanted, origin: str) -> tuple[pa.Table, pa.Array, list[BadLine]]:
+def parse(
+    data: bytes, names: Sequence[str] | None, wanted: Wanted, origin: str
+) -> tuple[pa.Table, pa.Array, list[BadLine]]:
     r"""Read columns of lines: a table, the line of each row, and the bad lines.
 
     A line is bad if it is no JSON object, is not UTF-8, or holds a value in one of the columns that does not go with
@@ -24,7 +26,7 @@ def parse(data: bytes, names: Sequence[str], wanted: Wanted, origin: str) -> tup
 
     Args:
         data: whole lines.
-        names: the columns.
+        names: the columns; all if None.
         wanted: the known types.
         origin: name of the file.
 
@@ -36,15 +38,18 @@ def parse(data: bytes, names: Sequence[str], wanted: Wanted, origin: str) -> tup
         ({'text': ['one', 'two']}, b'{"n": [], "text": "two"}\n', [])
     """
     data = data if data.endswith(b"\n") else data + b"\n"
-    rows = scan(data, names, DEEPEST)
+    rows = scan(data, names or [], DEEPEST)
     if rows.valid.all():
         lines = _line_array(data, rows)
-        table = _columns(data, rows, names, wanted) if _is_utf8(lines) else None
-        if table is not None and _fits(table.schema, wanted):
+        table = None
+        if _is_utf8(lines):
+            table = parse_clean(data, wanted) if names is None else _columns(data, rows, names, wanted)
+        if table is not None and table.num_rows == len(lines) and _fits(table.schema, wanted):
             return table, lines, []
-    table, bad = parse_lines(data, replace(wanted, fields=tuple(names)), origin)
-    known = wanted.shape.types
-    table = table.select([name for name in names if name in known or not pa.types.is_null(table.field(name).type)])
+    table, bad = parse_lines(data, replace(wanted, fields=None if names is None else tuple(names)), origin)
+    if names is not None:
+        known = wanted.shape.types
+        table = table.select([name for name in names if name in known or not pa.types.is_null(table.field(name).type)])
     return table, pa.array(list(_good_lines(data, rows, {line.offset for line in bad})), pa.large_binary()), bad
 
 

@@ -133,6 +133,10 @@ class JsonlReader(FileReader):
 
     on_bad_line: Literal["raise", "quarantine"] = "raise"
     name: str = "jsonl_reader"
+    #: Columns of which the first rows hold values without a common type: they are read as text.
+    _mixed: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
+    #: Whether rows keep their lines, and the only columns that are then parsed; None for all.
+    _keeps_lines: bool = field(default=False, init=False, repr=False, compare=False)
     _read_only: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     kind: ClassVar[files.Format] = files.JSONL
@@ -169,9 +173,9 @@ class JsonlReader(FileReader):
             rows = one_chunk([fitted(table, schema) for table in tables or [schema.empty_table()]])
         except pa.ArrowInvalid as error:
             raise DataError(f"{task.key}: {error}; say the type of the column with schema=") from error
-        if self._read_only is not None:
-            whole = pa.concat_arrays(lines) if lines else pa.array([], pa.large_binary())
-            rows = with_lines(rows, whole, self._read_only)
+        if self._keeps_lines:
+            whole = lines[0] if len(lines) == 1 else pa.concat_arrays([pa.array([], pa.large_binary()), *lines])
+            rows = with_lines(rows, whole, rows.column_names)
         if not rows.num_rows and not faults:
             return None
         batch = DocumentBatch(data=self._held(rows), key=task.key, found=found)
@@ -181,12 +185,12 @@ class JsonlReader(FileReader):
         )
         return batch
 
-    def keeping_lines(self, columns: Sequence[str]) -> Self | None:
-        """Return the reader with these columns alone parsed, and each row kept as its line."""
+    def keeping_lines(self, columns: Sequence[str] | None) -> Self | None:
+        """Return the reader with these columns alone parsed, or all, and each row kept as its line."""
         if self.fields is not None or self.frames != "arrow":
             return None
         own = copy.copy(self)
-        own._read_only = tuple(columns)
+        own._keeps_lines, own._read_only = True, None if columns is None else tuple(columns)
         return own
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
@@ -199,7 +203,7 @@ class JsonlReader(FileReader):
         if piece.damage:
             return pa.table({}), none, lost_lines(piece.data, piece.damage, piece.breaks_off)
         wanted = Wanted(shape, self._declared(), None if self.fields is None else tuple(self.fields))
-        if self._read_only is not None:
+        if self._keeps_lines:
             table, lines, bad = json_source.parse(piece.data, self._read_only, wanted, name)
         else:
             lines = none
@@ -387,7 +391,12 @@ class JsonlReader(FileReader):
         wanted = Wanted(ColumnTypes(fixed := self._declared()), fixed)
         data = data.removeprefix(_BOM)
         table = parse_clean(data, wanted)
-        table = parse_lines(data, wanted, file.name)[0] if table is None else table
+        while table is None:
+            table, bad = parse_lines(data, wanted, file.name)
+            mixed = {line.column for line in bad if line.column and self.on_bad_line == "raise"} - set(fixed)
+            if mixed:  # look at the data again with these as text
+                self._mixed = (*self._mixed, *sorted(mixed))
+                wanted, table = Wanted(ColumnTypes(fixed := self._declared()), fixed), None
         if not table.num_rows:
             return None
         if not fixed:
@@ -403,6 +412,19 @@ class JsonlReader(FileReader):
                 raise self._clash(conflict, name) from conflict
             same = [column for column in schema if unified(shape.types.get(column.name, pa.null()), column.type)]
             return shape.joined(same, name)
+
+    def _joined_heads(self, shape: ColumnTypes, schema: Sequence[pa.Field], name: str) -> ColumnTypes:
+        if self.on_bad_line != "raise":
+            return self._joined(shape, schema, name)
+        try:
+            return shape.joined(schema, name)
+        except TypeConflict as conflict:
+            self._mixed = (*self._mixed, conflict.column)
+            text = ColumnTypes({**shape.types, conflict.column: pa.string()}, shape.origins)
+            return self._joined_heads(text, [column for column in schema if column.name != conflict.column], name)
+
+    def _declared(self) -> dict[str, pa.DataType]:
+        return {**dict.fromkeys(self._mixed, pa.string()), **super()._declared()}
 
     def _check_read_kwargs(self, kwargs: dict[str, Any]) -> None:
         _refuse_others(self.name, "read_kwargs", kwargs, _PANDAS, "fields= for columns and schema= for types")

@@ -206,10 +206,13 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
                 continue
             if schema is not None:
                 typed = [column.with_type(fixed.get(column.name, column.type)) for column in schema]
-                shape = self._joined(shape, typed, file.name)
+                shape = self._joined_heads(shape, typed, file.name)
         if unreadable and not shape.types:
             raise unreadable[0]
         return shape
+
+    def _joined_heads(self, shape: ColumnTypes, schema: Sequence[pa.Field], name: str) -> ColumnTypes:
+        return self._joined(shape, schema, name)
 
     def _joined(self, shape: ColumnTypes, schema: Sequence[pa.Field], name: str) -> ColumnTypes:
         try:

@@ -12,14 +12,14 @@ from dcurate.core.stage import BarrierStage, SinkStage, Stage
 class KeepsLines(Protocol):
     """A reader that can keep the lines from which it reads rows."""
 
-    def keeping_lines(self, columns: Sequence[str]) -> Self | None:
-        """Return the reader with these columns alone parsed, and each row kept as its line; None if it cannot."""
+    def keeping_lines(self, columns: Sequence[str] | None) -> Self | None:
+        """Return the reader with these columns alone parsed, or all, and rows kept as lines; None if it cannot."""
 
 
 def keep_lines(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     """Return the stages of a built pipeline; the reader parses only the columns that others use, where that is known.
 
-    A stage of a user may look at columns that it does not name: then all are parsed.
+    A stage of a user may look at columns that it does not name: then all are parsed, and it does not see the lines.
 
     Examples:
         >>> from dcurate import AddId, JsonlReader, JsonlWriter, Pipeline
@@ -30,22 +30,23 @@ def keep_lines(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     reader, *others = stages
     if not isinstance(reader, KeepsLines) or not others or not isinstance(others[-1], SinkStage):
         return tuple(stages)
-    if not all(stage.uses_only_named_columns and _is_own(stage) for stage in others):
+    barriers = [stage for stage in others if isinstance(stage, BarrierStage)]
+    if not all(map(names_columns, [others[-1], *barriers])):
         return tuple(stages)
     used = dict.fromkeys(name for stage in others for name in (*stage.inputs()[1], *stage.outputs()[1]))
-    keeping = reader.keeping_lines(tuple(used))
+    keeping = reader.keeping_lines(tuple(used) if all(map(names_columns, others)) else None)
     return tuple(stages) if keeping is None else (keeping, *others)
 
 
 def used_after(stages: Sequence[Stage], barrier: Stage) -> tuple[str, ...] | None:
     """Return the columns that the stages after a barrier use; None if that is not known."""
     place = next((number for number, stage in enumerate(stages) if stage is barrier), None)
-    if place is None or not all(stage.uses_only_named_columns and _is_own(stage) for stage in stages[place:]):
+    if place is None or not all(map(names_columns, stages[place:])):
         return None
     again = isinstance(barrier, BarrierStage) and barrier.uses_columns_again
     return tuple(dict.fromkeys(name for stage in stages[place + (not again) :] for name in stage.inputs()[1]))
 
 
-def _is_own(stage: Stage) -> bool:
-    """Whether a stage is of dcurate: a class of a user may do more than the class that it extends."""
-    return type(stage).__module__.partition(".")[0] == "dcurate"
+def names_columns(stage: Stage) -> bool:
+    """Whether a stage names the columns that it uses: a class of a user may do more than the one that it extends."""
+    return stage.uses_only_named_columns and stage.sees_lines

@@ -67,7 +67,9 @@ class KeyedWriter(ChunkWriter):
             ordered = with_column(ordered, column, content)
         cells = np.bincount(range_of(keys[:, 0], CELLS), minlength=CELLS)
         chunks = slices_by_key(ordered, keys[:, 0], _MOST_CHUNKS, _LEAST_BYTES)
-        yield self.chunks(chunks, key, folder, cells=cells, about=np.array([dataset, table.num_rows]))
+        yield self.chunks(
+            chunks, key, folder, not self.directory.on_disk, cells=cells, about=np.array([dataset, table.num_rows])
+        )
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,8 @@ class Stage(Part, ABC):
     batch_size: int = 1
     spec: StageSpec = StageSpec()
 
-    #: Whether the stage looks at no columns but those of `inputs` and `outputs`, and passes others on as they are. Where
-    #: that is true of all stages, a reader of JSON Lines parses no other column, and rows keep their lines.
+    #: Whether the stage looks at no columns but those of `inputs` and `outputs`, and passes others on as they are.
+    #: Where it is true of all stages, a reader of JSON Lines parses no other columns.
     uses_only_named_columns: ClassVar[bool] = False
 
     _num_workers: ClassVar[int | None] = None
@@ -70,6 +70,11 @@ class Stage(Part, ABC):
         What follows is then a task of its own for each of the batches, so that they spread over the workers.
         """
         return False
+
+    @property
+    def sees_lines(self) -> bool:
+        """Whether it is given the lines of JSON of rows, in a column: a stage of dcurate passes them on like any."""
+        return type(self).__module__.partition(".")[0] == "dcurate"
 
     @property
     def light(self) -> bool:

@@ -20,6 +20,11 @@ class FunctionStage(ProcessingStage[X, Y]):
     resources: Resources = field(default_factory=Resources)
     batch_size: int = 1
 
+    @property
+    def sees_lines(self) -> bool:
+        """False: the function is a user's."""
+        return False
+
     def process(self, task: X) -> Y | list[Y] | None:
         return self.function(task)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from dcurate.core.batch import Batch, FileGroup, FileRows, Rejection
 from dcurate.core.stage import ProcessingStage, SinkStage, SourceStage, places
 from dcurate.engine.worker.bisect import BatchSlice, FailedRows, Recovered, can_split, first_failing, recover
 from dcurate.engine.worker.call_guard import FATAL, CallError, Died, Failure, attempt
+from dcurate.engine.worker.lines import without_seeing_lines
 from dcurate.engine.worker.timeouts import WATCHDOG
 from dcurate.errors import DataError, StageError
 from dcurate.frames.columns import with_column
@@ -83,7 +85,9 @@ class Calls:
         Raises:
             StageError: it gave something else than one answer a batch.
         """
-        watched = self.watched(stage, part, batches, process or stage.process_batch)
+        own = process or stage.process_batch
+        shown = own if stage.sees_lines else partial(without_seeing_lines, own)
+        watched = self.watched(stage, part, batches, shown)
         answers = attempt(watched, batches, stage.spec.num_run_attempts)
         if isinstance(answers, CallError):
             return answers.detach() if self.ignores(stage) else answers

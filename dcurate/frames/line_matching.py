@@ -1,0 +1,107 @@
+"""Find the line of each row that a stage returns, where the stage did not see the lines."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.lines import LINE, with_lines_at
+
+_Rows = npt.NDArray[np.int64]
+
+
+def with_own_lines(made: DocumentBatch, source: pa.Table) -> DocumentBatch:
+    """The batch that a stage made, with the lines of its rows; as it is where they cannot be told.
+
+    Rows of a pandas frame are known by their index, which selecting and sorting keep. Other rows are known if they are
+    a part of the rows before, in their order, by the columns that hold nothing new.
+
+    Args:
+        made: the batch.
+        source: the rows that the stage was given, with their lines.
+
+    Examples:
+        >>> from dcurate.frames.lines import with_lines
+        >>> texts = pa.table({"n": [1, 2, 3]})
+        >>> source = with_lines(texts, pa.array([b"a", b"b", b"c"], pa.large_binary()), ["n"])
+        >>> frame = texts.to_pandas()
+        >>> with_own_lines(DocumentBatch(data=frame[frame.n != 2]), source).to_arrow().column(LINE).to_pylist()
+        [b'a', b'c']
+    """
+    if not isinstance(made.data, pa.Table | pd.DataFrame) or not made.num_items or LINE in made.get_columns():
+        return made
+    table = made.to_arrow()
+    rows = _by_index(made.data, table, source) if isinstance(made.data, pd.DataFrame) else None
+    rows = _by_values(table, source) if rows is None else rows
+    if rows is None:
+        return made
+    own = made.with_data(with_lines_at(table, source, rows))
+    own.rejections, own.found, own.scored = made.rejections, made.found, made.scored
+    return own
+
+
+def _by_index(frame: pd.DataFrame, table: pa.Table, source: pa.Table) -> _Rows | None:
+    """The source rows by the index of a pandas frame; None if it is a fresh one."""
+    index = frame.index
+    if not pd.api.types.is_integer_dtype(index.dtype) or index.hasnans:
+        return None
+    numbers = index.to_numpy(np.int64)
+    if numbers.min() < 0 or numbers.max() >= source.num_rows:
+        return None
+    fresh = isinstance(index, pd.RangeIndex) and index.start == 0 and index.step == 1
+    return None if fresh and not _equal_columns(table, source) else numbers
+
+
+def _by_values(table: pa.Table, source: pa.Table) -> _Rows | None:
+    """The source rows whose values are those of the table, each after the one before; None if there are none."""
+    if _equal_columns(table, source):
+        return np.arange(table.num_rows)
+    known = [name for name in _comparable(table, source) if _holds(source.column(name), table.column(name))]
+    if not known:
+        return None
+    waiting: defaultdict[Any, deque[int]] = defaultdict(deque)
+    for number, values in enumerate(_keys(source, known)):
+        waiting[values].append(number)
+    rows, last = np.empty(table.num_rows, np.int64), -1
+    for place, values in enumerate(_keys(table, known)):
+        found = waiting[values]
+        while found and found[0] <= last:
+            found.popleft()
+        if not found:
+            return None
+        rows[place] = last = found.popleft()
+    return rows
+
+
+def _equal_columns(table: pa.Table, source: pa.Table) -> list[str]:
+    """The columns that are the same in both."""
+    if table.num_rows != source.num_rows:
+        return []
+    return [name for name in _comparable(table, source) if table.column(name).equals(source.column(name))]
+
+
+def _comparable(table: pa.Table, source: pa.Table) -> list[str]:
+    """The columns of both whose values can be compared: of one type, and neither floats nor nested."""
+    return [
+        field.name
+        for field in table.schema
+        if field.name in source.column_names
+        and source.schema.field(field.name).type == field.type
+        and not pa.types.is_nested(field.type)
+        and not pa.types.is_floating(field.type)
+    ]
+
+
+def _holds(before: pa.ChunkedArray, values: pa.ChunkedArray) -> bool:
+    return set(values.to_pylist()) <= set(before.to_pylist())
+
+
+def _keys(table: pa.Table, columns: Sequence[str]) -> Any:
+    return zip(*(table.column(name).to_pylist() for name in columns), strict=True)
