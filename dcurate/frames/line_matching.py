@@ -56,12 +56,12 @@ def _by_index(frame: pd.DataFrame, table: pa.Table, source: pa.Table) -> _Rows |
     if numbers.min() < 0 or numbers.max() >= source.num_rows:
         return None
     fresh = isinstance(index, pd.RangeIndex) and index.start == 0 and index.step == 1
-    return None if fresh and not _equal_columns(table, source) else numbers
+    return None if fresh and not _is_same_rows(table, source) else numbers
 
 
 def _by_values(table: pa.Table, source: pa.Table) -> _Rows | None:
     """The source rows whose values are those of the table, each after the one before; None if there are none."""
-    if _equal_columns(table, source):
+    if _is_same_rows(table, source):
         return np.arange(table.num_rows)
     known = [name for name in _comparable(table, source) if _holds(source.column(name), table.column(name))]
     if not known:
@@ -80,11 +80,12 @@ def _by_values(table: pa.Table, source: pa.Table) -> _Rows | None:
     return rows
 
 
-def _equal_columns(table: pa.Table, source: pa.Table) -> list[str]:
-    """The columns that are the same in both."""
+def _is_same_rows(table: pa.Table, source: pa.Table) -> bool:
+    """Whether there are as many rows in both, and the same values in a column of both, if there is one."""
     if table.num_rows != source.num_rows:
-        return []
-    return [name for name in _comparable(table, source) if table.column(name).equals(source.column(name))]
+        return False
+    names = _comparable(table, source)
+    return not names or any(table.column(name).equals(source.column(name)) for name in names)
 
 
 def _comparable(table: pa.Table, source: pa.Table) -> list[str]:

@@ -44,7 +44,7 @@ _JSON_NAMES = {list: "a list", str: "a string", bool: "true or false", type(None
 class BadLine(NamedTuple):
     """A line that is not a row: its number from 0, its first byte in the data, the error, and the line itself.
 
-    ``column`` is the one whose value does not fit, empty where the line as a whole is at fault; ``kind`` is what a
+    ``column`` is the one whose value does not fit, None where the line as a whole is at fault; ``kind`` is what a
     report counts it as then.
     """
 
@@ -52,12 +52,12 @@ class BadLine(NamedTuple):
     offset: int
     error: str
     raw: bytes
-    column: str = ""
+    column: str | None = None
     kind: str = "malformed line"
 
 
 class _BadRowError(ValueError):
-    def __init__(self, problem: str, column: str = "") -> None:
+    def __init__(self, problem: str, column: str | None = None) -> None:
         super().__init__(problem)
         self.problem, self.column = problem, column
 

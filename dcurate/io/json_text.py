@@ -86,6 +86,9 @@ def lines(table: pa.Table, default: Callable[[Any], Any] | None = None) -> Itera
         DataError: a text is not valid UTF-8.
     """
     names = table.column_names
+    if not names:
+        yield [b"{}"] * table.num_rows
+        return
     least = _COLUMN_CHUNK * len(names)  # of many columns a megabyte is few rows, and each column costs a call
     rows = max(1, table.num_rows * max(_CHUNK, least) // max(table.nbytes, 1))
     fallback = default or moment

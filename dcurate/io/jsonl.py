@@ -349,7 +349,7 @@ class JsonlReader(FileReader):
     def _complaint(self, name: str, piece: _LineBlock, bad: BadLine) -> str:
         fault = self._faults(name, piece, [bad])[0]
         where = f"byte {fault['byte']}" if fault["line"] is None else f"line {fault['line']}"
-        advice = f"read it as text with schema={{{bad.column!r}: 'string'}}, or " if bad.column else ""
+        advice = f"read it as text with schema={{{bad.column!r}: 'string'}}, or " if bad.column is not None else ""
         return f"{name} {where}: {bad.error}; {advice}set on_bad_line='quarantine' to set such lines aside and go on"
 
     def _lines_before(self, piece: _LineBlock) -> int | None:
@@ -393,7 +393,9 @@ class JsonlReader(FileReader):
         table = parse_clean(data, wanted)
         while table is None:
             table, bad = parse_lines(data, wanted, file.name)
-            mixed = {line.column for line in bad if line.column and self.on_bad_line == "raise"} - set(fixed)
+            mixed = {line.column for line in bad if line.column is not None and self.on_bad_line == "raise"} - set(
+                fixed
+            )
             if mixed:  # look at the data again with these as text
                 self._mixed = (*self._mixed, *sorted(mixed))
                 wanted, table = Wanted(ColumnTypes(fixed := self._declared()), fixed), None
@@ -432,7 +434,7 @@ class JsonlReader(FileReader):
 
 def _reason(bad: BadLine) -> str:
     """Return the reason under which a report counts a bad line."""
-    return f"column {bad.column!r} of another type" if bad.column else bad.kind
+    return f"column {bad.column!r} of another type" if bad.column is not None else bad.kind
 
 
 @dataclass

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import InlineExecutor, JsonlReader, JsonlWriter, ParquetReader, Pipeline
+from dcurate import Filter, InlineExecutor, JsonlReader, JsonlWriter, ParquetReader, Pipeline
 from dcurate.errors import DataError
 from tests.io.test_jsonl_reader import PACK
 
@@ -93,6 +93,8 @@ def test_a_pipe_is_refused(tmp_path):
 
 def test_the_report_distinguishes_malformed_lines_from_columns_of_another_type(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(b'{"id": 1}\n{"id": "x"}\nno json\n{"id": "y"}\n')
-    report = run(JsonlReader(str(tmp_path), on_bad_line="quarantine"), tmp_path / "out")
+    reader, looks = JsonlReader(str(tmp_path), on_bad_line="quarantine"), Filter(lambda value: True, "id")
+    pipeline = Pipeline("types", stages=[reader, looks, JsonlWriter(str(tmp_path / "out"))])
+    report = pipeline.run(InlineExecutor(), observers=[]).report
     assert report.stages[0].faulty == {"column 'id' of another type": 2, "malformed line": 1}
     assert report.stages[-1].rows_out == 1
