@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from dcurate.core.batch import BatchKey, FileGroup, FileRows
-from dcurate.core.stage import CompositeStage, SourceStage, Stage
+from dcurate.core.stage import CompositeStage, KeepsLines, SourceStage, Stage
 from dcurate.datasets.shuffle import KeyedBarrier, check_count
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.columns import with_column
@@ -96,6 +96,12 @@ class Readers(SourceStage[FileGroup, DocumentBatch]):
 
     readers: list[Reader]
     name: str = "readers"
+
+    def keeping_lines(self, columns: Sequence[str] | None) -> Self | None:
+        """Return the readers with these columns alone parsed, or all, and rows kept as lines; None if one cannot."""
+        keeping = [one.keeping_lines(columns) if isinstance(one, KeepsLines) else None for one in self.readers]
+        readers: list[Reader] = [one for one in keeping if one is not None]
+        return replace(self, readers=readers) if len(readers) == len(self.readers) else None
 
     def splits(self) -> Iterator[FileGroup]:
         for number, reader in enumerate(self.readers):

@@ -230,7 +230,7 @@ def _same(column: pa.Array, source: _Source) -> npt.NDArray[np.bool_]:
     before = pa.LargeStringArray.from_buffers(len(kinds), pa.py_buffer(offsets), pa.py_buffer(letters))
     equal = np.asarray(pc.equal(column.cast(pa.large_string()), before).fill_null(False))
     same: npt.NDArray[np.bool_] = np.where(texts, equal, empty & null)
-    for row in np.flatnonzero(~texts & ~empty & ~null):  # read as JSON text
+    for row in np.flatnonzero(~texts & ~empty & ~null).tolist():  # read as JSON text
         same[row] = _is_same(column[row].as_py(), source.value(row))
     return same
 

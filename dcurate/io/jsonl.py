@@ -93,13 +93,17 @@ class _LineBlock(NamedTuple):
 class JsonlReader(FileReader):
     """Read JSON Lines, plain or compressed (``.gz .bz2 .zst .xz``).
 
-    Types are those of the JSON values: text that looks like a date stays text, whole numbers beside
-    floats become floats, and a column that is missing in a line is null there. Plain files larger than 128 MiB (or than
-    ``blocksize``) are cut at line ends and read in parallel.
+    Plain files larger than 128 MiB (or than ``blocksize``) are cut at line ends and read in parallel.
 
-    Whole numbers that 64 bits cannot hold become floats, too; a notice of the run counts those beyond 2**53 by column.
-    A line with a number too large for a float, or with values nested more than 40 levels deep (the row is the first),
-    is bad.
+    Rows that are written as JSON Lines keep their lines: what no stage changes is written byte for byte as it was read.
+    Only the columns that stages name are parsed; all are for a stage of a user, or another format.
+
+    Types are those of the JSON values: text that looks like a date stays text, whole numbers beside floats are floats,
+    and a column that is missing in a line is null there. A column whose first values have no common type, such as text
+    and lists, is read as text: what is no text as JSON. Whole numbers that 64 bits cannot hold are floats for stages;
+    a notice of the run counts those beyond 2**53 by column. A line is bad if its values are nested more than 40 levels
+    deep (the row is the first), if a value does not go with the type of its column, or if a number that is parsed is
+    too large for a float.
 
     Args:
         file_paths: files, directories (searched recursively) and globs, local or URLs.
@@ -439,8 +443,9 @@ def _reason(bad: BadLine) -> str:
 
 @dataclass
 class JsonlWriter(FileWriter):
-    """Write JSON Lines: UTF-8, a row a line, null for null.
+    """Write JSON Lines: UTF-8, a row a line.
 
+    A row that was read from a line of JSON is written from it, with what stages changed; others with null for null.
     NaN and infinite numbers become null, too, as JSON has neither; the report counts the infinite ones.
 
     Args:

@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, Self, runtime_checkable
 
-from dcurate.core.stage import BarrierStage, SinkStage, Stage
-
-
-@runtime_checkable
-class KeepsLines(Protocol):
-    """A reader that can keep the lines from which it reads rows."""
-
-    def keeping_lines(self, columns: Sequence[str] | None) -> Self | None:
-        """Return the reader with these columns alone parsed, or all, and rows kept as lines; None if it cannot."""
+from dcurate.core.stage import BarrierStage, KeepsLines, SinkStage, Stage
 
 
 def keep_lines(stages: Sequence[Stage]) -> tuple[Stage, ...]:

@@ -20,6 +20,7 @@ from dcurate import (
     StageError,
     WordCountFilter,
 )
+from dcurate.core.stage import Stage
 from tests.io.test_fidelity import without, written
 from tests.stages import DieOnce, FailOn
 
@@ -55,7 +56,13 @@ def source(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("mode", ["streaming", "batch"])
 def test_lines_survive_the_death_of_a_worker(cluster: LocalCluster, source: Path, tmp_path: Path, mode: str) -> None:
     die = DieOnce(folder=str(tmp_path), text="77")
-    stages = [JsonlReader(str(source)), AddId("an id"), die, without("an id"), JsonlWriter(str(tmp_path / "out"))]
+    stages: list[Stage] = [
+        JsonlReader(str(source)),
+        AddId("an id"),
+        die,
+        without("an id"),
+        JsonlWriter(str(tmp_path / "out")),
+    ]
     Pipeline("deaths", stages=stages).run(DaskExecutor({"execution_mode": mode}, cluster), observers=[])
     assert (tmp_path / "died").exists()
     assert sorted(written(tmp_path / "out")) == sorted(MANY)
@@ -64,7 +71,12 @@ def test_lines_survive_the_death_of_a_worker(cluster: LocalCluster, source: Path
 def test_lines_survive_a_resumed_run(cluster: LocalCluster, source: Path, tmp_path: Path) -> None:
     def run(text: str, resume: bool) -> None:
         filtered = ScoreFilter(WordCountFilter(min_words=1))
-        stages = [JsonlReader(str(source)), filtered, Failing(text=text), JsonlWriter(str(tmp_path / "out"))]
+        stages: list[Stage] = [
+            JsonlReader(str(source)),
+            filtered,
+            Failing(text=text),
+            JsonlWriter(str(tmp_path / "out")),
+        ]
         Pipeline("resumed", stages=stages).run(DaskExecutor(cluster=cluster), resume=resume, observers=[])
 
     with pytest.raises(StageError):

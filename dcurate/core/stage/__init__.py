@@ -6,12 +6,13 @@ from dcurate.core.stage.composite import CompositeStage
 from dcurate.core.stage.function import FunctionStage, processing_stage
 from dcurate.core.stage.processing import NodeInfo, NotSetUpError, ProcessingStage, WorkerMetadata
 from dcurate.core.stage.sink import SinkStage
-from dcurate.core.stage.source import SourceStage, places
+from dcurate.core.stage.source import KeepsLines, SourceStage, places
 
 __all__ = [
     "BarrierStage",
     "CompositeStage",
     "FunctionStage",
+    "KeepsLines",
     "NoProcessError",
     "NodeInfo",
     "NotSetUpError",

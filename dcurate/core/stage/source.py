@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol, Self, runtime_checkable
 
 from dcurate.core.batch import Batch, FileGroup, FilePart, FileRows
 from dcurate.core.stage.processing import ProcessingStage, X, Y
@@ -95,3 +95,11 @@ def _place(part: FilePart) -> dict[str, Any]:
         "last_row": None if last is None else last - 1,
         "rows": None if first is None or last is None else last - first,
     }
+
+
+@runtime_checkable
+class KeepsLines(Protocol):
+    """A reader that can keep the lines from which it reads rows."""
+
+    def keeping_lines(self, columns: Sequence[str] | None) -> Self | None:
+        """Return the reader with these columns alone parsed, or all, and rows kept as lines; None if it cannot."""
