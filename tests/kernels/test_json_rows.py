@@ -63,7 +63,10 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.lists(st.tuples(KEYS, inner), max_size=3).map(Object),
     max_leaves=8,
 )
-OBJECTS = st.lists(st.tuples(KEYS, SCALARS | VALUES), max_size=6).map(Object)
+OBJECTS = (
+    st.lists(st.tuples(KEYS, SCALARS | VALUES), max_size=6)
+    | st.lists(st.tuples(st.sampled_from("ab"), SCALARS), max_size=3)
+).map(Object)
 STYLES = st.randoms(use_true_random=False)
 
 
@@ -189,7 +192,7 @@ def lines(draw: Any) -> Line:
 
 
 ROWS = st.lists(lines(), max_size=4)
-WANTED = st.lists(st.sampled_from(NAMES), unique=True)
+WANTED = st.lists(st.sampled_from(NAMES), unique=True) | st.permutations(["a", "b"])
 #: Deeper than any value here.
 DEEPEST = 40
 
@@ -245,6 +248,13 @@ def test_texts_are_decoded_as_a_parser_decodes_them(rows, wanted):
         values = [dict(read(str(row))).get(name) for row in rows]
         expected = [value if isinstance(value, str) and not isinstance(value, Number) else "" for value in values]
         assert texts_of(decode(data, found, key)) == [text.encode() for text in expected]
+
+
+def test_every_escape_of_four_digits_and_pairs_of_them_are_decoded():
+    points = [*range(0xD800), *range(0xE000, 0x10000), *range(0x10000, 0x110000, 0x3FF), 0x10FFFF]
+    text = "".join(map(chr, points))
+    data = b'{"a":"%s"}' % "".join(map(escaped, text)).encode()
+    assert decode(data, scan(data, ["a"], 1), 0)[1].tobytes() == text.encode()
 
 
 PIECES = [
@@ -324,6 +334,7 @@ def test_a_row_is_valid_if_it_is_an_object_by_the_strict_grammar_that_is_not_too
     found = scan(data, ["a"], deepest)
     assert [data[start:stop] for start, stop in zip(found.starts, found.stops, strict=True)] == rows
     assert found.valid.tolist() == [is_valid(row, deepest) for row in rows]
+    assert (found.kinds[~found.valid] == ABSENT).all()
     for row, valid in zip(rows, found.valid, strict=True):
         try:
             parsed = orjson.loads(row)
