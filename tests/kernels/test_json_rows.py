@@ -424,7 +424,7 @@ class Edited(NamedTuple):
 def edited(draw: Any, actions: Sequence[int] = (LEAVE, WRITE, REMOVE)) -> Edited:
     rows, wanted, style = draw(ROWS), draw(WANTED), draw(STYLES)
     written = VALUES.map(lambda value: write(value, style))
-    each = {"min_size": len(wanted), "max_size": len(wanted)}
+    each: dict[str, Any] = {"min_size": len(wanted), "max_size": len(wanted)}
     return Edited(
         rows,
         wanted,
