@@ -129,7 +129,7 @@ def _count_lines(data: Bytes) -> Scalar:
         for byte in data[at : min(at + _BLOCK, data.size)]:
             some = np.uint8(some + np.uint8(byte == NEWLINE))
         ends += np.int64(some)
-    return ends + (data.size > 0 and data[-1] != NEWLINE)
+    return ends + (data.size > 0 and data[data.size - 1] != NEWLINE)
 
 
 @njit(**OPTIONS)

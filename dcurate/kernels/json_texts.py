@@ -22,8 +22,9 @@ _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 @njit(**INLINE)
 def put(source: Bytes, start: int, stop: int, out: Bytes, size: int) -> Scalar:
     """Copy bytes to ``out`` from ``size``, and return where they end there."""
+    first, place = np.uint64(start), np.uint64(size)  # with these, numba looks for no negative numbers
     for step in range(stop - start):
-        out[size + step] = source[start + step]
+        out[place + np.uint64(step)] = source[first + np.uint64(step)]
     return size + stop - start
 
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.hashing import load_eight
-from dcurate.kernels.layout import INLINE, Bytes, Scalar
+from dcurate.kernels.layout import INLINE, Bytes, Scalar, Word
 from dcurate.kernels.segments import has_zero
 
 #: What a key of a row holds.
@@ -20,7 +20,8 @@ ZERO, _NINE, _MINUS, _PLUS, _DOT = np.uint8(48), np.uint8(57), np.uint8(45), np.
 LOWER_U = np.uint8(117)
 #: Bytes that are compared at once, in one or two vector instructions.
 _BLOCK = 32
-_QUOTES, _BACKSLASHES, _SPACES, _HIGH = (np.uint64(byte * 0x0101010101010101) for byte in b'"\\ \x80')
+_QUOTES, _BACKSLASHES, _SPACES, _ONES, _HIGH = (np.uint64(byte * 0x0101010101010101) for byte in b'"\\ \x01\x80')
+_ONE, _TOP = np.uint64(1), np.uint64(56)
 _WORDS = np.frombuffer(b"nulltruefalse", np.uint8)
 
 
@@ -48,6 +49,12 @@ def skip_white(data: Bytes, at: int, stop: int) -> Scalar:
 
 
 @njit(**INLINE)
+def _first(bits: Word) -> Scalar:
+    """Which of eight bytes is the first that is marked by its highest bit; there is one."""
+    return np.int64(((((bits - _ONE) & ~bits) & _ONES) * _ONES) >> _TOP) - 1
+
+
+@njit(**INLINE)
 def find_byte(data: Bytes, at: int, stop: int, byte: Scalar) -> Scalar:
     """The first position of a byte, or the end."""
     while at + _BLOCK <= stop:
@@ -57,39 +64,45 @@ def find_byte(data: Bytes, at: int, stop: int, byte: Scalar) -> Scalar:
         if found:
             break
         at += _BLOCK
+    while at + 8 <= stop:
+        bits = has_zero(load_eight(data, at) ^ (np.uint64(byte) * _ONES))
+        if bits:
+            return at + _first(bits)
+        at += 8
     while at < stop and data[at] != byte:
         at += 1
     return at
 
 
 @njit(**INLINE)
-def _next_eight(data: Bytes, at: int, stop: int) -> Scalar:
-    """The first of the next eight-byte words in which a byte may be special, among four; else the end of these."""
-    for _ in range(4):
-        if at + 8 > stop:
-            break
-        eight = load_eight(data, at)
-        control = (eight - _SPACES) & ~eight & _HIGH
-        if has_zero(eight ^ _QUOTES) | has_zero(eight ^ _BACKSLASHES) | control:
-            break
-        at += 8
-    return at
+def _specials(eight: Word) -> Word:
+    """Not 0 if a string cannot hold one of eight bytes as it is; its first mark is right."""
+    control = (eight - _SPACES) & ~eight & _HIGH
+    return has_zero(eight ^ _QUOTES) | has_zero(eight ^ _BACKSLASHES) | control
 
 
 @njit(**INLINE)
 def find_special(data: Bytes, at: int, stop: int) -> Scalar:
     """The first byte that a string cannot hold as it is, or the end."""
-    begin, at = at, _next_eight(data, at, stop)
-    if at == begin + _BLOCK:  # not a short string
-        while at + _BLOCK <= stop:
-            found, first = False, np.uint64(at)
-            for step in range(_BLOCK):
-                byte = data[first + np.uint64(step)]
-                found |= (byte == QUOTE) | (byte == BACKSLASH) | (byte < SPACE)
-            if found:
-                break
-            at += _BLOCK
-        at = _next_eight(data, at, stop)
+    short = min(at + _BLOCK, stop)
+    while at + 8 <= short:
+        bits = _specials(load_eight(data, at))
+        if bits:
+            return at + _first(bits)
+        at += 8
+    while at + _BLOCK <= stop:
+        found, first = False, np.uint64(at)
+        for step in range(_BLOCK):
+            byte = data[first + np.uint64(step)]
+            found |= (byte == QUOTE) | (byte == BACKSLASH) | (byte < SPACE)
+        if found:
+            break
+        at += _BLOCK
+    while at + 8 <= stop:
+        bits = _specials(load_eight(data, at))
+        if bits:
+            return at + _first(bits)
+        at += 8
     while at < stop and data[at] != QUOTE and data[at] != BACKSLASH and data[at] >= SPACE:
         at += 1
     return at
