@@ -19,10 +19,11 @@ from dcurate.core.batch import BatchKey, FileGroup, FilePart, FileRows
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.gpus import decode
-from dcurate.frames.schema import ColumnTypes, fitted, one_chunk, without
+from dcurate.frames.schema import ColumnTypes, combined, without
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import check_unchanged, open_unchanged, unchanged
 from dcurate.io import files
+from dcurate.io.parquet_schema import packed, unpacked
 from dcurate.io.partition import LARGE
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
@@ -102,7 +103,7 @@ class ParquetReader(FileReader):
             tables.append(table)
         schema = shape.schema(self.fields)
         try:
-            rows = one_chunk([fitted(table, schema) for table in tables])
+            rows = combined(tables, schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise DataError(f"{task.key}: {error}; give the column another type with schema=") from error
         return DocumentBatch(data=self._held(rows), key=task.key) if rows.num_rows else None
@@ -142,8 +143,7 @@ class ParquetReader(FileReader):
             # One column at least, even if it is dropped later: without any, Arrow forgets how many rows there are.
             table = _groups(file, groups, wanted or stored[:1], part.rows)
             table.validate(full=True)
-        plain = pa.schema([pa.field(column.name, without(column.type, "encoding")) for column in table.schema])
-        table = fitted(table.replace_schema_metadata(None), plain)
+        table = unpacked(table)
         for column, value in _hive(name).items():
             if column not in stored and (self.fields is None or column in self.fields):
                 table = table.append_column(column, pa.array([value] * table.num_rows, pa.string()))
@@ -207,7 +207,11 @@ class ParquetReader(FileReader):
 def _groups(file: pq.ParquetFile, groups: range, columns: list[str], rows: tuple[int, int] | None) -> pa.Table:
     """Yield row groups of a file, or some of their rows; skipped rows are read a batch at a time."""
     if rows is None:
-        return file.read_row_groups(list(groups), columns=columns, use_threads=False)
+        try:
+            return file.read_row_groups(list(groups), columns=columns, use_threads=False)
+        except pa.ArrowNotImplementedError:  # for dictionaries within lists, over several row groups
+            tables = [file.read_row_group(group, columns=columns, use_threads=False) for group in groups]
+            return pa.concat_tables(tables)
     first, last = rows
     batches, at = [], 0
     if first < last:
@@ -315,7 +319,7 @@ class ParquetWriter(FileWriter):
             "compression": self.compression or "none",
             "row_group_size": max(1, table.num_rows * LARGE // max(table.nbytes, 1)),
         }
-        pq.write_table(table, file, **{**defaults, **self._writing()})
+        pq.write_table(packed(table), file, **{**defaults, **self._writing()})
 
     def _pieces(self, table: pa.Table) -> Iterator[pa.Table]:
         limit = self._max_bytes()

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dcurate.core.batch import FilePart
 from dcurate.errors import DataError, listed
-from dcurate.frames.schema import ColumnTypes, TypeConflict, fitted, one_chunk
+from dcurate.frames.schema import ColumnTypes, TypeConflict, combined
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
 from dcurate.fs.stores import Directory
@@ -193,7 +193,7 @@ def stacked(tables: Sequence[pa.Table]) -> pa.Table:
                 "say which it is to be with schema= of the reader, or leave it out with fields="
             ) from conflict
     schema = shape.schema()
-    return one_chunk([fitted(table, schema) for table in tables or [schema.empty_table()]])
+    return combined(tables or [schema.empty_table()], schema)
 
 
 def runs(wanted: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
