@@ -23,7 +23,7 @@ from dcurate.frames.schema import ColumnTypes, combined, without
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import check_unchanged, open_unchanged, unchanged
 from dcurate.io import files
-from dcurate.io.parquet_schema import packed, unpacked
+from dcurate.io.parquet_schema import packed, unpacked, write_options
 from dcurate.io.partition import LARGE
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
@@ -143,7 +143,7 @@ class ParquetReader(FileReader):
             # One column at least, even if it is dropped later: without any, Arrow forgets how many rows there are.
             table = _groups(file, groups, wanted or stored[:1], part.rows)
             table.validate(full=True)
-        table = unpacked(table)
+            table = unpacked(table, file.metadata)
         for column, value in _hive(name).items():
             if column not in stored and (self.fields is None or column in self.fields):
                 table = table.append_column(column, pa.array([value] * table.num_rows, pa.string()))
@@ -319,7 +319,9 @@ class ParquetWriter(FileWriter):
             "compression": self.compression or "none",
             "row_group_size": max(1, table.num_rows * LARGE // max(table.nbytes, 1)),
         }
-        pq.write_table(packed(table), file, **{**defaults, **self._writing()})
+        given = self._writing()
+        as_read = {} if {"use_dictionary", "column_encoding"} & given.keys() else write_options(table)
+        pq.write_table(packed(table), file, **{**defaults, **as_read, **given})
 
     def _pieces(self, table: pa.Table) -> Iterator[pa.Table]:
         limit = self._max_bytes()

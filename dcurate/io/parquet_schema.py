@@ -26,11 +26,24 @@ _PANDAS, _HUGGINGFACE, _RANGE = b"pandas", b"huggingface", NOTE + b"range"
 _MOST_VALUES = 2**16
 
 _Pairs = dict[bytes, bytes]
+_ENCODING, _PAGE_INDEX = NOTE + b"encoding", NOTE + b"page index"
+#: Encodings that a writer of pyarrow can be asked for.
+_ENCODINGS = {
+    "PLAIN",
+    "BYTE_STREAM_SPLIT",
+    "DELTA_BINARY_PACKED",
+    "DELTA_BYTE_ARRAY",
+    "DELTA_LENGTH_BYTE_ARRAY",
+}
 _MALFORMED = (ValueError, TypeError, KeyError, AttributeError)
 
 
-def unpacked(table: pa.Table) -> pa.Table:
-    """Return a table of plain columns, with notes on the types and descriptions that the file has for them.
+def unpacked(table: pa.Table, about: pq.FileMetaData | None = None) -> pa.Table:
+    """Return a table of plain columns, with notes on the types, descriptions and encodings that its file has for them.
+
+    Args:
+        table: as read.
+        about: the footer of the file.
 
     Examples:
         >>> table = unpacked(pa.table({"lang": pa.array(["en", "de"]).dictionary_encode()}))
@@ -41,6 +54,8 @@ def unpacked(table: pa.Table) -> pa.Table:
     pairs = dict(table.schema.metadata or {})
     _note_pandas(pairs, notes)
     _note_huggingface(pairs, notes)
+    if about is not None and about.num_row_groups:
+        _note_encodings(pairs, notes, about.row_group(0))
     fields = []
     for column, values in zip(table.schema, table.columns, strict=True):
         plain = without(column.type, "encoding")
@@ -49,6 +64,24 @@ def unpacked(table: pa.Table) -> pa.Table:
         metadata = {**(column.metadata or {}), **notes[column.name]}
         fields.append(column.with_type(plain).with_metadata(metadata or None))
     return fitted(table, pa.schema(fields, pairs or None))
+
+
+def write_options(table: pa.Table) -> dict[str, Any]:
+    """Return arguments of `pyarrow.parquet.write_table` for a table that `packed` is given: encodings, page index."""
+    encodings: dict[str, str] = {}
+    for column in table.schema:
+        noted = json.loads((column.metadata or {}).get(_ENCODING, b"{}"))
+        encodings |= {path: each for path, each in noted.items() if _column_of(path) == column.name}
+    arguments: dict[str, Any] = {"write_page_index": True} if _PAGE_INDEX in (table.schema.metadata or {}) else {}
+    if not encodings:
+        return arguments
+    buffer = BytesIO()
+    pq.write_table(packed(table.slice(0, 0)), buffer)
+    schema = pq.ParquetFile(buffer).schema
+    paths = [schema.column(number).path for number in range(len(schema.names))]
+    arguments["use_dictionary"] = [path for path in paths if path not in encodings]
+    arguments["column_encoding"] = {path: encodings[path] for path in paths if path in encodings}
+    return arguments
 
 
 def packed(table: pa.Table) -> pa.Table:
@@ -99,7 +132,9 @@ def _encoded(values: pa.ChunkedArray, notes: Mapping[bytes, bytes]) -> pa.Chunke
     kind = _of_stream(notes[_TYPE])[0].type
     try:
         if not pa.types.is_dictionary(kind):
-            return values.cast(kind) if _is_writable(kind) else values
+            content = values.cast(kind) if _is_writable(kind) else values
+            content.validate()  # pyarrow 26 makes a wrong array of lists of nothing but nulls
+            return content
         array = column_of(pa.table({"": values}), "")
         encoded = _by_values(array, kind, notes[_VALUES]) if _VALUES in notes else None
         if encoded is None:
@@ -206,6 +241,23 @@ def _huggingface(about: _Pairs, notes: Mapping[str, _Pairs]) -> _Pairs:
     key = NOTE + _HUGGINGFACE
     found["info"]["features"] = {name: json.loads(own[key]) for name, own in notes.items() if key in own}
     return {_HUGGINGFACE: _json(found)}
+
+
+def _note_encodings(pairs: _Pairs, notes: Mapping[str, _Pairs], group: pq.RowGroupMetaData) -> None:
+    """Note how the chunks of a row group are encoded that have no dictionary page; with one is pyarrow's default."""
+    found: dict[str, dict[str, str]] = {}
+    for chunk in map(group.column, range(group.num_columns)):
+        encodings = set(chunk.encodings) & _ENCODINGS
+        if len(encodings) == 1 and not chunk.has_dictionary_page and chunk.physical_type != "BOOLEAN":
+            found.setdefault(_column_of(chunk.path_in_schema), {})[chunk.path_in_schema] = encodings.pop()
+        if chunk.has_column_index:
+            pairs[_PAGE_INDEX] = b""
+    for name in notes.keys() & found.keys():
+        notes[name][_ENCODING] = _json(found[name])
+
+
+def _column_of(path: str) -> str:
+    return path.partition(".")[0]
 
 
 def _json(value: Any) -> bytes:

@@ -257,6 +257,15 @@ def test_views_within_structs_become_text_because_pyarrow_writes_them_in_one_row
     assert table["l"].to_pylist() == rows
 
 
+def test_what_pyarrow_cannot_make_a_dictionary_of_stays_text(tmp_path: Path) -> None:
+    kind = pa.struct({"x": WORDS, "y": pa.list_(pa.null())})
+    rows = [{"x": "a", "y": []}, {"x": "b", "y": [None, None]}]
+    save(pa.table({"s": pa.array(rows, without(kind, "encoding")).cast(kind)}), tmp_path / "in" / "a.parquet")
+    writer = ParquetWriter(str(tmp_path / "out"), max_rows_per_file=1)
+    run(ParquetReader(str(tmp_path / "in")), writer)
+    assert [row for table in written(tmp_path / "out") for row in table["s"].to_pylist()] == rows
+
+
 def test_a_column_that_a_stage_changes_is_plain_and_undescribed(tmp_path: Path) -> None:
     before = save(everything(), tmp_path / "in" / "a.parquet")
     stage = Modify(UnicodeReformatter(), input_fields="dictionary")
@@ -328,7 +337,7 @@ def values(field: pa.Field) -> st.SearchStrategy[Any]:
 
 LEAVES = st.sampled_from(
     [
-        *(pa.string(), pa.large_string(), pa.binary(), pa.binary(2), pa.null()),
+        *(pa.string(), pa.large_string(), pa.binary(), pa.binary(2)),
         *(pa.int8(), pa.uint32(), pa.int64(), pa.bool_(), pa.float32(), pa.float64(), pa.decimal128(5, 2)),
         *(pa.timestamp("us", "Asia/Tokyo"), pa.timestamp("ns"), pa.date32(), pa.time64("us"), pa.duration("s")),
         *(pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int32(), pa.string()), WORDS),
@@ -360,7 +369,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
     rows = draw(st.integers(1, 6))
     fields, columns = [], []
     for number in range(draw(st.integers(1, 4))):
-        kind = draw(KINDS | st.sampled_from([pa.string_view(), pa.binary_view()]))
+        kind = draw(KINDS | st.sampled_from([pa.string_view(), pa.binary_view(), pa.null()]))
         nullable = pa.types.is_null(kind) or draw(st.booleans())
         field = pa.field(f"c{number}", kind, nullable, draw(PAIRS) or None)
         content = draw(st.lists(values(field), min_size=rows, max_size=rows))
@@ -376,14 +385,18 @@ def made(content: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 @given(
-    table=tables(), size=st.integers(1, 4), most=st.integers(1, 4) | st.none(), mask=st.lists(st.booleans(), min_size=6)
+    table=tables(),
+    size=st.integers(1, 4),
+    most=st.integers(1, 4) | st.none(),
+    mask=st.lists(st.booleans(), min_size=6),
+    dictionary=st.booleans(),
 )
 def test_any_filter_gives_some_of_the_rows_and_all_of_the_schema(
-    table: pa.Table, size: int, most: int | None, mask: list[bool]
+    table: pa.Table, size: int, most: int | None, mask: list[bool], dictionary: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        before = save(table, folder / "a.parquet", row_group_size=size)
+        before = save(table, folder / "a.parquet", row_group_size=size, use_dictionary=dictionary)
         reader, writer = ParquetReader(str(folder / "a.parquet")), ParquetWriter(name + "/out", max_rows_per_file=most)
         writer.prepare(resume=False)
         [split] = reader.splits()
@@ -633,6 +646,55 @@ def test_features_of_files_that_describe_a_column_differently_are_left_out(tmp_p
     about = json.dumps({"info": {"features": {**FEATURES, "label": {"dtype": "int64", "_type": "Value"}}}})
     table = both(tmp_path, dataset(), other.replace_schema_metadata({"huggingface": about}))
     assert json.loads(table.schema.metadata[b"huggingface"])["info"]["features"].keys() == {"text", "image"}
+
+
+# Encodings and indexes.
+
+
+def encodings(path: Path) -> dict[str, tuple[set[str], bool]]:
+    """The encodings of the values of each column of a file, and whether its pages have an index."""
+    with pq.ParquetFile(path) as file:
+        group = file.metadata.row_group(0)
+        chunks = [group.column(number) for number in range(group.num_columns)]
+        return {chunk.path_in_schema: (set(chunk.encodings) - {"RLE"}, chunk.has_column_index) for chunk in chunks}
+
+
+ENCODED = {"s": "DELTA_BYTE_ARRAY", "v.list.element": "BYTE_STREAM_SPLIT", "st.x": "DELTA_BINARY_PACKED", "p": "PLAIN"}
+
+
+def encoded(path: Path, **settings: Any) -> dict[str, tuple[set[str], bool]]:
+    """A file of columns of several encodings."""
+    columns = {"a": [1, 2], "s": ["x", "y"], "v": [[1.5], [2.5]], "st": [{"x": 1, "y": "q"}] * 2, "p": ["x", "y"]}
+    save(pa.table({**columns, "b": [True, None]}), path, **settings)
+    return encodings(path)
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_columns_keep_their_encodings_and_page_index(index: bool, tmp_path: Path) -> None:
+    before = encoded(
+        tmp_path / "in" / "a.parquet",
+        use_dictionary=["a", "st.y"],
+        column_encoding=ENCODED,
+        write_page_index=index,
+    )
+    add = Alter(lambda table: table.append_column("more", pa.array(["x", "y"])))
+    run(ParquetReader(str(tmp_path / "in")), add, ParquetWriter(str(tmp_path / "out")))
+    [path] = (tmp_path / "out").glob("*.parquet")
+    assert encodings(path) == {**before, "more": ({"PLAIN", "RLE_DICTIONARY"}, index)}
+    assert before["s"] == ({"DELTA_BYTE_ARRAY"}, index)
+
+
+def test_a_changed_column_and_given_settings_have_encodings_of_their_own(tmp_path: Path) -> None:
+    encoded(tmp_path / "in" / "a.parquet", use_dictionary=False, column_encoding={"s": "DELTA_BYTE_ARRAY"})
+    change = Alter(lambda table: table.set_column(1, "s", pa.array([1, 2])))
+    run(ParquetReader(str(tmp_path / "in")), change, ParquetWriter(str(tmp_path / "out")))
+    [path] = (tmp_path / "out").glob("*.parquet")
+    assert encodings(path)["s"][0] == {"PLAIN", "RLE_DICTIONARY"}
+    assert encodings(path)["a"][0] == {"PLAIN"}
+    given = ParquetWriter(str(tmp_path / "given"), write_kwargs={"use_dictionary": True})
+    run(ParquetReader(str(tmp_path / "in")), given)
+    [path] = (tmp_path / "given").glob("*.parquet")
+    assert encodings(path)["s"][0] == {"PLAIN", "RLE_DICTIONARY"}
 
 
 def test_notes_are_not_in_files(tmp_path: Path) -> None:
