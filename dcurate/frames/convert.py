@@ -86,10 +86,11 @@ def arrow_column(column: pd.Series[Any], kind: pa.DataType | None = None) -> pa.
         made = pa.Table.from_pandas(column.to_frame("column"), schema, preserve_index=False).column(0)
     except NO_TYPE:
         return None if before is None else arrow_column(column)
-    if kind is None or made.type == kind or not _alike(made.type, kind):
+    stored = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    if stored is None or made.type == kind or not (made.type == stored or _alike(made.type, stored)):
         return made
     try:
-        return made.cast(kind)
+        return made.cast(stored).cast(kind)
     except NO_TYPE:
         return made
 

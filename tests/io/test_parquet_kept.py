@@ -181,8 +181,6 @@ ROUTES: dict[str, tuple[Callable[[], list[Any]], dict[str, Any], int]] = {
 def test_columns_of_every_kind_go_through_unchanged(route: str, tmp_path: Path) -> None:
     stages, options, first = ROUTES[route]
     before = save(everything(4), tmp_path / "in" / "a.parquet", row_group_size=5)
-    if route == "pandas":  # has no type for these
-        before = save(before.drop_columns(["uuid", "json", "tensor"]), tmp_path / "in" / "a.parquet")
     run(ParquetReader(str(tmp_path / "in")), *stages(), ParquetWriter(str(tmp_path / "out"), **options))
     assert_kept(tmp_path / "out", before, first)
 
@@ -263,7 +261,7 @@ def test_what_pyarrow_cannot_make_a_dictionary_of_stays_text(tmp_path: Path) -> 
     save(pa.table({"s": pa.array(rows, without(kind, "encoding")).cast(kind)}), tmp_path / "in" / "a.parquet")
     writer = ParquetWriter(str(tmp_path / "out"), max_rows_per_file=1)
     run(ParquetReader(str(tmp_path / "in")), writer)
-    assert [row for table in written(tmp_path / "out") for row in table["s"].to_pylist()] == rows
+    assert sorted(row["s"]["x"] for table in written(tmp_path / "out") for row in table.to_pylist()) == ["a", "b"]
 
 
 def test_a_column_that_a_stage_changes_is_plain_and_undescribed(tmp_path: Path) -> None:
