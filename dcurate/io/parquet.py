@@ -54,6 +54,16 @@ class ParquetReader(FileReader):
     Files larger than 128 MiB (or than ``blocksize``) are cut at row groups. A column that is missing in a file is
     null there. Directories named ``column=value`` below the given path become a column of text.
 
+    A column has one type in all files: that of the file where all have the same; of two whole numbers the wider, of
+    whole numbers and floats ``float64``, of text and large text large text, of timestamps the finer. A dictionary, or a
+    view of text, counts as its plain values. Types without a common one are refused; ``schema`` decides then.
+
+    Stages get dictionaries and views as plain values. `ParquetWriter` writes columns that no stage changed, dropped or
+    replaced as they were: as a dictionary or view, with nullability, metadata and encodings. The metadata of a file goes
+    to the files that are written of its rows. Where these are of several files, what all of them agree on is kept: a
+    dictionary in one and text in another leave as text. What pandas and Hugging Face ``datasets`` note of columns is
+    kept for the columns that are as they were. With ``frames="cudf"`` all of this is lost.
+
     Args:
         file_paths: files, directories (searched recursively) and globs, local or URLs.
         files_per_partition: files of one split.
@@ -254,6 +264,10 @@ def _hive(name: str) -> dict[str, str | None]:
 @dataclass
 class ParquetWriter(FileWriter):
     """Write Parquet files.
+
+    Columns and metadata that were read from Parquet, and that no stage touched, are written as they were; see
+    `ParquetReader`. Values of a dictionary that no row has are left out, unless it is ordered, so that no text of a
+    dropped row is in a file.
 
     Args:
         path: the directory to write to, local or a URL; file names follow from the keys of the batches.
