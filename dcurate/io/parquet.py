@@ -58,11 +58,11 @@ class ParquetReader(FileReader):
     whole numbers and floats ``float64``, of text and large text large text, of timestamps the finer. A dictionary, or a
     view of text, counts as its plain values. Types without a common one are refused; ``schema`` decides then.
 
-    Stages get dictionaries and views as plain values. `ParquetWriter` writes columns that no stage changed, dropped or
-    replaced as they were: as a dictionary or view, with nullability, metadata and encodings. The metadata of a file goes
-    to the files that are written of its rows. Where these are of several files, what all of them agree on is kept: a
-    dictionary in one and text in another leave as text. What pandas and Hugging Face ``datasets`` note of columns is
-    kept for the columns that are as they were. With ``frames="cudf"`` all of this is lost.
+    Stages get dictionaries and views as plain values. `ParquetWriter` writes a column that no stage replaced as it was:
+    as a dictionary or view, with its nullability, metadata and encoding. The metadata of a file goes to the files that
+    are written of its rows. Where these are of several files, what all of them agree on is kept: a dictionary in one
+    and text in another leave as text. What pandas and Hugging Face ``datasets`` note of columns is kept for columns
+    that are as they were. With ``frames="cudf"`` all of this may be lost.
 
     Args:
         file_paths: files, directories (searched recursively) and globs, local or URLs.
