@@ -134,7 +134,9 @@ def only(table: pa.Table, columns: Sequence[str]) -> pa.Table:
         >>> only(pa.table({"id": [1], "text": ["a"]}), ["id"]).column_names
         ['id']
     """
-    return pa.table({name: _column(table, name) for name in columns})
+    for name in columns:
+        _column(table, name)
+    return table.select(list(dict.fromkeys(columns)))
 
 
 def with_values(table: pa.Table, name: str, other: pa.Table, source: str) -> pa.Table:

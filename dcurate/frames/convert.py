@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dcurate.errors import DataError, ResourceError
+from dcurate.frames.schema import with_fields_of
 from dcurate.kernels.cuda import usable
 
 #: Nullable integers, in pandas.
@@ -55,8 +56,8 @@ def to_arrow(frame: Any, types: pa.Schema | None = None) -> pa.Table:
 
     Args:
         frame: of any library.
-        types: the Arrow types of the columns of a pandas frame before conversion: lists, maps, decimals, dates, bytes
-            and texts, whose exact type pandas does not keep, are restored where their values fit.
+        types: the schema of the rows before they became a frame of another library: lists, maps, decimals, dates, bytes
+            and texts, whose exact type pandas does not keep, are restored where their values fit, and so is metadata.
 
     Raises:
         DataError: the frame is of none of these kinds, or a column holds values that Arrow has no one type for.
@@ -64,10 +65,12 @@ def to_arrow(frame: Any, types: pa.Schema | None = None) -> pa.Table:
     if isinstance(frame, pa.Table):
         return frame if all(column.num_chunks <= 1 for column in frame.columns) else frame.combine_chunks()
     if isinstance(frame, pd.DataFrame):
-        return _of_pandas(frame, types)
-    if is_cudf(frame):
-        return frame.to_arrow(preserve_index=False).replace_schema_metadata(None)
-    raise DataError(f"a batch holds an Arrow table or a pandas or cuDF frame, not {type(frame).__name__}")
+        table = _of_pandas(frame, types)
+    elif is_cudf(frame):
+        table = frame.to_arrow(preserve_index=False).replace_schema_metadata(None)
+    else:
+        raise DataError(f"a batch holds an Arrow table or a pandas or cuDF frame, not {type(frame).__name__}")
+    return table if types is None else with_fields_of(table, types)
 
 
 def arrow_column(column: pd.Series[Any], kind: pa.DataType | None = None) -> pa.ChunkedArray | None:
@@ -83,10 +86,11 @@ def arrow_column(column: pd.Series[Any], kind: pa.DataType | None = None) -> pa.
         made = pa.Table.from_pandas(column.to_frame("column"), schema, preserve_index=False).column(0)
     except NO_TYPE:
         return None if before is None else arrow_column(column)
-    if kind is None or made.type == kind or not _alike(made.type, kind):
+    stored = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    if stored is None or made.type == kind or not (made.type == stored or _alike(made.type, stored)):
         return made
     try:
-        return made.cast(kind)
+        return made.cast(stored).cast(kind)
     except NO_TYPE:
         return made
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from dcurate.core.batch import Batch, Rejection
 from dcurate.errors import DataError
 from dcurate.frames import convert
-from dcurate.frames.lines import LINE, with_same_line_type
+from dcurate.frames.lines import LINE, marked_as, with_same_line_type
 
 
 @dataclass
@@ -122,7 +122,7 @@ class DocumentBatch(Batch):
             return batches[0].with_data(convert.stacked(full))
         try:
             tables = with_same_line_type([convert.to_arrow(frame) for frame in full])
-            whole = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+            whole = marked_as(pa.concat_tables(tables, promote_options="permissive").combine_chunks(), tables)
         except (pa.ArrowInvalid, pa.ArrowTypeError, DataError):
             return None
         return batches[0].with_data(whole)

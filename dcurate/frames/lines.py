@@ -90,8 +90,11 @@ def _same_columns(source: pa.Table, table: pa.Table) -> pa.Table:
 
 
 def without_lines(table: pa.Table) -> pa.Table:
-    """The table without its column of lines, if it has one."""
-    return table.drop_columns([LINE]) if LINE in table.column_names else table
+    """The table without its column of lines, if it has one, and without the marks of what was read from it."""
+    if LINE not in table.column_names:
+        return table
+    rest = table.drop_columns([LINE])
+    return rest.cast(_marked(rest.schema, ()))
 
 
 def left_in_lines(table: pa.Table, keep: Collection[str]) -> pa.Table:
@@ -116,15 +119,27 @@ def left_in_lines(table: pa.Table, keep: Collection[str]) -> pa.Table:
 
 
 def marked_as(table: pa.Table, tables: Sequence[pa.Table]) -> pa.Table:
-    """The table with the columns marked as read that are so in all of the tables that it was made of."""
+    """The table with those columns marked as read that are so in all of the tables that it was made of."""
     if LINE not in table.column_names:
         return table
     read = set.intersection(*({field.name for field in each.schema if is_as_read(field)} for each in tables))
-    return table.cast(_marked(table.schema, read)) if read else table
+    return table.cast(_marked(table.schema, read))
 
 
 def _marked(schema: pa.Schema, read: Collection[str]) -> pa.Schema:
-    return pa.schema([field.with_metadata(_AS_READ) if field.name in read else field for field in schema])
+    fields = [unmarked(field) for field in schema]
+    marked = [
+        field.with_metadata({**(field.metadata or {}), **_AS_READ}) if field.name in read else field for field in fields
+    ]
+    return pa.schema(marked, schema.metadata)
+
+
+def unmarked(field: pa.Field) -> pa.Field:
+    """The field of values that may not be those of the lines."""
+    if not is_as_read(field):
+        return field
+    rest = {key: value for key, value in field.metadata.items() if key not in _AS_READ}
+    return field.with_metadata(rest or None)
 
 
 def common_type(one: pa.DataType, other: pa.DataType) -> LineType | None:
@@ -199,4 +214,4 @@ def read_columns(table: pa.Table) -> tuple[str, ...]:
 
 def is_as_read(field: pa.Field) -> bool:
     """Whether the values of a column are certainly those of the lines."""
-    return field.metadata is not None and b"dcurate" in field.metadata
+    return field.metadata is not None and _AS_READ.keys() <= field.metadata.keys()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcurate.errors import DcurateError, PipelineError, nearest
-from dcurate.frames.lines import LineType, as_type, common_type
+from dcurate.frames.lines import LineType, as_type, common_type, unmarked
 
 _NAMES = {
     "string": pa.string(),
@@ -22,6 +22,8 @@ _NAMES = {
     "binary": pa.binary(),
 }
 _MAX_STRING_BYTES = 2**31 - 1
+#: How keys of metadata begin that say how a file stores a column; they hold for a column of the same type only.
+NOTE = b"dcurate."
 
 
 class TypeConflict(DcurateError):  # noqa: N818 - a fact that callers turn into a sentence of their own
@@ -155,20 +157,50 @@ def _is_list(type_: pa.DataType) -> bool:
 
 
 def without(type_: pa.DataType, kind: str) -> pa.DataType:
-    """Undo a reader's inferred types inside a type: ``"temporal"`` to text, ``"encoding"`` to plain values."""
+    """Return a type without what its kind names, also in nested types.
+
+    Args:
+        type_: of a column.
+        kind: ``"temporal"`` for dates and times, which become text; ``"encoding"`` for dictionaries and views, which
+            become plain values; ``"view"`` for views alone; ``"order"`` for the order of dictionaries.
+
+    Examples:
+        >>> without(pa.map_(pa.string(), pa.dictionary(pa.int8(), pa.string())), "encoding")
+        MapType(map<string, string>)
+    """
     is_ = pa.types
     if kind == "temporal" and is_.is_temporal(type_):
         return pa.string()
+    if kind == "order" and is_.is_dictionary(type_):
+        return pa.dictionary(type_.index_type, type_.value_type)
     if kind == "encoding" and is_.is_dictionary(type_):
         return without(type_.value_type, kind)
-    if kind == "encoding" and is_.is_string_view(type_):
-        return pa.string()
+    if kind in ("encoding", "view") and (is_.is_string_view(type_) or is_.is_binary_view(type_)):
+        return pa.string() if is_.is_string_view(type_) else pa.binary()
+    inner = _inner(type_)
+    changed = [child.with_type(without(child.type, kind)) for child in inner]
+    return _nested(type_, changed) if changed != inner else type_
+
+
+def _inner(type_: pa.DataType) -> list[pa.Field]:
+    is_ = pa.types
     if is_.is_struct(type_):
-        return pa.struct([pa.field(child.name, without(child.type, kind)) for child in type_])
-    if _is_list(type_):
-        inner = without(type_.value_type, kind)
-        return pa.large_list(inner) if is_.is_large_list(type_) else pa.list_(inner)
-    return type_
+        return list(type_)
+    if is_.is_map(type_):
+        return [type_.key_field, type_.item_field]
+    return [type_.value_field] if _is_list(type_) or is_.is_fixed_size_list(type_) else []
+
+
+def _nested(type_: pa.DataType, inner: list[pa.Field]) -> pa.DataType:
+    """Return a nested type with other fields inside."""
+    is_ = pa.types
+    if is_.is_struct(type_):
+        return pa.struct(inner)
+    if is_.is_map(type_):
+        return pa.map_(*inner, keys_sorted=type_.keys_sorted)
+    if is_.is_fixed_size_list(type_):
+        return pa.list_(*inner, type_.list_size)
+    return pa.large_list(*inner) if is_.is_large_list(type_) else pa.list_(*inner)
 
 
 def without_null(schema: pa.Schema) -> pa.Schema:
@@ -183,12 +215,12 @@ def _holds_null(type_: pa.DataType) -> bool:
 
 
 def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with exactly these columns, in this order and of these types; absent ones are null.
+    """The table with exactly these columns, in this order, of these types and with this metadata; absent ones are null.
 
     Raises:
         pyarrow.ArrowInvalid: a value does not fit its new type.
     """
-    if table.schema.equals(schema):
+    if table.schema.equals(schema, check_metadata=True):
         return table
     columns = []
     there = dict(zip(table.column_names, table.columns, strict=True))
@@ -208,11 +240,56 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+def combined(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Concatenate tables to one of the columns and types of a schema, each column in one chunk; absent ones are null.
+
+    Metadata, of columns and of the whole, is kept where all tables that have the column agree on it; a column is
+    nullable if it is in one of them, or if one does not have it.
+
+    Raises:
+        pyarrow.ArrowInvalid: a value does not fit its new type.
+
+    Examples:
+        >>> first, second = (pa.table({"n": [1]}, metadata={"by": name, "licence": "CC0"}) for name in ("A", "B"))
+        >>> combined([first, second], first.schema).schema.metadata
+        {b'licence': b'CC0'}
+    """
+    schemas = [table.schema for table in tables]
+    common = pa.schema([_common_field(column, schemas) for column in schema])
+    common = common.with_metadata(_agreed([one.metadata for one in schemas]))
+    return one_chunk([fitted(table, common) for table in tables])
+
+
+def _common_field(column: pa.Field, schemas: Sequence[pa.Schema]) -> pa.Field:
+    found = [schema.field(column.name) for schema in schemas if column.name in schema.names]
+    agreed = _agreed([one.metadata for one in found]) or {}
+    if any(one.type != column.type for one in found):
+        agreed = {key: value for key, value in agreed.items() if not key.startswith(NOTE)}
+    nullable = len(found) < len(schemas) or any(one.nullable for one in found)
+    return column.with_nullable(nullable).with_metadata(agreed or None)
+
+
+def _agreed(all_pairs: Sequence[Mapping[bytes, bytes] | None]) -> dict[bytes, bytes] | None:
+    """Return the pairs that are the same in all of the mappings."""
+    first, *others = [pairs or {} for pairs in all_pairs] or [{}]
+    return {key: value for key, value in first.items() if all(pairs.get(key) == value for pairs in others)} or None
+
+
+def with_fields_of(table: pa.Table, before: pa.Schema) -> pa.Table:
+    """The table with the metadata of an earlier schema, and with its fields for columns of the same name and type."""
+    fields = []
+    for column, values in zip(table.schema, table.columns, strict=True):
+        places = before.get_all_field_indices(column.name)
+        was = unmarked(before.field(places[0])) if len(places) == 1 else column
+        fields.append(was.with_nullable(was.nullable or values.null_count > 0) if was.type == column.type else column)
+    return pa.Table.from_arrays(table.columns, schema=pa.schema(fields, before.metadata))
+
+
 def one_chunk(tables: list[pa.Table]) -> pa.Table:
     """Concatenate tables of one schema, each column in one chunk; texts of 2 GiB and more become large strings."""
     table = pa.concat_tables(tables)
     for place, column in enumerate(table.schema):
         narrow = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(column.type)
         if narrow is not None and table.column(place).nbytes > _MAX_STRING_BYTES:
-            table = table.set_column(place, column.name, table.column(place).cast(narrow))
+            table = table.set_column(place, column.with_type(narrow), table.column(place).cast(narrow))
     return table.combine_chunks() if any(column.num_chunks > 1 for column in table.columns) else table

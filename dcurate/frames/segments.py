@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from dcurate.errors import DataError
 from dcurate.frames.columns import column_of, rows_at, with_column
+from dcurate.frames.schema import with_fields_of
 
 
 def segmented(table: pa.Table, text_field: str, separator: str, segment_field: str) -> pa.Table:
@@ -35,8 +36,9 @@ def segmented(table: pa.Table, text_field: str, separator: str, segment_field: s
         name: segments if name == text_field else _repeated(column_of(table, name), counts, parents)
         for name in table.column_names
     }
+    rows = with_fields_of(pa.table(columns), table.schema)
     numbers = np.arange(len(parents)) - np.repeat(starts[:-1] - starts[0], counts)
-    return with_column(pa.table(columns), segment_field, numbers)
+    return with_column(rows, segment_field, numbers)
 
 
 def _repeated(column: pa.Array, counts: npt.NDArray[np.int64], parents: npt.NDArray[np.int64]) -> pa.Array:

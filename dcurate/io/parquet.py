@@ -19,10 +19,11 @@ from dcurate.core.batch import BatchKey, FileGroup, FilePart, FileRows
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.gpus import decode
-from dcurate.frames.schema import ColumnTypes, fitted, one_chunk, without
+from dcurate.frames.schema import ColumnTypes, combined, without
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import check_unchanged, open_unchanged, unchanged
 from dcurate.io import files
+from dcurate.io.parquet_schema import packed, unpacked, write_options
 from dcurate.io.partition import LARGE
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
@@ -52,6 +53,16 @@ class ParquetReader(FileReader):
 
     Files larger than 128 MiB (or than ``blocksize``) are cut at row groups. A column that is missing in a file is
     null there. Directories named ``column=value`` below the given path become a column of text.
+
+    A column has one type in all files: that of the file where all have the same; of two whole numbers the wider, of
+    whole numbers and floats ``float64``, of text and large text large text, of timestamps the finer. A dictionary, or a
+    view of text, counts as its plain values. Types without a common one are refused; ``schema`` decides then.
+
+    Stages get dictionaries and views as plain values. `ParquetWriter` writes a column that no stage replaced as it was:
+    as a dictionary or view, with its nullability, metadata and encoding. The metadata of a file goes to the files that
+    are written of its rows. Where these are of several files, what all of them agree on is kept: a dictionary in one
+    and text in another leave as text. What pandas and Hugging Face ``datasets`` note of columns is kept for columns
+    that are as they were. With ``frames="cudf"`` all of this may be lost.
 
     Args:
         file_paths: files, directories (searched recursively) and globs, local or URLs.
@@ -102,7 +113,7 @@ class ParquetReader(FileReader):
             tables.append(table)
         schema = shape.schema(self.fields)
         try:
-            rows = one_chunk([fitted(table, schema) for table in tables])
+            rows = combined(tables, schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise DataError(f"{task.key}: {error}; give the column another type with schema=") from error
         return DocumentBatch(data=self._held(rows), key=task.key) if rows.num_rows else None
@@ -142,8 +153,7 @@ class ParquetReader(FileReader):
             # One column at least, even if it is dropped later: without any, Arrow forgets how many rows there are.
             table = _groups(file, groups, wanted or stored[:1], part.rows)
             table.validate(full=True)
-        plain = pa.schema([pa.field(column.name, without(column.type, "encoding")) for column in table.schema])
-        table = fitted(table.replace_schema_metadata(None), plain)
+            table = unpacked(table, file.metadata)
         for column, value in _hive(name).items():
             if column not in stored and (self.fields is None or column in self.fields):
                 table = table.append_column(column, pa.array([value] * table.num_rows, pa.string()))
@@ -207,7 +217,11 @@ class ParquetReader(FileReader):
 def _groups(file: pq.ParquetFile, groups: range, columns: list[str], rows: tuple[int, int] | None) -> pa.Table:
     """Yield row groups of a file, or some of their rows; skipped rows are read a batch at a time."""
     if rows is None:
-        return file.read_row_groups(list(groups), columns=columns, use_threads=False)
+        try:
+            return file.read_row_groups(list(groups), columns=columns, use_threads=False)
+        except pa.ArrowNotImplementedError:  # for dictionaries within lists, over several row groups
+            tables = [file.read_row_group(group, columns=columns, use_threads=False) for group in groups]
+            return pa.concat_tables(tables)
     first, last = rows
     batches, at = [], 0
     if first < last:
@@ -250,6 +264,10 @@ def _hive(name: str) -> dict[str, str | None]:
 @dataclass
 class ParquetWriter(FileWriter):
     """Write Parquet files.
+
+    Columns and metadata that were read from Parquet, and that no stage touched, are written as they were; see
+    `ParquetReader`. Values of a dictionary that no row has are left out, unless it is ordered, so that no text of a
+    dropped row is in a file.
 
     Args:
         path: the directory to write to, local or a URL; file names follow from the keys of the batches.
@@ -315,7 +333,9 @@ class ParquetWriter(FileWriter):
             "compression": self.compression or "none",
             "row_group_size": max(1, table.num_rows * LARGE // max(table.nbytes, 1)),
         }
-        pq.write_table(table, file, **{**defaults, **self._writing()})
+        given = self._writing()
+        as_read = {} if {"use_dictionary", "column_encoding"} & given.keys() else write_options(table)
+        pq.write_table(packed(table), file, **{**defaults, **as_read, **given})
 
     def _pieces(self, table: pa.Table) -> Iterator[pa.Table]:
         limit = self._max_bytes()

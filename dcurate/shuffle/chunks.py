@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from dcurate.core.batch import FilePart
 from dcurate.errors import DataError, listed
-from dcurate.frames.lines import marked_as
-from dcurate.frames.schema import ColumnTypes, TypeConflict, fitted, one_chunk
+from dcurate.frames.schema import ColumnTypes, TypeConflict, combined
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
 from dcurate.fs.stores import Directory
@@ -207,7 +206,7 @@ def stacked(tables: Sequence[pa.Table]) -> pa.Table:
                 "say which it is to be with schema= of the reader, or leave it out with fields="
             ) from conflict
     schema = shape.schema()
-    return marked_as(one_chunk([fitted(table, schema) for table in tables or [schema.empty_table()]]), tables)
+    return combined(tables or [schema.empty_table()], schema)
 
 
 def runs(wanted: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,24 @@
+"""The benchmark of Parquet runs on tiny input and writes the figures that it promises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.benchmarks.test_benchmarks import figures_of
+
+pytestmark = pytest.mark.program
+
+
+def test_parquet_gives_rates_and_peaks(tmp_path: Path) -> None:
+    rows = [{"text": f"Document {number}", "source": "a", "url": f"b{number}"} for number in range(40)]
+    (tmp_path / "input.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    figures, printed = figures_of(
+        "parquet", tmp_path, "--input", str(tmp_path / "input.jsonl"), "--copies", "2", "--repeat", "1"
+    )
+    assert {run["files"] for run in figures["runs"]} == {"text", "dictionaries"}
+    assert all(run["cpu_s"] > 0 for run in figures["runs"])
+    assert next(run["rows"] for run in figures["runs"] if run["stages"] == "read and write") == 80
+    assert "dictionaries: exact duplicates, now" in printed
