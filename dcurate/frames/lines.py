@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -97,6 +97,15 @@ def without_lines(table: pa.Table) -> pa.Table:
     return rest.cast(_marked(rest.schema, ()))
 
 
+def with_more_read(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
+    """The table with further columns, which were read from its lines."""
+    kind = LineType([*read_columns(table), *columns])
+    table = table.set_column(table.column_names.index(LINE), LINE, as_type(table.column(LINE), kind))
+    for name, values in columns.items():
+        table = table.append_column(pa.field(name, values.type, metadata=_AS_READ), values)
+    return table
+
+
 def left_in_lines(table: pa.Table, keep: Collection[str]) -> pa.Table:
     """The table without the columns of text that are in its lines as they are, except for some.
 
@@ -177,9 +186,7 @@ def lines_of(table: pa.Table) -> tuple[npt.NDArray[np.int64], memoryview] | None
         >>> bounds.tolist(), bytes(data)
         ([0, 2], b'yz')
     """
-    column = table.column(LINE).combine_chunks()
-    array = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
-    storage = array.storage
+    storage = storage_of(table)
     if storage.null_count:
         return None
     _, offsets, data = storage.buffers()
@@ -205,6 +212,18 @@ def whole_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
         values = {} if line is None else orjson.loads(line)
         kept = {name: row.get(name) if name in row else value for name, value in values.items()}
         yield {name: value for name, value in kept.items() if name in row or name not in read} | row
+
+
+def line_type_of(table: pa.Table) -> LineType | None:
+    """The type of the lines of a table; None without lines."""
+    kind = table.schema.field(LINE).type if LINE in table.column_names else None
+    return kind if isinstance(kind, LineType) else None
+
+
+def storage_of(table: pa.Table) -> pa.Array:
+    """The lines of a table as large binary."""
+    column = table.column(LINE).combine_chunks()
+    return (column.chunk(0) if isinstance(column, pa.ChunkedArray) else column).storage
 
 
 def read_columns(table: pa.Table) -> tuple[str, ...]:

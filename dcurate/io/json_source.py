@@ -10,7 +10,7 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
-from dcurate.frames.lines import lines_of
+from dcurate.frames.lines import line_type_of, lines_of, with_more_read, without_lines
 from dcurate.frames.schema import TypeConflict
 from dcurate.io.json_parse import DEEPEST, BadLine, Wanted, each_line, parse_clean, parse_lines, row_of
 from dcurate.kernels.json_rows import ABSENT, ESCAPED_TEXT, NULL, TEXT, Rows, decode, scan
@@ -53,16 +53,31 @@ def parse(
     return table, pa.array(list(_good_lines(data, rows, {line.offset for line in bad})), pa.large_binary()), bad
 
 
+def with_same_texts(tables: Sequence[pa.Table]) -> list[pa.Table]:
+    """The tables with the columns of text that some of them leave in lines, and others do not."""
+    if len({line_type_of(table) for table in tables}) < 2:
+        return list(tables)
+    names = dict.fromkeys(name for table in tables for name in without_lines(table).column_names)
+    made = []
+    for table in tables:
+        kind = line_type_of(table)
+        missing = [] if kind is None else [name for name in names if name not in {*table.column_names, *kind.columns}]
+        made.append(with_texts(table, missing) if missing and table.num_rows else table)
+    return made
+
+
 def with_texts(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """The table with columns of text that are in its lines alone."""
     found = lines_of(table)
     assert found is not None, "columns are left in lines where all rows have one"
     data = bytes(found[1])
     rows = scan(data, names, DEEPEST)
+    found_texts = {}
     for key, name in enumerate(names):
         kinds = rows.kinds[:, key]
-        table = table.append_column(name, _texts(data, rows, key, (kinds == TEXT) | (kinds == ESCAPED_TEXT)))
-    return table
+        texts = (kinds == TEXT) | (kinds == ESCAPED_TEXT)
+        found_texts[name] = _texts(data, rows, key, texts) if texts.any() else pa.nulls(len(kinds))
+    return with_more_read(table, found_texts)
 
 
 def _line_array(data: bytes, rows: Rows) -> pa.Array:

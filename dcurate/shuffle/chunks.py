@@ -20,6 +20,7 @@ from dcurate.frames.schema import ColumnTypes, TypeConflict, combined
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
 from dcurate.fs.stores import Directory
+from dcurate.io.json_source import with_same_texts
 
 Ints = npt.NDArray[np.int64]
 
@@ -196,6 +197,7 @@ def stacked(tables: Sequence[pa.Table]) -> pa.Table:
         >>> stacked([pa.table({"a": [1]}), pa.table({"b": ["x"]})]).to_pylist()
         [{'a': 1, 'b': None}, {'a': None, 'b': 'x'}]
     """
+    tables = with_same_texts(tables)
     shape = ColumnTypes()
     for table in tables:
         try:

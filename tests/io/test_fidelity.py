@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
@@ -19,6 +20,7 @@ from dcurate import (
     AddId,
     DocumentBatch,
     DocumentReader,
+    DocumentSplitter,
     DocumentWriter,
     ExactDuplicates,
     FuzzyDuplicates,
@@ -207,3 +209,33 @@ def test_a_column_of_mixed_types_is_text_for_a_stage_that_asks_for_it(tmp_path: 
     Pipeline("columns", stages=stages).run(InlineExecutor(), observers=[])
     table = pq.read_table(next((tmp_path / "parquet").glob("*.parquet")))
     assert table["content"].to_pylist() == ["hi", '[{"type":"text"}]', "12345678901234567890123"]
+
+
+@processing_stage(name="shout_some")
+def shout_some(batch: DocumentBatch) -> DocumentBatch:
+    """Changes a column under its old field, and only in some batches."""
+    table = batch.to_arrow()
+    place = table.column_names.index("text")
+    if table["text"][0].as_py().endswith("0"):
+        return batch
+    return batch.with_data(table.set_column(place, table.schema.field(place), pc.utf8_upper(table["text"])))
+
+
+@pytest.mark.parametrize("rounds", [[], [Rebatch(rows=7)], [Shuffle(seed=2)], [ExactDuplicates()]])
+def test_changes_are_written_also_of_columns_that_look_unchanged(tmp_path: Path, rounds: list[Any]) -> None:
+    for number in range(4):
+        (tmp_path / f"{number}.jsonl").write_text(f'{{"id": {number}, "text": "a{number}"}}\n')
+    stages = [JsonlReader(str(tmp_path)), shout_some, *rounds, JsonlWriter(str(tmp_path / "out"))]
+    Pipeline("some", stages=stages).run(InlineExecutor(), observers=[])
+    expected = [f'{{"id": {number}, "text": "{"A" if number else "a"}{number}"}}\n'.encode() for number in range(4)]
+    assert sorted(written(tmp_path / "out")) == expected
+
+
+def test_segments_have_the_other_keys_of_their_line(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"n": 1.0, "text": "a|b"}\n')
+    stages = [JsonlReader(str(tmp_path / "in.jsonl")), DocumentSplitter("|"), JsonlWriter(str(tmp_path / "out"))]
+    Pipeline("split", stages=stages).run(InlineExecutor(), observers=[])
+    assert written(tmp_path / "out") == [
+        b'{"n": 1.0, "text": "a","segment_id":0}\n',
+        b'{"n": 1.0, "text": "b","segment_id":1}\n',
+    ]
