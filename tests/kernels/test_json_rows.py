@@ -619,7 +619,7 @@ def test_the_time_grows_with_the_length_of_the_lines(shape, action):
     def work(data: bytes) -> None:
         wanted = ["a", "000001"]
         if shape in ("many keys", "keys with escapes", "long keys"):  # as many names as keys
-            wanted = sorted(orjson.loads(data))[:20_000]
+            wanted = list(orjson.loads(data))
         found = scan(data, wanted, DEEPEST)
         for key in range(2):
             encode(*decode(data, found, key))
