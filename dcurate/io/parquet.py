@@ -33,6 +33,8 @@ _PLAIN = frozenset({pa.string(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), 
 #: Rows that are decoded at once where some rows of a row group are read.
 _BATCH = 1024
 _LONGEST_PART = 255
+#: Arguments of `pyarrow.parquet.write_table` that say how columns are encoded.
+_ENCODING = {"use_dictionary", "column_encoding", "use_byte_stream_split"}
 _NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 _PANDAS = {"engine": "pyarrow", "dtype_backend": "pyarrow"}
 _READ_KWARGS = (
@@ -334,7 +336,7 @@ class ParquetWriter(FileWriter):
             "row_group_size": max(1, table.num_rows * LARGE // max(table.nbytes, 1)),
         }
         given = self._writing()
-        as_read = {} if {"use_dictionary", "column_encoding"} & given.keys() else write_options(table)
+        as_read = {} if _ENCODING & given.keys() else write_options(table)
         pq.write_table(packed(table), file, **{**defaults, **as_read, **given})
 
     def _pieces(self, table: pa.Table) -> Iterator[pa.Table]:

@@ -23,7 +23,7 @@ from dcurate.frames.schema import NOTE, fitted, without
 _TYPE, _VALUES = NOTE + b"type", NOTE + b"values"
 _PANDAS, _HUGGINGFACE, _RANGE = b"pandas", b"huggingface", NOTE + b"range"
 #: Bytes of the values of a dictionary up to which their order is kept.
-_MOST_VALUES = 2**16
+_MOST_VALUES = 2**12
 
 _Pairs = dict[bytes, bytes]
 _ENCODING, _PAGE_INDEX = NOTE + b"encoding", NOTE + b"page index"
@@ -35,7 +35,7 @@ _ENCODINGS = {
     "DELTA_BYTE_ARRAY",
     "DELTA_LENGTH_BYTE_ARRAY",
 }
-_MALFORMED = (ValueError, TypeError, KeyError, AttributeError)
+_MALFORMED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 
 
 def unpacked(table: pa.Table, about: pq.FileMetaData | None = None) -> pa.Table:
@@ -102,14 +102,13 @@ def packed(table: pa.Table) -> pa.Table:
 
 
 def _type_notes(values: pa.ChunkedArray) -> _Pairs:
-    """The type of a column, and the values of its dictionary in their order, where they are few."""
+    """The type of a column, and the values of its dictionary in their order, if they are few and the same in all chunks."""
     notes = {_TYPE: _stream(pa.schema([pa.field("", without(values.type, "order"))]).empty_table())}
     if pa.types.is_dictionary(values.type) and values.num_chunks:
-        given = values.chunk(0).dictionary
-        united = values.unify_dictionaries().chunk(0).dictionary
-        in_order = not values.type.ordered or all(chunk.dictionary.equals(given) for chunk in values.chunks)
-        if in_order and united.nbytes <= _MOST_VALUES:
-            notes[_VALUES] = _stream(pa.table({"ordered" if values.type.ordered else "": united}))
+        first = values.chunk(0).dictionary
+        alike = all(chunk.dictionary.equals(first) for chunk in values.chunks)
+        if alike and first.nbytes <= _MOST_VALUES:
+            notes[_VALUES] = _stream(pa.table({"ordered" if values.type.ordered else "": first}))
     return notes
 
 
@@ -189,6 +188,11 @@ def _note_pandas(pairs: _Pairs, notes: Mapping[str, _Pairs]) -> None:
         columns = {column.get("field_name", column["name"]): column for column in about["columns"]}
         ranges = [index for index in about["index_columns"] if isinstance(index, dict)]
         numbers = [[index[name] for name in ("start", "stop", "step")] for index in ranges]
+        _ = (
+            [len(range(*each)) for each in numbers],
+            [level["pandas_type"] for level in about.get("column_indexes") or []],
+        )
+        _ = {index for index in about["index_columns"] if index not in ranges}
     except _MALFORMED:
         return
     about["columns"] = []

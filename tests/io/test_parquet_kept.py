@@ -446,6 +446,20 @@ def test_a_dictionary_whose_numbers_are_too_narrow_becomes_text(tmp_path: Path) 
     assert table["w"].to_pylist() == one.to_pylist() + other.to_pylist()
 
 
+def test_row_groups_of_different_dictionaries_are_read(tmp_path: Path) -> None:
+    parts = [pa.array([f"{name}{n}" for n in range(100)]).dictionary_encode().cast(WORDS) for name in "ab"]
+    tables = [pa.table({"w": part}) for part in parts]
+    (tmp_path / "in").mkdir()
+    with pq.ParquetWriter(tmp_path / "in" / "a.parquet", tables[0].schema) as file:
+        for table in tables:
+            file.write_table(table)
+    run(ParquetReader(str(tmp_path / "in")), ParquetWriter(str(tmp_path / "out"), max_rows_per_file=100))
+    assert all(table.schema.field("w").type == WORDS for table in written(tmp_path / "out"))
+    assert sorted(row["w"] for table in written(tmp_path / "out") for row in table.to_pylist()) == sorted(
+        value for part in parts for value in part.to_pylist()
+    )
+
+
 def test_scales_that_differ_are_scales_no_more(tmp_path: Path) -> None:
     scales = (["low", "high"], ["high", "low"])
     one, other = (pa.DictionaryArray.from_arrays(pa.array([0, 1]), scale, ordered=True) for scale in scales)
@@ -590,7 +604,21 @@ def test_frames_in_several_files_keep_their_description(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(found, wanted, check_categorical=False)
 
 
-@pytest.mark.parametrize("text", ["", "null", "[]", "{}", '{"columns": 1, "index_columns": []}', "no JSON", "\\ud800"])
+#: Descriptions for pandas that are JSON, and of no use.
+ODD = [
+    '{"columns": [], "index_columns": [["a"]]}',
+    '{"columns": [], "index_columns": [{"kind": "range", "name": null, "start": 0, "stop": 1, "step": 0}]}',
+    '{"columns": [], "index_columns": [{"kind": "range", "name": null, "start": "a", "stop": 1, "step": 1}]}',
+    '{"columns": [], "index_columns": [{"kind": "range", "name": null, "start": 0, "stop": 1e9, "step": 1}]}',
+    '{"columns": [], "index_columns": [], "column_indexes": [1]}',
+    '{"columns": [{"name": ["n"]}], "index_columns": []}',
+    "[" * 10**5,
+]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "null", "[]", "{}", '{"columns": 1, "index_columns": []}', "no JSON", "\\ud800", *ODD]
+)
 @pytest.mark.parametrize("key", ["pandas", "huggingface"])
 def test_a_description_that_is_none_does_no_harm(key: str, text: str, tmp_path: Path) -> None:
     save(pa.table({"n": [1]}, metadata={key: text, "by": "A"}), tmp_path / "in" / "a.parquet")
