@@ -17,8 +17,6 @@ SLICE_S = 0.01
 LONG_COLLECTION_S = 0.05
 #: The rest takes this many times as long as the collection did, but not longer than this, in seconds.
 COLLECTION_REST, MAX_COLLECTION_REST_S = 400.0, 600.0
-#: Python visits new objects when there are this many more of them; sooner, and most of them are still in use.
-YOUNG_OBJECTS = 10_000
 #: A number of collections after which Python never comes to a full one.
 _NEVER = 1 << 30
 
@@ -79,8 +77,7 @@ class CollectionLimit:
 
     def __init__(self) -> None:
         self._users = 0
-        #: Thresholds before the first user, and between two rests.
-        self._before = self._thresholds = gc.get_threshold()
+        self._thresholds = gc.get_threshold()
         self._began = 0.0
         self._rest_until: float | None = None
 
@@ -88,24 +85,23 @@ class CollectionLimit:
         """Begin, for one more user."""
         self._users += 1
         if self._users == 1:
-            self._before = gc.get_threshold()
-            self._thresholds = (max(YOUNG_OBJECTS, self._before[0]), *self._before[1:])
-            if self._before[0]:  # else the user has turned collections off
-                gc.set_threshold(*self._thresholds)
-                gc.callbacks.append(self._on_collection)
+            self._thresholds = gc.get_threshold()
+            gc.callbacks.append(self._on_collection)
 
     def stop(self) -> None:
         """End for one user; after the last one, Python collects as before."""
         self._users -= 1
         if not self._users:
-            self._rest_until = None
-            if self._on_collection in gc.callbacks:
-                gc.callbacks.remove(self._on_collection)
-                gc.set_threshold(*self._before)
+            gc.callbacks.remove(self._on_collection)
+            self._end_rest()
 
     def check(self) -> None:
         """Allow the next full collection if it is time; to be called now and then."""
         if self._rest_until is not None and time.monotonic() >= self._rest_until:
+            self._end_rest()
+
+    def _end_rest(self) -> None:
+        if self._rest_until is not None:
             self._rest_until = None
             gc.set_threshold(*self._thresholds)
 
