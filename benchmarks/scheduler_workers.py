@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import asyncio
+import gc
 import os
 import pickle
 import random
@@ -48,6 +49,7 @@ class Meter(SchedulerPlugin):
         samples: each second: the time, CPU seconds, RSS in bytes, tasks that ended, and the number of delays so far.
         delays: seconds by which the event loop was late, looked at every `TICK_S`.
         busy: CPU seconds that its thread used meanwhile: the delay but for what other processes take.
+        collections: of Python's garbage collector: the time of its end, the generation, and its CPU seconds.
     """
 
     name = "meter"
@@ -56,7 +58,17 @@ class Meter(SchedulerPlugin):
         self.samples: list[tuple[float, float, int, int, int]] = []
         self.delays = array.array("d")
         self.busy = array.array("d")
+        self.collections: list[tuple[float, int, float]] = []
         self.ended = 0
+        self._collecting = 0.0
+        gc.callbacks.append(self.on_collection)
+
+    def on_collection(self, phase: str, about: dict[str, int]) -> None:
+        """Note how long a garbage collection takes (called by Python)."""
+        now = time.thread_time()
+        if phase == "stop":
+            self.collections.append((time.perf_counter(), about["generation"], now - self._collecting))
+        self._collecting = now
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
         """Count the tasks that end."""
@@ -84,7 +96,12 @@ def measured(dask_scheduler: Scheduler) -> dict[str, Any]:
     """Return what the meter has measured; for `Client.run_on_scheduler`."""
     meter = dask_scheduler.plugins["meter"]
     meter.sample()
-    return {"samples": meter.samples, "delays": list(meter.delays), "busy": list(meter.busy)}
+    return {
+        "samples": meter.samples,
+        "delays": list(meter.delays),
+        "busy": list(meter.busy),
+        "collections": meter.collections,
+    }
 
 
 def scheduler() -> None:
@@ -120,7 +137,8 @@ class StandIn:
         self.home, self.name, self.address, self.threads = home, name, address, threads
         self.seconds, self.last = seconds, last
         self.stream = BatchedSend(interval="2ms")
-        self.slots: dict[str, int] = {}
+        #: Slots by the resource that a task needs; a task without one takes a thread.
+        self.slots = {"": threads}
         self.running: dict[Any, tuple[str, float]] = {}
         self.queued: dict[str, deque[dict[str, Any]]] = {}
         self.chance = random.Random(name)
@@ -231,7 +249,7 @@ class StandIn:
         """Start queued tasks of an operator in its free slots."""
         queue = self.queued.get(name)
         busy = sum(used == name for used, _ in self.running.values())
-        while queue and (busy < self.slots.get(name, 0) or not name):
+        while queue and busy < self.slots.get(name, 0):
             message, busy = queue.popleft(), busy + 1
             self.running[message["key"]] = (name, time.time())
             seconds = self.seconds * self.chance.uniform(0.5, 1.5)
@@ -244,7 +262,8 @@ class StandIn:
         last = operator == self.last
         stats = StageStats(operator, 1, 1, 1, OUTPUT_BYTES, OUTPUT_BYTES, now - began)
         result = TaskResult([], [[stats]], [[]], [[] if last else [OUTPUT_BYTES]], now - began, [""], [[]])
-        self.send("dcurate-event", run=run, event={"task": key[1], **result.summary()})
+        if name:
+            self.send("dcurate-event", run=run, event={"task": key[1], **result.summary()})
         self.send(
             "task-finished",
             status="OK",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
@@ -97,6 +98,17 @@ def rpc_handler(scheduler: Scheduler, name: str) -> Callable[..., Any] | None:
 def send_to_worker(scheduler: Scheduler, worker: str, message: Message) -> None:
     """Send a message on a worker's stream, in order with its tasks."""
     scheduler.worker_send(worker, message)
+
+
+def shorten_message_logs(scheduler: Scheduler, address: str, length: int) -> None:
+    """Keep fewer of the messages that were sent to a worker or client.
+
+    Dask keeps the last 1,000 for each, with the tasks that they brought: of a thousand workers, gigabytes that nothing
+    reads, and that each full garbage collection visits.
+    """
+    stream = scheduler.stream_comms.get(address) or scheduler.client_comms.get(address)
+    if stream is not None:
+        stream.recent_message_log = deque(stream.recent_message_log, maxlen=length)
 
 
 def subscribe_client(scheduler: Scheduler, topic: str, client: str) -> None:

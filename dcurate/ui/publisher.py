@@ -9,6 +9,7 @@ from typing import Self
 from distributed import Client
 
 from dcurate.cluster.compat import send_to_scheduler
+from dcurate.core.events import HostSample
 from dcurate.runs.history import History
 from dcurate.ui.metrics.worker_metrics import WorkerMetrics
 from dcurate.ui.scheduler_store import SNAPSHOT, SchedulerStore
@@ -28,6 +29,7 @@ class SnapshotPublisher:
     def __init__(self, client: Client, history: History) -> None:
         self.client = client
         self.history = history
+        self._hosts: tuple[HostSample, ...] = ()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._publish_often, name="dcurate-publisher", daemon=True)
 
@@ -51,4 +53,7 @@ class SnapshotPublisher:
         if snapshot.run and self.client.status == "running":
             # Like Client.log_event, without waiting for an answer, and the scheduler keeps no copy.
             lean = {**snapshot.to_dict(), "stages": [stage.counts() for stage in snapshot.stages]}
+            if snapshot.hosts is self._hosts:
+                del lean["hosts"]  # a thousand of them would cost more than the rest of the run
+            self._hosts = snapshot.hosts
             send_to_scheduler(self.client, {"op": SNAPSHOT, "snapshot": lean})

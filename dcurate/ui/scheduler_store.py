@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 from distributed import Scheduler
@@ -44,10 +45,10 @@ class SchedulerStore(SchedulerPlugin):
         run_metrics.publish(scheduler, self)
 
     def take(self, snapshot: dict[str, Any], **_: Any) -> None:
-        """Store a snapshot of a run."""
-        present = RunSnapshot.from_dict(snapshot)
-        history = self.runs.setdefault(present.run, History())
-        history.take(present)
+        """Store a snapshot of a run; where it has no ``hosts``, they are those of the snapshot before."""
+        history = self.runs.setdefault(snapshot["run"], History())
+        present = RunSnapshot.from_dict({"hosts": (), **snapshot})
+        history.take(present if "hosts" in snapshot else replace(present, hosts=history.snapshot().hosts))
         while len(self.runs) > RUNS:
             oldest = self.runs.pop(next(iter(self.runs)))
             for callback in self.leaving:

@@ -1,12 +1,14 @@
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ScoreFilter, WordCountFilter
-from dcurate.core.events import RunEnded, RunStarted
+from dcurate.core.events import HostSample, HostsSampled, RunEnded, RunStarted
 from dcurate.core.pipeline import AnyStage
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import RunSnapshot
+from dcurate.ui import publisher
 from dcurate.ui.scheduler_store import PLUGIN, RUNS, SchedulerStore, store_of
 
 pytestmark = pytest.mark.cluster
@@ -63,3 +65,32 @@ def test_all_phases_of_a_run_have_one_id_and_one_history():
     history.on_event(RunStarted(3.0, "7f3a", "demo", "inline", (("mark",),), phase=1))
     store.take(history.snapshot(4.0).to_dict())
     assert [(one.name, one.phase) for one in store.runs["7f3a"].snapshot().operators] == [("read", 0), ("mark", 1)]
+
+
+def test_a_snapshot_without_hosts_has_those_of_the_one_before():
+    host = HostSample("a", workers=1, threads=2, cpu=0.5, memory=3, memory_limit=4)
+    store = SchedulerStore()
+    store.take(snapshot_of("7f3a") | {"hosts": [host.to_dict()]})
+    store.take({name: value for name, value in snapshot_of("7f3a", time=2.0).items() if name != "hosts"})
+    assert (store.runs["7f3a"].snapshot().time, store.runs["7f3a"].snapshot().hosts) == (2.0, (host,))
+    store.take(snapshot_of("7f3a", time=3.0))
+    assert store.runs["7f3a"].snapshot().hosts == ()
+
+
+def test_hosts_are_sent_once_until_they_change(monkeypatch):
+    sent = []
+    monkeypatch.setattr(publisher, "send_to_scheduler", lambda client, message: sent.append(message["snapshot"]))
+    history = History()
+    history.on_event(RunStarted(1.0, "7f3a", "demo", "inline", (("read",),)))
+    one = publisher.SnapshotPublisher(SimpleNamespace(status="running"), history)
+    host = HostSample("a", workers=1, threads=2, cpu=0.5, memory=3, memory_limit=4)
+    one._publish()
+    for now in (2.0, 3.0):
+        history.on_event(HostsSampled(now, (host,)))
+        one._publish()
+        one._publish()
+    store = SchedulerStore()
+    for snapshot in sent:
+        store.take(snapshot)
+    assert ["hosts" in snapshot for snapshot in sent] == [False, True, False, True, False]
+    assert store.runs["7f3a"].snapshot().hosts == (host,)

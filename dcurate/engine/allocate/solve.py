@@ -28,6 +28,7 @@ from dcurate.engine.allocate.allocation import (
     count_slots,
     throughput,
 )
+from dcurate.engine.allocate.incremental_packer import IncrementalPacker
 from dcurate.engine.allocate.model import (
     Bin,
     Bins,
@@ -41,7 +42,7 @@ from dcurate.engine.allocate.model import (
     to_allocation,
     total_slots,
 )
-from dcurate.engine.allocate.packer import EFFORT, IncrementalPacker, Packer
+from dcurate.engine.allocate.packer import EFFORT, Packer
 
 #: Numbers of slots within this share of an integer count as that integer.
 TOLERANCE = 1e-9

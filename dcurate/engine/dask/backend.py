@@ -47,8 +47,9 @@ from dcurate.errors import DataError, DcurateError, ResourceError, RunError, Sta
 
 #: Seconds between two checks of the cluster while no event comes, and until a lost scheduler ends the run.
 POLL_S, LOST_S = 0.25, 15.0
-#: How long to wait for more tasks to end: in seconds at most, and as a share of the shortest task.
-BATCH_DELAY_S, BATCH_DELAY_SHARE = 0.03, 0.15
+#: How long to wait for more tasks to end, as a share of the shortest task: the larger one up to the first number of
+#: seconds, the smaller one up to the second.
+BATCH_DELAY_SHARES, BATCH_DELAYS_S = (0.15, 0.01), (0.03, 0.2)
 #: Results of at least this many bytes are split: each output becomes a Dask task of its own.
 LARGE_BYTES = 4 << 20
 #: How often a task is retried because its inputs were lost with the worker that held them.
@@ -283,7 +284,11 @@ class DaskBackend:
             for stage in self.flow.operators
             if stage.running and stage.limit.mean_s
         ]
-        return min(BATCH_DELAY_S, BATCH_DELAY_SHARE * min(calls)) if len(calls) == self.flow.operators_running else 0.0
+        if len(calls) != self.flow.operators_running:
+            return 0.0
+        return max(
+            min(share * min(calls), most) for share, most in zip(BATCH_DELAY_SHARES, BATCH_DELAYS_S, strict=True)
+        )
 
     def _completed_tasks(self) -> list[TaskFinished | TaskDied]:
         """Return tasks that ended; keep waiting for those whose result is lost and computed again."""

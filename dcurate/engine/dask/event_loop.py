@@ -1,8 +1,9 @@
-"""Keep an event loop responsive: run functions in threads, and pause long loops."""
+"""Keep an event loop responsive: run functions in threads, pause long loops, and collect garbage rarely."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +13,12 @@ Result = TypeVar("Result")
 
 #: Seconds for which a loop may go on before others have a turn.
 SLICE_S = 0.01
+#: A full garbage collection that takes longer than this, in seconds of CPU, is followed by a rest.
+LONG_COLLECTION_S = 0.05
+#: The rest takes this many times as long as the collection did, but not longer than this, in seconds.
+COLLECTION_REST, MAX_COLLECTION_REST_S = 400.0, 600.0
+#: A number of collections after which Python never comes to a full one.
+_NEVER = 1 << 30
 
 
 async def in_thread(function: Callable[..., Result], *arguments: Any) -> Result:
@@ -59,3 +66,55 @@ class Pauses:
         if time.monotonic() >= self._until:
             await asyncio.sleep(0)
             self._until = time.monotonic() + SLICE_S
+
+
+class CollectionLimit:
+    """Limits the share of its time that a process spends on full garbage collections, while something uses it.
+
+    The state of a scheduler with a thousand workers is a million objects. Python visits them all whenever a quarter as
+    many are new, which stops the event loop for a second, and finds next to nothing: Dask drops what it is done with.
+    """
+
+    def __init__(self) -> None:
+        self._users = 0
+        self._thresholds = gc.get_threshold()
+        self._began = 0.0
+        self._rest_until: float | None = None
+
+    def start(self) -> None:
+        """Begin, for one more user."""
+        self._users += 1
+        if self._users == 1:
+            self._thresholds = gc.get_threshold()
+            gc.callbacks.append(self._on_collection)
+
+    def stop(self) -> None:
+        """End for one user; after the last one, Python collects as before."""
+        self._users -= 1
+        if not self._users:
+            gc.callbacks.remove(self._on_collection)
+            self._end_rest()
+
+    def check(self) -> None:
+        """Allow the next full collection if it is time; to be called now and then."""
+        if self._rest_until is not None and time.monotonic() >= self._rest_until:
+            self._end_rest()
+
+    def _end_rest(self) -> None:
+        if self._rest_until is not None:
+            self._rest_until = None
+            gc.set_threshold(*self._thresholds)
+
+    def _on_collection(self, phase: str, about: dict[str, int]) -> None:
+        if about["generation"] < 2:
+            return
+        now = time.thread_time()
+        if phase == "start":
+            self._began = now
+        elif now - self._began >= LONG_COLLECTION_S:
+            self._rest_until = time.monotonic() + min(COLLECTION_REST * (now - self._began), MAX_COLLECTION_REST_S)
+            gc.set_threshold(*self._thresholds[:2], _NEVER)
+
+
+#: Of this process, as there is one garbage collector.
+collection_limit = CollectionLimit()

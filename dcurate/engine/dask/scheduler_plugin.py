@@ -7,7 +7,7 @@ import pickle
 import time
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,11 +20,11 @@ from dcurate.cluster import compat
 from dcurate.cluster.scale_api import DESIRED_WORKERS, OFFER, offered_shapes
 from dcurate.cluster.worker_info import WorkerInfo
 from dcurate.cluster.worker_shape import Shape
-from dcurate.core.events import GpuSample, HostSample
 from dcurate.engine.allocate.assignment import Assignment, SlotClaim
 from dcurate.engine.allocate.rates import Setup
 from dcurate.engine.allocate.requests import OperatorRequest, WorkerState
-from dcurate.engine.dask.event_loop import Pauses, in_thread
+from dcurate.engine.dask.event_loop import Pauses, collection_limit, in_thread
+from dcurate.engine.dask.host_samples import host_samples
 from dcurate.engine.dask.recycling import Recycler
 from dcurate.engine.dask.routing import TaskRouter
 from dcurate.engine.dask.worker_plugin import PLUGIN, belongs_to, resource_name, split_prefix, task_prefix, topic
@@ -35,14 +35,16 @@ from dcurate.engine.policies.runner import Outcome, PolicyRunner
 from dcurate.engine.policies.stalls import StallDetection
 from dcurate.engine.policies.view import OperatorView, Policy, RunView, WorkerView
 
-#: Seconds between two samples of the hosts.
-HOSTS_INTERVAL_S = 2.0
+#: Seconds between two samples of the hosts; of many, seconds for each, as their heartbeats are further apart, too.
+HOSTS_INTERVAL_S, HOST_S = 2.0, 0.01
 #: How often to check what changes without an event (pauses, lifetimes, memory), in seconds.
 TICK_S = 0.5
 #: The least time between two runs of the policies, and the longest that one may take, in seconds.
 MIN_INTERVAL_S, POLICIES_S = 0.1, 300.0
 #: Policies rest this many times as long as their last run took, but no longer than this, in seconds.
-REST, MAX_REST_S = 9.0, 3.0
+REST, MAX_REST_S = 19.0, 6.0
+#: Dask keeps this many of the messages that it sent to a worker or the driver.
+MESSAGES = 10
 #: The memory of a worker is known of this many ticks.
 MEMORY_TICKS = 20
 #: The scheduler's extension with an event per run that is set when the driver has sent its last message.
@@ -143,17 +145,20 @@ class SlotManager(SchedulerPlugin):
         compat.handle_stream(scheduler, RUN_ENDED, partial(_driver_done, ended_events))
         compat.handle_rpc(scheduler, DESIRED_WORKERS, partial(total_desired_workers, scheduler))
         compat.subscribe_client(scheduler, topic(self.run), self.client)
+        compat.shorten_message_logs(scheduler, self.client, MESSAGES)
         self._due, self._unreconciled, self._scaled = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._loops = [
             asyncio.ensure_future(each) for each in (self._run_policies(), self._reconcile_when_due(), self._tick())
         ]
         for loop in self._loops:
             loop.add_done_callback(self._failed)
+        collection_limit.start()
         for worker in list(scheduler.workers):
             self.add_worker(scheduler, worker)
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
         """Ask a worker that joined, or came back after it died, to register."""
+        compat.shorten_message_logs(scheduler, worker, MESSAGES)
         compat.send_to_worker(scheduler, worker, {"op": "dcurate-describe", "run": self.run})
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:
@@ -195,7 +200,10 @@ class SlotManager(SchedulerPlugin):
 
     def stop(self) -> None:
         """Decide nothing more, and leave nothing of the run on the scheduler."""
+        if self.ended:
+            return
         self.ended = True
+        collection_limit.stop()
         self._scaled.set()
         for loop in self._loops:
             loop.cancel()
@@ -459,11 +467,12 @@ class SlotManager(SchedulerPlugin):
         """Check what changes without an event."""
         while True:
             await asyncio.sleep(TICK_S)
+            collection_limit.check()
             await self._check_workers()
             if any(map(self.router.is_of_run, compat.unrunnable_keys(self.scheduler))):
                 for worker in {worker for worker, _ in self.ready} & set(self.scheduler.workers):
                     self._wake(self.scheduler.workers[worker])
-            if time.monotonic() - self._hosts_sent_at >= HOSTS_INTERVAL_S:
+            if time.monotonic() - self._hosts_sent_at >= max(HOSTS_INTERVAL_S, HOST_S * len(self.members)):
                 self._hosts_sent_at = time.monotonic()
                 workers = self.scheduler.workers
                 known = [(member, workers[one]) for one, member in self.members.items() if one in workers]
@@ -472,6 +481,8 @@ class SlotManager(SchedulerPlugin):
     async def _check_workers(self) -> None:
         """Note which workers are paused and how large they are, and send stray tasks elsewhere."""
         pauses = Pauses()
+        # Nothing is sent to a worker that never had a slot.
+        emptied = {worker for (worker, _), slots in self.ready.items() if not slots}
         for worker in list(self.members):
             state = self.scheduler.workers.get(worker)
             if state is not None:
@@ -479,8 +490,8 @@ class SlotManager(SchedulerPlugin):
                     self._set_paused(worker, state.status != Status.running)
                 used = int(state.metrics.get("memory", 0)) - int(state.nbytes)
                 self._grown.setdefault(worker, deque(maxlen=MEMORY_TICKS)).append(used)
-                stray = [task.key for task in state.processing if self._is_stray(worker, state, task)]
-                if stray:
+                if worker in emptied:
+                    stray = [task.key for task in state.processing if self._is_stray(worker, state, task)]
                     self._reassign(worker, stray)
             await pauses.maybe()
 
@@ -596,40 +607,3 @@ def _measurements(statistics: Mapping[str, Any] | None) -> dict[str, Any]:
     names = ("seconds", "samples", "cv", "wobble", "cached", "waiting", "running")
     values = {name: statistics[name] for name in names if name in statistics}
     return values | {"outputs_per_input": statistics["ratio"], "finished": statistics["ended"]}
-
-
-def host_samples(workers: Iterable[tuple[WorkerState, Any]]) -> list[dict[str, Any]]:
-    """Return a `HostSample` of each host as plain values, sorted by name.
-
-    Args:
-        workers: of each worker, its info and the scheduler's ``WorkerState``.
-    """
-    hosts: dict[str, HostSample] = {}
-    gpus: dict[str, dict[str, GpuSample]] = {}
-    for worker, state in workers:
-        metrics = state.metrics
-        before = hosts.get(worker.host, HostSample(worker.host, 0, 0, 0.0, 0, 0))
-        hosts[worker.host] = HostSample(
-            host=worker.host,
-            workers=before.workers + 1,
-            threads=before.threads + state.nthreads,
-            cpu=before.cpu + metrics.get("cpu", 0.0) / 100,
-            memory=before.memory + int(metrics.get("memory", 0)),
-            memory_limit=before.memory_limit + int(state.memory_limit or 0),
-            spilled=before.spilled + int(metrics.get("spilled_bytes", {}).get("disk", 0)),
-        )
-        if worker.gpus and "gpu" in metrics:
-            name, memory_total = worker.gpus[0]
-            gpus.setdefault(worker.host, {})[name] = _gpu_sample(
-                name, int(memory_total), metrics["gpu"], state.extra.get("gpu", {})
-            )
-    return [
-        {**host.to_dict(), "gpus": [dict(vars(gpu)) for _, gpu in sorted(gpus.get(name, {}).items())]}
-        for name, host in sorted(hosts.items())
-    ]
-
-
-def _gpu_sample(name: str, memory_total: int, metrics: Mapping[str, Any], static: Mapping[str, Any]) -> GpuSample:
-    """Sample a GPU as one of its workers sees it; untested on a GPU."""
-    total = int(static.get("memory-total") or memory_total)
-    return GpuSample(name, int(metrics.get("memory-used") or 0), total, (metrics.get("utilization") or 0) / 100)

@@ -24,7 +24,8 @@ from dcurate.engine.allocate.model import (
     total_slots,
     whole,
 )
-from dcurate.engine.allocate.packer import HEURISTICS, Packer, SubsetSums
+from dcurate.engine.allocate.packer import Packer
+from dcurate.engine.allocate.packing_heuristics import HEURISTICS, SubsetSums
 
 GB = 10**9
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 import pytest
@@ -16,6 +18,7 @@ from distributed import Scheduler, Status
 from dcurate.core.resources import Resources
 from dcurate.engine.allocate.policy import decide as decide_slots
 from dcurate.engine.allocate.requests import OperatorRequest
+from dcurate.engine.dask import event_loop
 from dcurate.engine.dask.event_loop import SLICE_S, Pauses, in_thread
 from dcurate.engine.dask.scheduler_plugin import RunConfig, SlotManager
 from dcurate.engine.policies import Policy, RunView, Suggestion, balancing
@@ -52,6 +55,8 @@ class StandInScheduler:
         self.tasks: dict[Any, Any] = {}
         self.plugins: dict[str, Any] = {}
         self.unrunnable: set[Any] = set()
+        self.stream_comms: dict[str, Any] = {}
+        self.client_comms: dict[str, Any] = {}
         self.events: list[dict[str, Any]] = []
         self.requested: list[dict[str, Any]] = []
 
@@ -233,6 +238,64 @@ def test_a_long_loop_pauses_so_that_others_have_a_turn() -> None:
         return turns
 
     assert asyncio.run(loop()) >= 2
+
+
+@pytest.fixture
+def thresholds() -> Iterator[tuple[int, int, int]]:
+    """Those of Python's garbage collector, as they are again at the end."""
+    found = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield (700, 10, 10)
+    gc.set_threshold(*found)
+
+
+def test_a_long_garbage_collection_is_followed_by_a_rest(
+    thresholds: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_loop, "LONG_COLLECTION_S", 0.0)
+    limit = event_loop.CollectionLimit()
+    limit.start()
+    limit.start()
+    gc.collect()
+    assert gc.get_threshold()[2] > 1_000_000
+    limit.check()
+    assert gc.get_threshold()[2] > 1_000_000
+    monkeypatch.setattr(time, "monotonic", lambda now=time.monotonic: now() + event_loop.MAX_COLLECTION_REST_S)
+    limit.check()
+    assert gc.get_threshold() == thresholds
+    gc.collect()
+    limit.stop()
+    assert gc.get_threshold()[2] > 1_000_000  # the other user is there
+    limit.stop()
+    assert gc.get_threshold() == thresholds
+    gc.collect()
+    assert gc.get_threshold() == thresholds
+
+
+def test_a_short_garbage_collection_is_followed_by_none(
+    thresholds: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_loop, "LONG_COLLECTION_S", 1e9)
+    limit = event_loop.CollectionLimit()
+    limit.start()
+    gc.collect()
+    assert gc.get_threshold() == thresholds
+    limit.stop()
+
+
+def test_dask_keeps_few_of_the_messages_that_it_has_sent() -> None:
+    async def kept() -> list[list[int]]:
+        scheduler = StandInScheduler()
+        manager = manager_on(scheduler, requests_of(1), hosts=1)
+        streams = [SimpleNamespace(recent_message_log=deque(range(50), maxlen=1000)) for _ in range(2)]
+        scheduler.stream_comms["tcp://0:1"], scheduler.client_comms["client"] = streams
+        await manager.start(cast(Scheduler, scheduler))
+        manager.stop()
+        for stream in streams:
+            stream.recent_message_log.append(50)
+        return [list(stream.recent_message_log) for stream in streams]
+
+    assert asyncio.run(kept()) == [list(range(41, 51))] * 2
 
 
 def test_an_error_in_a_thread_is_raised_where_it_is_awaited() -> None:

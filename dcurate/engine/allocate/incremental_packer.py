@@ -1,0 +1,242 @@
+"""Add slots to those that hosts have: find room, or drop and move others. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from dcurate.engine.allocate.model import (
+    PLENTY,
+    Bin,
+    Bins,
+    Item,
+    Layout,
+    SlotGroup,
+    drop_surplus,
+    replace_hosts,
+    total_slots,
+)
+from dcurate.engine.allocate.packer import Packer, emptiest_first
+from dcurate.engine.allocate.packing_heuristics import HEURISTICS
+
+#: Limits of the search: host classes looked at for one slot, evictions planned for one question, and relocations tried.
+MAX_HOSTS, MAX_PLANS, TRIES = 64, 500, 200
+
+
+class _Eviction(NamedTuple):
+    """A host after slots were dropped, and how many of each unit."""
+
+    one: Bin
+    dropped: dict[int, int]
+
+    @property
+    def slots(self) -> int:
+        return sum(self.dropped.values())
+
+
+class IncrementalPacker:
+    """Current slots, and how they can become other counts without moving any.
+
+    Args:
+        bins: of the units.
+        layout: the current slots; each host class has one bin.
+    """
+
+    def __init__(self, bins: Bins, layout: Layout, effort: int) -> None:
+        self.bins, self.layout = bins, layout
+        self.counts = total_slots(layout, len(bins.items))
+        self.packer = Packer(bins, layout, effort)
+        self._dropped: dict[Bin, tuple[SlotGroup, ...]] = {}
+
+    def grow_to(self, wanted: Sequence[int], hard: bool = False) -> Layout | None:
+        """At least these numbers of slots of each unit; where there are more now, as many of them as can stay."""
+        layout, missing = self.closest_to(wanted, hard)
+        return None if any(missing) else layout
+
+    def closest_to(self, wanted: Sequence[int], hard: bool = False) -> tuple[Layout, list[int]]:
+        """The layout that comes closest to these numbers of slots, and the slots that are missing."""
+        shortage = [max(0, want - count) for want, count in zip(wanted, self.counts, strict=True)]
+        packed = self.packer.pack_exhaustively(shortage)[0] if hard else self.packer.pack(shortage)
+        if packed is not None:
+            return packed, [0] * len(shortage)
+        surplus = [max(0, count - want) for want, count in zip(wanted, self.counts, strict=True)]
+        best = None
+        for layout, missing in self.packer.closest(shortage, len(HEURISTICS) if hard else 3)[:3]:
+            left = self._evict(layout, missing, list(surplus))
+            if best is None or sum(left[1]) < sum(best[1]):
+                best = left
+            if not any(best[1]):
+                break
+        assert best is not None
+        layout, missing = best
+        if hard and any(missing) and any(surplus):
+            others = self._evict_others(layout, missing, wanted)
+            layout, missing = (layout, missing) if others is None else (others, [0] * len(shortage))
+        return self._restore_all(layout), missing
+
+    def _evict_others(self, layout: Layout, missing: Sequence[int], wanted: Sequence[int]) -> Layout | None:
+        """Drop other slots of the units that have more than they need, so that all slots fit."""
+        units = list(zip(wanted, self.counts, strict=True))
+        limits = [want if count > want else None for want, count in units]
+
+        def put_back(_: Sequence[int], after: Layout) -> Layout | None:
+            pinned_now = zip(limits, total_slots(after, len(units)), strict=True)
+            return self._put_back([max(0, (limit or 0) - slots) for limit, slots in pinned_now], after)
+
+        return self.relocate(
+            drop_surplus(self.bins, layout, limits), missing, [limit is None for limit in limits], put_back
+        )
+
+    def _evict(self, layout: Layout, missing: Sequence[int], surplus: list[int]) -> tuple[Layout, list[int]]:
+        """Drop unneeded slots in favour of needed ones, as few as possible for each."""
+        layout, missing, plans_left = dict(layout), list(missing), MAX_PLANS
+        for unit in self.packer.hardest_first:
+            item = self.bins.items[unit]
+            known: dict[Bin, _Eviction | None] = {}
+            while missing[unit] and plans_left > 0:
+                best: tuple[int, Bin, _Eviction] | None = None
+                for one in emptiest_first(layout)[:MAX_HOSTS]:
+                    plan = known.get(one)
+                    if one not in known or (plan and any(surplus[i] < slots for i, slots in plan.dropped.items())):
+                        plan = known[one] = self._clear_for(one, item, surplus)
+                        plans_left -= 1
+                    if plan and (best is None or plan.slots < best[0]):
+                        best = plan.slots, one, plan
+                if best is None:
+                    break
+                _, one, plan = best
+                hosts = min(layout[one], missing[unit], *(surplus[i] // slots for i, slots in plan.dropped.items()))
+                replace_hosts(layout, one, self.bins.place(plan.one, item, 1), hosts)
+                missing[unit] -= hosts
+                for i, slots in plan.dropped.items():
+                    surplus[i] -= slots * hosts
+        return layout, missing
+
+    def relocate(
+        self,
+        layout: Layout,
+        missing: Sequence[int],
+        stays: Sequence[bool],
+        place: Callable[[Sequence[int], Layout], Layout | None] | None = None,
+    ) -> Layout | None:
+        """Free capacity for missing slots by taking others away, few for each, and placing these elsewhere.
+
+        Args:
+            stays: whether slots of a unit must stay where they are.
+            place: places those that were taken away; anywhere by default.
+        """
+        place = place or (lambda slots, after: self.packer.pack(slots, layout=after))
+        layout, missing, tries = dict(layout), list(missing), TRIES
+        while any(missing):
+            plans: list[tuple[int, int, Bin, Item, _Eviction]] = []
+            for one in emptiest_first(layout)[:MAX_HOSTS]:
+                for item in self.bins.items:
+                    free = [0 if fast or unit == item.unit else PLENTY for unit, fast in enumerate(stays)]
+                    plan = self._clear_for(one, item, free) if missing[item.unit] else None
+                    if plan:
+                        plans.append((plan.slots, len(plans), one, item, plan))
+            for _, _, one, item, plan in sorted(plans, key=lambda plan: plan[:2])[:tries]:
+                tries -= 1
+                after = dict(layout)
+                replace_hosts(after, one, self.bins.place(plan.one, item, 1))
+                placed = place([plan.dropped.get(unit, 0) for unit in range(len(missing))], after)
+                if placed is not None:
+                    layout = placed
+                    missing[item.unit] -= 1
+                    break
+            else:
+                return None
+        return layout
+
+    def _put_back(self, slots: Sequence[int], layout: Layout) -> Layout | None:
+        """Put slots back where others of their unit were dropped."""
+        layout = dict(layout)
+        for unit, count in enumerate(slots):
+            item = self.bins.items[unit]
+            for _ in range(count):
+                found = next(
+                    (
+                        (one, group.gpus)
+                        for one in layout
+                        for group in self._dropped_groups(one)
+                        if group.unit == unit and self.bins.fits_at(one, item, group.gpus)
+                    ),
+                    None,
+                )
+                if found is None:
+                    return None
+                replace_hosts(layout, found[0], self.bins.put(found[0], item, found[1]))
+        return layout
+
+    def _dropped_groups(self, one: Bin) -> tuple[SlotGroup, ...]:
+        """Return the current slots that were dropped on a host."""
+        if one not in self._dropped:
+            here = {group[:2]: group.slots for group in one.groups()}
+            before = self.packer.base[one.host_class].groups()
+            gone = [group._replace(slots=group.slots - here.get(group[:2], 0)) for group in before]
+            self._dropped[one] = tuple(group for group in gone if group.slots > 0)
+        return self._dropped[one]
+
+    def _clear_for(self, one: Bin, item: Item, surplus: Sequence[int]) -> _Eviction | None:
+        """Drop only what must go from a host to fit a slot; None if that is impossible."""
+        bins, items = self.bins, self.bins.items
+        if bins.fits(one, item):
+            return _Eviction(one, {})
+        left, empty, gone = list(surplus), one, []
+        for group in sorted(one.groups(), key=lambda group: _eviction_cost(one, group, surplus)):
+            slots = min(group.slots, left[group.unit])
+            if slots:
+                left[group.unit] -= slots
+                empty = bins.put(empty, items[group.unit], group.gpus, -slots)
+                gone.append(group._replace(slots=slots))
+        if not bins.fits(empty, item):
+            return None
+        crowd: Counter[tuple[int, ...]] = Counter()
+        for group in gone:
+            crowd[_shared_gpu(items, group)] += group.slots
+        gone.sort(
+            key=lambda group: (
+                crowd[_shared_gpu(items, group)] / max(1, items[group.unit].num_gpus),
+                items[group.unit].gpu_total,
+            ),
+            reverse=True,
+        )
+        for group in gone:
+            empty = self._restore_up_to(empty, group, item)
+        before, after = one.slots(), empty.slots()
+        dropped = {unit: slots - after.get(unit, 0) for unit, slots in before.items()}
+        return _Eviction(empty, {unit: slots for unit, slots in dropped.items() if slots})
+
+    def _restore_up_to(self, one: Bin, group: SlotGroup, item: Item | None = None) -> Bin:
+        """Put back as many slots of a group as leave capacity for a slot of an item."""
+        mine, left, step = self.bins.items[group.unit], group.slots, group.slots
+        while step:
+            fits = step <= left and step <= self.bins.fits_at(one, mine, group.gpus)
+            new = self.bins.put(one, mine, group.gpus, step) if fits else None
+            if new is not None and (item is None or self.bins.fits(new, item)):
+                one, left = new, left - step
+            else:
+                step //= 2
+        return one
+
+    def _restore_all(self, layout: Layout) -> Layout:
+        """Put every dropped slot back that still fits."""
+        restored: Layout = {}
+        for one, hosts in layout.items():
+            new = one
+            for group in self._dropped_groups(one):
+                new = self._restore_up_to(new, group)
+            restored[new] = restored.get(new, 0) + hosts
+        return restored
+
+
+def _eviction_cost(one: Bin, group: SlotGroup, surplus: Sequence[int]) -> tuple[int, int]:
+    """How little it helps to drop slots: on GPUs where others stay, and where there are many."""
+    slot_counts = one.gpus[group.gpus[0]].slot_counts if group.gpus else ()
+    return sum(slots for unit, slots in slot_counts if not surplus[unit]), sum(slots for _, slots in slot_counts)
+
+
+def _shared_gpu(items: Sequence[Item], group: SlotGroup) -> tuple[int, ...]:
+    """The GPU that slots share with others; none for slots on CPUs and on whole GPUs."""
+    return () if items[group.unit].num_gpus else group.gpus
