@@ -37,7 +37,7 @@ from dcurate import (
     WordCountFilter,
     processing_stage,
 )
-from dcurate.core.stage import ProcessingStage
+from dcurate.core.stage import ProcessingStage, Stage
 
 KEYS = st.sampled_from(["id", "m", "ключ", 'a"b', "a\\b", ""]) | st.text(max_size=3)
 SCALARS = (
@@ -225,7 +225,7 @@ def shout_some(batch: DocumentBatch) -> DocumentBatch:
 def test_changes_are_written_also_of_columns_that_look_unchanged(tmp_path: Path, rounds: list[Any]) -> None:
     for number in range(4):
         (tmp_path / f"{number}.jsonl").write_text(f'{{"id": {number}, "text": "a{number}"}}\n')
-    stages = [JsonlReader(str(tmp_path)), shout_some, *rounds, JsonlWriter(str(tmp_path / "out"))]
+    stages: list[Stage] = [JsonlReader(str(tmp_path)), shout_some, *rounds, JsonlWriter(str(tmp_path / "out"))]
     Pipeline("some", stages=stages).run(InlineExecutor(), observers=[])
     expected = [f'{{"id": {number}, "text": "{"A" if number else "a"}{number}"}}\n'.encode() for number in range(4)]
     assert sorted(written(tmp_path / "out")) == expected
@@ -233,7 +233,11 @@ def test_changes_are_written_also_of_columns_that_look_unchanged(tmp_path: Path,
 
 def test_segments_have_the_other_keys_of_their_line(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"n": 1.0, "text": "a|b"}\n')
-    stages = [JsonlReader(str(tmp_path / "in.jsonl")), DocumentSplitter("|"), JsonlWriter(str(tmp_path / "out"))]
+    stages: list[Stage] = [
+        JsonlReader(str(tmp_path / "in.jsonl")),
+        DocumentSplitter("|"),
+        JsonlWriter(str(tmp_path / "out")),
+    ]
     Pipeline("split", stages=stages).run(InlineExecutor(), observers=[])
     assert written(tmp_path / "out") == [
         b'{"n": 1.0, "text": "a","segment_id":0}\n',

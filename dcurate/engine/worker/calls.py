@@ -11,11 +11,11 @@ from dcurate.core.batch import Batch, FileGroup, FileRows, Rejection
 from dcurate.core.stage import ProcessingStage, SinkStage, SourceStage, places
 from dcurate.engine.worker.bisect import BatchSlice, FailedRows, Recovered, can_split, first_failing, recover
 from dcurate.engine.worker.call_guard import FATAL, CallError, Died, Failure, attempt
-from dcurate.engine.worker.lines import without_seeing_lines
 from dcurate.engine.worker.timeouts import WATCHDOG
 from dcurate.errors import DataError, StageError
 from dcurate.frames.columns import with_column
 from dcurate.frames.document import DocumentBatch
+from dcurate.frames.line_matching import without_seeing_lines
 from dcurate.frames.records import table_of
 
 AnyStage: TypeAlias = ProcessingStage[Any, Any]
