@@ -102,7 +102,7 @@ def packed(table: pa.Table) -> pa.Table:
 
 
 def _type_notes(values: pa.ChunkedArray) -> _Pairs:
-    """The type of a column, and the values of its dictionary in their order, if they are few and the same in all chunks."""
+    """The type of a column, and the values of its dictionary in order, if they are few and the same in all chunks."""
     notes = {_TYPE: _stream(pa.schema([pa.field("", without(values.type, "order"))]).empty_table())}
     if pa.types.is_dictionary(values.type) and values.num_chunks:
         first = values.chunk(0).dictionary
