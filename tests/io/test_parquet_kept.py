@@ -8,6 +8,7 @@ import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +95,25 @@ def kinds() -> dict[str, pa.Array]:
     }
 
 
+def is_written(column: pa.Array) -> bool:
+    """Whether this version of pyarrow writes and reads a column: not all of them know views, or null tensors."""
+    file = BytesIO()
+    try:
+        pq.write_table(pa.table({"column": column}), file, row_group_size=1)
+        pq.ParquetFile(file).read_row_group(len(column) - 1)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        return False
+    return True
+
+
+#: Types that only some versions of pyarrow write.
+VIEWS = [kind for kind in (pa.string_view(), pa.binary_view()) if is_written(pa.nulls(2, kind))]
+needs_views = pytest.mark.skipif(not VIEWS, reason="this version of pyarrow writes no views")
+
+
 def everything(copies: int = 1) -> pa.Table:
     """A table of all kinds of columns, with metadata of its own and of each column."""
-    columns = kinds()
+    columns = {name: column for name, column in kinds().items() if is_written(column)}
     fields = [
         pa.field(
             name,
@@ -162,12 +179,13 @@ class Pandas(ProcessingStage[DocumentBatch, DocumentBatch]):
         return task.with_data(frame[frame.n > 1])
 
 
+_VIEW: Any = (lambda: [ScoreFilter(WordCountFilter(min_words=0), text_field="view")], {}, 0)
 #: Stages, the settings of the writer, and the number of the first row that is kept.
 ROUTES: dict[str, tuple[Callable[[], list[Any]], dict[str, Any], int]] = {
     "reading and writing alone": (lambda: [], {}, 0),
     "a filter": (lambda: [ScoreFilter(WordCountFilter(min_words=1), text_field="text")], {}, 0),
     "a filter of a dictionary": (lambda: [ScoreFilter(WordCountFilter(min_words=0), text_field="dictionary")], {}, 0),
-    "a filter of a view": (lambda: [ScoreFilter(WordCountFilter(min_words=0), text_field="view")], {}, 0),
+    **({"a filter of a view": _VIEW} if VIEWS else {}),
     "pandas": (lambda: [Pandas()], {}, 2),
     "batches of one size": (lambda: [Rebatch(rows=7)], {}, 0),
     "a shuffle": (lambda: [Shuffle(seed=1, npartitions=3)], {}, 0),
@@ -185,7 +203,7 @@ def test_columns_of_every_kind_go_through_unchanged(route: str, tmp_path: Path) 
     assert_kept(tmp_path / "out", before, first)
 
 
-@pytest.mark.parametrize("column", ["dictionary", "view", "ordered"])
+@pytest.mark.parametrize("column", ["dictionary", "ordered", pytest.param("view", marks=needs_views)])
 def test_folders_for_the_values_of_a_column(column: str, tmp_path: Path) -> None:
     before = save(everything(2), tmp_path / "in" / "a.parquet")
     run(ParquetReader(str(tmp_path / "in")), ParquetWriter(str(tmp_path / "out"), separate_by=column))
@@ -227,6 +245,7 @@ def test_a_run_that_is_resumed_keeps_the_same(tmp_path: Path) -> None:
     assert first.num_rows + second.num_rows == 9
 
 
+@needs_views
 def test_dictionaries_and_views_are_text_in_json_and_among_rejected_rows(tmp_path: Path) -> None:
     columns = ["n", "dictionary", "ordered", "view", "list_of_dictionary", "list_of_view"]
     before = save(everything().select(columns), tmp_path / "in" / "a.parquet")
@@ -245,6 +264,7 @@ def test_dictionaries_and_views_are_text_in_json_and_among_rejected_rows(tmp_pat
     assert batch.to_arrow().select(columns).to_pylist() == wanted
 
 
+@needs_views
 def test_views_within_structs_become_text_because_pyarrow_writes_them_in_one_row_group_only(tmp_path: Path) -> None:
     rows = [{"x": "y"}, {"x": None}, None]
     save(pa.table({"l": pa.array(rows).cast(pa.struct({"x": pa.string_view()}))}), tmp_path / "in" / "a.parquet")
@@ -367,7 +387,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
     rows = draw(st.integers(1, 6))
     fields, columns = [], []
     for number in range(draw(st.integers(1, 4))):
-        kind = draw(KINDS | st.sampled_from([pa.string_view(), pa.binary_view(), pa.null()]))
+        kind = draw(KINDS | st.sampled_from([*VIEWS, pa.null()]))
         nullable = pa.types.is_null(kind) or draw(st.booleans())
         field = pa.field(f"c{number}", kind, nullable, draw(PAIRS) or None)
         content = draw(st.lists(values(field), min_size=rows, max_size=rows))
