@@ -103,8 +103,10 @@ def four() -> Iterator[LocalCluster]:
 def test_a_policy_pins_the_slots_of_an_operator(four: LocalCluster) -> None:
     assert run(four).most("slow") > 1
     pinned = run(four, Pin("slow", 1, other="slow"))
-    assert pinned.most("slow") == 1
-    assert "slow 0 -> 1 slots: slow goes first" in [one.reason for one in pinned.events if isinstance(one, Decided)]
+    # The slot may move, and is then counted on both workers for a moment.
+    decided = [one for one in pinned.events if isinstance(one, Decided) and one.operator == "slow"]
+    assert {one.after for one in decided} == {1}
+    assert "slow 0 -> 1 slots: slow goes first" in [one.reason for one in decided]
 
 
 def test_a_policy_recycles_workers(four: LocalCluster) -> None:
