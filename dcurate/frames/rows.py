@@ -19,6 +19,7 @@ Keys = npt.NDArray[np.uint64]
 
 #: Up to here a double holds every whole number.
 _EXACT = 2**53
+_PLAIN = {str, int, bool}
 _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
@@ -42,7 +43,7 @@ def row_keys(table: pa.Table, fields: Sequence[str] | None, seed: int) -> Keys:
         True
     """
     if fields is None and LINE in table.column_names:
-        return _digests(map(_lean, whole_rows(table)), seed)
+        return _digests(map(_lean_row, whole_rows(table)), seed)
     names = sorted(table.column_names) if fields is None else list(fields)
     missing = [name for name in names if name not in table.column_names]
     if missing:
@@ -76,6 +77,11 @@ def _lean(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return list(map(_lean, value))
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT else value
+
+
+def _lean_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Normalise a row of JSON; most hold nothing that would change."""
+    return row if all(type(value) in _PLAIN for value in row.values()) else _lean(row)
 
 
 def _canonical(row: Mapping[str, Any]) -> bytes:
