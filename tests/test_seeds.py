@@ -96,7 +96,7 @@ def test_a_pipeline_with_the_default_executor(working_directory: Path) -> None:
     results = pipeline.run()
     assert len(results) == 3
     written = [path.read_text() for path in sorted((working_directory / "output").glob("*.jsonl"))]
-    assert written == ['{"text":"document 0"}\n', '{"text":"document 1"}\n', '{"text":"document 2"}\n']
+    assert written == ['{"text": "document 0"}\n', '{"text": "document 1"}\n', '{"text": "document 2"}\n']
 
 
 def test_the_executor_takes_the_settings_of_the_original(working_directory: Path, cluster: LocalCluster) -> None:

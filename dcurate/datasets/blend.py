@@ -99,7 +99,10 @@ class Readers(SourceStage[FileGroup, DocumentBatch]):
 
     def keeping_lines(self, columns: Sequence[str] | None) -> Self | None:
         """Return the readers with these columns alone parsed, or all, and rows kept as lines; None if one cannot."""
-        keeping = [one.keeping_lines(columns) if isinstance(one, KeepsLines) else None for one in self.readers]
+        keeping = [
+            one.keeping_lines(columns) if isinstance(one, KeepsLines) and one.sees_lines else None
+            for one in self.readers
+        ]
         readers: list[Reader] = [one for one in keeping if one is not None]
         return replace(self, readers=readers) if len(readers) == len(self.readers) else None
 

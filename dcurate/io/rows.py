@@ -69,7 +69,8 @@ def rows_with(directory: Directory, name: str, column: str | None, wanted: Colle
     if PARQUET.matches(name):
         yield from _parquet_rows_with(directory, name, column, wanted)
         return
-    pattern = re.compile(b"|".join(re.escape(orjson.dumps(one)[1:-1]) for one in wanted))
+    # A backslash may be part of another way to write the value.
+    pattern = re.compile(b"|".join([rb"\\", *(re.escape(orjson.dumps(one)[1:-1]) for one in wanted)]))
     for number, line in _lines(directory, name):
         if pattern.search(line):
             values = _parsed(line, directory.path(name), number)

@@ -19,7 +19,9 @@ def keep_lines(stages: Sequence[Stage]) -> tuple[Stage, ...]:
         ('id',)
     """
     reader, *others = stages
-    if not isinstance(reader, KeepsLines) or not others or not isinstance(others[-1], SinkStage):
+    if not isinstance(reader, KeepsLines) or not reader.sees_lines:
+        return tuple(stages)
+    if not others or not isinstance(others[-1], SinkStage):
         return tuple(stages)
     barriers = [stage for stage in others if isinstance(stage, BarrierStage)]
     if not all(map(names_columns, [others[-1], *barriers])):

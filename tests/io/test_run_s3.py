@@ -46,7 +46,7 @@ def test_a_pipeline_runs_from_s3_to_s3_and_is_resumed(bucket, mode: str, cluster
         texts = [store.cat_file(path).decode() for batch in result for path in batch.data]  # type: ignore[attr-defined]
         return result.report.splits_before, texts, len(store.find(f"{url}/rejected"))
 
-    texts = ['{"text":"same"}\n{"text":"own0"}\n', '{"text":"own1"}\n', '{"text":"own2"}\n']
+    texts = ['{"text": "same"}\n{"text": "own0"}\n', '{"text": "own1"}\n', '{"text": "own2"}\n']
     assert run() == (0, texts, 2)
     assert run() == (3, texts, 2)
     assert not store.find(f"{url}/out/_dcurate/rounds")
