@@ -93,8 +93,7 @@ def without_lines(table: pa.Table) -> pa.Table:
     """The table without its column of lines, if it has one, and without the marks of what was read from it."""
     if LINE not in table.column_names:
         return table
-    rest = table.drop_columns([LINE])
-    return rest.cast(_marked(rest.schema, ()))
+    return _marked(table.drop_columns([LINE]), ())
 
 
 def with_more_read(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
@@ -132,15 +131,18 @@ def marked_as(table: pa.Table, tables: Sequence[pa.Table]) -> pa.Table:
     if LINE not in table.column_names:
         return table
     read = set.intersection(*({field.name for field in each.schema if is_as_read(field)} for each in tables))
-    return table.cast(_marked(table.schema, read))
+    return _marked(table, read)
 
 
-def _marked(schema: pa.Schema, read: Collection[str]) -> pa.Schema:
-    fields = [unmarked(field) for field in schema]
+def _marked(table: pa.Table, read: Collection[str]) -> pa.Table:
+    """The table with these columns marked as read, and no others."""
+    if not table.num_columns:  # a table made of none has no rows
+        return table
+    fields = [unmarked(field) for field in table.schema]
     marked = [
         field.with_metadata({**(field.metadata or {}), **_AS_READ}) if field.name in read else field for field in fields
     ]
-    return pa.schema(marked, schema.metadata)
+    return pa.Table.from_arrays(table.columns, schema=pa.schema(marked, table.schema.metadata))
 
 
 def unmarked(field: pa.Field) -> pa.Field:

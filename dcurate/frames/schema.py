@@ -277,6 +277,8 @@ def _agreed(all_pairs: Sequence[Mapping[bytes, bytes] | None]) -> dict[bytes, by
 
 def with_fields_of(table: pa.Table, before: pa.Schema) -> pa.Table:
     """The table with the metadata of an earlier schema, and with its fields for columns of the same name and type."""
+    if not table.num_columns:  # a table made of none has no rows
+        return table
     fields = []
     for column, values in zip(table.schema, table.columns, strict=True):
         places = before.get_all_field_indices(column.name)

@@ -14,6 +14,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dcurate.errors import DataError
 from dcurate.frames.lines import LINE, is_as_read, lines_of, read_columns, without_lines
 from dcurate.io import json_text
 from dcurate.io.json_parse import DEEPEST
@@ -191,6 +192,10 @@ def _as_json(
     if not wanted.all():
         column = pc.if_else(pa.array(wanted), column, None) if _is_text(column.type) else column
     if _is_text(column.type) and not (column.null_count and wanted[np.asarray(column.is_null())].any()):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise DataError(f"a text is not valid UTF-8 ({error}); fix it before it is written") from error
         bounds, values = encode(*_text_parts(column))
         if wanted.all():
             return bounds, values

@@ -243,3 +243,8 @@ def test_segments_have_the_other_keys_of_their_line(tmp_path: Path) -> None:
         b'{"n": 1.0, "text": "a","segment_id":0}\n',
         b'{"n": 1.0, "text": "b","segment_id":1}\n',
     ]
+
+
+@pytest.mark.parametrize("stages", [[], [AddId("an id"), without("an id")], [pandas_filter], [arrow_filter]])
+def test_rows_without_columns_are_rows(stages: list[Any]) -> None:
+    assert curated([b"{}\n"], *stages) == [b"{}\n"]
