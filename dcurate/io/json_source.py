@@ -70,7 +70,7 @@ def with_texts(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """The table with columns of text that are in its lines alone."""
     found = lines_of(table)
     assert found is not None, "columns are left in lines where all rows have one"
-    data = bytes(found[1])
+    _, data = found
     rows = scan(data, names, DEEPEST)
     found_texts = {}
     for key, name in enumerate(names):
@@ -134,7 +134,7 @@ def _may_be_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_null(kind) or pa.types.is_string(kind))
 
 
-def _texts(data: bytes, rows: Rows, key: int, there: npt.NDArray[np.bool_]) -> pa.Array:
+def _texts(data: bytes | memoryview, rows: Rows, key: int, there: npt.NDArray[np.bool_]) -> pa.Array:
     offsets, letters = decode(data, rows, key)
     mask = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
     if offsets[-1] < 2**31:
