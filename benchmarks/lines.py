@@ -67,7 +67,7 @@ def stages_of(kind: str, source: str, output: str) -> list[Any]:
         case "blend":
             rows = sum(path.read_bytes().count(b"\n") for path in Path(source).iterdir())
             return [Blend(rows, [JsonlReader(source)], [1.0], seed=1), JsonlWriter(output)]
-    between = {
+    between: dict[str, list[Any]] = {
         "read and write": [],
         "add a column": [AddId("number")],
         "twelve signals": [ScoreFilter(rule) for rule in rules()],
