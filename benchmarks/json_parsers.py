@@ -75,13 +75,13 @@ PARSERS: dict[str, Parser] = {
 
 
 def documents(files: Sequence[Path], most: float) -> bytes:
-    """Whole lines of files, each unpacked, up to so many bytes."""
+    """Whole lines of files, each unpacked, until a number of bytes is reached."""
     data = b"".join(unpack(file.read_bytes(), ending_of(file.name), str(file)) for file in files)[: int(most)]
     return data[: data.rfind(b"\n") + 1]
 
 
 def chat(files: Sequence[Path], most: float) -> Iterator[bytes]:
-    """Short nested rows made of the lines of texts, up to so many bytes."""
+    """Short nested rows made of the lines of texts, until a number of bytes is reached."""
     lines = (line[:120] for file in files for text in texts(file, most / MB) for line in text.splitlines() if line)
     for number, (asked, answer, text) in enumerate(zip(lines, lines, lines, strict=False)):
         row = orjson.dumps(

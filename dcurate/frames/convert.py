@@ -85,7 +85,7 @@ def arrow_column(column: pd.Series[Any], kind: pa.DataType | None = None) -> pa.
     try:
         made = pa.Table.from_pandas(column.to_frame("column"), schema, preserve_index=False).column(0)
     except NO_TYPE:
-        return None if before is None else arrow_column(column)
+        return _of_type(column, kind) if before is None else arrow_column(column)
     stored = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
     if stored is None or made.type == kind or not (made.type == stored or _alike(made.type, stored)):
         return made
@@ -93,6 +93,14 @@ def arrow_column(column: pd.Series[Any], kind: pa.DataType | None = None) -> pa.
         return made.cast(stored).cast(kind)
     except NO_TYPE:
         return made
+
+
+def _of_type(column: pd.Series[Any], kind: pa.DataType | None) -> pa.ChunkedArray | None:
+    """A column as Arrow of the type that it had; Arrow itself takes no whole numbers of 64 bits within objects."""
+    try:
+        return None if kind is None else pa.chunked_array([pa.array(column, kind, from_pandas=True)])
+    except NO_TYPE:
+        return None
 
 
 def _of_pandas(frame: pd.DataFrame, types: pa.Schema | None) -> pa.Table:

@@ -54,7 +54,7 @@ def _rejected(rejection: Rejection, source: pa.Table) -> Rejection:
 
 
 def with_own_lines(made: DocumentBatch, source: pa.Table) -> DocumentBatch:
-    """The batch that a stage made, with the lines of its rows; as it is where they cannot be told.
+    """The batch that a stage made, with the lines of its rows; unchanged if they cannot be found.
 
     Rows of a pandas frame are known by their index, which selecting and sorting keep. Other rows are known if they are
     a part of the rows before, in their order, by the columns that hold nothing new.

@@ -266,7 +266,8 @@ def _common_field(column: pa.Field, schemas: Sequence[pa.Schema]) -> pa.Field:
     if any(one.type != column.type for one in found):
         agreed = {key: value for key, value in agreed.items() if not key.startswith(NOTE)}
     nullable = len(found) < len(schemas) or any(one.nullable for one in found)
-    return column.with_nullable(nullable).with_metadata(agreed or None)
+    common = column.with_nullable(nullable).with_metadata(agreed or None)
+    return common if len(found) == len(schemas) else unmarked(common)  # a table may have dropped it
 
 
 def _agreed(all_pairs: Sequence[Mapping[bytes, bytes] | None]) -> dict[bytes, bytes] | None:

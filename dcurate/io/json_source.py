@@ -54,10 +54,12 @@ def parse(
 
 
 def with_same_texts(tables: Sequence[pa.Table]) -> list[pa.Table]:
-    """The tables with the columns of text that some of them leave in lines, and others do not."""
-    if len({line_type_of(table) for table in tables}) < 2:
+    """The tables with the columns of text that some of them leave in lines, and others have or have dropped."""
+    kinds = {line_type_of(table) for table in tables}
+    if len(kinds) < 2:
         return list(tables)
-    names = dict.fromkeys(name for table in tables for name in without_lines(table).column_names)
+    own = [name for table in tables for name in without_lines(table).column_names]
+    names = dict.fromkeys([*own, *(name for kind in kinds if kind is not None for name in kind.columns)])
     made = []
     for table in tables:
         kind = line_type_of(table)

@@ -39,7 +39,9 @@ from dcurate import (
 )
 from dcurate.core.stage import ProcessingStage, Stage
 
-KEYS = st.sampled_from(["id", "m", "ключ", 'a"b', "a\\b", ""]) | st.text(max_size=3)
+KEYS = st.sampled_from(["id", "m", "ключ", 'a"b', "a\\b", ""]) | st.text(
+    st.characters(exclude_characters="\0", codec="utf-8"), max_size=3
+)
 SCALARS = (
     st.none()
     | st.booleans()
@@ -141,6 +143,7 @@ def test_reading_and_writing_alone_copies_the_lines(content: list[bytes]) -> Non
 
 
 @given(FILES)
+@example([b'{"text": "a b"}\n', b'{"id":{"id":9223372036854775808}}\n'])
 def test_a_column_that_is_added_and_dropped_again_leaves_no_trace(content: list[bytes]) -> None:
     assert curated(content, AddId("an id"), without("an id")) == content
 
@@ -248,3 +251,18 @@ def test_segments_have_the_other_keys_of_their_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stages", [[], [AddId("an id"), without("an id")], [pandas_filter], [arrow_filter]])
 def test_rows_without_columns_are_rows(stages: list[Any]) -> None:
     assert curated([b"{}\n"], *stages) == [b"{}\n"]
+
+
+@processing_stage(name="drop_some")
+def drop_some(batch: DocumentBatch) -> DocumentBatch:
+    """Drops a column in some batches."""
+    table = batch.to_arrow()
+    return batch if table["id"][0].as_py() == 0 else batch.with_data(table.drop_columns(["text"]))
+
+
+def test_a_value_that_is_dropped_in_some_batches_does_not_come_back(tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / f"{number}.jsonl").write_text(f'{{"id": {number}, "text": "a{number}"}}\n')
+    stages: list[Stage] = [JsonlReader(str(tmp_path)), drop_some, Rebatch(rows=7), JsonlWriter(str(tmp_path / "out"))]
+    Pipeline("some", stages=stages).run(InlineExecutor(), observers=[])
+    assert [json.loads(line).get("text") for line in written(tmp_path / "out")] == ["a0", None]
