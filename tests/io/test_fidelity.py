@@ -39,9 +39,9 @@ from dcurate import (
 )
 from dcurate.core.stage import ProcessingStage, Stage
 
-KEYS = st.sampled_from(["id", "m", "ключ", 'a"b', "a\\b", ""]) | st.text(
-    st.characters(exclude_characters="\0", codec="utf-8"), max_size=3
-)
+#: Arrow loses the values of keys with NUL within objects on their way back from pandas; see docs/rows.md.
+NAMES = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=3)
+KEYS = st.sampled_from(["id", "m", "ключ", 'a"b', "a\\b", ""]) | NAMES
 SCALARS = (
     st.none()
     | st.booleans()
