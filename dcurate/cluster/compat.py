@@ -21,7 +21,7 @@ from distributed import Client, Nanny, Scheduler, SpecCluster, Status, Worker, a
 from distributed.collections import HeapSet
 from distributed.deploy import Cluster as DaskCluster
 from distributed.diagnostics import nvml
-from distributed.worker_state_machine import TaskState, UnpauseEvent
+from distributed.worker_state_machine import CancelComputeEvent, TaskState, UnpauseEvent
 from distributed.worker_state_machine import WorkerState as WorkerStateMachine
 from tornado.ioloop import IOLoop
 
@@ -321,13 +321,19 @@ def used_resources(worker: Worker) -> set[str]:
     }
 
 
-def queued_for(worker: Worker, name: str) -> list[Any]:
-    """Keys of the tasks on a worker that need a resource and have not begun."""
-    return [
+def cancel_queued(worker: Worker, name: str, reason: str) -> list[Any]:
+    """Remove the tasks that need a resource and have not begun from a worker, and return their keys.
+
+    The scheduler does not learn of it: have it reassign them. A task that stayed in the queue until then could begin
+    and run twice.
+    """
+    keys = [
         key
         for key, task in worker.state.tasks.items()
         if name in task.resource_restrictions and task.state in ("waiting", "ready", "constrained")
     ]
+    worker.handle_stimulus(*(CancelComputeEvent(key=key, stimulus_id=_stimulus(reason)) for key in keys))
+    return keys
 
 
 def start_queued(worker: Worker, reason: str) -> None:

@@ -229,7 +229,7 @@ class DcurateWorkerPlugin(WorkerPlugin):
         lead = 2 if threads >= 2 * total else 1
         name = resource_name(run, operator)
         compat.offer_resource(self.worker, name, slots * lead)
-        queued = compat.queued_for(self.worker, name) if leaving else []
+        queued = compat.cancel_queued(self.worker, name, f"withdraw-{name}") if leaving else []
         if not leaving:
             compat.start_queued(self.worker, f"offer-{name}")
         self._report_slots(

@@ -264,9 +264,9 @@ def forget_host_setup(run: str) -> None:
     """Remove the files of an ended run on this host: marks of `setup_on_node`, reports of calls that hung."""
     WATCHDOG.forget(run)
     folder = host_folder(run)
-    for mark in folder.glob("*"):
-        mark.unlink(missing_ok=True)
-    with suppress(OSError):  # gone already, or another process of the run has just put something there
+    with suppress(OSError):  # another process of the run removes the folder too, or has just put something there
+        for mark in folder.iterdir():
+            mark.unlink(missing_ok=True)
         folder.rmdir()
     release_host_folder(run)
 

@@ -1,13 +1,18 @@
-"""Slots in a Dask worker: those of a run that is over are gone, and none comes late."""
+"""Slots in a Dask worker: none outlives its run, and the tasks of a withdrawn one run once."""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 from distributed import Worker
 
 from dcurate import DaskExecutor, LocalCluster, Pipeline
+from dcurate.cluster import compat
 from dcurate.engine.dask.worker_plugin import plugin_on
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec
@@ -34,3 +39,41 @@ def test_a_slot_that_is_asked_for_after_its_run_is_over_is_not_set_up(cluster: L
     payload = pickled(OperatorSpec("append", (Append("x"),)))
     counts = cluster.client.run(held_after, run="late", payload=payload)
     assert list(counts.values()) == [[1, 0, 0]] * 2
+
+
+async def withdraw(dask_worker: Worker, name: str) -> list[Any]:
+    """Take the tasks from a worker that wait for a resource, and give their slot time to begin one of them."""
+    keys = compat.cancel_queued(dask_worker, name, "test")
+    while compat.used_resources(dask_worker):
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.2)
+    return keys
+
+
+def touch(folder: Path, number: int) -> int:
+    """Leave one file for each time that it is called."""
+    (folder / f"{number}-{time.monotonic_ns()}").touch()
+    time.sleep(0.1)
+    return number
+
+
+def test_tasks_taken_from_a_worker_do_not_begin_there(cluster: LocalCluster, tmp_path: Path) -> None:
+    worker = next(iter(cluster.client.scheduler_info()["workers"]))
+    cluster.client.run(lambda dask_worker: compat.offer_resource(dask_worker, "seat", 1), workers=[worker])
+    cluster.client.run_on_scheduler(lambda dask_scheduler: compat.set_resource(dask_scheduler, worker, "seat", 1))
+    try:
+        futures = cluster.client.map(partial(touch, tmp_path), range(5), resources={"seat": 1}, pure=False)
+        while not any(tmp_path.iterdir()):
+            time.sleep(0.01)
+        keys = cluster.client.run(withdraw, name="seat", workers=[worker])[worker]
+        begun = len(list(tmp_path.iterdir()))
+        assert 1 <= begun < 5
+        assert len(keys) == 5 - begun
+        cluster.client.run_on_scheduler(
+            lambda dask_scheduler: compat.reassign_tasks(dask_scheduler, worker, keys, "test")
+        )
+        assert cluster.client.gather(futures) == list(range(5))
+        assert len(list(tmp_path.iterdir())) == 5
+    finally:
+        cluster.client.run(lambda dask_worker: compat.drop_resource(dask_worker, "seat"), workers=[worker])
+        cluster.client.run_on_scheduler(lambda dask_scheduler: compat.forget_resources(dask_scheduler, ["seat"]))
