@@ -2,6 +2,7 @@
 
 import importlib
 import pickle
+import re
 import subprocess
 import sys
 
@@ -105,7 +106,7 @@ def test_what_is_missing_can_be_imported_and_subclassed_until_it_is_used():
         pass
 
     for use in (InferenceAsrNemoStage, Own, lambda: InferenceAsrNemoStage.make(1)):
-        with pytest.raises(PipelineError, match="dcurate has no audio stages") as raised:
+        with pytest.raises(PipelineError, match="it curates text, not audio") as raised:
             use()
         assert isinstance(raised.value, NotImplementedError)
     assert not hasattr(Own, "__special__")
@@ -131,3 +132,15 @@ def test_the_alias_takes_the_place_of_an_installed_package_and_gives_it_back(tmp
     assert not hasattr(importlib.import_module("nemo_curator"), "real")
     nemo.uninstall()
     assert importlib.import_module("nemo_curator").real
+
+
+def test_the_page_lists_what_is_not_here():
+    page = (ROOT / "docs" / "nemo-missing.md").read_text()
+    rows = re.findall(r"^\| (`.+`) \| (.+) \|$", page, re.MULTILINE)
+    listed = {name: use for cell, use in rows for name in re.findall(r"`([^`]+)`", cell)}
+    by_table = names().without | {name: known.use for name, known in names().known.items() if known.use}
+    assert by_table.items() <= listed.items()
+    assert all(follows in page for follows in names().follows)
+    for module, name in NAMES:
+        value = getattr(importlib.import_module(module), name)
+        assert not isinstance(value, Missing) or f"`{name}`" in page, f"{module}.{name} is on no page"
