@@ -157,6 +157,8 @@ def check_columns(stages: Iterable[AnyStage], columns: Iterable[str] | None = No
         if known is not None:
             stage.check_columns(known)
             known.extend(column for column in stage.outputs()[1] if column not in known)
+        if stage.adds_unknown_columns:
+            known = None
     return known
 
 

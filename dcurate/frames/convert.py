@@ -144,6 +144,28 @@ def to_pandas(frame: Any) -> pd.DataFrame:
     return rows
 
 
+def to_python(frame: Any) -> pd.DataFrame:
+    """Like `to_pandas`, but lists within the rows are Python's lists, not NumPy's arrays.
+
+    Examples:
+        >>> to_python(pa.table({"tags": [["a", "b"], []]})).tags.tolist()
+        [['a', 'b'], []]
+    """
+    rows = to_pandas(frame)
+    if is_arrow(frame):
+        for place, column in enumerate(frame.columns):
+            if pa.types.is_nested(column.type):
+                values = np.empty(len(rows), object)
+                values[:] = column.to_pylist()
+                rows.isetitem(place, values)
+    return rows
+
+
+def is_arrow(frame: Any) -> bool:
+    """Whether it is an Arrow table."""
+    return isinstance(frame, pa.Table)
+
+
 def to_cudf(frame: Any) -> Any:
     """A cuDF frame of the rows.
 

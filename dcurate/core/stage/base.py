@@ -38,6 +38,9 @@ class Stage(Part, ABC):
     #: Where it is true of all stages, a reader of JSON Lines parses no other columns.
     uses_only_named_columns: ClassVar[bool] = False
 
+    #: Whether the stage may add columns that `outputs` does not name: no stage after it is refused for a column then.
+    adds_unknown_columns: ClassVar[bool] = False
+
     _num_workers: ClassVar[int | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -1,0 +1,1 @@
+"""Other toolkits' names for what dcurate does."""

@@ -1,0 +1,82 @@
+"""dcurate's stages with the methods of NeMo Curator's: one subclass for each, made when it is asked for."""
+
+from __future__ import annotations
+
+import copy
+from functools import wraps
+from typing import Any
+
+import dcurate
+from dcurate.compat.nemo.bridge import restored
+from dcurate.compat.nemo.errors import as_nemo_raises
+from dcurate.compat.nemo.stages import StageMethods, changed_stage
+from dcurate.core import stage as ours
+from dcurate.core.spec import SPEC_FIELDS
+from dcurate.errors import PipelineError
+
+#: Attributes that `with_` sets, and that decide nothing of the rows.
+_NO_SETTINGS = ("ray_stage_spec", "xenna_stage_spec", "runtime_env")
+
+
+class BuiltIn(StageMethods):
+    """What a stage of dcurate has besides, where a script of NeMo Curator uses it."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return restored, (type(self),), self.__dict__
+
+    def is_fanout_stage(self) -> bool:
+        return super(StageMethods, self).is_fanout_stage()  # type: ignore[misc,no-any-return]
+
+    def settings(self) -> dict[str, Any]:
+        """The attributes that decide the rows of the stage."""
+        own: dict[str, Any] = super().settings()  # type: ignore[misc]
+        return {name: value for name, value in own.items() if name not in _NO_SETTINGS}
+
+    def with_(self, *given: Any, **settings: Any) -> Any:
+        """A copy of the stage with some settings changed, by NeMo Curator's names or by dcurate's."""
+        base: Any = super()
+        if isinstance(self, ours.CompositeStage):
+            changed = base.with_(*given, **settings)
+            object.__setattr__(self, "_with", changed._with)
+            return self
+        settings |= dict(zip(("name", "resources", "batch_size"), given, strict=False))
+        own = {name: settings.pop(name) for name in SPEC_FIELDS if name in settings}
+        stage: Any = base.with_(**own) if own else copy.deepcopy(self)
+        resources = settings.get("resources")
+        if resources is not None and stage.spec.gpu_optional and "gpu_optional" not in own:
+            stage = base.with_(gpu_optional=False)
+        return changed_stage(stage, settings)
+
+
+_made: dict[str, type[Any]] = {}
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    if name not in _made:
+        base = getattr(dcurate, name)
+        if not (isinstance(base, type) and issubclass(base, ours.Stage)):
+            raise AttributeError(f"dcurate.{name} is not a stage")
+        _made[name] = built_in(base, __name__)
+    return _made[name]
+
+
+def built_in(base: type[Any], module: str) -> type[Any]:
+    """A subclass of a stage of dcurate with the methods of NeMo Curator's stages, and errors of its kinds.
+
+    Raises:
+        PipelineError: the class is not of a stage.
+    """
+    if not issubclass(base, ours.Stage):
+        raise PipelineError(f"{base.__name__} is not a stage of dcurate")
+    made = type(base.__name__, (BuiltIn, base), {"__module__": module, "__doc__": base.__doc__, "name": base.name})
+    begin = made.__init__  # type: ignore[misc]
+
+    @wraps(begin)
+    def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807
+        with as_nemo_raises():
+            begin(self, *given, **named)
+
+    made.__init__ = __init__  # type: ignore[misc]
+    return made

@@ -1,0 +1,168 @@
+"""Executors and clients under NeMo Curator's names: all of them run on Dask."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from dcurate.cluster.local import LocalCluster
+from dcurate.compat.nemo.bridge import engine_stage
+from dcurate.compat.nemo.checkpoint import CheckpointSink
+from dcurate.compat.nemo.errors import as_nemo_raises
+from dcurate.compat.nemo.perf import stats_of
+from dcurate.compat.nemo.tasks import EmptyTask, TaskBatch, engine_batches, nemo_task
+from dcurate.core.batch import BatchKey
+from dcurate.core.pipeline import BatchSource
+from dcurate.core.stage import SinkStage, SourceStage
+from dcurate.engine.config import ExecutorConfig
+from dcurate.engine.dask.executor import DaskExecutor
+from dcurate.run import Pipeline
+
+_log = logging.getLogger("dcurate.compat.nemo")
+
+#: Keys of NeMo Curator's executors that change nothing here.
+_WITHOUT_EFFECT = {
+    "actor_pool_verbosity_level",
+    "actor_verbosity_level",
+    "ignore_failures_verbosity",
+    "log_worker_allocation_layout",
+    "monitoring_verbosity_level",
+    "reserved_cpus",
+    "reserved_gpus",
+    "runtime_env",
+    "show_progress",
+    "verbosity_level",
+    "executor_verbosity_level",
+}
+
+
+#: Stages that are not a person's.
+_OWN_STAGES = {BatchSource.name, CheckpointSink.name}
+
+
+class BaseExecutor(ABC):
+    """Runs the stages of a pipeline.
+
+    Args:
+        config: settings by name.
+        ignore_head_node: Dask's scheduler runs no stages, so it is never used.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, ignore_head_node: bool = False) -> None:
+        self.config: Any = dict(config or {})
+        self.ignore_head_node = ignore_head_node
+
+    @abstractmethod
+    def execute(self, stages: list[Any], initial_tasks: Sequence[Any] | None = None) -> Any:
+        """Run stages in a row; return the tasks of the last one."""
+
+
+class XennaExecutor(BaseExecutor):
+    """Runs a pipeline on Dask, with the settings of NeMo Curator's executors.
+
+    Args:
+        config: settings of `dcurate.DaskExecutor`; others of NeMo Curator are named in the log and left out.
+
+    Examples:
+        >>> XennaExecutor({"execution_mode": "batch", "show_progress": False}).config["execution_mode"]
+        'batch'
+    """
+
+    def execute(self, stages: list[Any], initial_tasks: Sequence[Any] | None = None) -> list[Any]:
+        """Run stages in a row; return the tasks of the last one."""
+        return self.run("pipeline", stages, initial_tasks)
+
+    def run(
+        self,
+        name: str,
+        stages: Sequence[Any],
+        initial_tasks: Sequence[Any] | None = None,
+        checkpoint_path: str | Path | None = None,
+    ) -> list[Any]:
+        """Run the stages of a pipeline; return the tasks of the last one.
+
+        Raises:
+            ValueError: a setting or stage is wrong.
+            RuntimeError: a stage failed.
+        """
+        with as_nemo_raises():
+            own: list[Any] = [engine_stage(stage) for stage in stages]
+            batches: Any = engine_batches(initial_tasks)
+            if batches is None and not isinstance(own[0], SourceStage):
+                batches = [TaskBatch(task=EmptyTask(), key=BatchKey("0"))]
+            checkpoint = None
+            if checkpoint_path is not None and not isinstance(own[-1], SinkStage):
+                own.append(checkpoint := CheckpointSink(str(checkpoint_path)))
+            pipeline = Pipeline(name, stages=own)
+            result = pipeline.run(self.dask_executor(), batches, resume=checkpoint_path is not None)
+            outputs = result.outputs if checkpoint is None else checkpoint.tasks(result)
+        stats = [each for each in stats_of(result.report) if each.stage_name not in _OWN_STAGES]
+        tasks = [nemo_task(batch) for batch in outputs]
+        for task in tasks:
+            task._stage_perf = [*task._stage_perf, *stats]
+        return tasks
+
+    def dask_executor(self) -> DaskExecutor:
+        """Dcurate's executor with these settings, on the cluster of a `RayClient` that was started."""
+        known = ExecutorConfig.__dataclass_fields__
+        unknown = [name for name in self.config if name not in known and name not in _WITHOUT_EFFECT]
+        if unknown:
+            _log.warning("the executor has no setting %s; left out", ", ".join(map(repr, unknown)))
+        settings = {name: value for name, value in self.config.items() if name in known and value is not None}
+        return DaskExecutor(settings, RayClient.active)
+
+
+class RayDataExecutor(XennaExecutor):
+    """The same as `XennaExecutor`."""
+
+
+class RayActorPoolExecutor(XennaExecutor):
+    """The same as `XennaExecutor`."""
+
+
+class RayClient:
+    """Holds a cluster of this machine open, so that pipelines need not each start one.
+
+    Args:
+        num_cpus: worker processes; one for each CPU if not given.
+        num_gpus: 0 for a cluster without GPUs.
+        settings: others of NeMo Curator's client, which change nothing.
+    """
+
+    active: ClassVar[LocalCluster | None] = None
+
+    def __init__(self, num_cpus: int | None = None, num_gpus: int | None = None, **settings: Any) -> None:
+        self.num_cpus, self.num_gpus = num_cpus, num_gpus
+        self.__dict__.update(settings)
+        self._cluster: LocalCluster | None = None
+
+    def start(self) -> None:
+        """Start the cluster, unless one runs."""
+        if RayClient.active is None:
+            gpus = False if self.num_gpus == 0 else None
+            self._cluster = LocalCluster(n_workers=self.num_cpus, gpus=gpus)
+            self._cluster.__enter__()
+            RayClient.active = self._cluster
+            atexit.register(self.stop)
+
+    def stop(self) -> None:
+        """Stop the cluster, if this client started it."""
+        if self._cluster is not None:
+            RayClient.active = None
+            self._cluster.__exit__(None, None, None)
+            self._cluster = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class SlurmRayClient(RayClient):
+    """The same as `RayClient`: a Slurm job runs ``dask scheduler`` and ``dask worker`` on its hosts instead."""

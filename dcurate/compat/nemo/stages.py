@@ -1,0 +1,437 @@
+"""Stages in the form that NeMo Curator gives them."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import importlib
+import inspect
+import logging
+import time
+from abc import ABC, ABCMeta, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from inspect import isabstract
+from types import UnionType
+from typing import Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from dcurate.compat.nemo.tasks import NoneTask, Task
+from dcurate.core import stage as ours
+
+X = TypeVar("X")
+Y = TypeVar("Y")
+
+#: Attributes of a task and columns of its rows.
+Spec = tuple[list[str], list[str]]
+
+_UNSET: Any = object()
+_log = logging.getLogger("dcurate.compat.nemo")
+
+_STAGE_REGISTRY: dict[str, type[Any]] = {}
+
+
+@dataclass
+class NodeInfo:
+    """The host that ``setup_on_node`` runs on."""
+
+    node_id: str = ""
+
+
+@dataclass
+class WorkerMetadata:
+    """The slot that ``setup`` prepares."""
+
+    worker_id: str = ""
+    allocation: Any = None
+
+
+@dataclass
+class Resources:
+    """The resources that one slot of a stage needs, in NeMo Curator's order of arguments.
+
+    Args:
+        cpus: CPU cores.
+        gpu_memory_gb: memory on one GPU, in GB.
+        gpus: GPUs; where `gpu_memory_gb` is given, the share of this machine's first GPU (of 24 GB if it has none).
+
+    Raises:
+        ValueError: both `gpus` and `gpu_memory_gb` are given, or more memory than one GPU has.
+
+    Examples:
+        >>> Resources(1.0, 12.0).gpu_memory_gb
+        12.0
+    """
+
+    cpus: float = 1.0
+    gpu_memory_gb: float = 0.0
+    gpus: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.gpus > 0 and self.gpu_memory_gb > 0:
+            raise ValueError("Cannot specify both gpus and gpu_memory_gb: give one of them")
+        if self.gpu_memory_gb > 0:
+            self.gpus = round(self.gpu_memory_gb / _get_gpu_memory_gb(), 1)
+            if self.gpus > 1:
+                raise ValueError("gpu_memory_gb is too large for a single GPU: give gpus instead")
+
+    @property
+    def requires_gpu(self) -> bool:
+        """Whether a slot needs a GPU."""
+        return self.gpus > 0 or self.gpu_memory_gb > 0
+
+
+def _get_gpu_memory_gb() -> float:
+    """Memory of this machine's first GPU, in GiB; 24 without one."""
+    try:
+        nvml = importlib.import_module("pynvml")
+        nvml.nvmlInit()
+        return float(nvml.nvmlDeviceGetMemoryInfo(nvml.nvmlDeviceGetHandleByIndex(0)).total) / 2**30
+    except Exception:  # without the library, the driver or a GPU
+        return 24.0
+
+
+class StageMeta(ABCMeta):
+    """Registers the classes of stages by name; see `get_stage_class`."""
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
+        cls = super().__new__(mcls, name, bases, namespace, **kwargs)
+        is_stage = any(base.__name__ == "ProcessingStage" for base in cls.mro()[1:])
+        if is_stage and not namespace.get("_is_abstract_root") and not isabstract(cls):
+            _STAGE_REGISTRY[name] = cls
+        return cls
+
+
+def get_stage_class(name: str) -> type[Any]:
+    """The class of a stage by its name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return _STAGE_REGISTRY[name]
+
+
+class StageMethods:
+    """What every stage of NeMo Curator has besides its work: of a person's and of dcurate's own."""
+
+    runtime_env: ClassVar[dict[str, Any] | None] = None
+    is_source_stage: bool = False
+    is_sink_stage: bool = False
+    is_resumable: bool = True
+
+    def ray_stage_spec(self) -> dict[str, Any]:
+        """Settings for Ray; those that dcurate has are carried out."""
+        return {"is_fanout_stage": self.is_fanout_stage()}
+
+    def xenna_stage_spec(self) -> dict[str, Any]:
+        """Settings for Xenna; those that dcurate has are carried out."""
+        return {}
+
+    def get_config(self) -> dict[str, Any]:
+        """The name, resources and batch size of the stage."""
+        own = {name: getattr(self, name) for name in ("name", "resources", "batch_size")}
+        return own | {"supports_batch_processing": self.supports_batch_processing()}
+
+    def supports_batch_processing(self) -> bool:
+        """Whether the class has a ``process_batch`` of its own."""
+        method = type(self).process_batch  # type: ignore[attr-defined]
+        return method not in (ProcessingStage.process_batch, ours.ProcessingStage.process_batch)
+
+    def validate_input(self, task: Any) -> bool:
+        """Whether a task has the attributes and columns that the stage reads; says in the log what is missing."""
+        try:
+            attributes, columns = self.input_spec_for_task(task)
+        except TypeError as error:
+            _log.error("%s", error)
+            return False
+        get_columns = getattr(task, "get_columns", None)
+        known = get_columns() if callable(get_columns) else getattr(task.data, "column_names", ())
+        missing = [name for name in attributes if not hasattr(task, name)]
+        missing += [name for name in columns if name not in known and not hasattr(task.data, name)]
+        if missing:
+            _log.error("task %s lacks what stage %r reads: %s", getattr(task, "task_id", ""), self.name, missing)  # type: ignore[attr-defined]
+        return not missing
+
+    def input_spec_for_task(self, task: Any) -> Spec:
+        """The attributes and columns that the stage reads of tasks of this type.
+
+        Raises:
+            TypeError: the stage takes no tasks of this type, or gives no such pair.
+        """
+        name, specs = self.name, self.inputs()  # type: ignore[attr-defined]
+        if isinstance(specs, Mapping):
+            for kind in type(task).mro():
+                if kind in specs:
+                    return _pair(specs[kind], f"Stage {name} inputs()[{kind.__name__}]")
+            supported = ", ".join(kind.__name__ for kind in specs) or "<none>"
+            raise TypeError(
+                f"Stage {name} does not support input task type {type(task).__name__}. "
+                f"Supported input task types: {supported}"
+            )
+        if not isinstance(specs, tuple):
+            raise TypeError(f"Stage {name} inputs() must return an input spec tuple or dict of task type to input spec")
+        return _pair(specs, f"Stage {name} inputs()")
+
+    def is_fanout_stage(self) -> bool:
+        """Whether ``process`` is annotated to return a list."""
+        try:
+            hints = get_type_hints(type(self).process)  # type: ignore[attr-defined]
+        except (AttributeError, NameError, TypeError):
+            return False
+        return _has_list(hints.get("return"))
+
+    @contextlib.contextmanager
+    def _time_metric(self, name: str) -> Iterator[None]:
+        """Add the seconds of the ``with`` block to the metrics of the stage."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._log_metric(name, time.perf_counter() - start)  # type: ignore[attr-defined]
+
+
+def _pair(spec: Any, source: str) -> Spec:
+    if not isinstance(spec, tuple) or len(spec) != 2:
+        raise TypeError(f"{source} must be a tuple of (required_attributes, required_columns)")
+    return spec
+
+
+def _has_list(annotation: Any) -> bool:
+    origin = get_origin(annotation)
+    return origin is list or (origin in (UnionType, Union) and any(map(_has_list, get_args(annotation))))
+
+
+def _constant(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def changed_stage(stage: Any, settings: Mapping[str, Any]) -> Any:
+    """Set what NeMo Curator's ``with_`` takes, on a stage that is already a copy.
+
+    Raises:
+        ValueError: `num_workers` is in the settings for Xenna.
+    """
+    for name in ("name", "resources", "batch_size", "runtime_env"):
+        if settings.get(name) is not None:
+            object.__setattr__(stage, name, settings[name])
+    for name in ("ray_stage_spec", "xenna_stage_spec"):
+        if settings.get(name) is not None:
+            if name.startswith("xenna") and "num_workers" in settings[name]:
+                raise ValueError("Use with_(num_workers=...) instead of setting num_workers in xenna_stage_spec.")
+            object.__setattr__(stage, name, partial(_constant, {**getattr(stage, name)(), **settings[name]}))
+    workers = settings.get("num_workers", _UNSET)
+    if workers is not _UNSET and isinstance(stage, ours.Stage):
+        object.__setattr__(stage, "_num_workers", workers)
+    elif workers is not _UNSET:
+        object.__setattr__(stage, "num_workers", partial(_constant, workers))
+    return stage
+
+
+class ProcessingStage(StageMethods, ABC, Generic[X, Y], metaclass=StageMeta):
+    """One step of a pipeline, as a person writes it for NeMo Curator: subclass it and write ``process``.
+
+    Tasks are given and taken as NeMo Curator has them; see `dcurate.compat.nemo.tasks`.
+    """
+
+    _is_abstract_root = True
+
+    name = "ProcessingStage"
+    resources = Resources(cpus=1.0)
+    batch_size = 1
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = vars(cls)
+        for name in ("num_workers",):
+            if (name in own and not callable(own[name])) or (
+                name not in own and name in own.get("__annotations__", {})
+            ):
+                raise TypeError(
+                    f"{cls.__name__} must not define 'num_workers' as a stage attribute. Override num_workers() "
+                    "for backend worker sizing, or use a different field name for stage-specific worker counts."
+                )
+        for name in ("name", "resources", "batch_size", "runtime_env"):
+            if isinstance(own.get(name), property):
+                raise TypeError(
+                    f"{cls.__name__} must not define '{name}' as a @property. Use a plain class attribute or "
+                    "dataclass field instead, so that ProcessingStage.with_() can override it."
+                )
+            if name != "runtime_env" and f"_{name}" in own:  # where version 25.09 has these settings
+                setattr(cls, name, own[f"_{name}"])
+
+    @abstractmethod
+    def process(self, task: X) -> Y | list[Y] | None:
+        """Return a task, a list of tasks, or None if nothing is left."""
+
+    def process_batch(self, tasks: list[X]) -> list[Y]:
+        """Process several tasks; return their results in one list.
+
+        Raises:
+            ValueError: a task has not what the stage reads.
+        """
+        results: list[Any] = []
+        for task in tasks:
+            if not self.validate_input(task):
+                raise ValueError(f"Task {task!s} failed validation for stage {self}")
+            result = self.process(task)
+            results.extend(result if isinstance(result, list) else [result])
+        return results
+
+    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
+        """Called once per host before any slot on it is set up."""
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        """Called once per slot before it takes work."""
+
+    def teardown(self) -> None:
+        """Called once per slot when it ends."""
+
+    def inputs(self) -> Spec | dict[type[Task[Any]], Spec]:
+        """Attributes and columns that the stage reads; by type of task, if it takes several."""
+        return [], []
+
+    def outputs(self) -> Spec:
+        """Attributes and columns that the stage adds."""
+        return [], []
+
+    def num_workers(self) -> int | None:
+        """A fixed number of slots; None to leave it to the run."""
+        return None
+
+    def with_(  # noqa: PLR0913, PLR0917
+        self,
+        name: str | None = None,
+        resources: Any = None,
+        batch_size: int | None = None,
+        runtime_env: dict[str, Any] | None = None,
+        ray_stage_spec: dict[str, Any] | None = None,
+        xenna_stage_spec: dict[str, Any] | None = None,
+        num_workers: int | None = _UNSET,
+    ) -> Any:
+        """A copy of the stage with some settings changed.
+
+        Args:
+            num_workers: a fixed number of slots; None leaves it to the run again.
+
+        Raises:
+            ValueError: `num_workers` is in `xenna_stage_spec`.
+        """
+        settings = {name: value for name, value in locals().items() if name != "self"}
+        return changed_stage(copy.deepcopy(self), settings)
+
+    def __repr__(self) -> str:
+        return type(self).__name__
+
+    def _log_metrics(self, metrics: Mapping[str, float]) -> None:
+        """Add metrics of the stage to those of the run."""
+        logged = self.__dict__.setdefault("_custom_metrics", {})
+        given: Mapping[str, Any] = metrics
+        for name, value in given.items():
+            if isinstance(value, int | float):
+                logged[name] = float(value)
+            else:
+                _log.warning("metric %s=%r of stage %s is not a number", name, value, self.name)
+
+    def _log_metric(self, name: str, value: float) -> None:
+        """Add one metric; see `_log_metrics`."""
+        self._log_metrics({name: value})
+
+    def _consume_custom_metrics(self) -> dict[str, float]:
+        """Return the metrics since the last call."""
+        return self.__dict__.pop("_custom_metrics", None) or {}
+
+
+class CompositeStage(ProcessingStage[X, Y], ABC):
+    """A name for several stages in a row, as a person writes it for NeMo Curator."""
+
+    _is_abstract_root = True
+
+    def inputs(self) -> Any:
+        return self.decompose()[0].inputs()
+
+    def outputs(self) -> Any:
+        return self.decompose()[-1].outputs()
+
+    @abstractmethod
+    def decompose(self) -> list[Any]:
+        """Return the inner stages."""
+
+    def with_(self, stage_with_dict: Mapping[str, Mapping[str, Any]]) -> Any:  # type: ignore[override]
+        """Change settings of inner stages by name; returns the composite itself."""
+        self.__dict__.setdefault("_with_operations", []).append(stage_with_dict)
+        return self
+
+    def decompose_and_apply_with(self) -> list[Any]:
+        """The inner stages with the settings of `with_`.
+
+        Raises:
+            ValueError: there is no inner stage of that name, or there are several.
+        """
+        return self._apply_with_(list(self.decompose()))
+
+    def _apply_with_(self, stages: list[Any]) -> list[Any]:
+        for settings in self.__dict__.get("_with_operations", ()):
+            names = [stage.name for stage in stages]
+            if len(set(names)) != len(names):
+                raise ValueError(
+                    "All stages must have unique names in composite stage to apply configuration changes using with_()."
+                )
+            for name in settings:
+                if name not in names:
+                    raise ValueError(
+                        f"Stage {name} not found in composite stage to apply configuration changes using with_()."
+                    )
+            stages = [stage.with_(**settings[stage.name]) if stage.name in settings else stage for stage in stages]
+        return stages
+
+    def process(self, task: X) -> Any:
+        raise RuntimeError(
+            f"Composite stage '{self.name}' should not be executed directly. It should be decomposed into execution "
+            "stages during planning."
+        )
+
+    def get_description(self) -> str:
+        """A description of the stage for a person."""
+        return f"Composite stage: {self.name}"
+
+
+ProcessingStage.register(ours.Stage)
+CompositeStage.register(ours.CompositeStage)  # type: ignore[type-abstract]
+
+
+def processing_stage(
+    *, name: str, resources: Resources | Mapping[str, float] | None = None, batch_size: int | None = None
+) -> Callable[[Callable[[Any], Any]], ProcessingStage[Any, Any]]:
+    """Make a stage of a function from a task to a task, or to a list of tasks.
+
+    Raises:
+        ValueError: the function takes another number of arguments than one.
+
+    Examples:
+        >>> @processing_stage(name="keep")
+        ... def keep(task):
+        ...     return task
+        >>> keep.name
+        'keep'
+    """
+    wanted = Resources(**resources) if isinstance(resources, Mapping) else resources or Resources()
+
+    def make(function: Callable[[Any], Any]) -> ProcessingStage[Any, Any]:
+        if len(inspect.signature(function).parameters) != 1:
+            raise ValueError(
+                "A processing stage function must accept exactly one positional argument (the input Task)."
+            )
+
+        def process(self: Any, task: Any) -> Any:
+            result = function(task)
+            for one in result if isinstance(result, list) else [result]:
+                if isinstance(one, Task) and not isinstance(one, NoneTask):
+                    one._metadata, one._stage_perf = dict(task._metadata), list(task._stage_perf)
+            return result
+
+        settings = {"name": str(name), "resources": wanted, "batch_size": batch_size, "_fn": staticmethod(function)}
+        kind = StageMeta(name, (ProcessingStage,), {"__module__": function.__module__, "process": process, **settings})
+        stage: ProcessingStage[Any, Any] = kind()
+        return stage
+
+    return make
