@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any
 
+from dcurate.compat.nemo.rows import stripped
 from dcurate.compat.nemo.stages import CompositeStage
 from dcurate.compat.nemo.tasks import DocumentBatch
 from dcurate.compat.nemo.translation.faith import FaithEvalFilter, FaithThresholdFilterStage, MergeFaithScoresStage
@@ -15,7 +16,6 @@ from dcurate.compat.nemo.translation.output import (
     SkipExistingTranslationsStage,
 )
 from dcurate.compat.nemo.translation.reassembly import TRANSLATED, ReassemblyStage
-from dcurate.compat.nemo.translation.rows import stripped
 from dcurate.compat.nemo.translation.segmentation import SEGMENTS, SegmentationStage
 from dcurate.compat.nemo.translation.translate import SegmentTranslationStage
 from dcurate.models.llm.config import GenerationConfig

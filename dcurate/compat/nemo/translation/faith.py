@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
+from dcurate.compat.nemo.rows import stripped, with_rows
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
 from dcurate.compat.nemo.translation.fields import merge_faith_scores_into_metadata
 from dcurate.compat.nemo.translation.prompts import language
 from dcurate.compat.nemo.translation.reassembly import average
-from dcurate.compat.nemo.translation.rows import stripped, with_rows
 from dcurate.compat.nemo.translation.translate import AsksModel
 from dcurate.models.llm.config import GenerationConfig, Messages
 from dcurate.models.llm.faith import AVERAGE, MARKS, PARSE_FAILED, SEGMENT_SCORES

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from dcurate.compat.nemo.rows import stripped, with_rows
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
 from dcurate.compat.nemo.translation.fields import (
@@ -16,7 +17,6 @@ from dcurate.compat.nemo.translation.fields import (
     reconstruct_messages_with_translation,
 )
 from dcurate.compat.nemo.translation.reassembly import NO_SCORES, SEGMENTS_MAP, TRANSLATION_MAP
-from dcurate.compat.nemo.translation.rows import stripped, with_rows
 
 _SKIPPED_ROWS_METADATA_KEY = "_skipped_rows_state"
 _ORDER = "_skip_original_idx"

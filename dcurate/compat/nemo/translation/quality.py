@@ -6,9 +6,9 @@ import importlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from dcurate.compat.nemo.rows import with_rows
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
-from dcurate.compat.nemo.translation.rows import with_rows
 
 #: Metrics of sacrebleu, and whether a higher score is better.
 _METRICS = {"sacrebleu": ("sentence_bleu", True), "chrf": ("sentence_chrf", True), "ter": ("sentence_ter", False)}

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pandas as pd
 
+from dcurate.compat.nemo.rows import with_rows
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
 from dcurate.compat.nemo.translation.fields import (
@@ -19,7 +20,6 @@ from dcurate.compat.nemo.translation.fields import (
     parse_structured_value,
     set_nested_fields,
 )
-from dcurate.compat.nemo.translation.rows import with_rows
 from dcurate.compat.nemo.translation.segmentation import COLUMNS, DOCUMENT, METADATA
 from dcurate.models.llm.faith import AVERAGE, MARKS, PARSE_FAILED, SEGMENT_SCORES
 

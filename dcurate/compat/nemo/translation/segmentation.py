@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from dcurate.compat.nemo.rows import stripped, with_rows
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
 from dcurate.compat.nemo.translation.fields import (
@@ -17,7 +18,6 @@ from dcurate.compat.nemo.translation.fields import (
     normalize_text_field,
     parse_structured_value,
 )
-from dcurate.compat.nemo.translation.rows import stripped, with_rows
 from dcurate.models.llm.segmenting import is_translatable, segments_of
 
 SEGMENTS, METADATA, DOCUMENT = COLUMNS = ("_seg_segments", "_seg_metadata", "_seg_doc_id")

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dcurate.compat.nemo.rows import stripped, with_rows
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
 from dcurate.compat.nemo.translation.backends import TranslationBackend, get_backend
 from dcurate.compat.nemo.translation.prompts import language, load_prompt_template
 from dcurate.compat.nemo.translation.reassembly import ERROR, TIME, TRANSLATED
-from dcurate.compat.nemo.translation.rows import stripped, with_rows
 from dcurate.compat.nemo.translation.segmentation import SEGMENTS
 from dcurate.models.llm.batch_client import BatchClient
 from dcurate.models.llm.config import Answer, GenerationConfig, Messages, Request

@@ -1,4 +1,4 @@
-"""What the stages of translation share: batches of pandas frames, arguments that must be given."""
+"""What stages on pandas frames share: batches with other rows, arguments that must be given."""
 
 from __future__ import annotations
 
