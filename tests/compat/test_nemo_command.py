@@ -17,8 +17,22 @@ pytestmark = pytest.mark.cluster
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
 
+#: A module beside the script, which worker processes import.
+HELPER = """
+from nemo_curator.tasks import DocumentBatch
+import nemo_curator.stages.text.filters as filters
+
+class Longer(filters.DocumentFilter):
+    def score_document(self, text):
+        return len(text)
+
+    def keep_document(self, score):
+        return score > 3
+"""
+
 PIPELINE = """
 import dcurate
+import helper
 from nemo_curator.stages.text.filters import DocumentFilter, ScoreFilter
 from nemo_curator.stages.text.io.reader import JsonlReader
 from nemo_curator.stages.text.io.writer import JsonlWriter
@@ -35,7 +49,7 @@ class Long(DocumentFilter):
 
 
 pipeline = dcurate.Pipeline(
-    "small", stages=[JsonlReader("in"), ScoreFilter(Long(), text_field="text"), JsonlWriter("out")]
+    "small", stages=[JsonlReader("in"), ScoreFilter([helper.Longer(), Long()], text_field="text"), JsonlWriter("out")]
 )
 pipeline.run(dcurate.DaskExecutor(cluster=dcurate.LocalCluster(n_workers=2)))
 """
@@ -77,7 +91,7 @@ ENDS = {
 @pytest.fixture
 def here(tmp_path):
     (tmp_path / "in").mkdir()
-    rows = [{"text": "short"}, {"text": "a longer text"}]
+    rows = [{"text": "a"}, {"text": "short"}, {"text": "a longer text"}]
     (tmp_path / "in" / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return tmp_path
 
@@ -99,6 +113,7 @@ def nemo(here, *arguments):
 
 
 def test_a_script_without_a_main_guard_runs_once_on_worker_processes(here):
+    (here / "helper.py").write_text(HELPER)
     (here / "pipeline.py").write_text(PIPELINE)
     done = nemo(here, "pipeline.py")
     assert (done.returncode, done.stdout.count("once")) == (0, 1), done.stderr
