@@ -180,7 +180,7 @@ def one_round(address: str, source: Path, output: Path, rows: int, heard: Heard)
     found = Counter(
         json.loads(line)["id"]
         for path in output.rglob("*.jsonl")
-        if "_dcurate" not in path.parts
+        if ".dcurate" not in str(path)
         for line in path.read_text().splitlines()
     )
     return {

@@ -167,7 +167,7 @@ def rows_of(output: Path) -> Counter[int]:
     return Counter(
         json.loads(line)["id"]
         for path in output.rglob("*.jsonl")
-        if "_dcurate" not in path.parts
+        if ".dcurate" not in str(path)
         for line in path.read_text().splitlines()
     )
 

@@ -106,7 +106,7 @@ def one_round(scratch: Path, draw: random.Random, pause_s: float) -> dict[str, A
     found = Counter(json.loads(line)["id"] for path in output.glob("*.jsonl") for line in path.read_text().splitlines())
     kept = [
         json.loads(line)
-        for path in (output / "_dcurate" / "quarantine").glob("*.jsonl")
+        for path in (output.parent / f"{output.name}.dcurate" / "quarantine").glob("*.jsonl")
         for line in path.read_text().splitlines()
     ]
     aside = sum(row["rows"] for row in kept)

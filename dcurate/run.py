@@ -21,7 +21,7 @@ from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.executor import DaskExecutor, DaskSession
 from dcurate.errors import DcurateError, PipelineError, RunError, without_secrets
-from dcurate.fs.stores import META_DIR, Directory
+from dcurate.fs.stores import Directory
 from dcurate.fs.temporary import scratch_folder
 from dcurate.io.input_manifest import InputManifest
 from dcurate.io.ledger import DirectoryLedger
@@ -275,7 +275,7 @@ class _Run:
                     self.ledger.check(self.input_manifest)
             yield from self._run_rounds(session, self._scratch(stack))
             if self.sink is not None:
-                check_claim(self._output, self.id)
+                check_claim(self._output, self.id, (path for files in self.written for path in files))
         if self.sink is not None and self._has_barrier and not any(each.unread for each in self.accounting):
             mark_finished(self.sink, SuccessMarker(self.input_manifest.digest, self.report().to_dict(), self.written))
 
@@ -322,7 +322,7 @@ class _Run:
         if self.sink is None or self.rejected is None:
             return
         given, output = self.rejected.rstrip("/"), self._output.address.rstrip("/")
-        if given == output or f"{given}/".startswith(f"{output}/{META_DIR}/"):
+        if given == output or f"{given}/".startswith(f"{self._output.records.rstrip('/')}/"):
             raise PipelineError(
                 f"rejected={self.options.rejected!r} is where the output or records of the run are; name another folder"
             )
@@ -345,7 +345,7 @@ class _Run:
     @property
     def _quarantine(self) -> str | None:
         """The quarantine folder."""
-        return f"{self.sink.output_path}/{META_DIR}/quarantine" if self.sink else None
+        return f"{self._output.records}/quarantine" if self.sink else None
 
     @property
     def _has_barrier(self) -> bool:
@@ -366,7 +366,7 @@ class _Run:
         """Return the parent folder of the rounds: in the records of the output, or temporary."""
         if self.sink is None:
             return stack.enter_context(scratch_folder())
-        return f"{self.sink.output_path}/_dcurate"
+        return self._output.records
 
     def _run_round(self, session: Session, stages: Sequence[Stage], last: bool) -> Iterator[Batch]:
         if self.accounting:

@@ -12,6 +12,7 @@ import pytest
 
 import dcurate
 from tests.conftest import ROOT, scheduler_and_workers
+from tests.places import records
 
 pytestmark = pytest.mark.cluster
 
@@ -85,7 +86,7 @@ def written(output):
 
 
 def report(output):
-    return json.loads((Path(output) / "_dcurate" / "report.json").read_text())
+    return json.loads((records(output) / "report.json").read_text())
 
 
 def test_help_and_version_are_there():
@@ -183,8 +184,8 @@ def test_a_run_writes_the_documents_and_reports(here, mode):
     shown = [line.rstrip() for line in done.stdout.splitlines()]
     page = shown.pop()
     assert page.endswith("report.html")
-    assert (here / "there/_dcurate/report.html").is_file()
-    assert (here / "there/_dcurate/report.txt").read_text().splitlines() == shown
+    assert (here / "there.dcurate/report.html").is_file()
+    assert (here / "there.dcurate/report.txt").read_text().splitlines() == shown
     assert shown[0] == f"small: {mode}, run {values['run']}"
     assert shown[-1].endswith("there (6 files)")
 
@@ -209,7 +210,7 @@ def test_malformed_lines_are_quarantined_and_counted(here):
     done = run("run", "r.yaml", "--mode", "inline", cwd=here)
     assert done.returncode == 0, done.stderr
     assert "1 quarantined" in done.stdout
-    assert "out/_dcurate/quarantine(1document)" in "".join(done.stdout.split())  # a long path is wrapped
+    assert "out.dcurate/quarantine(1document)" in "".join(done.stdout.split())  # a long path is wrapped
     assert len(written(here / "out")) == 48
 
 

@@ -117,16 +117,22 @@ def _mind_signals() -> list[int]:
     return came
 
 
-def main() -> None:
-    """The ``dcurate`` command. Exit codes: 0 done, 1 failed, 2 wrong use or recipe, 130 interrupted, 143 terminated."""
-    arguments = sys.argv[1:]
-    debug = "--debug" in arguments
-    signals = _mind_signals()
+def _prepare() -> list[int]:
+    """Set up the process for a command; return the signals received, as they come."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without a character gets "?", not an error after the run
     os.environ.setdefault("PYTHONSAFEPATH", "1")  # a folder hides no package from worker processes either
-    if "--trust" in arguments:
+    return _mind_signals()
+
+
+def main() -> None:
+    """The ``dcurate`` command. Exit codes: 0 done, 1 failed, 2 wrong use or recipe, 130 interrupted, 143 terminated."""
+    arguments = sys.argv[1:]
+    debug = "--debug" in arguments
+    is_script = arguments[:1] == ["nemo"]  # it has the process as python gives it
+    signals = [] if is_script else _prepare()
+    if "--trust" in arguments and not is_script:
         sys.path.append(os.getcwd())  # a recipe may then name classes in modules beside it
     elif arguments[:1] and arguments[0] in _RECIPE_COMMANDS and os.path.isfile(_NUMBA_CONFIG):
         _fail(

@@ -18,7 +18,7 @@ from dcurate.core.events import Observer
 from dcurate.core.report import RunReport
 from dcurate.core.secrets import shown
 from dcurate.errors import PipelineError, nearest
-from dcurate.fs.stores import META_DIR
+from dcurate.fs.stores import Directory
 from dcurate.plan.compile import compile_plan
 from dcurate.recipe import Recipe, bundled_recipes, load_recipe, parse_setting
 from dcurate.ui.progress import JsonProgress, Progress
@@ -96,7 +96,7 @@ def run(
         )
     report: RunReport = result.report
     if not quiet:
-        page = f"{report.output_path}/{META_DIR}/{PAGE}" if report.output_path else None
+        page = f"{Directory(report.output_path).records}/{PAGE}" if report.output_path else None
         console().print(report_table(report, page))
         for sentence in _advice(report):
             click.echo(sentence, err=True)

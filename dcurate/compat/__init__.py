@@ -1,1 +1,1 @@
-"""Other toolkits' names for what dcurate does."""
+"""Programs that were written for other libraries run on dcurate. Nothing here loads unless it is asked for."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from io import BytesIO
 from typing import Any, BinaryIO, cast
 
@@ -18,14 +19,18 @@ from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import Entry, walk
 from dcurate.fs.paths import check_reachable, full_address, is_address, is_shared, open_store
 
-#: The folder that dcurate keeps beside an output: ledger, quarantine, half-written files.
+#: What the names of dcurate's own files begin with: ledger, quarantine, half-written files. See `Directory.records`.
 META_DIR = "_dcurate"
 TMP = f"{META_DIR}/tmp"
+#: How the folder of those files ends, beside the directory.
+BESIDE = ".dcurate"
 
 
 @dataclass(frozen=True)
 class Directory(HidesSecrets):
     """A directory (or file) in a store. It pickles as its address and opens the store where it is used.
+
+    Files whose names begin with `META_DIR` are dcurate's own, and are in another folder; see `records`.
 
     Args:
         url: a local path or any URL that fsspec opens.
@@ -55,21 +60,57 @@ class Directory(HidesSecrets):
         store, root = self._opened()
         return full_address(store, root)
 
-    def path(self, name: str) -> str:
-        """The address of a file in the directory; a name that is a full address already stays as it is."""
-        return name if is_address(name) else f"{self.address.rstrip('/')}/{name}"
+    @cached_property
+    def records(self) -> str:
+        """The address of the folder of dcurate's own files: ``out.dcurate`` beside ``out``.
 
-    def files(self, below: str = "", *, own: bool = False) -> dict[str, Entry]:
-        """Return every file in the directory (or `below` a folder in it) by name; those in `META_DIR` only if `own`."""
+        Other tools, which read all files of a directory as data, do not see it there. It is ``out/_dcurate`` where an
+        earlier version left it, where the directory is the root of a store or of a file system, and where nothing can
+        be written beside it.
+        """
+        store, _ = self._opened()
+        return full_address(store, self._records)
+
+    @cached_property
+    def _records(self) -> str:
         store, root = self._opened()
         root = root.rstrip("/")
+        inside, beside = f"{root}/{META_DIR}", f"{root}{BESIDE}"
+        parent = root.rpartition("/")[0]
+        with storage_errors("look at", self.url):
+            if not parent.strip("/") or store.isdir(inside):
+                return inside
+            local = isinstance(store, LocalFileSystem)
+            return beside if not local or store.isdir(beside) or _takes_folders(parent, root) else inside
+
+    def _located(self, name: str) -> str:
+        """The path of a file in the store."""
+        if name == META_DIR or name.startswith(f"{META_DIR}/"):
+            return self._records + name[len(META_DIR) :]
+        return f"{self._opened()[1].rstrip('/')}/{name}"
+
+    def path(self, name: str) -> str:
+        """The address of a file in the directory; a name that is a full address already stays as it is."""
+        return name if is_address(name) else full_address(self._opened()[0], self._located(name))
+
+    def files(self, below: str = "", *, own: bool = False) -> dict[str, Entry]:
+        """Return every file in the directory (or `below` a folder in it) by name; those in `META_DIR` only if `own`.
+
+        Records of output directories that are inside it are left out.
+        """
+        store, root = self._opened()
+        root = root.rstrip("/")
+        found = {}
         with storage_errors("list", self.url):
-            found = {}
-            for entry in walk(store, f"{root}/{below}" if below else root):
-                name = entry.path[len(root) + 1 :]
-                if own or below or not name.startswith(f"{META_DIR}/"):
-                    found[name] = entry
-            return found
+            if not below.startswith(META_DIR):
+                for entry in walk(store, f"{root}/{below}" if below else root):
+                    name = entry.path[len(root) + 1 :]
+                    if (below or not name.startswith(f"{META_DIR}/")) and f"{BESIDE}/" not in name:
+                        found[name] = entry
+            if own or below.startswith(META_DIR):
+                for entry in walk(store, self._located(below) if below else self._records):
+                    found[META_DIR + entry.path[len(self._records) :]] = entry
+        return found
 
     def is_file(self) -> bool:
         """Whether the address is a file, not a directory."""
@@ -79,18 +120,17 @@ class Directory(HidesSecrets):
 
     def read(self, name: str) -> bytes | None:
         """The content of a file, or None if there is no such file."""
-        store, root = self._opened()
+        store, _ = self._opened()
         with storage_errors("read", self.path(name)):
             try:
-                return cast(bytes, store.cat_file(f"{root.rstrip('/')}/{name}"))
+                return cast(bytes, store.cat_file(self._located(name)))
             except FileNotFoundError:
                 return None
 
     def remove(self, names: list[str]) -> None:
         """Delete files that exist, and local directories that this leaves empty."""
         store, root = self._opened()
-        root = root.rstrip("/")
-        paths = [f"{root}/{name}" for name in names]
+        paths = [self._located(name) for name in names]
         if not self.local and len(paths) > 1:
             try:
                 with storage_errors("delete", self.address):
@@ -107,14 +147,23 @@ class Directory(HidesSecrets):
                     continue
         if self.local:
             for parent in sorted(set(map(os.path.dirname, paths)), reverse=True):
-                _remove_empty(parent, root)
+                _remove_empty(parent, root.rstrip("/"))
+                _remove_empty(parent, os.path.dirname(self._records))
         store.invalidate_cache()
 
-    def clear(self) -> None:
-        """Delete the directory and everything in it, if it exists."""
+    def create(self) -> None:
+        """Create the directory if it is missing; stores without directories need none."""
         store, root = self._opened()
-        with storage_errors("delete", self.url), suppress(FileNotFoundError):
-            store.rm(root, recursive=True)
+        if isinstance(store, LocalFileSystem):
+            with storage_errors("write", self.url):
+                store.makedirs(root, exist_ok=True)
+
+    def clear(self) -> None:
+        """Delete the directory and everything in it, if it exists, and dcurate's own files."""
+        store, root = self._opened()
+        for path in (self._records, root):
+            with storage_errors("delete", self.url), suppress(FileNotFoundError):
+                store.rm(path, recursive=True)
         store.invalidate_cache()
 
     @contextmanager
@@ -131,11 +180,11 @@ class Directory(HidesSecrets):
         Raises:
             DataError: it cannot be written; the disk is full.
         """
-        store, root = self._opened()
-        final = f"{root.rstrip('/')}/{name}"
+        store, _ = self._opened()
+        final = self._located(name)
         with storage_errors("write", self.path(name)):
             if isinstance(store, LocalFileSystem):
-                with atomic_write(final, os.path.join(root, scratch), durable=durable) as file:
+                with atomic_write(final, self._located(scratch), durable=durable) as file:
                     yield file
             else:
                 buffer = BytesIO()
@@ -146,6 +195,25 @@ class Directory(HidesSecrets):
         """Write a small file completely, or not at all."""
         with self.writing(name, scratch) as file:
             file.write(data)
+
+
+def output_of(url: str) -> str:
+    """The directory to which an address belongs, which may be that of its `Directory.records`.
+
+    Examples:
+        >>> [output_of(url) for url in ("out", "out.dcurate/", "out/_dcurate")]
+        ['out', 'out', 'out']
+    """
+    url = url.rstrip("/")
+    return url.removesuffix(BESIDE) if url.endswith(BESIDE) else url.removesuffix(f"/{META_DIR}")
+
+
+def _takes_folders(parent: str, root: str) -> bool:
+    """Whether a folder can be made beside a local directory, on the same file system."""
+    while not os.path.isdir(parent):
+        parent = os.path.dirname(parent)
+    same = not os.path.isdir(root) or os.stat(root).st_dev == os.stat(parent).st_dev
+    return same and os.access(parent, os.W_OK | os.X_OK)
 
 
 def _remove_empty(path: str, root: str) -> None:

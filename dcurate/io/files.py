@@ -21,6 +21,7 @@ from dcurate.fs.compression import ENDINGS
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import Entry, file_entry, walk
 from dcurate.fs.paths import check_name, check_reachable, full_address, open_store, protocol_of
+from dcurate.fs.stores import BESIDE
 
 #: Names of files about data that hold none.
 _ABOUT = re.compile(r"(readme|licen[sc]e|notice|citation|changelog)\b|.*\.md$", re.IGNORECASE)
@@ -95,8 +96,8 @@ class SourceFile(HidesSecrets):
 
 
 def hidden(name: str) -> bool:
-    """Whether a file or directory of this name is no data: ``_dcurate``, ``_SUCCESS``, ``.git``."""
-    return name.startswith((".", "_"))
+    """Whether a file or directory of this name is no data: ``out.dcurate``, ``_SUCCESS``, ``.git``."""
+    return name.startswith((".", "_")) or name.endswith(BESIDE)
 
 
 def is_names(value: object) -> bool:

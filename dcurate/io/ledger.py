@@ -30,7 +30,7 @@ _Shape = tuple[tuple[tuple[str, str | None], ...], ...]
 
 
 class DirectoryLedger:
-    """Records finished splits in ``_dcurate/ledger`` of an output directory, on any store.
+    """Records finished splits in ``ledger`` of the records of an output directory, on any store.
 
     Records are written in segments that never change, each whole or not at all: when 512 are waiting, or when
     1% of the run's time (at least a second) has passed since the last one. A few hundred bytes per split are held in
@@ -176,7 +176,7 @@ class DirectoryLedger:
             return []
         return [
             f"{len(found):,} files in the output were of no finished split (first: {min(found)!r}), as a run leaves "
-            f"them that is killed; they are in {output.STRAYS} now"
+            f"them that is killed; they are in {self._directory.path(output.STRAYS)!r} now"
         ]
 
     def _all(self) -> Iterator[SplitRecord]:
@@ -260,7 +260,8 @@ def _parsed(known: bytes) -> dict[str, str] | None:
 def _check_same(url: str, before: Mapping[str, str] | None, now: Mapping[str, str]) -> None:
     if before is None:
         raise PipelineError(
-            f"{url}/{_PIPELINE} cannot be read, so the run cannot be resumed; start afresh with mode='overwrite'"
+            f"the record of the pipeline of {url!r} cannot be read, so the run cannot be resumed; "
+            "start afresh with mode='overwrite'"
         )
     changes = {
         "changed": [stage for stage in now if stage in before and before[stage] != now[stage]],

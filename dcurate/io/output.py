@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, cast
 from urllib.parse import quote
 
@@ -100,6 +101,7 @@ def prepare(directory: Directory, mode: Mode, resume: bool) -> None:
         generation += mode == "append" and bool(outputs)
     directory.remove(list(dict.fromkeys(stale)))
     directory.write(_RECORD, orjson.dumps({"generation": generation, "alone": alone}))
+    directory.create()
 
 
 def check(directory: Directory, mode: Mode) -> None:
@@ -116,14 +118,18 @@ def claim(directory: Directory, run: str) -> None:
     directory.write(_RUNNING, run.encode())
 
 
-def check_claim(directory: Directory, run: str) -> None:
+def check_claim(directory: Directory, run: str, written: Iterable[str]) -> None:
     """Check that a directory is still the output of this run.
+
+    Args:
+        written: addresses of the files that must be there.
 
     Raises:
         DataError: it was deleted, or another run wrote to it.
     """
     there = directory.read(_RUNNING)
-    if there is None:
+    files = {directory.path(name) for name in directory.files()}
+    if there is None or not files.issuperset(written):
         raise DataError(f"{directory.url!r} was deleted while the run wrote to it; run again")
     if there != run.encode():
         raise DataError(

@@ -16,7 +16,7 @@ from dcurate.core.events import StageStats
 from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import PipelineError, listed, nearest
 from dcurate.frames.excerpts import excerpt, id_column
-from dcurate.fs.stores import META_DIR, Directory
+from dcurate.fs.stores import Directory, output_of
 from dcurate.io.rejections import REASON, SCORE, STAGE
 from dcurate.io.rows import Row, is_readable, rows_in
 from dcurate.runs.documents import Document, Inspected
@@ -58,8 +58,8 @@ class RunPlaces(HidesSecrets):
 
     @property
     def root(self) -> str:
-        """The output directory, also where its ``_dcurate`` folder was named."""
-        return self.output.rstrip("/").removesuffix(f"/{META_DIR}")
+        """The output directory, also where the folder of its records was named."""
+        return output_of(self.output)
 
 
 def inspect(

@@ -10,7 +10,7 @@ import orjson
 
 from dcurate.core.report import RunReport
 from dcurate.errors import DataError
-from dcurate.fs.stores import META_DIR, Directory
+from dcurate.fs.stores import META_DIR, Directory, output_of
 from dcurate.runs.history import History
 
 
@@ -66,7 +66,7 @@ def read_run(address: str, storage_options: Mapping[str, Any] | None = None) -> 
     """The records that a run left beside its output.
 
     Args:
-        address: the output directory, or the ``_dcurate`` folder in it; a local path, or as fsspec opens it.
+        address: the output directory, or the folder of its records beside it; a local path, or as fsspec opens it.
         storage_options: for fsspec.
 
     Raises:
@@ -84,17 +84,16 @@ def read_run(address: str, storage_options: Mapping[str, Any] | None = None) -> 
         {'word_count': 1}
         >>> folder.cleanup()
     """
-    root = address.rstrip("/")
-    folder = Directory(
-        root if root.endswith(f"/{META_DIR}") or root == META_DIR else f"{root}/{META_DIR}", storage_options or {}
-    )
+    inside = address.rstrip("/") == META_DIR
+    output = Directory("." if inside else output_of(address), storage_options or {})
+    folder = Directory(META_DIR if inside else output.records, storage_options or {})
     report, history = folder.read("report.json"), folder.read("history.json")
     if report is None:
         finished = folder.read("finished.json")
         if finished is None:
             raise DataError(
                 f"there is no report in {folder.url!r}; name the output directory of a run that ended, "
-                "or the '_dcurate' folder in it"
+                "or the folder '.dcurate' of its records beside it"
             )
         report = orjson.dumps(_loaded(finished, folder, "finished.json")["report"])
     recorded = None if history is None else _loaded(history, folder, "history.json")

@@ -9,7 +9,7 @@ from typing import Any
 
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.excerpts import excerpt
-from dcurate.fs.stores import META_DIR, Directory
+from dcurate.fs.stores import Directory
 from dcurate.io.rejections import REASON, SCORE, STAGE
 from dcurate.io.rows import Row, is_readable, rows_with
 from dcurate.runs.documents import Fate, Traced
@@ -79,7 +79,7 @@ class _Search:
     def result(self) -> Traced:
         """All of it."""
         root = self.places.root
-        self._look(f"{root}/{META_DIR}/quarantine", self._quarantined)
+        self._look(f"{self.places.at(root).records}/quarantine", self._quarantined)
         rejected = self.places.rejected or (self.run.report.rejected_path if self.run else None)
         if rejected is not None:
             self._look(rejected, self._dropped)

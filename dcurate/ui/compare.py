@@ -134,7 +134,7 @@ def compare_runs(first: str, second: str, storage_options: Mapping[str, Any] | N
     """Compare the settings, counts, reasons and speed of two runs.
 
     Args:
-        first: the output directory of one run, or the ``_dcurate`` folder in it; ``second`` that of the other.
+        first: the output directory of one run, or the folder of its records beside it; ``second`` that of the other.
         storage_options: for fsspec.
 
     Raises:

@@ -23,7 +23,7 @@ class FuzzyDeduplicationWorkflow(DeduplicationWorkflow):
     """Find near-duplicates in files, and remove all but one of each group, or write their ids.
 
     Args:
-        cache_path: ignored; intermediate data is kept in ``_dcurate`` of the output.
+        cache_path: ignored; intermediate data is kept beside the output, in ``<output_path>.dcurate``.
         output_path: a folder, local or a URL. With ``perform_removal`` it has the documents that stay in
             ``deduplicated/`` and the groups of duplicates, as Parquet, in ``FuzzyDuplicateGroups/``; else the ids of
             documents to remove in ``FuzzyDuplicateIds/``, with their group, its size, the id of the one that stays, and

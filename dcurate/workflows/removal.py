@@ -11,14 +11,15 @@ from dcurate.core.events import Observer
 from dcurate.core.secrets import HidesSecrets
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR, TextDuplicatesRemovalStage, ids_found
 from dcurate.errors import PipelineError
+from dcurate.fs.stores import Directory
 from dcurate.io.output import Mode
 from dcurate.run import AnyStage, Executor, Pipeline
 from dcurate.text.ids import AddId
-from dcurate.workflows.files import FileType, Source, check_extension, joined, writer
+from dcurate.workflows.files import FileType, Source, check_extension, writer
 from dcurate.workflows.made_ids import MadeIds
 from dcurate.workflows.result import WorkflowRunResult
 
-_NOTES = "_dcurate/ids_found"
+_NOTES = "ids_found"
 
 
 @dataclass
@@ -109,7 +110,7 @@ class TextDuplicatesRemovalWorkflow(HidesSecrets):
         run = Pipeline("text_duplicates_removal", stages=self._stages()).run(
             executor, resume=resume, observers=observers
         )
-        found = ids_found(joined(self.output_path, _NOTES), self._storage)
+        found = ids_found(f"{Directory(self.output_path, self._storage).records}/{_NOTES}", self._storage)
         result = WorkflowRunResult("text_duplicates_removal", reports={"removal": run.report})
         result.add_pipeline_tasks("removal", run)
         result.extend_metadata(
@@ -135,7 +136,7 @@ class TextDuplicatesRemovalWorkflow(HidesSecrets):
             self.duplicate_id_field,
             self.duplicate_id_read_kwargs,
             self.drop_id_field,
-            found_url=joined(self.output_path, _NOTES),
+            found_url=f"{Directory(self.output_path, self._storage).records}/{_NOTES}",
             storage_options=self._storage,
         )
         ids = [AddId(self.id_field)] if makes_ids else []

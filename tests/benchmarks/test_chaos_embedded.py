@@ -12,7 +12,7 @@ from benchmarks.chaos_embedded import ROWS, Blow, fits, one_run, rows_of, write_
 ENDS_S = 120.0
 
 #: By the phase of a run: files that its output has then.
-PHASES = {"start": "in", "first round": "out/_dcurate/rounds/exact_duplicates", "last round": "out/*.jsonl"}
+PHASES = {"start": "in", "first round": "out.dcurate/rounds/exact_duplicates", "last round": "out/*.jsonl"}
 
 
 @pytest.fixture

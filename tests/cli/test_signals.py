@@ -71,7 +71,7 @@ def test_a_terminated_run_ends_in_good_order_and_can_be_resumed(here, mode):
     assert "Traceback" not in said
     assert "stopping cleanly; press Ctrl-C again to stop at once" in said
     assert said.splitlines()[-1] == f"terminated; resume with: dcurate run r.yaml --trust --mode {mode} --resume"
-    assert (here / "out" / "_dcurate" / "report.json").exists()
+    assert (here / "out.dcurate" / "report.json").exists()
     command = [
         sys.executable,
         "-m",

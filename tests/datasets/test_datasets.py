@@ -107,7 +107,7 @@ def test_output_files_by_name_have_the_order_of_the_shuffle(tmp_path: Path) -> N
     written = [json.loads(line) for path in files for line in path.read_text().splitlines()]
     assert written == flat(run(JsonlReader(source), Shuffle()))
     assert len(files) == 12
-    assert not (tmp_path / "out" / "_dcurate" / "rounds").exists()
+    assert not (tmp_path / "out.dcurate" / "rounds").exists()
 
 
 def test_columns_missing_from_a_file_are_null_after_a_shuffle(tmp_path: Path) -> None:

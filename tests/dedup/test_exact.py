@@ -101,8 +101,8 @@ def test_a_finished_run_is_not_done_again(tmp_path: Path) -> None:
 
 def test_nothing_is_left_beside_the_output(tmp_path: Path) -> None:
     ids(write(tmp_path / "in", FILES), InlineExecutor(), tmp_path)
-    assert (tmp_path / "out-inline" / "_dcurate").exists()
-    assert not (tmp_path / "out-inline" / "_dcurate" / "rounds").exists()
+    assert (tmp_path / "out-inline.dcurate").exists()
+    assert not (tmp_path / "out-inline.dcurate" / "rounds").exists()
 
 
 texts = st.lists(st.lists(st.sampled_from(["", "a", "A ", "b", "ä", "ab" * 9]), max_size=6), max_size=5)

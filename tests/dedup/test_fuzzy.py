@@ -28,6 +28,7 @@ from dcurate.dedup.shingles import Shingles
 from dcurate.errors import PipelineError
 from dcurate.run import Executor
 from tests.dedup.test_exact import write
+from tests.places import records
 
 pytestmark = pytest.mark.cluster
 
@@ -228,7 +229,7 @@ def test_real_processes_give_what_one_process_gives(mode: str, cluster: LocalClu
                 report.stages[1].found,
             )
         )
-        assert not (output / "_dcurate" / "rounds").exists()
+        assert not (records(output) / "rounds").exists()
     assert outputs[0] == outputs[1]
     assert outputs[0][2]["fuzzy_duplicate"] > 10
 

@@ -14,6 +14,7 @@ from dcurate import InlineExecutor
 from tests.conftest import ROOT
 from tests.dedup.cut_spans import pipeline
 from tests.dying import dying
+from tests.places import is_data
 
 pytestmark = pytest.mark.program
 
@@ -23,7 +24,7 @@ def content(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and "_dcurate" not in path.parts
+        if path.is_file() and is_data(path)
     }
 
 
@@ -35,10 +36,14 @@ def test_a_run_killed_in_any_round_goes_on_to_the_same_bytes(tmp_path: Path) -> 
     for file in range(8):
         texts = ["\n".join(draw.choices(lines, k=6)) + f" and {draw.random()}" for _ in range(5)]
         (source / f"{file}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    for place in ("_dcurate/rounds/span_duplicates_marks/*", "_dcurate/rounds/substring_duplicates/rows/*", "*.jsonl"):
-        command = dying(output, place, "tests.dedup.cut_spans", source, output)
+    for place in (
+        "out.dcurate/rounds/span_duplicates_marks/*",
+        "out.dcurate/rounds/substring_duplicates/rows/*",
+        "out/*.jsonl",
+    ):
+        command = dying(tmp_path, place, "tests.dedup.cut_spans", source, output)
         assert subprocess.run(command, cwd=ROOT, check=False).returncode == -signal.SIGKILL, place
-        assert any(output.glob(place))
+        assert any(tmp_path.glob(place))
     result = pipeline(str(source), str(output)).run(InlineExecutor(), resume=True)
     assert result.report.splits_before
     pipeline(str(source), str(tmp_path / "whole")).run(InlineExecutor())

@@ -23,7 +23,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 def quarantined(folder: Path) -> list[dict[str, Any]]:
     """What is in quarantine."""
-    found = sorted((folder / "out" / "_dcurate" / "quarantine").rglob("*.jsonl*"))
+    found = sorted((folder / "out.dcurate" / "quarantine").rglob("*.jsonl*"))
     return [row for path in found for row in _lines(path)]
 
 

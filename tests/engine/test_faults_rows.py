@@ -9,6 +9,7 @@ from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeli
 from dcurate.core.events import CallCopied, CallHung, Event, WorkerLost, WorkerRecycled
 from dcurate.errors import StageError
 from tests.faulty import CrashOn, HangOn, Leak, RaiseOn, StuckOnce
+from tests.places import is_data, records
 
 pytestmark = pytest.mark.cluster
 
@@ -26,12 +27,12 @@ def write_rows(folder: Path, files: int, rows: int, bad: tuple[int, ...] = (BAD,
 
 def ids(folder: Path) -> list[int]:
     """The ids that were written, sorted, with repeats."""
-    paths = [path for path in folder.rglob("*.jsonl") if "_dcurate" not in path.parts]
+    paths = [path for path in folder.rglob("*.jsonl") if is_data(path)]
     return sorted(json.loads(line)["id"] for path in paths for line in path.read_text().splitlines())
 
 
 def quarantined(folder: Path) -> list[dict[str, object]]:
-    paths = sorted((folder / "_dcurate" / "quarantine").glob("*.jsonl"))
+    paths = sorted((records(folder) / "quarantine").glob("*.jsonl"))
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 

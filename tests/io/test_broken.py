@@ -332,7 +332,7 @@ def test_a_run_over_a_broken_file_among_good_ones_accounts_for_every_row(kind, t
         return
     report = pipeline.run(InlineExecutor(), observers=[]).report
     out = sum(len(path.read_bytes().splitlines()) for path in (tmp_path / "out").glob("*.jsonl"))
-    kept = (tmp_path / "out" / "_dcurate" / "quarantine").glob("*.jsonl")
+    kept = (tmp_path / "out.dcurate" / "quarantine").glob("*.jsonl")
     quarantined = [orjson.loads(line) for path in kept for line in path.read_bytes().splitlines()]
     (reading, writing) = report.stages
     assert out == writing.rows_out == reading.rows_out

@@ -38,6 +38,7 @@ from dcurate import (
     processing_stage,
 )
 from dcurate.core.stage import ProcessingStage, Stage
+from tests.places import is_data
 
 #: Arrow loses the values of keys with NUL within objects on their way back from pandas; see docs/rows.md.
 NAMES = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=3)
@@ -74,7 +75,7 @@ FILES = st.lists(lines(), max_size=8).map(lambda rest: [b'{"text": "a b"}\n', *r
 
 def written(folder: str | Path) -> list[bytes]:
     """The lines of all files in a folder, in the order of their names."""
-    files = sorted(path for path in Path(folder).rglob("*.jsonl") if "_dcurate" not in path.parts)
+    files = sorted(path for path in Path(folder).rglob("*.jsonl") if is_data(path))
     return [line for path in files for line in path.read_bytes().splitlines(keepends=True)]
 
 

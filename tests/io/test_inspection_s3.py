@@ -33,7 +33,7 @@ def test_a_run_into_s3_leaves_its_page_there_and_its_documents_are_found(bucket,
         ParquetWriter(f"{url}/out", storage_options=options),
     ]
     Pipeline("far", stages=stages).run(DaskExecutor(cluster=cluster), rejected=f"{url}/rejected")
-    page = store.cat_file(f"{url}/out/_dcurate/report.html").decode()
+    page = store.cat_file(f"{url}/out.dcurate/report.html").decode()
     assert "What became of the documents" in page
     assert "test" not in page.partition("<table")[0]
     places = RunPlaces(f"{url}/out", storage_options=options)

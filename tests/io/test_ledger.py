@@ -10,6 +10,7 @@ from dcurate.errors import PipelineError
 from dcurate.fs.stores import Directory
 from dcurate.io.jsonl import JsonlWriter
 from dcurate.io.ledger import DirectoryLedger
+from tests.places import records
 
 PRINT = {"reader": "1", "writer": "2"}
 
@@ -20,7 +21,7 @@ def record(split, version="v", files=()):
 
 
 def segments(path):
-    return sorted(p.name for p in (path / "_dcurate/ledger").glob("*.jsonl"))
+    return sorted(p.name for p in (records(path) / "ledger").glob("*.jsonl"))
 
 
 def opened(path, resume=True, stages=PRINT, **settings):
@@ -111,7 +112,7 @@ def test_another_pipeline_is_refused_and_the_changed_stages_are_named(tmp_path):
 
 def test_a_fingerprint_that_cannot_be_read_is_refused(tmp_path):
     opened(tmp_path)
-    (tmp_path / "_dcurate/ledger/pipeline.json").write_text('{"a":')
+    (records(tmp_path) / "ledger/pipeline.json").write_text('{"a":')
     with pytest.raises(PipelineError, match="cannot be read, so the run cannot be resumed; start afresh with"):
         opened(tmp_path)
 
@@ -157,7 +158,7 @@ def test_a_torn_segment_is_passed_over_and_counted(tmp_path, torn):
     for split in "ab":
         ledger.record(record(split))
         ledger.flush()
-    (tmp_path / "_dcurate/ledger" / segments(tmp_path)[1]).write_bytes(torn)
+    (records(tmp_path) / "ledger" / segments(tmp_path)[1]).write_bytes(torn)
     later = opened(tmp_path)
     assert later.finished("a", "v") is not None
     assert later.finished("b", "v") is None

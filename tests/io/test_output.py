@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -11,9 +12,12 @@ from dcurate.core.ledger import SplitRecord
 from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
+from dcurate.fs.stores import Directory
 from dcurate.io.jsonl import JsonlWriter
 from dcurate.io.ledger import DirectoryLedger
+from dcurate.io.output import check_claim, claim
 from dcurate.io.parquet import ParquetWriter
+from tests.places import is_data, records
 
 
 def write(path, *splits, mode="error", resume=False, kind=JsonlWriter, **settings):
@@ -28,7 +32,7 @@ def write(path, *splits, mode="error", resume=False, kind=JsonlWriter, **setting
 
 
 def outputs(path):
-    return sorted(str(p.relative_to(path)) for p in path.rglob("*") if p.is_file() and "_dcurate" not in p.parts)
+    return sorted(str(p.relative_to(path)) for p in path.rglob("*") if p.is_file() and is_data(p))
 
 
 def name(split, mark=""):
@@ -80,8 +84,8 @@ def test_files_of_others_are_not_touched(tmp_path, mode, mend):
 
 def test_overwrite_deletes_what_we_wrote_and_refuses_if_there_is_more(tmp_path):
     write(tmp_path, "a", "b", kind=ParquetWriter, partition_cols=["l"])
-    (tmp_path / "_dcurate/quarantine").mkdir()
-    (tmp_path / "_dcurate/quarantine/x.jsonl").touch()
+    (records(tmp_path) / "quarantine").mkdir()
+    (records(tmp_path) / "quarantine/x.jsonl").touch()
     (tmp_path / "l=x/mine.txt").touch()
     with pytest.raises(DataError, match="holds files that dcurate did not write: 'l=x/mine.txt'; name an empty"):
         write(tmp_path, "c", mode="overwrite")
@@ -90,7 +94,7 @@ def test_overwrite_deletes_what_we_wrote_and_refuses_if_there_is_more(tmp_path):
     assert len(ledger) == 1
     assert outputs(tmp_path) == [name("c")]
     assert not (tmp_path / "l=x").exists()
-    assert not (tmp_path / "_dcurate/quarantine").exists()
+    assert not (records(tmp_path) / "quarantine").exists()
 
 
 def test_overwrite_with_resume_keeps_what_is_there(tmp_path):
@@ -138,10 +142,10 @@ def test_append_on_a_worker_needs_a_directory_that_was_made_ready(tmp_path):
 @pytest.mark.parametrize("mode", ["error", "overwrite", "ignore", "append"])
 def test_half_written_files_are_cleared_away(tmp_path, mode, resume):
     write(tmp_path)
-    (tmp_path / "_dcurate/tmp").mkdir(exist_ok=True)
-    (tmp_path / "_dcurate/tmp/.half").touch()
+    (records(tmp_path) / "tmp").mkdir(exist_ok=True)
+    (records(tmp_path) / "tmp/.half").touch()
     write(tmp_path, mode=mode, resume=resume)
-    assert not (tmp_path / "_dcurate/tmp/.half").exists()
+    assert not (records(tmp_path) / "tmp/.half").exists()
 
 
 def test_resume_without_an_earlier_run_begins_afresh(tmp_path):
@@ -169,7 +173,7 @@ def test_a_directory_that_cannot_be_written_is_refused(read_only):
 
 def test_a_damaged_record_is_refused(tmp_path):
     write(tmp_path)
-    (tmp_path / "_dcurate/output.json").write_text("{")
+    (records(tmp_path) / "output.json").write_text("{")
     with pytest.raises(DataError, match="output.json' is damaged; name another directory"):
         write(tmp_path, "a")
 
@@ -211,3 +215,33 @@ def test_what_is_no_executor_is_refused_in_a_sentence(tmp_path, executor):
     stages: list[AnyStage] = [JsonlReader(str(tmp_path / "in.jsonl")), JsonlWriter(str(tmp_path / "out"))]
     with pytest.raises(PipelineError, match=r"is not an executor; give DaskExecutor\(\.\.\.\) or InlineExecutor\(\)"):
         Pipeline("p", stages=stages).run(executor)
+
+
+def test_other_tools_see_nothing_but_data_in_an_output_directory(tmp_path):
+    write(tmp_path / "out", "a")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [name("a")]
+    assert (tmp_path / "out.dcurate" / "output.json").is_file()
+
+
+def test_records_stay_where_an_earlier_version_left_them(tmp_path):
+    (tmp_path / "out" / "_dcurate").mkdir(parents=True)
+    assert records(tmp_path / "out") == tmp_path / "out" / "_dcurate"
+    write(tmp_path / "out")
+    assert (tmp_path / "out" / "_dcurate" / "output.json").is_file()
+    assert not (tmp_path / "out.dcurate").exists()
+
+
+@pytest.mark.parametrize("url", ["memory://", "memory:///", "s3://bucket", "s3://bucket/"])
+def test_the_root_of_a_store_keeps_its_records_inside(url):
+    store = {"key": "k", "secret": "s", "endpoint_url": "http://127.0.0.1:9"} if url.startswith("s3") else {}
+    assert Directory(url, store).records.rpartition("/")[2] == "_dcurate"
+
+
+def test_an_output_that_is_deleted_while_it_is_written_ends_the_run(tmp_path):
+    write(tmp_path / "out", "a")
+    directory = Directory(str(tmp_path / "out"))
+    claim(directory, "run")
+    check_claim(directory, "run", [directory.path(name("a"))])
+    shutil.rmtree(tmp_path / "out")
+    with pytest.raises(DataError, match="was deleted while the run wrote to it"):
+        check_claim(directory, "run", [directory.path(name("a"))])

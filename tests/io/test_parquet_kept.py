@@ -43,6 +43,7 @@ from dcurate import (
 )
 from dcurate.core.batch import BatchKey
 from dcurate.frames.schema import NOTE, without
+from tests.places import is_data
 
 WORDS = pa.dictionary(pa.int8(), pa.string())
 
@@ -149,7 +150,7 @@ def run(*stages: Any, **settings: Any) -> Any:
 
 
 def written(folder: Path) -> list[pa.Table]:
-    return [load(path) for path in sorted(folder.rglob("*.parquet")) if "_dcurate" not in path.parts]
+    return [load(path) for path in sorted(folder.rglob("*.parquet")) if is_data(path)]
 
 
 def plain(table: pa.Table) -> list[dict[str, Any]]:

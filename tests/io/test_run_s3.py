@@ -49,7 +49,7 @@ def test_a_pipeline_runs_from_s3_to_s3_and_is_resumed(bucket, mode: str, cluster
     texts = ['{"text": "same"}\n{"text": "own0"}\n', '{"text": "own1"}\n', '{"text": "own2"}\n']
     assert run() == (0, texts, 2)
     assert run() == (3, texts, 2)
-    assert not store.find(f"{url}/out/_dcurate/rounds")
+    assert not store.find(f"{url}/out.dcurate/rounds")
 
 
 def test_near_duplicates_are_found_from_s3_to_s3_day_after_day(bucket, cluster: LocalCluster) -> None:
@@ -71,7 +71,7 @@ def test_near_duplicates_are_found_from_s3_to_s3_day_after_day(bucket, cluster: 
         lines = [line for batch in result for path in batch.data for line in store.cat_file(path).decode().splitlines()]  # type: ignore[attr-defined]
         left.append(len(lines))
         assert store.find(f"{url}/groups-{day}")
-        assert not store.find(f"{url}/clean-{day}/_dcurate/rounds")
+        assert not store.find(f"{url}/clean-{day}.dcurate/rounds")
     assert left == [5, 3]
 
 
@@ -89,7 +89,7 @@ def test_duplicates_by_meaning_are_found_from_s3_to_s3(bucket) -> None:
     result = Pipeline("s3", stages=stages).run(InlineExecutor())
     lines = [line for batch in result for path in batch.data for line in store.cat_file(path).splitlines()]  # type: ignore[attr-defined]
     assert [json.loads(line)["id"] for line in lines] == ["0-0", "0-1", "0-2", "0-3"]
-    assert not store.find(f"{url}/meaning/_dcurate/rounds")
+    assert not store.find(f"{url}/meaning.dcurate/rounds")
 
 
 def test_repeated_paragraphs_are_cut_from_s3_to_s3(bucket) -> None:
@@ -107,7 +107,7 @@ def test_repeated_paragraphs_are_cut_from_s3_to_s3(bucket) -> None:
     lines = [line for batch in result for path in batch.data for line in store.cat_file(path).splitlines()]  # type: ignore[attr-defined]
     assert [len(json.loads(line)["text"].split("\n\n")) for line in lines] == [2, 1, 1]
     assert store.find(f"{url}/spans")
-    assert not store.find(f"{url}/cut/_dcurate/rounds")
+    assert not store.find(f"{url}/cut.dcurate/rounds")
 
 
 @pytest.mark.parametrize("dedup", [False, True])
@@ -121,14 +121,14 @@ def test_rows_are_there_once_when_another_file_came_before_a_resume(bucket, dedu
     def run(output: str) -> list[str]:
         pipeline(f"{url}/in", f"{url}/{output}", dedup, **options).run(InlineExecutor(), resume=True)
         store.invalidate_cache()
-        found = [path for path in store.find(f"{url}/{output}") if "_dcurate" not in path]
+        found = [path for path in store.find(f"{url}/{output}") if ".dcurate" not in path]
         return sorted(store.cat_file(path).decode() for path in found)
 
     for name in "bdf":
         put(name)
     run("out")
     put("c")
-    store.copy(next(path for path in store.find(f"{url}/out") if "_dcurate" not in path), f"{url}/out/x-{0:012x}.jsonl")
+    store.copy(next(path for path in store.find(f"{url}/out") if ".dcurate" not in path), f"{url}/out/x-{0:012x}.jsonl")
     assert run("out") == run("new")
     assert len(run("out")) == (5 if dedup else 8)
-    assert [path.rpartition("/")[2] for path in store.find(f"{url}/out/_dcurate/strays")] == [f"x-{0:012x}.jsonl"]
+    assert [path.rpartition("/")[2] for path in store.find(f"{url}/out.dcurate/strays")] == [f"x-{0:012x}.jsonl"]

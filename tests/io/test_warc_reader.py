@@ -181,5 +181,5 @@ def test_from_archive_to_text_nothing_is_lost(tmp_path):
     read, extracted = report.stages[0], report.stages[1]
     assert read.faulty == {"damaged record": 1}
     assert extracted.dropped == {"no text": 1}
-    (kept,) = (tmp_path / "out" / "_dcurate" / "quarantine").rglob("*.jsonl")
+    (kept,) = (tmp_path / "out.dcurate" / "quarantine").rglob("*.jsonl")
     assert json.loads(kept.read_text())["url"] == PAGES[7]

@@ -23,6 +23,7 @@ from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.jsonl import JsonlReader, JsonlWriter
 from dcurate.io.parquet import ParquetReader, ParquetWriter
+from tests.places import is_data, records
 
 pytestmark = pytest.mark.program
 
@@ -39,7 +40,7 @@ def ready(kind, path, **settings):
 
 
 def outputs(path):
-    return sorted(str(p.relative_to(path)) for p in path.rglob("*") if p.is_file() and "_dcurate" not in p.parts)
+    return sorted(str(p.relative_to(path)) for p in path.rglob("*") if p.is_file() and is_data(p))
 
 
 def rows_of(kind, path):
@@ -218,7 +219,7 @@ def test_text_that_is_not_utf8_is_refused_and_leaves_nothing(tmp_path):
     with pytest.raises(DataError, match="a text is not valid UTF-8 .*; fix it before it is written"):
         ready(JsonlWriter, tmp_path).process(batch({"t": bad}))
     assert outputs(tmp_path) == []
-    assert os.listdir(tmp_path / "_dcurate/tmp") == []
+    assert os.listdir(records(tmp_path) / "tmp") == []
 
 
 def test_partition_columns_become_directories_and_come_back(tmp_path):
@@ -317,7 +318,7 @@ def test_a_full_disk_is_reported_and_leaves_no_part_of_a_file(small_disk, kind):
         f"no space left on device while writing '{small_disk}/out/{name}'; free some and run again with resume=True"
     )
     assert outputs(small_disk / "out") == []
-    assert os.listdir(small_disk / "out/_dcurate/tmp") == []
+    assert os.listdir(small_disk / "out.dcurate/tmp") == []
 
 
 WRITE_FOR_EVER = """
@@ -348,4 +349,4 @@ def test_a_killed_process_leaves_whole_files_only(tmp_path):
         assert outputs(tmp_path)
         assert {os.path.getsize(tmp_path / name) for name in outputs(tmp_path)} == {20_000 * 1009}
     JsonlWriter(str(tmp_path)).prepare(resume=True)
-    assert not os.path.exists(tmp_path / "_dcurate/tmp") or os.listdir(tmp_path / "_dcurate/tmp") == []
+    assert not os.path.exists(records(tmp_path) / "tmp") or os.listdir(records(tmp_path) / "tmp") == []

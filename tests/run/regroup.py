@@ -25,7 +25,7 @@ def die_at(output: str, wanted: str, number: int) -> None:
     def look(event: str, given: tuple[Any, ...]) -> None:
         nonlocal seen
         path = str(given[1 if event == "os.rename" else 0]) if event == wanted else ""
-        if path.startswith(output) and "_dcurate" not in path:
+        if path.startswith(f"{output}/"):
             seen += 1
             if seen == number:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -97,7 +97,7 @@ def test_generated_names_are_short_and_tell_chains_apart() -> None:
         assert names == [make(rules), make(rules[:-1]), make(rules[:-2])]
 
 
-#: What a run keeps in the folder `_dcurate` of its output.
+#: What a run keeps in the folder of its records.
 OWN = ["quarantine", "ledger", "tmp", "output.json", "running", "report.json", "finished.json", "strays", "rounds"]
 
 
@@ -130,7 +130,7 @@ def test_a_stage_with_the_name_of_one_that_another_makes_for_its_rounds_is_refus
             Pipeline("names", stages=named).run(InlineExecutor())
 
 
-@pytest.mark.parametrize("place", ["out", "out/", "out/_dcurate", "out/_dcurate/quarantine"])
+@pytest.mark.parametrize("place", ["out", "out/", "out.dcurate", "out.dcurate/quarantine"])
 def test_rejected_rows_are_kept_apart_from_output_and_records(place: str, source: str, tmp_path: Path) -> None:
     stages = [JsonlReader(source), ExactDuplicates(), JsonlWriter(str(tmp_path / "out"))]
     with pytest.raises(PipelineError, match="is where the output or records of the run are; name another folder"):

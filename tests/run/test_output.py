@@ -54,13 +54,13 @@ def test_a_resumed_run_says_what_the_output_holds_of_files_that_are_gone(source:
     report = pipeline(source, tmp_path / "out").run(InlineExecutor(), resume=True).report
     (notice,) = report.notices
     assert notice.startswith("the output also holds what earlier runs made of 1 splits that the input does not have")
-    assert notice in " ".join((tmp_path / "out" / "_dcurate" / "report.txt").read_text().split())
+    assert notice in " ".join((tmp_path / "out.dcurate" / "report.txt").read_text().split())
     assert len(list((tmp_path / "out").glob("*.jsonl"))) == 4
 
 
 def test_a_resumed_run_says_that_records_could_not_be_read(source: Path, tmp_path: Path) -> None:
     pipeline(source, tmp_path / "out").run(InlineExecutor())
-    (segment,) = (tmp_path / "out" / "_dcurate" / "ledger").glob("*.jsonl")
+    (segment,) = (tmp_path / "out.dcurate" / "ledger").glob("*.jsonl")
     segment.write_bytes(segment.read_bytes()[:-20])
     report = pipeline(source, tmp_path / "out").run(InlineExecutor(), resume=True).report
     assert (report.splits_before, report.stages[-1].rows_out) == (0, 4)

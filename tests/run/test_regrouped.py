@@ -18,6 +18,7 @@ from dcurate.core.pipeline import AnyStage
 from dcurate.core.report import RunReport
 from dcurate.errors import DataError
 from tests.conftest import ROOT
+from tests.places import records
 from tests.run.regroup import pipeline
 from tests.run.test_resume import content
 
@@ -114,7 +115,7 @@ def test_what_a_killed_run_had_not_recorded_is_put_aside_when_the_input_is_group
     *_, notice = resumed(source, output).notices
     assert content(output) == anew(source, tmp_path / "new")
     assert f"of no finished split (first: {min(left)!r})" in notice
-    put_aside = {path.name: path.read_bytes() for path in (output / "_dcurate" / "strays").iterdir()}
+    put_aside = {path.name: path.read_bytes() for path in (records(output) / "strays").iterdir()}
     assert put_aside == left
 
 
@@ -232,7 +233,7 @@ def test_fewer_batches_to_begin_with_remove_nothing(tmp_path: Path) -> None:
 def test_records_that_do_not_name_their_files_are_kept_and_told_of(source: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     resumed(source, output)
-    (segment,) = (output / "_dcurate" / "ledger").glob("*.jsonl")
+    (segment,) = (records(output) / "ledger").glob("*.jsonl")
     lines = [json.dumps(json.loads(line)[:4]) for line in segment.read_text().splitlines()]
     segment.write_text("".join(f"{line}\n" for line in lines))
     assert resumed(source, output).splits_before == 3

@@ -18,6 +18,7 @@ from dcurate.errors import DataError, PipelineError
 from tests.conftest import ROOT
 from tests.dedup.test_fuzzy import documents
 from tests.dying import dying
+from tests.places import is_data
 from tests.run.curate import near_duplicates, pipeline
 from tests.stages import Append, KeepEvery
 
@@ -41,7 +42,7 @@ def content(output: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(output)): path.read_bytes()
         for path in sorted(output.rglob("*"))
-        if path.is_file() and "_dcurate" not in path.parts
+        if path.is_file() and is_data(path)
     }
 
 
@@ -105,10 +106,10 @@ def test_near_duplicates_are_the_same_when_each_round_of_their_search_is_killed(
     near_duplicates(str(source), str(tmp_path / "whole")).run(InlineExecutor())
     whole, output = content(tmp_path / "whole"), tmp_path / "out"
     for round_ in ("", "_pairs", "_labels", "_gathered", "_marks", "done"):
-        place = "*.jsonl" if round_ == "done" else f"_dcurate/rounds/fuzzy_duplicates{round_}/**/*.chunks"
-        command = dying(output, place, "tests.run.curate", source, output, "inline", "near")
+        place = "out/*.jsonl" if round_ == "done" else f"out.dcurate/rounds/fuzzy_duplicates{round_}/**/*.chunks"
+        command = dying(tmp_path, place, "tests.run.curate", source, output, "inline", "near")
         assert subprocess.run(command, cwd=ROOT, check=False).returncode == -signal.SIGKILL, f"not killed in {round_}"
-        assert any(output.glob(place))
+        assert any(tmp_path.glob(place))
     last = start(source, output, "inline", "near")
     err = last.communicate(timeout=240)[1]
     assert last.returncode == 0, err.decode()

@@ -30,6 +30,7 @@ from tests.conftest import ROOT
 from tests.deadly import Broken, CountsOnly, DeadlyJsonl, FirstTime
 from tests.dying import dying
 from tests.engine.test_faults_rows import ids, quarantined
+from tests.places import records
 from tests.run import curate
 
 pytestmark = pytest.mark.cluster
@@ -60,7 +61,7 @@ def test_a_split_that_cannot_be_divided_is_named_in_the_report_and_tried_again_b
         report = run().report
         assert ids(output) == [*range(8), *range(16, 24)]
         assert (report.splits, report.splits_before) == (3, before)
-        assert report.quarantine_path == str(output / "_dcurate" / "quarantine")
+        assert report.quarantine_path == str(records(output) / "quarantine")
         assert [row["file"] for row in quarantined(output)] == ["b.jsonl"]
         (notice,) = report.notices
         assert notice.startswith("1 of 3 splits are not finished")

@@ -32,6 +32,7 @@ from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.runs import inspect as inspect_module
+from tests.places import records
 
 pytestmark = pytest.mark.cluster
 
@@ -216,7 +217,7 @@ def test_another_column_may_hold_the_ids(by_one: str) -> None:
 
 
 def test_rejected_documents_may_be_named_where_the_report_is_gone(own: str) -> None:
-    for file in Path(own, "_dcurate").glob("*.json"):
+    for file in records(own).glob("*.json"):
         file.unlink()
     (fate,) = trace(RunPlaces(own, str(Path(own).parent / "rejected")), ["1-5"]).fates
     assert (fate.outcome, fate.stage, fate.passed) == ("dropped", "word_count", ())
@@ -253,13 +254,13 @@ def test_ids_that_are_numbers_or_need_quoting_are_found(tmp_path: Path) -> None:
 
 
 def test_the_records_of_a_run_are_read_from_its_output_or_the_folder_in_it(output: str) -> None:
-    assert read_run(output).report == read_run(f"{output}/_dcurate/").report
-    assert read_run(f"{output}/_dcurate").report.pipeline == "traced"
+    assert read_run(output).report == read_run(f"{output}.dcurate/").report
+    assert read_run(f"{output}.dcurate").report.pipeline == "traced"
     assert read_run(output).missing == ()
 
 
 def test_a_run_of_an_earlier_version_is_read_and_what_it_lacks_is_said(own: str) -> None:
-    folder = Path(own, "_dcurate")
+    folder = records(own)
     report = json.loads((folder / "report.json").read_text())
     old = {name: value for name, value in report.items() if name not in ("about", "inputs_digest", "outputs_digest")}
     for stage in old["stages"]:
@@ -281,13 +282,13 @@ def test_a_folder_without_a_report_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_damaged_report_is_reported(own: str) -> None:
-    Path(own, "_dcurate", "report.json").write_text("{")
+    (records(own) / "report.json").write_text("{")
     with pytest.raises(DataError, match=r"report.json' is damaged"):
         read_run(own)
 
 
 def test_a_report_outlives_its_damaged_history_as_the_error_says(own: str) -> None:
-    history = Path(own, "_dcurate", "history.json")
+    history = records(own) / "history.json"
     history.write_text("{")
     with pytest.raises(DataError, match=r"history.json' is damaged .*; delete it to see the report without"):
         read_run(own)

@@ -19,6 +19,7 @@ from dcurate.shuffle.chunks import read_chunks, read_index, write_chunks
 from dcurate.shuffle.keys import scale_keys
 from dcurate.shuffle.ranges import FILE, ShuffleIndex, ShuffleReader, file_names
 from dcurate.shuffle.writer import ShuffleWriter
+from tests.places import records
 
 keys = st.lists(st.integers(0, 2**64 - 1) | st.sampled_from([0, 2**63, 2**64 - 1]), max_size=40)
 
@@ -78,7 +79,7 @@ def test_splits_have_another_version_when_files_have_changed(tmp_path: Path) -> 
 
 def test_a_lost_list_of_files_is_reported_with_its_name(tmp_path: Path) -> None:
     reader = written(tmp_path, [[5]]).reader(1, "key", "back")
-    (tmp_path / "_dcurate" / "back.json").unlink()
+    (records(tmp_path) / "back.json").unlink()
     with pytest.raises(DataError, match="'back'; run again without resume"):
         reader.process(next(reader.splits()))
 

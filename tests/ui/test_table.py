@@ -23,7 +23,7 @@ REPORT = RunReport(
     workers=2,
     output_path="out",
     rejected_path="out/rejected",
-    quarantine_path="out/_dcurate/quarantine",
+    quarantine_path="out.dcurate/quarantine",
     files=8,
 )
 
@@ -53,7 +53,7 @@ time        4.0 s on 2 workers: 250 docs/s, 0.7 MB/s of input
 splits      8
 output      out (8 files)
 rejected    out/rejected
-quarantine  out/_dcurate/quarantine (5 documents)
+quarantine  out.dcurate/quarantine (5 documents)
 """
 
 

@@ -18,6 +18,7 @@ from dcurate.workflows.exact import ExactDeduplicationWorkflow
 from dcurate.workflows.fuzzy import FuzzyDeduplicationWorkflow
 from dcurate.workflows.removal import TextDuplicatesRemovalWorkflow
 from dcurate.workflows.semantic import SemanticDeduplicationWorkflow, TextSemanticDeduplicationWorkflow
+from tests.places import is_data
 
 pytestmark = pytest.mark.cluster
 
@@ -52,9 +53,9 @@ def rows_in(folder: str | Path) -> list[dict[str, Any]]:
     """The rows of all Parquet or JSONL files in a folder, in order of file names."""
     rows: list[dict[str, Any]] = []
     for path in sorted(Path(folder).rglob("*")):
-        if "_dcurate" not in path.parts and path.suffix == ".parquet":
+        if is_data(path) and path.suffix == ".parquet":
             rows += pq.read_table(path).to_pylist()
-        elif "_dcurate" not in path.parts and path.suffix == ".jsonl":
+        elif is_data(path) and path.suffix == ".jsonl":
             rows += [json.loads(line) for line in path.read_text().splitlines()]
     return rows
 

@@ -1,5 +1,9 @@
-"""Run pipelines that were written for NeMo Curator."""
+"""Programs that were written for NeMo Curator run on dcurate, unchanged.
 
+After `install`, ``import nemo_curator`` gives modules whose names are dcurate's. ``dcurate nemo SCRIPT`` does so for a
+script. `names.toml` lists the modules and names.
+"""
 
-def install() -> None:
-    """Let ``import nemo_curator`` find dcurate."""
+from dcurate.compat.nemo.finder import install, uninstall
+
+__all__ = ["install", "uninstall"]

@@ -16,7 +16,7 @@ class SinkStage(ProcessingStage[X, FileGroup]):
     @property
     @abstractmethod
     def output_path(self) -> str:
-        """The directory that it writes to; run records and quarantine are in ``_dcurate`` below it."""
+        """The directory that it writes to; run records and quarantine are beside it, in ``<path>.dcurate``."""
 
     storage_options: Mapping[str, Any] | None = None
 

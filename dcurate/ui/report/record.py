@@ -19,7 +19,7 @@ def record(report: RunReport, history: History, about: Mapping[str, Any], output
 
     Args:
         about: the run's manifest, as `dcurate.runs.manifest.provenance` gives it.
-        output: the files go to the folder ``_dcurate`` in it.
+        output: the files go to its records, ``<output>.dcurate``.
 
     Raises:
         DataError: they cannot be written.

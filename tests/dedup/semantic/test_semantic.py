@@ -24,6 +24,7 @@ from tests.dedup.semantic.curate import pipeline
 from tests.dedup.semantic.data import Row, some, write
 from tests.dedup.semantic.test_compare import by_all_products
 from tests.dying import dying
+from tests.places import records
 
 pytestmark = pytest.mark.cluster
 
@@ -123,8 +124,8 @@ def test_the_result_depends_on_rows_alone(source: str, cluster: LocalCluster, tm
 def test_a_run_that_was_killed_goes_on_to_the_same_bytes(source: str, tmp_path: Path) -> None:
     pipeline(source, str(tmp_path / "whole")).run(InlineExecutor())
     output, program = tmp_path / "out", "tests.dedup.semantic.curate"
-    for moment in ("fit_002/rows", "marks/_dcurate/output.json"):
-        killed = dying(output / "_dcurate" / "rounds", f"semantic_duplicates_{moment}", program, source, output)
+    for moment in ("fit_002/rows", "marks.dcurate/output.json"):
+        killed = dying(records(output) / "rounds", f"semantic_duplicates_{moment}", program, source, output)
         assert subprocess.run(killed, cwd=ROOT, check=False).returncode == -9, "it had ended before"
         assert not list(output.glob("*.jsonl"))
     subprocess.run([sys.executable, "-m", program, source, str(output)], cwd=ROOT, check=True)

@@ -27,6 +27,6 @@ def test_a_page_that_crashes_the_extractor_is_lost_alone_and_by_name(tmp_path: P
     Pipeline("web", stages=stages).run(DaskExecutor(cluster=cluster))
     rows = [json.loads(line) for file in (tmp_path / "out").glob("*.jsonl") for line in file.read_text().splitlines()]
     assert [row["url"] for row in rows] == urls[:17] + urls[18:]
-    (file,) = (tmp_path / "out" / "_dcurate" / "quarantine").glob("*.jsonl")
+    (file,) = (tmp_path / "out.dcurate" / "quarantine").glob("*.jsonl")
     (lost,) = map(json.loads, file.read_text().splitlines())
     assert (lost["url"], lost["_dcurate_stage"]) == (urls[17], "html_extractor")

@@ -202,7 +202,7 @@ def test_a_run_that_failed_leaves_a_page_that_says_why_and_how_to_go_on(source: 
     ]
     with pytest.raises(StageError, match="divide"):
         Pipeline("failing", stages=stages).run(InlineExecutor())
-    page = (tmp_path / "out" / "_dcurate" / "report.html").read_text("utf-8")
+    page = (tmp_path / "out.dcurate" / "report.html").read_text("utf-8")
     assert "stopped early" in page
     assert "nothing to &lt;divide&gt; by" in page
     assert "pipeline.run(executor, resume=True)" in page
@@ -210,7 +210,7 @@ def test_a_run_that_failed_leaves_a_page_that_says_why_and_how_to_go_on(source: 
 
 def test_texts_stay_out_of_the_report_where_that_is_asked_for(source: str, tmp_path: Path) -> None:
     pipeline(source, tmp_path / "out").run(InlineExecutor(), examples=False)
-    for file in (tmp_path / "out" / "_dcurate").glob("report.*"):
+    for file in (tmp_path / "out.dcurate").glob("report.*"):
         assert "short" not in file.read_text("utf-8")
 
 

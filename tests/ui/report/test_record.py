@@ -19,7 +19,7 @@ def run(tmp_path, *stages):
 
 def test_every_run_leaves_its_report_beside_its_output(tmp_path):
     result = run(tmp_path, ExactDuplicates(), Append())
-    own = tmp_path / "out" / "_dcurate"
+    own = tmp_path / "out.dcurate"
     assert [name for name in FILES if (own / name).is_file()] == FILES
     values = json.loads((own / "report.json").read_text())
     assert values.pop("about")["stages"][0]["name"] == "numbers"
@@ -33,14 +33,14 @@ def test_every_run_leaves_its_report_beside_its_output(tmp_path):
 def test_a_run_that_fails_leaves_a_report_of_why(tmp_path):
     with pytest.raises(StageError):
         run(tmp_path, FailOn("7"))
-    values = json.loads((tmp_path / "out/_dcurate/report.json").read_text())
+    values = json.loads((tmp_path / "out.dcurate/report.json").read_text())
     assert "fail_on" in values["error"]
-    assert "stopped" in (tmp_path / "out/_dcurate/report.html").read_text()
+    assert "stopped" in (tmp_path / "out.dcurate/report.html").read_text()
 
 
 def test_reports_go_to_any_store(tmp_path):
     Pipeline("stored", stages=[Numbers(1), JsonlWriter("memory://recorded/out")]).run(InlineExecutor())
-    with fsspec.open("memory://recorded/out/_dcurate/report.json") as file:
+    with fsspec.open("memory://recorded/out.dcurate/report.json") as file:
         assert json.load(file)["pipeline"] == "stored"
 
 

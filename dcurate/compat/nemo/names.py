@@ -1,0 +1,102 @@
+"""The table of NeMo Curator's modules and names: where each comes from here."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import dcurate
+from dcurate.compat.nemo.missing import missing
+
+
+@dataclass(frozen=True)
+class Name:
+    """Where a name comes from: the `value` itself, a `target` ``"module:name"``, or neither, and what to `use`."""
+
+    value: Any = None
+    target: str = ""
+    use: str = ""
+
+
+@dataclass(frozen=True)
+class Names:
+    """What `names.toml` holds.
+
+    Args:
+        follows: the releases of NeMo Curator that it lists.
+        modules: the names of each module.
+        known: where names come from, by ``"module:name"`` or, for those that are the same everywhere, by ``"name"``.
+        without: modules that are not here with all that they hold, and what to use instead.
+    """
+
+    follows: list[str]
+    modules: dict[str, list[str]]
+    known: dict[str, Name]
+    without: dict[str, str]
+
+    def use_instead_of(self, module: str) -> str | None:
+        """Return what to use instead of a module that is not here."""
+        return next((self.without[parent] for parent in _with_parents(module) if parent in self.without), None)
+
+    def has(self, module: str) -> bool:
+        return module in self.modules or self.use_instead_of(module) is not None
+
+    def get(self, module: str, name: str) -> Any:
+        """Return what `name` of `module` is here.
+
+        Raises:
+            KeyError: there is no such name.
+        """
+        if module not in self.modules:
+            return missing(module, name, self.use_instead_of(module) or "")
+        if name not in self.modules[module]:
+            raise KeyError(name)
+        known = self.known.get(f"{module}:{name}") or self.known[name]
+        if known.target:
+            source, _, here = known.target.partition(":")
+            return load(source, here, missing(module, name, known.use))
+        return missing(module, name, known.use) if known.use else copy.copy(known.value)
+
+
+def _with_parents(module: str) -> Iterator[str]:
+    """Yield the name of a module and those of its parents, from the inside.
+
+    Examples:
+        >>> list(_with_parents("a.b.c"))
+        ['a.b.c', 'a.b', 'a']
+    """
+    while module:
+        yield module
+        module = module.rpartition(".")[0]
+
+
+def load(module: str, name: str, default: Any) -> Any:
+    """Return `name` of a module of this package; if that has no such name, the public one of dcurate, or `default`."""
+    if module != "dcurate":
+        full_name = f"{__package__}.{module}"
+        try:
+            return getattr(importlib.import_module(full_name), name)
+        except ModuleNotFoundError as error:
+            if error.name != full_name:
+                raise
+        except AttributeError:
+            pass
+    return getattr(dcurate, name) if name in dcurate.__all__ else default
+
+
+@cache
+def names() -> Names:
+    """Read the table."""
+    table = tomllib.loads(files(__package__).joinpath("names.toml").read_text())
+    known = {name: Name(target=f"{module}:{name}") for module, group in table["targets"].items() for name in group}
+    known |= {name: Name(target=target) for name, target in table["renamed"].items()}
+    known |= {name: Name(value=value) for name, value in table["values"].items()}
+    known |= {name: Name(use=group["use"]) for group in table["missing"] for name in group["names"]}
+    without = {module: group["use"] for group in table["without"] for module in group["modules"]}
+    return Names(table["follows"], table["modules"], known, without)

@@ -1,0 +1,27 @@
+"""What stages on pandas frames share: batches with other rows, arguments that must be given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dcurate.compat.nemo.tasks import DocumentBatch
+
+
+def with_rows(batch: DocumentBatch, frame: Any, metadata: dict[str, Any] | None = None) -> DocumentBatch:
+    """A batch with other rows."""
+    kept = dict(batch._metadata) if metadata is None else metadata
+    made = DocumentBatch(dataset_name="", data=frame, _metadata=kept, _stage_perf=batch._stage_perf)
+    made.dataset_name, made.task_id, made.key = batch.dataset_name, batch.task_id, batch.key
+    return made
+
+
+def stripped(stage: Any, *names: str) -> None:
+    """Strip texts among the attributes of a stage, and refuse empty ones.
+
+    Raises:
+        ValueError: one is empty.
+    """
+    for name in names:
+        setattr(stage, name, getattr(stage, name).strip())
+        if not getattr(stage, name):
+            raise ValueError(f"{type(stage).__name__} requires a non-empty '{name}'")

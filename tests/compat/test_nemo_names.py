@@ -1,0 +1,146 @@
+"""The table of NeMo Curator's names, and the imports that it serves."""
+
+import importlib
+import pickle
+import re
+import subprocess
+import sys
+
+import cloudpickle
+import pytest
+
+import dcurate
+from dcurate.compat import nemo
+from dcurate.compat.nemo.missing import Missing, MissingError
+from dcurate.compat.nemo.names import names
+from dcurate.errors import PipelineError
+from tests.conftest import ROOT
+
+NAMES = [(module, name) for module, group in names().modules.items() for name in group]
+
+
+@pytest.fixture(autouse=True)
+def installed():
+    nemo.install()
+    yield
+    nemo.uninstall()
+
+
+@pytest.mark.parametrize("module", [*names().modules, *names().without])
+def test_every_module_of_the_table_imports(module):
+    assert importlib.import_module(module).__all__ == names().modules.get(module, [])
+
+
+def test_every_name_is_something_here_or_says_what_to_use_instead():
+    for module, name in NAMES:
+        value = getattr(importlib.import_module(module), name)
+        if isinstance(value, Missing):
+            with pytest.raises(MissingError, match=f"^{module}.{name} is not in dcurate(: .+| yet)$"):
+                value()
+
+
+def test_the_table_has_one_source_for_each_name_and_no_unused_source():
+    used = {key for module, name in NAMES for key in (f"{module}:{name}", name) if key in names().known}
+    assert {*names().known} - used == {"__version__"} - used
+    assert not [module for module in names().modules if names().use_instead_of(module)]
+
+
+def test_importing_a_module_loads_no_more_than_itself():
+    code = (
+        "import sys, dcurate\n"
+        "assert not [m for m in sys.modules if m.startswith('dcurate.compat')]\n"
+        "from dcurate.compat import nemo; nemo.install(); nemo.install()\n"
+        "import nemo_curator.stages.text.classifiers, nemo_curator.stages.text.io.reader\n"
+        "assert not {'torch', 'dask', 'pandas', 'pyarrow', 'numba'} & {*sys.modules}\n"
+        "assert len([f for f in sys.meta_path if 'nemo' in type(f).__module__]) == 1"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(ROOT)}, timeout=60)
+
+
+def test_names_come_from_dcurate():
+    from nemo_curator.stages.text.filters.heuristic.string import WordCountFilter  # noqa: PLC0415
+
+    assert WordCountFilter is dcurate.WordCountFilter
+
+
+def test_star_imports_and_submodules_as_attributes():
+    names_here: dict = {}
+    exec("from nemo_curator.stages.text.modifiers import *\nimport nemo_curator", names_here)
+    assert names_here["NewlineNormalizer"] is dcurate.NewlineNormalizer
+    assert names_here["nemo_curator"].stages.text.modifiers.string.Slicer is dcurate.Slicer
+    assert names_here["nemo_curator"].__version__
+
+
+def test_a_list_in_the_table_is_a_persons_own():
+    first, second = (names().get("nemo_curator.stages.text.classifiers.aegis", "AEGIS_VARIANTS") for _ in range(2))
+    assert first == second
+    assert first is not second
+
+
+WRONG = {
+    "from nemo_curator.tasks import DocumentBach": "did you mean 'DocumentBatch'?",
+    "from nemo_curator.tasks.document import DocumentBach": "did you mean 'DocumentBatch'?",
+    "import nemo_curator.taks": "did you mean 'tasks'?",
+    "import nemo_curator.stages.text.filter": "did you mean 'filters'?",
+}
+
+
+@pytest.mark.parametrize("statement", WRONG)
+def test_a_wrong_name_in_an_import_names_the_nearest(statement):
+    with pytest.raises(ImportError, match="nemo_curator.* has no ") as raised:
+        exec(statement)
+    assert str(raised.value).endswith(WRONG[statement])
+
+
+def test_a_wrong_attribute_names_the_nearest():
+    module = importlib.import_module("nemo_curator.tasks")
+    with pytest.raises(AttributeError, match="did you mean 'FileGroupTask'"):
+        module.FileGroupTsk  # noqa: B018
+    assert not hasattr(module, "__path__of__")
+
+
+def test_what_is_missing_can_be_imported_and_subclassed_until_it_is_used():
+    from nemo_curator.stages.audio.inference import InferenceAsrNemoStage  # noqa: PLC0415
+
+    class Own(InferenceAsrNemoStage):
+        pass
+
+    for use in (InferenceAsrNemoStage, Own, lambda: InferenceAsrNemoStage.make(1)):
+        with pytest.raises(PipelineError, match="it curates text, not audio") as raised:
+            use()
+        assert isinstance(raised.value, NotImplementedError)
+    assert not hasattr(Own, "__special__")
+
+
+@pytest.mark.parametrize("pickler", [pickle, cloudpickle])
+def test_modules_and_names_pickle_by_reference(pickler):
+    module = importlib.import_module("nemo_curator.stages.audio")
+    sent = pickler.dumps((module, module.Anything))
+    nemo.uninstall()
+    received, anything = pickle.loads(sent)
+    assert received.__name__ == module.__name__
+    assert anything.__qualname__ == "Anything"
+
+
+def test_the_alias_takes_the_place_of_an_installed_package_and_gives_it_back(tmp_path, monkeypatch):
+    nemo.uninstall()
+    (tmp_path / "nemo_curator").mkdir()
+    (tmp_path / "nemo_curator" / "__init__.py").write_text("real = True")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert importlib.import_module("nemo_curator").real
+    nemo.install()
+    assert not hasattr(importlib.import_module("nemo_curator"), "real")
+    nemo.uninstall()
+    assert importlib.import_module("nemo_curator").real
+
+
+def test_the_page_lists_what_is_not_here():
+    page = (ROOT / "docs" / "nemo-missing.md").read_text()
+    rows = re.findall(r"^\| (`.+`) \| (.+) \|$", page, re.MULTILINE)
+    listed = {name: use for cell, use in rows for name in re.findall(r"`([^`]+)`", cell)}
+    by_table = names().without | {name: known.use for name, known in names().known.items() if known.use}
+    assert by_table.items() <= listed.items()
+    assert all(follows in page for follows in names().follows)
+    for module, name in NAMES:
+        value = getattr(importlib.import_module(module), name)
+        assert not isinstance(value, Missing) or f"`{name}`" in page, f"{module}.{name} is on no page"
