@@ -8,20 +8,24 @@ import posixpath
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any
 
 import fsspec
 import orjson
-from dask.utils import parse_bytes
 from fsspec.core import url_to_fs
 
+from dcurate.compat.nemo.files import (
+    FSPath,
+    get_all_file_paths_and_size_under,
+    get_all_file_paths_under,
+    has_extension,
+    infer_dataset_name_from_path,
+    parse_bytes_string_to_int,
+)
 from dcurate.compat.nemo.stages import ProcessingStage, Resources
 from dcurate.compat.nemo.tasks import EmptyTask, FileGroupTask, TaskBatch
 from dcurate.core.batch import Batch, BatchKey
 from dcurate.core.stage import SourceStage
-from dcurate.fs.paths import full_address
-from dcurate.fs.stores import META_DIR
 from dcurate.io.partition import group_name
 
 _log = logging.getLogger("dcurate.compat.nemo")
@@ -73,7 +77,7 @@ class FilePartitioningStage(ProcessingStage[EmptyTask, FileGroupTask]):
 
     @property
     def _bytes(self) -> int:
-        return _LARGE if self.blocksize is None else int(parse_bytes(self.blocksize))
+        return _LARGE if self.blocksize is None else parse_bytes_string_to_int(self.blocksize)
 
     def num_workers(self) -> int | None:
         return 1
@@ -95,17 +99,16 @@ class FilePartitioningStage(ProcessingStage[EmptyTask, FileGroupTask]):
             FileNotFoundError: there is nothing at a path.
             TypeError: the paths are neither text nor a list.
         """
-        if isinstance(self.file_paths, str | os.PathLike):
-            found = _files_at(os.fspath(self.file_paths), self.file_extensions, self.storage_options, True)
-        elif isinstance(self.file_paths, list | tuple):
-            found = [
-                file
-                for path in self.file_paths
-                for file in _files_at(os.fspath(path), self.file_extensions, self.storage_options, False)
-            ]
-        else:
+        is_one = isinstance(self.file_paths, str | os.PathLike)
+        if not is_one and not isinstance(self.file_paths, list | tuple):
             raise TypeError(f"Invalid file paths: {self.file_paths}, must be a string or list of strings")
-        return sorted(found)
+        return sorted(
+            file
+            for path in ([self.file_paths] if is_one else self.file_paths)
+            for file in get_all_file_paths_and_size_under(
+                os.fspath(path), is_one, self.file_extensions, self.storage_options
+            )
+        )
 
     def groups(self, files: Sequence[tuple[str, int]]) -> list[list[str]]:
         """Put files, given with their sizes, into groups."""
@@ -128,7 +131,7 @@ class FilePartitioningStage(ProcessingStage[EmptyTask, FileGroupTask]):
         return groups
 
     def _get_dataset_name(self, files: list[str]) -> str:
-        return dataset_name(files[0]) if files else "dataset"
+        return infer_dataset_name_from_path(files[0]) if files else "dataset"
 
     def _tasks(self, groups: list[list[Any]], name: str, metadata: dict[str, Any]) -> list[FileGroupTask]:
         made = groups if self.limit is None else groups[: self.limit]
@@ -157,50 +160,6 @@ class FilePartitioningStage(ProcessingStage[EmptyTask, FileGroupTask]):
         return None if before else PartitionSource(self)
 
 
-def _files_at(
-    path: str, extensions: Sequence[str] | None, options: dict[str, Any] | None, below: bool
-) -> list[tuple[str, int]]:
-    """The files at a path, with their sizes; also those in folders within folders if `below`."""
-    store, _ = url_to_fs(path, **(options or {}))
-    found: dict[str, int] = {}
-    for root in store.expand_path(path, recursive=False):
-        if store.isdir(root):
-            inside = store.find(root, maxdepth=None if below else 1, detail=True)
-        else:
-            inside = {root: store.info(root)}
-        for name, info in inside.items():
-            if f"/{META_DIR}/" not in name.removeprefix(root) and has_extension(name, extensions):
-                found[full_address(store, name)] = int(info.get("size") or 0)
-    return list(found.items())
-
-
-def has_extension(name: str, extensions: Sequence[str] | None) -> bool:
-    """Whether the name of a file has one of the endings, in letters of any case, with a dot or without.
-
-    Examples:
-        >>> has_extension("a/b.JSONL", [".jsonl"]), has_extension("a.jsonl.gz", ["jsonl"]), has_extension("a", None)
-        (True, False, True)
-    """
-    if extensions is None:
-        return True
-    wanted = [extensions] if isinstance(extensions, str) else extensions
-    return name.casefold().endswith(tuple(f".{one.lstrip('.')}".casefold() for one in wanted))
-
-
-def dataset_name(path: str) -> str:
-    """Return the name of a dataset by the path of one of its files.
-
-    Examples:
-        >>> dataset_name("/data/Books/a.jsonl"), dataset_name("a.jsonl"), dataset_name("s3://bucket/books/a.jsonl")
-        ('books', 'a', 'a.jsonl')
-    """
-    protocol, found, rest = path.partition("://")
-    if found:
-        return posixpath.basename(rest.rstrip("/")).lower() or protocol
-    local = PurePosixPath(path)
-    return (local.parent.name or local.stem).lower()
-
-
 @dataclass
 class PartitionSource(SourceStage[Batch, Batch]):
     """A source whose splits are the groups of files of a partitioning stage.
@@ -227,43 +186,6 @@ class PartitionSource(SourceStage[Batch, Batch]):
 
     def process(self, task: Batch) -> Batch:
         return task
-
-
-class FSPath:
-    """A file, with the store that it is in.
-
-    Args:
-        store: of fsspec.
-        path: in the store.
-
-    Examples:
-        >>> str(FSPath(None, "a/b"))
-        'a/b'
-    """
-
-    def __init__(self, store: Any, path: str) -> None:
-        self._fs, self._path = store, path
-
-    def open(self, mode: str = "rb", **options: Any) -> Any:
-        """Open the file."""
-        return self._fs.open(self._path, mode, **options)
-
-    def as_posix(self) -> str:
-        """Return the full address."""
-        return full_address(self._fs, self._path)
-
-    def get_bytes_cat_ranges(self, *, part_size: int = 10 * 2**20) -> bytes:
-        """Return the content, read in parts at the same time."""
-        size = self._fs.size(self._path) or 0
-        starts = list(range(0, size, part_size))
-        stops = [min(start + part_size, size) for start in starts]
-        return b"".join(self._fs.cat_ranges([self._path] * len(starts), starts, stops, on_error="raise"))
-
-    def __str__(self) -> str:
-        return self._path
-
-    def __repr__(self) -> str:
-        return f"FSPath({self._path})"
 
 
 @dataclass
@@ -296,7 +218,7 @@ class ClientPartitioningStage(FilePartitioningStage):
         paths = paths[: self.limit] if self.limit else paths
         files = [FSPath(self._fs, posixpath.join(self._root, path)) for path in paths]
         groups = self._partition_by_count(files, self.files_per_partition or 1)
-        name = dataset_name(str(self.file_paths))
+        name = infer_dataset_name_from_path(str(self.file_paths))
         return self._tasks(groups, name, {"storage_options": self.storage_options})
 
     def _list_relative(self) -> list[str]:
@@ -304,7 +226,8 @@ class ClientPartitioningStage(FilePartitioningStage):
         root = str(self._root)
         if self.input_list_json_path:
             return _read_list_json_rel(root, self.input_list_json_path, self.storage_options or {})
-        return sorted(posixpath.relpath(path, root) for path in self._fs.find(root) if f"/{META_DIR}/" not in path)
+        paths = get_all_file_paths_under(root, True, self.file_extensions, fs=self._fs)
+        return sorted(posixpath.relpath(path, root) for path in paths)
 
 
 def _read_list_json_rel(root: str, json_url: str, storage_options: dict[str, Any]) -> list[str]:

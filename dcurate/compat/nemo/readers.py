@@ -20,8 +20,14 @@ import pandas as pd
 import pyarrow as pa
 
 from dcurate.compat.nemo.bridge import ForeignStage
+from dcurate.compat.nemo.files import (
+    FILETYPE_TO_DEFAULT_EXTENSIONS,
+    has_extension,
+    infer_dataset_name_from_path,
+    pandas_select_columns,
+)
 from dcurate.compat.nemo.ids import CURATOR_DEDUP_ID_STR, IdGeneratorBase, get_id_generator_actor
-from dcurate.compat.nemo.partitioning import FilePartitioningStage, PartitionSource, dataset_name, has_extension
+from dcurate.compat.nemo.partitioning import FilePartitioningStage, PartitionSource
 from dcurate.compat.nemo.stages import CompositeStage, ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask, FileGroupTask
 from dcurate.compat.nemo.values import has_objects
@@ -43,8 +49,6 @@ _log = logging.getLogger("dcurate.compat.nemo")
 TaskType: TypeAlias = Literal["document", "image", "video", "audio"]
 ReaderTask: TypeAlias = FileGroupTask
 ReaderData: TypeAlias = pd.DataFrame | pa.Table
-
-_EXTENSIONS = {"jsonl": (".jsonl", ".json"), "parquet": (".parquet",)}
 
 #: Arguments of pandas with values that say what dcurate's readers do in any case; None for any value.
 _SAME_JSONL: dict[str, tuple[Any, ...] | None] = {
@@ -220,18 +224,10 @@ class JsonlReaderStage(BaseReader):
         options = {"lines": True, **(read_kwargs or {})}
         if options["lines"] is False:
             raise ValueError("lines=False is not supported for JSONL reader")
-        frames = [self._selected(pd.read_json(path, **options), fields, path) for path in paths]
+        frames = [pandas_select_columns(pd.read_json(path, **options), fields, path) for path in paths]
         if not frames:
             raise ValueError(f"No data read from files in task {paths} with read_kwargs {read_kwargs} in JSONL reader")
         return pd.concat(frames, ignore_index=True)
-
-    def _selected(self, frame: pd.DataFrame, fields: list[str] | None, path: str) -> pd.DataFrame:
-        if fields is None:
-            return frame
-        missing = [name for name in fields if name not in frame.columns]
-        if missing:
-            _log.warning("columns %s are not in %s", missing, path)
-        return frame[[name for name in fields if name in frame.columns]]
 
     def engine_form(self, before: list[Any], is_last: bool) -> Any:
         """Return dcurate's source that takes the place of the partitioning stage before and of this one."""
@@ -362,7 +358,7 @@ class JsonlReader(_Reader):
     """
 
     task_type: TaskType = "document"
-    file_extensions: list[str] = field(default_factory=lambda: list(_EXTENSIONS["jsonl"]))
+    file_extensions: list[str] = field(default_factory=lambda: list(FILETYPE_TO_DEFAULT_EXTENSIONS["jsonl"]))
     _generate_ids: bool = False
     _assign_ids: bool = False
     name: str = "jsonl_reader"
@@ -385,7 +381,7 @@ class ParquetReader(_Reader):
         task_type: ``"document"``.
     """
 
-    file_extensions: list[str] = field(default_factory=lambda: list(_EXTENSIONS["parquet"]))
+    file_extensions: list[str] = field(default_factory=lambda: list(FILETYPE_TO_DEFAULT_EXTENSIONS["parquet"]))
     task_type: TaskType = "document"
     _generate_ids: bool = False
     _assign_ids: bool = False
@@ -454,7 +450,7 @@ class _Source(FileReader):
         if not isinstance(self.file_paths, str):  # of folders in a list, only the files directly in them
             folders = [f"{full_address(*self._store(str(path))).rstrip('/')}/" for path in self.file_paths]
             found = [file for file in found if not any(_is_below(file.path, folder) for folder in folders)]
-        self._dataset = dataset_name(found[0].path) if found else ""
+        self._dataset = infer_dataset_name_from_path(found[0].path) if found else ""
         return found
 
     def settings(self) -> dict[str, Any]:

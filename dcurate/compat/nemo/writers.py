@@ -6,7 +6,6 @@ dcurate's, unless an argument asks for what only pandas does.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import uuid
 from abc import ABC, abstractmethod
@@ -17,6 +16,8 @@ from typing import Any, ClassVar, Literal, Self
 import pyarrow as pa
 from fsspec.core import url_to_fs
 
+from dcurate.compat.nemo.files import check_output_mode
+from dcurate.compat.nemo.iterables import get_deterministic_hash
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, FileGroupTask
 from dcurate.core.batch import BatchKey, FileGroup
@@ -48,43 +49,6 @@ _SAME_JSONL: dict[str, tuple[Any, ...] | None] = {
 _PANDAS_PARQUET = ("schema", "filesystem", "path", "partition_filename_cb", "existing_data_behavior", "nthreads")
 _INDEX = (None, False)
 _ENGINES = ("auto", "pyarrow")
-
-
-def get_deterministic_hash(inputs: Sequence[str], seed: str = "") -> str:
-    """Return twelve hex digits that follow from texts in any order.
-
-    Examples:
-        >>> get_deterministic_hash(["b", "a"], "0_1") == get_deterministic_hash(["a", "b"], "0_1")
-        True
-    """
-    return hashlib.sha256("|".join([*sorted(map(str, inputs)), seed]).encode()).hexdigest()[:12]
-
-
-def check_output_mode(mode: str, fs: Any, path: str, append_mode_implemented: bool = False) -> None:
-    """Make the directory of a writer ready.
-
-    Args:
-        mode: ``"overwrite"`` deletes the directory with all that is in it, ``"error"`` refuses one that is there,
-            ``"ignore"`` and ``"append"`` keep what is there.
-        fs: fsspec's file system.
-        append_mode_implemented: whether ``"append"`` may be given.
-
-    Raises:
-        ValueError: there is no such mode.
-        NotImplementedError: the mode is ``"append"``, which the writer does not have.
-        FileExistsError: the mode is ``"error"``, and the directory is there.
-    """
-    wanted = mode.strip().lower()
-    if wanted not in ("append", "error", "ignore", "overwrite"):
-        raise ValueError(f"Invalid mode: {mode!r}. Allowed: ['append', 'error', 'ignore', 'overwrite']")
-    if wanted == "append" and not append_mode_implemented:
-        raise NotImplementedError("append mode is not implemented yet")
-    if wanted == "error" and fs.exists(path):
-        raise FileExistsError(f"Output directory {path} already exists")
-    if wanted == "overwrite" and fs.isdir(path):
-        _log.info("mode='overwrite': removing %s", path)
-        fs.rm(path, recursive=True)
-    fs.makedirs(path, exist_ok=True)
 
 
 @dataclass
