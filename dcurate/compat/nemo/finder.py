@@ -10,6 +10,7 @@ from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 from typing import Any
 
+from dcurate.compat.nemo.missing import missing
 from dcurate.compat.nemo.names import names
 from dcurate.errors import nearest
 
@@ -28,6 +29,8 @@ class NemoModule(ModuleType):
         try:
             value = table.get(module, name)
         except KeyError:
+            if name.startswith("_"):
+                return missing(module, name, "it is private to NeMo Curator")
             raise AttributeError(_unknown(module, name), name=name, obj=self) from None
         setattr(self, name, value)
         return value
