@@ -137,6 +137,15 @@ def test_a_module_runs_and_so_does_a_package(here):
     assert "No module named nothing" in nemo(here, "-m", "nothing").stderr
 
 
+def test_programs_of_nemo_curator_run_or_say_what_to_use(here):
+    program = ("-m", "nemo_curator.utils.split_large_files", "--input-path", "in", "--output-path", "parts")
+    assert nemo(here, *program, "--file-type", "jsonl").returncode == 0
+    assert (here / "parts" / "a_0.jsonl").read_text() == (here / "in" / "a.jsonl").read_text()
+    assert nemo(here, "-m", "nemo_curator.utils.merge_file_prefixes", "--help").stdout.startswith("usage: ")
+    ended = nemo(here, "-m", "nemo_curator.metrics.start_prometheus_grafana", "--yes")
+    assert (ended.returncode, "`dcurate monitor up` starts" in ended.stderr) == (1, True)
+
+
 @pytest.mark.parametrize("source", ENDS)
 def test_a_script_ends_with_the_exit_code_and_the_traceback_of_python(here, source):
     (here / "ends.py").write_text(source)

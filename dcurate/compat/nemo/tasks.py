@@ -241,6 +241,9 @@ class SentinelTask(Task[None]):
     dataset_name: str = "sentinel"
     data: None = None
 
+    def __post_init__(self) -> None:
+        assert self.data is None, f"{type(self).__name__} holds no data"
+
     @property
     def num_items(self) -> int:
         return 0
@@ -254,7 +257,7 @@ class EmptyTask(SentinelTask):
     """What the first stage of a pipeline is given."""
 
     dataset_name: str = "empty"
-    task_id: str = "0"
+    task_id: str = field(init=False, default="0")
 
 
 @dataclass(repr=False)
