@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from dask.system import CPU_COUNT
+
 from dcurate.cluster.local import LocalCluster
 from dcurate.compat.nemo.bridge import engine_stages
 from dcurate.compat.nemo.checkpoint import CheckpointSink
@@ -136,7 +138,7 @@ class RayClient:
     """Holds a cluster of this machine open, so that pipelines need not each start one.
 
     Args:
-        num_cpus: worker processes; one for each CPU if not given.
+        num_cpus: worker processes, at most one for each CPU, as if it is not given.
         num_gpus: 0 for a cluster without GPUs.
         settings: others of NeMo Curator's client, which change nothing.
     """
@@ -152,7 +154,7 @@ class RayClient:
         """Start the cluster, unless one runs."""
         if RayClient.active is None:
             gpus = False if self.num_gpus == 0 else None
-            self._cluster = LocalCluster(n_workers=self.num_cpus, gpus=gpus)
+            self._cluster = LocalCluster(n_workers=min(self.num_cpus or CPU_COUNT, CPU_COUNT), gpus=gpus)
             self._cluster.__enter__()
             RayClient.active = self._cluster
             atexit.register(self.stop)
