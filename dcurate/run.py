@@ -276,6 +276,7 @@ class _Run:
             yield from self._run_rounds(session, self._scratch(stack))
             if self.sink is not None:
                 check_claim(self._output, self.id, (path for files in self.written for path in files))
+                self.sink.complete()
         if self.sink is not None and self._has_barrier and not any(each.unread for each in self.accounting):
             mark_finished(self.sink, SuccessMarker(self.input_manifest.digest, self.report().to_dict(), self.written))
 

@@ -19,6 +19,8 @@ from dcurate.recipe.values import check_size, filled, kind, parse, text_of, unma
 from dcurate.text.yaml_values import yaml_text
 
 BUNDLED = Path(__file__).parent.parent / "bundled"
+#: The bundled sample of documents.
+SAMPLE = BUNDLED / "sample"
 
 _KEYS = ("name", "description", "params", "stages", "executor", "rejected")
 _WITH = ("name", "resources", "batch_size", "num_workers")
@@ -142,7 +144,7 @@ def _params(declared: Any, overrides: Mapping[str, Any], place: str) -> dict[str
     for name in overrides:
         if name not in defaults:
             raise PipelineError(f"{place}: the recipe has no param {name!r}{nearest(name, map(str, defaults))}")
-    values: dict[str, Any] = {"sample": str(BUNDLED / "sample"), "none": None}
+    values: dict[str, Any] = {"sample": str(SAMPLE), "none": None}
     for name, default in defaults.items():
         own = filled(default, values, f"{place}, param {name!r}")
         check_size(own, f"{place}, param {name!r}")
