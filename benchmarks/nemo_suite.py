@@ -95,7 +95,7 @@ class Item:
 
     Attributes:
         item: its id below ``tests/``.
-        outcome: passed, failed, error or skipped.
+        outcome: passed, failed, error, skipped, or "not run" if it does not have to pass.
         error: the line that names the exception.
         kind: one of `KINDS`.
     """

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.nemo_suite import Suite
+
 LOG = Path(os.environ["NEMO_SUITE_LOG"])
 
 try:
@@ -44,9 +46,17 @@ def _headline(lines: list[str]) -> str:
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run what has to pass, and what is said to differ."""
+    suite, chosen = Suite.read(), []
     for item in items:
-        _log(id=item.nodeid, outcome="collected")
+        rule = suite.rule(item.nodeid.removeprefix("tests/"))
+        run = rule is None or rule.kind == "differs"
+        _log(id=item.nodeid, outcome="collected" if run else "not run")
+        if run:
+            chosen.append(item)
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = chosen
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
@@ -72,8 +82,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 @pytest.fixture(scope="session")
-def shared_ray_cluster() -> str:
-    return "local"
+def shared_ray_cluster() -> Iterator[str]:
+    """A cluster of dcurate's that every pipeline of the session uses."""
+    from nemo_curator.core.client import RayClient  # noqa: PLC0415
+
+    with RayClient(num_cpus=2, num_gpus=0):
+        yield "local"
 
 
 @pytest.fixture
@@ -88,7 +102,7 @@ def ray_gpu_resources() -> dict[str, Any]:
 
 @pytest.fixture
 def ray_client_with_id_generator(shared_ray_client: None) -> Iterator[None]:
-    from nemo_curator.stages.deduplication.id_generator import (  # type: ignore[import-not-found] # noqa: PLC0415
+    from nemo_curator.stages.deduplication.id_generator import (  # noqa: PLC0415
         create_id_generator_actor,
         kill_id_generator_actor,
     )

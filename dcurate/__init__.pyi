@@ -230,6 +230,8 @@ from .text.score import ScoreFilter as ScoreFilter
 from .text.signals import Needs as Needs
 from .text.signals import Signals as Signals
 from .text.unicode_repair import UnicodeReformatter as UnicodeReformatter
+from .tokens.nemo import MegatronTokenizerWriter as MegatronTokenizerWriter
+from .tokens.writer import TokenWriter as TokenWriter
 from .ui.compare import compare_runs as compare_runs
 from .ui.progress import JsonProgress as JsonProgress
 from .ui.progress import Progress as Progress

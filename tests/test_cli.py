@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -296,3 +297,11 @@ def test_ctrl_c_stops_cleanly_and_resume_does_the_rest(here, mode):
     whole = run("run", "r.yaml", "--mode", "inline", "--output", "whole", cwd=here)
     assert whole.returncode == 0
     assert written(here / "out") == written(here / "whole")
+
+
+def test_a_recipe_is_compiled_without_leaving_output(here):
+    before = sorted(here.rglob("*"))
+    done = run("compile", "demo", cwd=here)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"demo: compiled in \d+\.\d s\n", done.stdout)
+    assert sorted(here.rglob("*")) == before

@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dcurate.core.batch import Batch, Rejection
+from dcurate.frames import convert
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.lines import LINE, with_lines_at, without_lines
 
@@ -71,16 +72,27 @@ def with_own_lines(made: DocumentBatch, source: pa.Table) -> DocumentBatch:
         >>> with_own_lines(DocumentBatch(data=frame[frame.n != 2]), source).to_arrow().column(LINE).to_pylist()
         [b'a', b'c']
     """
-    if not isinstance(made.data, pa.Table | pd.DataFrame) or not made.num_items or LINE in made.get_columns():
+    if not isinstance(made.data, pa.Table | pd.DataFrame) or not made.num_items or LINE in convert.columns(made.data):
         return made
     table = made.to_arrow()
-    rows = _by_index(made.data, table, source) if isinstance(made.data, pd.DataFrame) else None
-    rows = _by_values(table, source) if rows is None else rows
+    rows = source_rows(made.data, table, source)
     if rows is None:
         return made
     own = made.with_data(with_lines_at(table, source, rows))
     own.rejections, own.found, own.scored = made.rejections, made.found, made.scored
     return own
+
+
+def source_rows(frame: Any, table: pa.Table, source: pa.Table) -> _Rows | None:
+    """The number of the source's row for each row that a stage made of them; None if they cannot be found.
+
+    Args:
+        frame: the rows that the stage made, as it returned them: a pandas frame or an Arrow table.
+        table: the same rows as an Arrow table.
+        source: the rows that the stage was given.
+    """
+    rows = _by_index(frame, table, source) if isinstance(frame, pd.DataFrame) else None
+    return _by_values(table, source) if rows is None else rows
 
 
 def _by_index(frame: pd.DataFrame, table: pa.Table, source: pa.Table) -> _Rows | None:

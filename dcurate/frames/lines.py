@@ -105,6 +105,18 @@ def with_more_read(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table
     return table
 
 
+def with_new_lines(table: pa.Table, lines: pa.Array, columns: Sequence[str]) -> pa.Table:
+    """The table with other lines, in which the values of these columns are written; they count as read from them.
+
+    Args:
+        lines: large binary.
+    """
+    kind = LineType(tuple(dict.fromkeys((*read_columns(table), *columns))))
+    as_read = {field.name for field in table.schema if is_as_read(field)}
+    place = table.column_names.index(LINE)
+    return _marked(table.set_column(place, LINE, pa.ExtensionArray.from_storage(kind, lines)), as_read | {*columns})
+
+
 def left_in_lines(table: pa.Table, keep: Collection[str]) -> pa.Table:
     """The table without the columns of text that are in its lines as they are, except for some.
 

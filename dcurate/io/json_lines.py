@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import isnan
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcurate.errors import DataError
-from dcurate.frames.lines import LINE, is_as_read, lines_of, read_columns, without_lines
+from dcurate.frames.lines import LINE, is_as_read, lines_of, read_columns, with_new_lines, without_lines
 from dcurate.io import json_text
 from dcurate.io.json_parse import DEEPEST
 from dcurate.kernels.json_rows import (
@@ -92,6 +92,59 @@ def lines(table: pa.Table, default: Default | None = None) -> Iterator[list[byte
         yield _mixed(part, default)
 
 
+def with_values(table: pa.Table, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
+    r"""Return the table with lines that hold these values, which its columns of the same names may hold in part only.
+
+    The columns count as read from the lines. A value that a line has already is left as it is written there; None is
+    that of a line without the key, too.
+
+    Args:
+        table: the rows; each has a line.
+        columns: a Python value for each row.
+
+    Examples:
+        >>> from dcurate.frames.lines import with_lines
+        >>> texts = pa.table({"a": ["1", "2"]})
+        >>> table = with_lines(texts, pa.array([b'{"a": 1}\n', b'{ }\n'], pa.large_binary()), ["a"])
+        >>> list(map(bytes, pieces(with_values(table, {"a": [1, [2, "b"]]}))))
+        [b'{"a": 1}\n{"a":[2,"b"] }\n']
+    """
+    _, data = _lines(table)
+    rows = scan(data, list(columns), DEEPEST)
+    assert rows.valid.all(), "a reader keeps lines that are JSON objects"
+    changes = []
+    for key, (name, values) in enumerate(columns.items()):
+        source = _Source(data, rows, key)
+        texts = [_text(value) for value in values]
+        empty = (source.kinds == ABSENT) | (source.kinds == NULL)
+        same = [
+            text == (b"null" if nothing else _text(source.value(row)))
+            for row, (text, nothing) in enumerate(zip(texts, empty, strict=True))
+        ]
+        kept = [b"" if is_same else text for text, is_same in zip(texts, same, strict=True)]
+        content = np.frombuffer(b"".join(kept), np.uint8)
+        changes.append(
+            _Change(name, np.where(same, LEAVE, WRITE).astype(np.uint8), np.cumsum([0, *map(len, kept)]), content)
+        )
+    bounds, content = _with_changes(data, rows, changes)
+    lines = pa.Array.from_buffers(
+        pa.large_binary(), table.num_rows, [None, pa.py_buffer(bounds.astype(np.int64)), pa.py_buffer(content)]
+    )
+    return with_new_lines(table, lines, list(columns))
+
+
+def text(value: Any) -> str:
+    """A Python value as JSON."""
+    return _text(value).decode()
+
+
+def _text(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value, json_text.anything, orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # for whole numbers of more than 64 bits, and texts with half of a surrogate pair
+        return json.dumps(value, default=str).encode()
+
+
 def _parts(table: pa.Table) -> Iterator[pa.Table]:
     """Cut a table into slices of about `_CHUNK` bytes, unless none of its lines has to be edited."""
     if _is_unchanged(table) and not table.column(LINE).null_count:
@@ -137,8 +190,16 @@ def _edited(table: pa.Table, default: Default | None) -> tuple[npt.NDArray[np.in
     rows = scan(data, names, DEEPEST)
     assert rows.valid.all(), "a reader keeps lines that are JSON objects"
     changes = [_change(table, name, name in read, _Source(data, rows, key), default) for key, name in enumerate(names)]
+    return _with_changes(data, rows, changes)
+
+
+def _with_changes(
+    data: memoryview, rows: Rows, changes: Sequence[_Change]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """The bounds and bytes of rows, with newlines, and with these changes, for whose columns they were scanned."""
+    count, names = len(rows.starts), [change.name for change in changes]
     quoted = [orjson.dumps(name) for name in names]
-    values, at, bounds = [], 0, np.zeros((len(names), table.num_rows + 1), np.int64)
+    values, at, bounds = [], 0, np.zeros((len(names), count + 1), np.int64)
     for key, change in enumerate(changes):
         bounds[key] = change.bounds + at
         at += len(change.values)
@@ -147,7 +208,7 @@ def _edited(table: pa.Table, default: Default | None) -> tuple[npt.NDArray[np.in
         (np.cumsum([0, *map(len, quoted)]), np.frombuffer(b"".join(quoted), np.uint8)),
         np.ascontiguousarray(np.stack([change.actions for change in changes], axis=1))
         if changes
-        else np.zeros((table.num_rows, 0), np.uint8),
+        else np.zeros((count, 0), np.uint8),
         bounds,
         np.concatenate(values) if values else np.zeros(0, np.uint8),
     )

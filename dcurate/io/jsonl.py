@@ -353,7 +353,9 @@ class JsonlReader(FileReader):
     def _complaint(self, name: str, piece: _LineBlock, bad: BadLine) -> str:
         fault = self._faults(name, piece, [bad])[0]
         where = f"byte {fault['byte']}" if fault["line"] is None else f"line {fault['line']}"
-        advice = f"read it as text with schema={{{bad.column!r}: 'string'}}, or " if bad.column is not None else ""
+        advice = ""
+        if bad.column is not None:
+            advice = f"read it as text with schema={{{bad.column!r}: 'string'}}, leave it out with fields=, or "
         return f"{name} {where}: {bad.error}; {advice}set on_bad_line='quarantine' to set such lines aside and go on"
 
     def _lines_before(self, piece: _LineBlock) -> int | None:
@@ -411,11 +413,11 @@ class JsonlReader(FileReader):
         return pa.schema([table.schema.field(name) for name in names_in(data) if name in there])
 
     def _joined(self, shape: ColumnTypes, schema: Any, name: str) -> ColumnTypes:
+        if self.on_bad_line == "raise":
+            return super()._joined(shape, schema, name)
         try:
             return shape.joined(schema, name)
-        except TypeConflict as conflict:
-            if self.on_bad_line == "raise":
-                raise self._clash(conflict, name) from conflict
+        except TypeConflict:
             same = [column for column in schema if unified(shape.types.get(column.name, pa.null()), column.type)]
             return shape.joined(same, name)
 

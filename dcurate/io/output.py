@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, cast
 from urllib.parse import quote
 
@@ -23,11 +23,15 @@ MODES = ("error", "overwrite", "ignore", "append")
 _RECORD = f"{META_DIR}/output.json"
 _LEDGER = f"{META_DIR}/ledger/"
 _RUNNING = f"{META_DIR}/running"
+_COMPLETED = f"{META_DIR}/completed.json"
 
 #: Where files are put that are of no finished split.
 STRAYS = f"{META_DIR}/strays"
 
-_OURS = re.compile(r".+-[0-9a-f]{12}(-g\d+)?(-\d{4,})?\.(jsonl(\.(gz|bz2|zst|xz))?|parquet|chunks|vectors)")
+_OURS = re.compile(
+    r".+-[0-9a-f]{12}(-g\d+)?(-\d{4,})?\.(jsonl(\.(gz|bz2|zst|xz))?|parquet|chunks|vectors)"
+    r"|tokens(-g\d+)?-\d{5,}\.(bin|idx|ds(\.(index|metadata|loss))?|((cu_seqlens|loss)\.)?npy|csv\.gz|mds|parquet)"
+)
 _PART = re.compile(r"(@\d{5,}|\+\d+-[0-9a-f]{8})$")
 _LONGEST_STEM = 48
 _LONGEST_FOLDER = 180
@@ -153,7 +157,9 @@ def _look(directory: Directory) -> _There:
     files = directory.files(own=True)
     records = [name for name in files if name.startswith(f"{META_DIR}/")]
     outputs = [name for name in files if not name.startswith((f"{META_DIR}/", "."))]
-    return _There(records, outputs, [name for name in outputs if records and _OURS.fullmatch(os.path.basename(name))])
+    completed = orjson.loads(directory.read(_COMPLETED) or b"[]") if _COMPLETED in records else []
+    ours = [name for name in outputs if records and (_OURS.fullmatch(os.path.basename(name)) or name in completed)]
+    return _There(records, outputs, ours)
 
 
 def _refuse(directory: Directory, mode: Mode, there: _There) -> None:
@@ -172,8 +178,15 @@ def _refuse(directory: Directory, mode: Mode, there: _There) -> None:
         begun = "finished or unfinished run" if ledger else "run"
         raise DataError(
             f"{directory.url!r} holds the output of a {begun}; go on with it with resume=True, "
-            f"replace it with mode='overwrite', or name another directory"
+            f"replace it with mode='overwrite', add to it with mode='append', or name another directory"
         )
+
+
+def write_completed(directory: Directory, files: Mapping[str, bytes]) -> None:
+    """Write the files that say what is in a directory, by name; see `dcurate.core.stage.SinkStage.complete`."""
+    directory.write(_COMPLETED, orjson.dumps(sorted(files)))
+    for name, data in files.items():
+        directory.write(name, data)
 
 
 def generation(directory: Directory) -> int:

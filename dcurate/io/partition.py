@@ -132,14 +132,14 @@ def _parts(file: SourceFile, bounds: list[int]) -> Iterator[FileGroup]:
 def _group(files: list[SourceFile]) -> Iterator[FileGroup]:
     if files:
         parts = tuple(FilePart(file.path, size=file.size, version=file.version) for file in files)
-        yield FileGroup(key=BatchKey(_group_name([file.name for file in files])), parts=parts)
+        yield FileGroup(key=BatchKey(group_name([file.name for file in files])), parts=parts)
 
 
-def _group_name(names: list[str]) -> str:
+def group_name(names: list[str]) -> str:
     """The name of a group: its first file, how many more there are, and a digest of all names.
 
     Examples:
-        >>> _group_name(["a.jsonl"]), _group_name(["a.jsonl", "b.jsonl"])
+        >>> group_name(["a.jsonl"]), group_name(["a.jsonl", "b.jsonl"])
         ('a.jsonl', 'a.jsonl+1-7fe60755')
     """
     if len(names) == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -214,16 +214,19 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     def _joined_heads(self, shape: ColumnTypes, schema: Sequence[pa.Field], name: str) -> ColumnTypes:
         return self._joined(shape, schema, name)
 
-    def _joined(self, shape: ColumnTypes, schema: Sequence[pa.Field], name: str) -> ColumnTypes:
+    def _joined(self, shape: ColumnTypes, schema: Iterable[pa.Field], name: str) -> ColumnTypes:
         try:
             return shape.joined(schema, name)
         except TypeConflict as conflict:
+            if self.fields is not None and conflict.column not in self.fields:
+                return self._joined(shape, [column for column in schema if column.name != conflict.column], name)
             raise self._clash(conflict, name) from conflict
 
     def _clash(self, conflict: TypeConflict, name: str) -> DataError:
         return DataError(
             f"column {conflict.column!r} is {conflict.here} in {name} but {conflict.before} in {conflict.origin}; "
-            f"say which it is to be with schema={{{conflict.column!r}: 'string'}}, or read the files apart"
+            f"say which it is to be with schema={{{conflict.column!r}: 'string'}}, leave it out with fields=, "
+            "or read the files apart"
         )
 
 

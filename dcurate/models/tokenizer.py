@@ -99,7 +99,7 @@ class Encoder:
     def _each(self, texts: Sequence[str]) -> Iterator[tuple[Ids, bool]]:
         """The ids of each text, and whether there were more, a few texts per call."""
         backend = self.tokenizer.backend_tokenizer
-        for start, stop in _calls(texts):
+        for start, stop in text_calls(texts):
             for encoding in backend.encode_batch_fast(texts[start:stop]):
                 ids = np.array(encoding.ids, np.int32)
                 yield ids, len(ids) == self.longest and bool(encoding.overflowing)
@@ -190,6 +190,9 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         """The weights of the tokenizer."""
         return Weights(self.model_identifier, self.revision, self.cache_dir, self.hf_token, self.trust_remote_code)
 
+    def requires(self) -> dict[str, str]:
+        return {"transformers": "models"}
+
     def inputs(self) -> Spec:
         return ["data"], [self.text_field]
 
@@ -267,7 +270,7 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return Encoder.of(tokenizer, longest)
 
 
-def _calls(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+def text_calls(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Boundaries of the texts of each call."""
     start, characters = 0, 0
     for number, text in enumerate(texts):

@@ -31,8 +31,11 @@ class Longer(filters.DocumentFilter):
 """
 
 PIPELINE = """
-import dcurate
+import multiprocessing
+
 import helper
+from nemo_curator.backends.xenna import XennaExecutor
+from nemo_curator.pipeline import Pipeline
 from nemo_curator.stages.text.filters import DocumentFilter, ScoreFilter
 from nemo_curator.stages.text.io.reader import JsonlReader
 from nemo_curator.stages.text.io.writer import JsonlWriter
@@ -42,16 +45,18 @@ print("once")
 
 class Long(DocumentFilter):
     def score_document(self, text):
+        assert multiprocessing.parent_process() is not None, "not in a worker process"
         return len(text)
 
     def keep_document(self, score):
         return score > 5
 
 
-pipeline = dcurate.Pipeline(
-    "small", stages=[JsonlReader("in"), ScoreFilter([helper.Longer(), Long()], text_field="text"), JsonlWriter("out")]
-)
-pipeline.run(dcurate.DaskExecutor(cluster=dcurate.LocalCluster(n_workers=2)))
+pipeline = Pipeline("small")
+pipeline.add_stage(JsonlReader("in"))
+pipeline.add_stage(ScoreFilter([helper.Longer(), Long()], text_field="text"))
+pipeline.add_stage(JsonlWriter("out"))
+pipeline.run(XennaExecutor())
 """
 
 #: Prints what a script can see of how it was started.
@@ -135,6 +140,15 @@ def test_a_module_runs_and_so_does_a_package(here):
     assert nemo(here, "-m", "package", "a").stdout == run(here, "-m", "package", "a").stdout
     assert nemo(here, "-m", "package.own").stdout == "2\n"
     assert "No module named nothing" in nemo(here, "-m", "nothing").stderr
+
+
+def test_programs_of_nemo_curator_run_or_say_what_to_use(here):
+    program = ("-m", "nemo_curator.utils.split_large_files", "--input-path", "in", "--output-path", "parts")
+    assert nemo(here, *program, "--file-type", "jsonl").returncode == 0
+    assert (here / "parts" / "a_0.jsonl").read_text() == (here / "in" / "a.jsonl").read_text()
+    assert nemo(here, "-m", "nemo_curator.utils.merge_file_prefixes", "--help").stdout.startswith("usage: ")
+    ended = nemo(here, "-m", "nemo_curator.metrics.start_prometheus_grafana", "--yes")
+    assert (ended.returncode, "`dcurate monitor up` starts" in ended.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("source", ENDS)

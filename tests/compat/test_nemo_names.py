@@ -12,7 +12,7 @@ import pytest
 import dcurate
 from dcurate.compat import nemo
 from dcurate.compat.nemo.missing import Missing, MissingError
-from dcurate.compat.nemo.names import names
+from dcurate.compat.nemo.names import load, names
 from dcurate.errors import PipelineError
 from tests.conftest import ROOT
 
@@ -61,6 +61,18 @@ def test_names_come_from_dcurate():
     from nemo_curator.stages.text.filters.heuristic.string import WordCountFilter  # noqa: PLC0415
 
     assert WordCountFilter is dcurate.WordCountFilter
+
+
+def test_a_stage_has_the_methods_of_nemo_curator():
+    scored = importlib.import_module("nemo_curator.stages.text.filters").ScoreFilter
+    assert issubclass(scored, dcurate.ScoreFilter)
+    assert scored(dcurate.WordCountFilter()).with_(name="mine", ray_stage_spec={"max_restarts": 1}).name == "mine"
+
+
+def test_a_stage_that_has_no_adapter_of_its_own_has_those_methods_too():
+    assert load("no_such_module", "Score", None) is load("builtin", "Score", None)
+    assert load("no_such_module", "WordCountFilter", None) is dcurate.WordCountFilter
+    assert load("no_such_module", "Nothing", 1) == 1
 
 
 def test_star_imports_and_submodules_as_attributes():

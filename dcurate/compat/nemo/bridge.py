@@ -15,7 +15,10 @@ from dcurate.core.batch import Batch, Rejection
 from dcurate.core.resources import Resources
 from dcurate.core.spec import SPEC_FIELDS, StageSpec
 from dcurate.errors import StageError, listed
+from dcurate.frames import convert
 from dcurate.frames.document import DocumentBatch
+from dcurate.frames.lines import LINE, without_lines
+from dcurate.plan.lines import names_columns
 
 _log = logging.getLogger("dcurate.compat.nemo")
 
@@ -63,6 +66,8 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
     """
 
     adds_unknown_columns = True
+    keeps_lines: bool
+    """Whether rows leave with the lines that hold their values; see `dcurate.compat.nemo.values`."""
 
     def __init__(self, stage: ProcessingStage[Any, Any]) -> None:
         self.stage = stage
@@ -70,6 +75,7 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
         self.resources = engine_resources(stage.resources)
         self.batch_size = stage.batch_size or 1
         self.spec = engine_spec(stage, StageSpec())
+        self.keeps_lines = False
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return restored, (type(self),), self.__dict__
@@ -79,11 +85,6 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    @property
-    def sees_lines(self) -> bool:
-        """False: a person's stage returns rows of its own making."""
-        return False
 
     @property
     def light(self) -> bool:
@@ -122,7 +123,7 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
         results = list(self.stage.process_batch(given) or ())
         if len(results) == len(tasks):
             return [self._answer(task, result) for task, result in zip(tasks, results, strict=True)]
-        answers: list[Any] = [self._answer(tasks[0], results)]  # which result is of which task is not known
+        answers: list[Any] = [self._answer(tasks[0], results, is_of_batch=False)]
         return answers + [None] * (len(tasks) - 1)
 
     def _process(self, task: Task[Any]) -> Any:
@@ -130,16 +131,17 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
             raise ValueError(f"Task {task!s} failed validation for stage {self.stage}")
         return self.stage.process(task)
 
-    def _answer(self, batch: Batch, result: Any) -> Any:
-        """The answer to the engine for what the stage returned for a batch."""
+    def _answer(self, batch: Batch, result: Any, is_of_batch: bool = True) -> Any:
+        """The answer to the engine for what the stage returned for a batch, or for several of which it is one."""
         if isinstance(result, list | tuple):
-            made = [self._answer(batch, one) for one in result]
+            made = [self._answer(batch, one, is_of_batch) for one in result]
             return [one for one in made if one is not None]
         if result is None or isinstance(result, NoneTask):
             return None
         if isinstance(result, FailedTask):
             return self._failed(batch)
-        return engine_batch(result)
+        answer = engine_batch(result, batch if is_of_batch else None)
+        return answer if self.keeps_lines else _without_lines(answer)
 
     def _failed(self, batch: Batch) -> Any:
         """No rows, all of a batch being in quarantine, so that a resumed run tries its split again."""
@@ -158,8 +160,46 @@ def _worker(metadata: Any) -> WorkerMetadata:
     return WorkerMetadata(getattr(metadata, "worker_id", ""), getattr(metadata, "allocation", None))
 
 
+def _without_lines(batch: Any) -> Any:
+    is_lined = isinstance(batch, DocumentBatch) and LINE in convert.columns(batch.data)
+    return batch.with_data(without_lines(batch.data)) if is_lined else batch
+
+
+def engine_stages(stages: Sequence[Any]) -> list[ours.Stage]:
+    """The stages that the engine runs for those of a pipeline."""
+    made: list[ours.Stage] = []
+    for number, stage in enumerate(stages):
+        form = getattr(stage, "engine_form", None)
+        own = form(made, number == len(stages) - 1) if form is not None else None
+        made.append(engine_stage(stage) if own is None else with_settings(own, stage))
+    _keep_lines(made)
+    return made
+
+
+def _keep_lines(stages: Sequence[Any]) -> None:
+    """Have the rows keep their lines up to the last stage that needs the values in them."""
+    needed = True
+    for stage in reversed(stages):
+        if isinstance(stage, ForeignStage):
+            stage.keeps_lines, needed = needed, True
+        elif isinstance(stage, ours.SinkStage):
+            needed = names_columns(stage) or getattr(stage, "writes_lines", False)
+        elif isinstance(stage, ours.BarrierStage):
+            needed = needed and names_columns(stage)
+        elif hasattr(stage, "keeps_values"):
+            stage.keeps_values = needed
+
+
+def with_settings(own: ours.Stage, stage: Any) -> ours.Stage:
+    """Give a stage the name, resources and other settings of the one whose place it takes."""
+    settings = {"name": stage.name, "resources": engine_resources(stage.resources), "_num_workers": stage.num_workers()}
+    for name, value in {**settings, "spec": engine_spec(stage, own.spec)}.items():
+        object.__setattr__(own, name, value)
+    return own
+
+
 def engine_stage(stage: Any) -> ours.Stage:
-    """The stage that the engine runs for a stage of a pipeline."""
+    """The stage that the engine runs for one that has no other form in dcurate."""
     if not isinstance(stage, ours.Stage):
         return ForeignStage(stage)
     own = copy.copy(stage)

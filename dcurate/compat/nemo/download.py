@@ -18,12 +18,15 @@ from dcurate.compat.nemo import builtin
 from dcurate.compat.nemo.stages import CompositeStage, Resources, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask, FileGroupTask, TaskBatch
 from dcurate.core.batch import FileGroup, FilePart
+from dcurate.download.common_crawl.crawls import BaseCommonCrawlUrlGenerator
 from dcurate.download.extract import DocumentExtractStage
 from dcurate.download.iterate import FileCutStage, RangeIterator
 from dcurate.download.transfer import RemoteFile, TransferError
 from dcurate.download.urls import WAITING
 from dcurate.text.extract.charset import decoded
 from dcurate.text.optional import needed
+
+__all__ = ["BaseCommonCrawlUrlGenerator"]
 
 _log = logging.getLogger("dcurate.compat.nemo")
 

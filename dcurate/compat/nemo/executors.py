@@ -6,14 +6,18 @@ import atexit
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from dask.system import CPU_COUNT
+
 from dcurate.cluster.local import LocalCluster
-from dcurate.compat.nemo.bridge import engine_stage
+from dcurate.compat.nemo.bridge import engine_stages
 from dcurate.compat.nemo.checkpoint import CheckpointSink
 from dcurate.compat.nemo.errors import as_nemo_raises
 from dcurate.compat.nemo.perf import stats_of
+from dcurate.compat.nemo.readers import numbered
 from dcurate.compat.nemo.tasks import EmptyTask, TaskBatch, engine_batches, nemo_task
 from dcurate.core.batch import BatchKey
 from dcurate.core.pipeline import BatchSource
@@ -90,10 +94,11 @@ class XennaExecutor(BaseExecutor):
             RuntimeError: a stage failed.
         """
         with as_nemo_raises():
-            own: list[Any] = [engine_stage(stage) for stage in stages]
+            own: list[Any] = engine_stages(stages)
             batches: Any = engine_batches(initial_tasks)
             if batches is None and not isinstance(own[0], SourceStage):
                 batches = [TaskBatch(task=EmptyTask(), key=BatchKey("0"))]
+            own = numbered(own, partial(self._counted, batches))
             checkpoint = None
             if checkpoint_path is not None and not isinstance(own[-1], SinkStage):
                 own.append(checkpoint := CheckpointSink(str(checkpoint_path)))
@@ -105,6 +110,11 @@ class XennaExecutor(BaseExecutor):
         for task in tasks:
             task._stage_perf = [*task._stage_perf, *stats]
         return tasks
+
+    def _counted(self, batches: Sequence[Any] | None, stages: Sequence[Any]) -> Sequence[Any]:
+        """Run stages that count rows; return their batches."""
+        given = None if isinstance(stages[0], SourceStage) else batches
+        return Pipeline("count rows", stages=stages).run(self.dask_executor(), given, observers=[]).outputs
 
     def dask_executor(self) -> DaskExecutor:
         """Dcurate's executor with these settings, on the cluster of a `RayClient` that was started."""
@@ -128,7 +138,7 @@ class RayClient:
     """Holds a cluster of this machine open, so that pipelines need not each start one.
 
     Args:
-        num_cpus: worker processes; one for each CPU if not given.
+        num_cpus: worker processes, at most one for each CPU, as if it is not given.
         num_gpus: 0 for a cluster without GPUs.
         settings: others of NeMo Curator's client, which change nothing.
     """
@@ -144,7 +154,7 @@ class RayClient:
         """Start the cluster, unless one runs."""
         if RayClient.active is None:
             gpus = False if self.num_gpus == 0 else None
-            self._cluster = LocalCluster(n_workers=self.num_cpus, gpus=gpus)
+            self._cluster = LocalCluster(n_workers=min(self.num_cpus or CPU_COUNT, CPU_COUNT), gpus=gpus)
             self._cluster.__enter__()
             RayClient.active = self._cluster
             atexit.register(self.stop)

@@ -22,6 +22,7 @@ from fsspec.core import split_protocol, url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from dcurate.fs.atomic import atomic_write
+from dcurate.fs.stores import BESIDE, META_DIR
 
 #: Endings of the files of each type.
 FILETYPE_TO_DEFAULT_EXTENSIONS = {
@@ -190,8 +191,22 @@ def filter_files_by_extension(files_list: Sequence[str], keep_extensions: str | 
     return kept
 
 
-def _extension(path: str) -> str:
-    return posixpath.splitext(posixpath.basename(path))[1].removeprefix(".").casefold()
+def has_extension(path: str, extensions: str | Collection[str] | None) -> bool:
+    """Whether a file has one of some endings, in letters of any case; any is right if None.
+
+    Examples:
+        >>> has_extension("a/b.JSONL", "jsonl"), has_extension("a.jsonl.gz", [".jsonl"]), has_extension("a", None)
+        (True, False, True)
+    """
+    if extensions is None:
+        return True
+    wanted = [extensions] if isinstance(extensions, str) else extensions
+    return posixpath.basename(path).casefold().endswith(tuple(f".{one.lstrip('.').casefold()}" for one in wanted))
+
+
+def _is_record(path: str) -> bool:
+    """Whether a file is in a folder of records of a run, which NeMo Curator does not have."""
+    return any(folder == META_DIR or folder.endswith(BESIDE) for folder in path.split("/")[:-1])
 
 
 def _found(
@@ -203,15 +218,13 @@ def _found(
 ) -> Iterator[tuple[str, int]]:
     """Yield the files of a file, folder or pattern, with their sizes."""
     fs = get_fs(path, storage_options) if fs is None else fs
-    wanted = {extensions} if isinstance(extensions, str) else extensions
-    wanted = None if wanted is None else {ending.lstrip(".").casefold() for ending in wanted}
     for root in fs.expand_path(path, recursive=False):
         if fs.isdir(root):
             files = fs.find(root, maxdepth=None if below else 1, detail=True)
         else:
             files = {root: fs.info(root)} if fs.exists(root) else {}
         for name, info in files.items():
-            if wanted is None or _extension(name) in wanted:
+            if has_extension(name, extensions) and not _is_record(name.removeprefix(root)):
                 size = info.get("size")
                 yield fs.unstrip_protocol(name) if is_remote_url(path) else name, -1 if size is None else int(size)
 

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
+from dcurate.compat.nemo.missing import missing
 from dcurate.compat.nemo.names import names
 from dcurate.errors import nearest
 
@@ -28,6 +29,8 @@ class NemoModule(ModuleType):
         try:
             value = table.get(module, name)
         except KeyError:
+            if name.startswith("_"):
+                return missing(module, name, "it is private to NeMo Curator")
             raise AttributeError(_unknown(module, name), name=name, obj=self) from None
         setattr(self, name, value)
         return value
@@ -48,12 +51,19 @@ class _Finder(MetaPathFinder, Loader):
         parent, _, name = fullname.rpartition(".")
         if fullname != ROOT and not fullname.startswith(f"{ROOT}."):
             return None
+        if name == "__main__" and names().has(parent):
+            return ModuleSpec(fullname, self)
         if not names().has(fullname):
             raise ModuleNotFoundError(_unknown(parent, name), name=parent)
         return ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return NemoModule(spec.name)
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The code of ``python -m``: it calls the module's `main`, or says what to use instead."""
+        module = fullname.removesuffix(".__main__")
+        return compile(f"from {module} import main; main()", module, "exec")
 
     def exec_module(self, module: ModuleType) -> None:
         vars(module)["__all__"] = list(names().modules.get(module.__name__, ()))

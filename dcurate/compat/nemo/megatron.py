@@ -101,3 +101,9 @@ def get_args(args: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--input-dir", required=True, help="folder of .bin and .idx files")
     parser.add_argument("--output-prefix", required=True, help="path of the merged files, without an ending")
     return parser.parse_args(args)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Merge the files in a folder."""
+    given = get_args(args)
+    merge_file_prefixes(given.input_dir, given.output_prefix)

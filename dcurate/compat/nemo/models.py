@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
@@ -12,9 +13,9 @@ import pandas as pd
 
 from dcurate.compat.nemo import builtin
 from dcurate.compat.nemo.rows import with_rows
-from dcurate.compat.nemo.stages import ProcessingStage, Resources, Spec
+from dcurate.compat.nemo.stages import CompositeStage, ProcessingStage, Resources, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
-from dcurate.errors import DcurateError, PipelineError
+from dcurate.errors import DcurateError
 from dcurate.frames.tokens import Tokens, tokens_of, with_tokens
 from dcurate.models.device import device_of, torch_for
 from dcurate.models.tokenizer import INPUT_ID_FIELD, named_after
@@ -251,15 +252,82 @@ def model_device(stage: ModelStage, worker_metadata: Any = None) -> Any:
     return device_of(stage.name, "auto", worker_metadata)
 
 
-class VLLMEmbeddingModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Missing: dcurate does not start model servers."""
+class VLLMEmbeddingModelStage(CompositeStage[DocumentBatch, DocumentBatch]):
+    """Add a column of embeddings by a model that dcurate runs with Torch, on a GPU if there is one: not with vLLM.
 
-    def __init__(self, *_given: Any, **_named: Any) -> None:
-        raise PipelineError(
-            "dcurate does not run vLLM itself: start `vllm serve MODEL --task embed`, and use "
-            "dcurate.EndpointEmbeddingStage with its address"
-        )
+    Args:
+        model_identifier, text_field, embedding_field, max_chars, cache_dir, hf_token: as of `EmbeddingCreatorStage`.
+        metadata_fields: the columns that stay besides the embeddings; all by default.
+        model_inference_batch_size: of vLLM, as are `vllm_init_kwargs`, `pretokenize` and `verbose`; nothing here.
+        embedding_output_dtype: ``"float32"`` or ``"float16"``.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        model_identifier: str,
+        vllm_init_kwargs: dict[str, Any] | None = None,
+        text_field: str = "text",
+        pretokenize: bool = True,
+        embedding_field: str = "embeddings",
+        max_chars: int | None = None,
+        cache_dir: str | None = None,
+        hf_token: str | None = None,
+        verbose: bool = False,
+        *,
+        metadata_fields: list[str] | None = None,
+        model_inference_batch_size: int | None = 8192,
+        embedding_output_dtype: str = "float32",
+    ) -> None:
+        self.name = format_name_with_suffix(model_identifier, "_vllm")
+        self.model_identifier = model_identifier
+        self.vllm_init_kwargs = vllm_init_kwargs or {}
+        self.text_field = text_field
+        self.pretokenize = pretokenize
+        self.embedding_field = embedding_field
+        self.max_chars = max_chars
+        self.cache_dir = cache_dir
+        self.hf_token = hf_token
+        self.verbose = verbose
+        self.metadata_fields = list(dict.fromkeys(metadata_fields or []))
+        self.model_inference_batch_size = model_inference_batch_size
+        self.embedding_output_dtype = embedding_output_dtype
+
+    def inputs(self) -> Spec:
+        return ["data"], [self.text_field]
+
+    def outputs(self) -> Spec:
+        return ["data"], list(dict.fromkeys([*self.metadata_fields, self.embedding_field]))
+
+    def decompose(self) -> list[Any]:
+        """Return the stages of the tokenizer and of the model, and one that drops columns if some were named."""
+        stages: list[Any] = builtin.EmbeddingCreatorStage(
+            model_identifier=self.model_identifier,
+            text_field=self.text_field,
+            embedding_field=self.embedding_field,
+            max_chars=self.max_chars,
+            cache_dir=self.cache_dir,
+            hf_token=self.hf_token,
+            embedding_output_dtype="float16" if self.embedding_output_dtype == "float16" else "float32",
+        ).decompose()
+        return [*stages, _KeepColumns(self.outputs()[1])] if self.metadata_fields else stages
+
+    def with_(self, stage_with_dict: Any = None, **settings: Any) -> Any:
+        """A copy with some settings of the stage that runs the model changed; or as of any composite."""
+        if stage_with_dict is not None:
+            return super().with_(stage_with_dict)
+        changed = copy.deepcopy(self)
+        changed.name = settings.pop("name", None) or changed.name
+        model = next(stage for stage in reversed(self.decompose()) if not isinstance(stage, _KeepColumns))
+        return CompositeStage.with_(changed, {model.name: settings})
+
+
+class _KeepColumns(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Drops all columns but some."""
+
+    name = "keep_columns"
+
+    def __init__(self, columns: list[str]) -> None:
+        self.columns = columns
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        """Return the task."""
-        return task
+        return with_rows(task, task.to_pandas()[self.columns])

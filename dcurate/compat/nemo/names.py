@@ -77,9 +77,10 @@ def _with_parents(module: str) -> Iterator[str]:
 
 
 def load(module: str, name: str, default: Any) -> Any:
-    """Return `name` of a module of this package; if that has no such name, the public one of dcurate, or `default`."""
-    if module != "dcurate":
-        full_name = f"{__package__}.{module}"
+    """Return `name` of a module of this package; or dcurate's, as `builtin` has it if it is a stage; or `default`."""
+    sources = [module, "builtin"] if name in dcurate.__all__ else [module]
+    for source in sources if module != "dcurate" else ():
+        full_name = f"{__package__}.{source}"
         try:
             return getattr(importlib.import_module(full_name), name)
         except ModuleNotFoundError as error:

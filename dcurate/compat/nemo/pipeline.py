@@ -15,6 +15,21 @@ from dcurate.workflows.result import WorkflowRunResult
 __all__ = ["Pipeline", "WorkflowBase", "WorkflowRunResult"]
 
 
+def assign_root_task_ids(tasks: Sequence[Any]) -> None:
+    """Give tasks that a pipeline begins with their ids, by their place.
+
+    Examples:
+        >>> from dcurate.compat.nemo.tasks import FileGroupTask
+        >>> task = FileGroupTask(dataset_name="mine", data=["a.jsonl"])
+        >>> assign_root_task_ids([task])
+        >>> task.task_id
+        '0_0'
+    """
+    for number, task in enumerate(tasks):
+        if not isinstance(task, EmptyTask):
+            task._set_task_id("0", number)
+
+
 class Pipeline:
     """Stages in a row under a name.
 
@@ -134,9 +149,7 @@ class Pipeline:
                     "is_resumable=True on a stage only once you've confirmed its input→output mapping is "
                     "resumability-safe."
                 )
-        for number, task in enumerate(initial_tasks or ()):
-            if not isinstance(task, EmptyTask):
-                task._set_task_id("0", number)
+        assign_root_task_ids(initial_tasks or ())
         runner = executor if executor is not None else XennaExecutor()
         if isinstance(runner, XennaExecutor):
             made: list[Any] = runner.run(self.name, self.stages, initial_tasks, checkpoint_path)

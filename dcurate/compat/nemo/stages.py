@@ -256,6 +256,8 @@ class ProcessingStage(StageMethods, ABC, Generic[X, Y], metaclass=StageMeta):
                     f"{cls.__name__} must not define '{name}' as a @property. Use a plain class attribute or "
                     "dataclass field instead, so that ProcessingStage.with_() can override it."
                 )
+            if callable(own.get(f"_{name}")):
+                raise TypeError(f"{cls.__name__} must not override '_{name}'")
             if name != "runtime_env" and f"_{name}" in own:  # where version 25.09 has these settings
                 setattr(cls, name, own[f"_{name}"])
 

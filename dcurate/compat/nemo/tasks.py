@@ -11,8 +11,11 @@ from typing import Any, Generic, TypeVar
 import pandas as pd
 from dask.sizeof import sizeof
 
+from dcurate.compat.nemo import values
 from dcurate.core.batch import Batch, BatchKey
 from dcurate.frames import convert, document
+from dcurate.frames.line_matching import with_own_lines
+from dcurate.frames.lines import LINE, without_lines
 
 T = TypeVar("T")
 
@@ -112,10 +115,11 @@ class DocumentBatch(document.DocumentBatch, Task[Any]):
             task_id=task_id_of(batch.key),
             key=batch.key,
         )
+        task._types = batch._types
         if not isinstance(batch.data, pd.DataFrame):
             del task.data
             task.__dict__["_given"] = batch.to_arrow()
-        task._types = batch._types
+            task._types = task.to_arrow().schema
         return task
 
     __repr__ = Task.__repr__
@@ -124,7 +128,7 @@ class DocumentBatch(document.DocumentBatch, Task[Any]):
         given = self.__dict__.get("_given")
         if name != "data" or given is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self.data = convert.to_python(given)
+        self.data = values.seen(given)
         return self.data
 
     @property
@@ -137,8 +141,12 @@ class DocumentBatch(document.DocumentBatch, Task[Any]):
         return self.data if isinstance(self.data, pd.DataFrame) else super().to_pandas()
 
     def to_arrow(self) -> Any:
-        """The rows as an Arrow table."""
-        return self.__dict__["_given"] if self.is_untouched else super().to_arrow()
+        """The rows as an Arrow table; values without a common type become text."""
+        if self.is_untouched:
+            return without_lines(self.__dict__["_given"])
+        is_frame = isinstance(self.data, pd.DataFrame)
+        held = values.returned(self.data, self._types, None) if is_frame else self.data
+        return without_lines(convert.to_arrow(held, self._types))
 
     @property
     def num_items(self) -> int:
@@ -158,10 +166,21 @@ class DocumentBatch(document.DocumentBatch, Task[Any]):
             _log.warning("task %s has no %s", self.task_id, "columns" if self.num_items else "items")
         return valid
 
-    def plain(self) -> document.DocumentBatch:
-        """The batch for the engine."""
-        return document.DocumentBatch(
-            data=self.to_arrow() if self.is_untouched else self.data,
+    def plain(self, source: document.DocumentBatch | None = None) -> document.DocumentBatch:
+        """The batch for the engine.
+
+        Args:
+            source: the batch that the stage was given which returned this one; rows keep their lines.
+        """
+        before = None if source is None or not convert.is_arrow(source.data) else source.data
+        if self.is_untouched:
+            data = self.__dict__["_given"]
+        elif isinstance(self.data, pd.DataFrame):
+            data = values.returned(self.data, self._types, before)
+        else:
+            data = self.data
+        made = document.DocumentBatch(
+            data=data,
             dataset_name=self.dataset_name,
             _metadata=self._metadata,
             _stage_perf=self._stage_perf,
@@ -171,6 +190,8 @@ class DocumentBatch(document.DocumentBatch, Task[Any]):
             found=self.found,
             scored=self.scored,
         )
+        is_new = before is not None and LINE in before.column_names and convert.is_arrow(data)
+        return with_own_lines(made, before) if is_new else made
 
     def with_data(self, data: Any) -> DocumentBatch:
         """The same batch with other rows: a pandas frame stays one."""
@@ -220,6 +241,9 @@ class SentinelTask(Task[None]):
     dataset_name: str = "sentinel"
     data: None = None
 
+    def __post_init__(self) -> None:
+        assert self.data is None, f"{type(self).__name__} holds no data"
+
     @property
     def num_items(self) -> int:
         return 0
@@ -233,7 +257,7 @@ class EmptyTask(SentinelTask):
     """What the first stage of a pipeline is given."""
 
     dataset_name: str = "empty"
-    task_id: str = "0"
+    task_id: str = field(init=False, default="0")
 
 
 @dataclass(repr=False)
@@ -288,10 +312,16 @@ def nemo_task(batch: Batch) -> Task[Any]:
     return task
 
 
-def engine_batch(task: Any) -> Any:
-    """The batch of the engine for a task that a person's stage returned; anything else is returned unchanged."""
+def engine_batch(task: Any, source: Batch | None = None) -> Any:
+    """The batch of the engine for a task that a person's stage returned; anything else is returned unchanged.
+
+    Args:
+        source: the batch that the stage was given.
+    """
     if type(task) is DocumentBatch:
-        return task.plain()
+        return task.plain(source if isinstance(source, document.DocumentBatch) else None)
+    if isinstance(task, document.DocumentBatch) and isinstance(source, document.DocumentBatch):
+        return with_own_lines(task, source.data) if LINE in convert.columns(source.data) else task
     if isinstance(task, Batch) or not isinstance(task, Task):
         return task
     return TaskBatch(task=task)

@@ -34,3 +34,13 @@ class SinkStage(ProcessingStage[X, FileGroup]):
         Raises:
             DataError: the directory holds what the stage must not touch, or cannot be written.
         """
+
+    def complete(self) -> None:
+        """Called on the driver once, when every split is written and before the run counts as finished.
+
+        Override it to write what says which files there are: an index, or the commit of a table. It may be called
+        again by a run that is resumed.
+
+        Raises:
+            DataError: it cannot be written.
+        """

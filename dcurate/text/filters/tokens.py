@@ -11,6 +11,7 @@ from dcurate.errors import DataError, PipelineError
 from dcurate.frames.text import encodable
 from dcurate.text.filter import DocumentFilter
 from dcurate.text.optional import needed
+from dcurate.text.tokenizer_files import is_tokenizer_file, load_sentencepiece, load_tokenizer_file
 
 
 class Tokenizer(Protocol):
@@ -58,15 +59,12 @@ class TokenizerFertilityFilter(_LoadsOnce):
         if not self.path_to_tokenizer:
             raise PipelineError(f"{self.name}: path_to_tokenizer must name a SentencePiece model, such as 'code.model'")
 
+    def requires(self) -> dict[str, str]:
+        return {"sentencepiece": "tokens"}
+
     @cached_property
     def _processor(self) -> Any:
-        sentencepiece = needed("sentencepiece", self.name, "tokens")
-        try:
-            return sentencepiece.SentencePieceProcessor(model_file=self.path_to_tokenizer)
-        except (OSError, RuntimeError) as error:
-            raise DataError(
-                f"{self.name}: {self.path_to_tokenizer!r} is not a SentencePiece model ({error})"
-            ) from error
+        return load_sentencepiece(self.path_to_tokenizer or "", self.name)
 
     def load_tokenizer(self) -> None:
         self.score_document("")
@@ -88,7 +86,8 @@ class TokenCountFilter(_LoadsOnce):
     Args:
         tokenizer: one that is loaded already; it travels to the workers.
         hf_model_name: instead of it, a model on the Hugging Face hub or in a folder, of which transformers loads the
-            tokenizer (extra ``models``), or a file ``tokenizer.json`` (extra ``tokens``, which is much lighter).
+            tokenizer (extra ``models``), or a file (extra ``tokens``, which is much lighter): a ``tokenizer.json``, a
+            SentencePiece ``.model``, or ranks such as ``cl100k_base.tiktoken``.
         hf_token: for a model that is not public.
         min_tokens: the least number of tokens.
         max_tokens: the greatest number of tokens.
@@ -126,6 +125,11 @@ class TokenCountFilter(_LoadsOnce):
                 f"{self.name}: local_files_only is set by dcurate; leave it out of transformers_init_kwargs"
             )
 
+    def requires(self) -> dict[str, str]:
+        if self.hf_model_name is None:
+            return {}
+        return {"tokenizers": "tokens"} if self.hf_model_name.endswith(".json") else {"transformers": "models"}
+
     @cached_property
     def _loaded(self) -> Tokenizer:
         return self._load(local_files_only=True) if self.tokenizer is None else self.tokenizer
@@ -139,12 +143,13 @@ class TokenCountFilter(_LoadsOnce):
 
     def _load(self, local_files_only: bool) -> Tokenizer:
         name = self.hf_model_name or ""
-        if name.endswith(".json"):
-            return _tokenizer_of_file(name, self.name)
+        if is_tokenizer_file(name):
+            tokenizer: Tokenizer = load_tokenizer_file(name, self.name)
+            return tokenizer
         tokenizers = needed("transformers", self.name, "models").AutoTokenizer
         options = {**(self.transformers_init_kwargs or {}), "local_files_only": local_files_only}
         try:
-            tokenizer: Tokenizer = tokenizers.from_pretrained(name, token=self.hf_token, **options)
+            tokenizer = tokenizers.from_pretrained(name, token=self.hf_token, **options)
         except (OSError, ValueError) as error:
             raise DataError(f"{self.name}: no tokenizer {name!r} on this host; {str(error).splitlines()[0]}") from error
         return tokenizer
@@ -154,12 +159,3 @@ class TokenCountFilter(_LoadsOnce):
 
     def keep_document(self, score: int) -> bool:
         return self.min_tokens <= score <= self.max_tokens
-
-
-def _tokenizer_of_file(path: str, asks: str) -> Tokenizer:
-    tokenizers = needed("tokenizers", asks, "tokens")
-    try:
-        tokenizer: Tokenizer = tokenizers.Tokenizer.from_file(path)
-    except Exception as error:  # the library raises nothing narrower
-        raise DataError(f"{asks}: {path!r} is not a Hugging Face tokenizer file ({error})") from error
-    return tokenizer

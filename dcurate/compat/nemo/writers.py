@@ -1,0 +1,247 @@
+"""Writers with the arguments of NeMo Curator's.
+
+They write with pandas when a person calls them. At the end of a pipeline, `JsonlWriter` and `ParquetWriter` are
+dcurate's, unless an argument asks for what only pandas does.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self
+
+import pyarrow as pa
+from fsspec.core import url_to_fs
+
+from dcurate.compat.nemo.files import check_output_mode
+from dcurate.compat.nemo.iterables import get_deterministic_hash
+from dcurate.compat.nemo.stages import ProcessingStage, Spec
+from dcurate.compat.nemo.tasks import DocumentBatch, FileGroupTask
+from dcurate.core.batch import BatchKey, FileGroup
+from dcurate.errors import PipelineError
+from dcurate.frames import document
+from dcurate.frames.lines import LINE, without_lines
+from dcurate.fs.compression import ending_of
+from dcurate.fs.paths import full_address
+from dcurate.io import jsonl, parquet
+from dcurate.io.sink import FileWriter
+
+_log = logging.getLogger("dcurate.compat.nemo")
+
+Mode = Literal["ignore", "overwrite", "append", "error"]
+
+#: Arguments of pandas with values that say what dcurate's writers do in any case; None for any value.
+_SAME_JSONL: dict[str, tuple[Any, ...] | None] = {
+    "lines": (True,),
+    "orient": (None, "records"),
+    "force_ascii": (False,),
+    "compression": ("infer",),
+    "index": (None, False),
+    "indent": (None, 0),
+    "mode": ("w",),
+    "storage_options": None,
+    "engine": None,
+}
+#: Arguments of pandas for Parquet that dcurate's writer does not have.
+_PANDAS_PARQUET = ("schema", "filesystem", "path", "partition_filename_cb", "existing_data_behavior", "nthreads")
+_INDEX = (None, False)
+_ENGINES = ("auto", "pyarrow")
+
+
+@dataclass
+class BaseWriter(ProcessingStage[DocumentBatch, FileGroupTask], ABC):
+    """A stage that writes each batch to a file; subclass it and write ``write_data``.
+
+    Args:
+        path: the directory to write to, local or a URL. It is made, or emptied, when the writer is.
+        file_extension: ending of the files.
+        write_kwargs: for the function that writes.
+        fields: the columns to write; all by default.
+        mode: what to do about an existing directory, see `check_output_mode`.
+        append_mode_implemented: whether ``mode="append"`` may be given.
+    """
+
+    path: str
+    file_extension: str
+    write_kwargs: dict[str, Any] = field(default_factory=dict)
+    fields: list[str] | None = None
+    name: str = "BaseWriter"
+    mode: Mode = "ignore"
+    append_mode_implemented: bool = False
+
+    def __post_init__(self) -> None:
+        self.name = type(self).name if self.name == "BaseWriter" else self.name
+        self.path = str(self.path)
+        self.storage_options = (self.write_kwargs or {}).get("storage_options", {})
+        self.fs, self._fs_path = url_to_fs(self.path, **self.storage_options)
+        check_output_mode(self.mode, self.fs, self._fs_path, append_mode_implemented=self.append_mode_implemented)
+
+    def inputs(self) -> Spec:
+        return ["data"], []
+
+    def outputs(self) -> Spec:
+        return ["data"], []
+
+    def get_file_extension(self) -> str:
+        """Return the ending of the files, without its dot."""
+        return self.file_extension
+
+    @abstractmethod
+    def write_data(self, task: DocumentBatch, file_path: str) -> None:
+        """Write the rows of a batch to a file."""
+
+    def process(self, task: DocumentBatch) -> FileGroupTask:
+        """Write a batch to a file, whose name follows from the source files and the id of the task."""
+        sources = task._metadata.get("source_files")
+        if sources:
+            name = get_deterministic_hash(sources, task.task_id)
+        else:
+            _log.warning("task %s has no source_files in its metadata: its file has a random name", task.task_id)
+            name = uuid.uuid4().hex
+        inner = self.fs.sep.join([self._fs_path, f"{name}.{self.get_file_extension()}"])
+        path = full_address(self.fs, inner)
+        self.write_data(task, path)
+        return FileGroupTask(
+            dataset_name=task.dataset_name,
+            data=[path],
+            _metadata={**task._metadata, "format": self.get_file_extension()},
+            _stage_perf=task._stage_perf,
+        )
+
+    def _selected(self, task: DocumentBatch) -> Any:
+        frame = task.to_pandas()
+        return frame if self.fields is None else frame[self.fields]
+
+    def _is_changed(self, cls: type[BaseWriter]) -> bool:
+        """Whether a person's class writes in another way."""
+        own = type(self)
+        return any(
+            getattr(own, name) is not getattr(cls, name)
+            for name in ("write_data", "process", "process_batch", "get_file_extension", "setup", "teardown")
+        )
+
+
+@dataclass
+class JsonlWriter(BaseWriter):
+    """Write JSON Lines.
+
+    Args:
+        write_kwargs: for `pandas.DataFrame.to_json`. Those that ask for what dcurate's writer does not do are carried
+            out by pandas, such as ``force_ascii=True``, ``date_format``, ``double_precision`` or ``compression``.
+    """
+
+    file_extension: str = "jsonl"
+    name: str = "jsonl_writer"
+
+    def write_data(self, task: DocumentBatch, file_path: str) -> None:
+        """Write the rows with pandas."""
+        options = {"lines": True, "orient": "records", "force_ascii": False, **(self.write_kwargs or {})}
+        self._selected(task).to_json(file_path, **options)
+
+    def engine_form(self, before: list[Any], is_last: bool) -> Any:
+        """Return dcurate's writer that takes the place of this one at the end of a pipeline."""
+        given = self.write_kwargs or {}
+        taken = all(name in _SAME_JSONL and _is_in(value, _SAME_JSONL[name]) for name, value in given.items())
+        return _JsonlSink.of(self) if is_last and taken and not self._is_changed(JsonlWriter) else None
+
+
+@dataclass
+class ParquetWriter(BaseWriter):
+    """Write Parquet files.
+
+    Args:
+        write_kwargs: for `pandas.DataFrame.to_parquet`, and for pyarrow's ``write_table``. ``partition_cols`` become
+            folders ``column=value`` in the directory.
+    """
+
+    file_extension: str = "parquet"
+    name: str = "parquet_writer"
+
+    def write_data(self, task: DocumentBatch, file_path: str) -> None:
+        """Write the rows with pandas."""
+        self._selected(task).to_parquet(file_path, **{"index": None, **(self.write_kwargs or {})})
+
+    def engine_form(self, before: list[Any], is_last: bool) -> Any:
+        """Return dcurate's writer that takes the place of this one at the end of a pipeline."""
+        given = self.write_kwargs or {}
+        taken = given.get("index") in _INDEX and given.get("engine", "auto") in _ENGINES
+        if (
+            not is_last
+            or not taken
+            or self._is_changed(ParquetWriter)
+            or any(name in given for name in _PANDAS_PARQUET)
+        ):
+            return None
+        try:
+            return _ParquetSink.of(self)
+        except PipelineError:  # an argument that pandas may know
+            return None
+
+
+def _is_in(value: Any, values: Sequence[Any] | None) -> bool:
+    return values is None or any(value is one or (isinstance(value, str) and value == one) for one in values)
+
+
+class _Sink(FileWriter):
+    """What dcurate's writers have besides where they take the place of NeMo Curator's."""
+
+    _extension: str = ""
+
+    def _name(self, key: BatchKey, suffix: str, number: int) -> str:
+        return super()._name(key, f".{self._extension}" if self._extension else suffix, number)
+
+
+class _JsonlSink(_Sink, jsonl.JsonlWriter):
+    """dcurate's writer of JSON Lines in the place of NeMo Curator's."""
+
+    writes_lines: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, stage: BaseWriter) -> Self:
+        """The sink for a writer."""
+        ending = ending_of(f"a.{stage.file_extension}")
+        own = cls(
+            stage.path,
+            fields=stage.fields,
+            mode="append" if stage.mode == "append" else "ignore",
+            compression=_COMPRESSIONS.get(ending),
+            storage_options=stage.storage_options or None,
+        )
+        own._extension = stage.file_extension
+        return own
+
+    def _chosen(self, table: pa.Table) -> pa.Table:
+        if self.fields is None or LINE not in table.column_names:
+            return super()._chosen(table)
+        return table.select([*super()._chosen(table).column_names, LINE])
+
+
+_COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
+
+
+class _ParquetSink(_Sink, parquet.ParquetWriter):
+    """dcurate's writer of Parquet in the place of NeMo Curator's."""
+
+    @classmethod
+    def of(cls, stage: BaseWriter) -> Self:
+        """The sink for a writer."""
+        given = dict(stage.write_kwargs or {})
+        taken = ("index", "engine", "storage_options", "compression", "partition_cols")
+        own = cls(
+            stage.path,
+            {name: value for name, value in given.items() if name not in taken},
+            stage.fields,
+            "append" if stage.mode == "append" else "ignore",
+            given.get("compression", "snappy"),
+            partition_cols=given.get("partition_cols"),
+            storage_options=stage.storage_options or None,
+        )
+        own._extension = stage.file_extension
+        return own
+
+    def process(self, task: document.DocumentBatch) -> FileGroup:
+        is_lined = isinstance(task.data, pa.Table) and LINE in task.data.column_names
+        return super().process(task.with_data(without_lines(task.data)) if is_lined else task)

@@ -1,0 +1,1 @@
+"""From documents to files of tokens that a trainer reads."""

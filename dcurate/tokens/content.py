@@ -1,0 +1,219 @@
+"""The content of a shard, read and laid out a few chunks at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.frames.columns import lists_of, numbers, values
+from dcurate.fs.stores import Directory
+from dcurate.shuffle.chunks import read_chunks, read_index
+from dcurate.tokens.layout import Ints, Layout, layout_of
+from dcurate.tokens.plan import TokenShard
+from dcurate.tokens.tokenize import DOC, IDS, LOSS, ROW
+
+#: Bytes of chunks that are read at once.
+_READ = 2**22
+
+_Array = npt.NDArray[Any]
+
+
+class Documents(NamedTuple):
+    """Consecutive documents: bounds of each in the tokens, and what is known of each."""
+
+    bounds: Ints
+    ids: _Array
+    loss: _Array | None
+    doc: list[str]
+    source: list[str]
+    row: list[int]
+
+
+class Flat(NamedTuple):
+    """Tokens as they follow one another in a shard, padding included.
+
+    Args:
+        ids: the tokens.
+        loss: 1 where a token counts, one for each; None where all do.
+        pieces: rows of the layout of which they are.
+        documents: those of the pieces.
+        first: number of the first of these documents in the shard.
+    """
+
+    ids: _Array
+    loss: _Array | None
+    pieces: slice
+    documents: Documents
+    first: int
+
+
+class Sequences(NamedTuple):
+    """Whole sequences: their tokens one after the other, the loss of each token, and the number of tokens of each."""
+
+    ids: _Array
+    loss: _Array | None
+    lengths: Ints
+
+
+@dataclass
+class ShardContent:
+    """The content of a shard.
+
+    Args:
+        shard: its documents.
+        options: fsspec's ``storage_options`` for the files of chunks.
+        packing, window: see `layout_of`.
+        pad: the id of padding.
+        kind: the type of ids.
+        with_loss: whether each token has a loss.
+        seen: is called with all tokens as they are read.
+    """
+
+    shard: TokenShard
+    options: Mapping[str, Any]
+    packing: str
+    window: int | None
+    pad: int
+    kind: str
+    with_loss: bool
+    seen: list[Any] = field(default_factory=list, repr=False)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where the pieces of documents lie."""
+        lengths = [np.zeros(0, np.int64)]
+        for part in self.shard.parts:
+            assert part.rows is not None
+            lengths.append(
+                read_index(Directory(part.path, self.options), part.path).notes["lengths"][slice(*part.rows)]
+            )
+        return layout_of(np.concatenate(lengths).astype(np.int64), self.packing, self.window)
+
+    def flat(self) -> Iterator[Flat]:
+        """Yield all tokens in the order of the shard."""
+        layout = self.layout
+        ends = np.cumsum(np.bincount(layout.document, minlength=self.shard.documents))
+        whole = layout.tokens
+        piece, position = 0, 0
+        for first, documents in self._blocks():
+            last = first + len(documents.doc)
+            stop = int(ends[last - 1])
+            end = int(layout.position[stop]) if stop < len(layout.position) else whole
+            ids = np.full(end - position, self.pad, self.kind)
+            loss = np.zeros(end - position, np.uint8) if self.with_loss else None
+            within = slice(piece, stop)
+            if self.packing == "best_fit":
+                self._scatter(self.layout.part(within, first, position), documents, ids, loss)
+            else:
+                ids[: len(documents.ids)] = documents.ids
+                if loss is not None and documents.loss is not None:
+                    loss[: len(documents.ids)] = documents.loss
+            for see in self.seen:
+                see(Flat(ids, loss, within, documents, first))
+            yield Flat(ids, loss, within, documents, first)
+            piece, position = stop, end
+
+    def sequences(self) -> Iterator[Sequences]:
+        """Yield the same tokens, whole sequences at a time."""
+        lengths = self.layout.sequences
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        done, have = 0, 0
+        waiting: list[Flat] = []
+        for piece in self.flat():
+            waiting.append(piece)
+            have += len(piece.ids)
+            stop = int(np.searchsorted(ends, have, "right")) - 1
+            if stop == done:
+                continue
+            ids = np.concatenate([one.ids for one in waiting])
+            losses = [one.loss for one in waiting if one.loss is not None]
+            loss = np.concatenate(losses) if losses else None
+            size = int(ends[stop] - ends[done])
+            yield Sequences(ids[:size], None if loss is None else loss[:size], lengths[done:stop])
+            rest = piece._replace(ids=ids[size:], loss=None if loss is None else loss[size:])
+            waiting, done = [rest], stop
+
+    def _scatter(self, pieces: Layout, documents: Documents, ids: _Array, loss: _Array | None) -> None:
+        """Put the pieces of documents where they belong."""
+        rows = (pieces.document, pieces.start, pieces.length, pieces.position)
+        for document, start, length, place in zip(*(one.tolist() for one in rows), strict=True):
+            begin = int(documents.bounds[document]) + start
+            ids[place : place + length] = documents.ids[begin : begin + length]
+            if loss is not None and documents.loss is not None:
+                loss[place : place + length] = documents.loss[begin : begin + length]
+
+    def _blocks(self) -> Iterator[tuple[int, Documents]]:
+        """Documents in groups whose pieces are a range of the shard, each with the number of the first."""
+        bounds = self.layout.blocks
+        first, waiting, have = 0, list[Documents](), 0
+        for documents in self._documents():
+            waiting.append(documents)
+            have += len(documents.doc)
+            stop = int(bounds[int(np.searchsorted(bounds, have, "right")) - 1])
+            if stop <= first:
+                continue
+            whole = _joined(waiting)
+            yield first, _some(whole, 0, stop - first)
+            waiting = [_some(whole, stop - first, have - first)] if have > stop else []
+            first = stop
+
+    def _documents(self) -> Iterator[Documents]:
+        """The documents of the shard, a few chunks at a time."""
+        for part in self.shard.parts:
+            assert part.rows is not None
+            index = read_index(Directory(part.path, self.options), part.path)
+            source = str(index.notes["source"][0])
+            chunk = int(np.searchsorted(index.rows, part.rows[0], "right")) - 1
+            last = int(np.searchsorted(index.rows, part.rows[1]))
+            while chunk < last:
+                stop = int(np.searchsorted(index.bounds, index.bounds[chunk] + _READ, "right")) - 1
+                stop = min(max(stop, chunk + 1), last)
+                before = int(index.rows[chunk])
+                bounds = int(index.bounds[chunk]), int(index.bounds[stop])
+                for table in read_chunks(part.path, dict(self.options), *bounds):
+                    low, high = max(part.rows[0] - before, 0), min(part.rows[1] - before, table.num_rows)
+                    if low < high:
+                        yield self._read(table.slice(low, high - low), source)
+                    before += table.num_rows
+                chunk = stop
+
+    def _read(self, table: Any, source: str) -> Documents:
+        bounds, ids = lists_of(table, IDS)
+        loss = lists_of(table, LOSS)[1] if self.with_loss else None
+        row = numbers(table, ROW).tolist()
+        return Documents(bounds, ids, loss, values(table, DOC), [source] * table.num_rows, row)
+
+
+def _joined(parts: list[Documents]) -> Documents:
+    if len(parts) == 1:
+        return parts[0]
+    lengths = np.concatenate([np.diff(part.bounds) for part in parts])
+    losses = [part.loss for part in parts if part.loss is not None]
+    return Documents(
+        np.concatenate([[0], np.cumsum(lengths)]),
+        np.concatenate([part.ids for part in parts]),
+        np.concatenate(losses) if losses else None,
+        [one for part in parts for one in part.doc],
+        [one for part in parts for one in part.source],
+        [one for part in parts for one in part.row],
+    )
+
+
+def _some(documents: Documents, start: int, stop: int) -> Documents:
+    """Some documents of several."""
+    if start == 0 and stop == len(documents.doc):
+        return documents
+    low, high = int(documents.bounds[start]), int(documents.bounds[stop])
+    return Documents(
+        documents.bounds[start : stop + 1] - low,
+        documents.ids[low:high],
+        None if documents.loss is None else documents.loss[low:high],
+        documents.doc[start:stop],
+        documents.source[start:stop],
+        documents.row[start:stop],
+    )

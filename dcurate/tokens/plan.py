@@ -1,0 +1,115 @@
+"""Cut the tokens of all batches into shards, in the order of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dcurate.core.batch import BatchKey, FileGroup, FilePart
+from dcurate.core.stage import SourceStage
+from dcurate.fs.stores import Directory
+from dcurate.shuffle.chunks import ChunkIndex, read_index, read_indexes
+
+
+@dataclass
+class TokenShard(FileGroup):
+    """The documents of a shard: ranges of rows of files of chunks.
+
+    Args:
+        number: of the shard.
+        documents: how many.
+        tokens: of all of them.
+    """
+
+    number: int = 0
+    documents: int = 0
+    tokens: int = 0
+
+    @property
+    def num_items(self) -> int:
+        return self.documents
+
+
+def file_order(folder: Directory, splits: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    """Return the addresses of the files of chunks in the order of the source.
+
+    Args:
+        splits: as given to `BarrierStage.reduce_stages`; of one split several batches may have been made.
+    """
+    ordered: list[str] = []
+    for _, paths in splits:
+        places = [read_index(folder, path).notes["path"].tolist() for path in paths] if len(paths) > 1 else [[]]
+        ordered += [path for _, path in sorted(zip(places, paths, strict=False))]
+    return ordered
+
+
+def plan_shards(folder: Directory, files: Sequence[str], most: int) -> list[TokenShard]:
+    """Return the shards: each takes documents until the next one would be too many tokens.
+
+    Args:
+        files: of chunks, in the order of the source.
+        most: tokens of a shard.
+    """
+    plan = _Plan(most)
+    for path, index in zip(files, read_indexes(folder, files), strict=True):
+        plan.add(path, index)
+    return plan.finished()
+
+
+@dataclass
+class _Plan:
+    most: int
+    shards: list[TokenShard] = field(default_factory=list)
+    parts: list[FilePart] = field(default_factory=list)
+    documents: int = 0
+    tokens: int = 0
+
+    def add(self, path: str, index: ChunkIndex) -> None:
+        """Add the documents of a file."""
+        before = np.concatenate([[0], np.cumsum(index.notes["lengths"], dtype=np.int64)])
+        row, rows = 0, len(before) - 1
+        size = int(index.bounds[-1])
+        while row < rows:
+            room = self.most - self.tokens
+            stop = int(np.searchsorted(before, before[row] + room, "right")) - 1
+            if stop > row:
+                version = f"{size}:{row}:{stop}"
+                self.parts.append(FilePart(path, size=size, version=version, rows=(row, stop)))
+                self.documents += stop - row
+                self.tokens += int(before[stop] - before[row])
+                row = stop
+            if row < rows:
+                self._close()
+
+    def finished(self) -> list[TokenShard]:
+        """All shards."""
+        self._close()
+        return self.shards
+
+    def _close(self) -> None:
+        if self.parts:
+            number = len(self.shards)
+            self.shards.append(TokenShard(tuple(self.parts), number, self.documents, self.tokens))
+        self.parts, self.documents, self.tokens = [], 0, 0
+
+
+@dataclass
+class TokenShards(SourceStage[TokenShard, TokenShard]):
+    """The shards of a plan; what is in them is read by the writer."""
+
+    shards: list[TokenShard] = field(repr=False)
+    name: str = "token_shards"
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def splits(self) -> Iterator[TokenShard]:
+        for shard in self.shards:
+            shard.key = BatchKey(f"{self.name}-{shard.number:05}")
+            yield shard
+
+    def process(self, task: TokenShard) -> TokenShard:
+        return task

@@ -1,0 +1,118 @@
+"""The table of spans beside a shard: which tokens are of which document, and where that came from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from dcurate.errors import DataError
+from dcurate.frames.columns import table_of
+from dcurate.fs.stores import Directory
+from dcurate.io.parquet_stream import ParquetStream, parquet_notes, parquet_rows
+from dcurate.tokens.content import Flat
+from dcurate.tokens.layout import Layout
+
+#: Folder of what is beside the files of a format.
+SPANS = "spans"
+_NOTE = "dcurate_tokens"
+
+
+@dataclass(frozen=True)
+class Span:
+    """Consecutive tokens of a document in a shard.
+
+    Args:
+        shard: its name.
+        start: first token in the shard.
+        end: one past the last.
+        doc: id of the document.
+        first: number in the document of the first token.
+        source: the split that the document was read from: a file, or part of it.
+        row: number of the row in its batch, from 0.
+        epoch: how often the document came before.
+    """
+
+    shard: str
+    start: int
+    end: int
+    doc: str
+    first: int
+    source: str
+    row: int
+    epoch: int
+
+
+class SpanWriter:
+    """Writes the spans of a shard, sorted by their start.
+
+    Args:
+        file: open for writing.
+        shard: name of the shard.
+        layout: of the shard.
+    """
+
+    def __init__(self, file: BinaryIO, shard: str, layout: Layout) -> None:
+        self._stream, self._shard, self._layout = ParquetStream(file), shard, layout
+
+    def add(self, piece: Flat) -> None:
+        """Add the spans of some tokens."""
+        layout, within, documents = self._layout, piece.pieces, piece.documents
+        own = (layout.document[within] - piece.first).tolist()
+        start = layout.position[within]
+        table = table_of(
+            {
+                "shard": [self._shard] * len(own),
+                "start": start,
+                "end": start + layout.length[within],
+                "doc": [documents.doc[one] for one in own],
+                "first": layout.start[within],
+                "source": [documents.source[one] for one in own],
+                "row": np.array([documents.row[one] for one in own], np.int64),
+                "epoch": np.zeros(len(own), np.int32),
+            }
+        )
+        self._stream.write(table)
+
+    def close(self, about: Mapping[str, Any]) -> None:
+        """Write the end of the file, with what is known of the shard."""
+        self._stream.close({_NOTE: json.dumps(about)})
+
+
+def shard_notes(directory: Directory, name: str) -> dict[str, Any]:
+    """Return what is known of a shard, from its table of spans.
+
+    Raises:
+        DataError: the table cannot be read.
+    """
+    note = parquet_notes(directory, name).get(_NOTE)
+    if note is None:
+        raise DataError(f"{directory.path(name)!r} is no table of spans; leave only what TokenWriter wrote there")
+    found: dict[str, Any] = json.loads(note)
+    return found
+
+
+def spans_of(directory: Directory, shard: str, at: int | None = None) -> Iterator[Span]:
+    """Yield the spans of a shard in order.
+
+    Args:
+        at: a token; spans far before it are left out.
+
+    Raises:
+        DataError: the table cannot be read.
+    """
+    within = None if at is None else ("start", at)
+    for row in parquet_rows(directory, f"{SPANS}/{shard}.parquet", within=within):
+        yield Span(**row)
+
+
+def span_at(directory: Directory, shard: str, at: int) -> Span | None:
+    """Return the span that holds a token; None for padding, or past the end.
+
+    Raises:
+        DataError: the table cannot be read.
+    """
+    return next((span for span in spans_of(directory, shard, at) if span.start <= at < span.end), None)

@@ -1,0 +1,213 @@
+"""Tokenize documents, and write their tokens to files of chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from dcurate.core.batch import BatchKey, FilePart
+from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
+from dcurate.errors import DataError, PipelineError
+from dcurate.frames.columns import as_text, column_of, lists_of, only, table_of, values, with_lists
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.excerpts import id_column
+from dcurate.models.shared import SHARED
+from dcurate.shuffle.writer import ChunkWriter
+from dcurate.tokens.layout import Ints
+from dcurate.tokens.settings import TokenSettings
+from dcurate.tokens.tokenizer import Encoded, Ids, SpecialIds, TextEncoder
+
+#: Columns of tokens on their way to shards.
+IDS, LOSS, DOC, ROW = "ids", "loss", "doc", "row"
+#: The reason for which a document without tokens is left out.
+NO_TOKENS = "no_tokens"
+
+_CHUNK_TOKENS = 2**18
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    encoder: TextEncoder
+    special: SpecialIds
+    kind: str
+
+
+@dataclass
+class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Make tokens of texts; a document without any is dropped for the reason ``no_tokens``."""
+
+    token_settings: TokenSettings
+    name: str = "tokenize_documents"
+
+    _loaded: _Loaded | None = field(default=None, init=False, repr=False, compare=False)
+    _key: Hashable | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_loaded", "_key")}
+
+    @property
+    def uses_only_named_columns(self) -> bool:  # type: ignore[override]
+        """Whether the column of ids is named; else all columns are looked at."""
+        return self.token_settings.id_field is not None
+
+    def settings(self) -> dict[str, Any]:
+        return self.token_settings.deciding()
+
+    def outputs(self) -> Spec:
+        return [], [DOC, ROW, IDS]
+
+    def inputs(self) -> Spec:
+        own = self.token_settings
+        return [], [name for name in (own.text_field, own.id_field, own.loss_ranges_field) if name is not None]
+
+    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
+        """Download the tokenizer to this host, if it is not here."""
+        self.token_settings.tokenizer.fetch()
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        """Load the tokenizer, unless another slot of this process has."""
+        key: Hashable = (type(self), self.token_settings.tokenizer.key)
+        encoder = SHARED.hold(key, self.token_settings.tokenizer.load)
+        self._key = key
+        self._loaded = _Loaded(encoder, *self.token_settings.rules(encoder))
+
+    def teardown(self) -> None:
+        """Release the tokenizer; the last slot of the process frees its memory."""
+        key, self._key, self._loaded = self._key, None, None
+        if key is not None:
+            SHARED.release(key)
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        """Return one row for each document: its tokens, id, and number in the batch.
+
+        Raises:
+            DataError: a document is longer than a shard.
+        """
+        assert self._loaded is not None
+        own, encoder = self.token_settings, self._loaded.encoder
+        table = task.to_arrow()
+        texts: list[str] = column_of(table, own.text_field, text=True).fill_null("").to_pylist()
+        ranges = None if own.loss_ranges_field is None else values(table, own.loss_ranges_field)
+        if ranges is None:
+            found, losses = encoder.encode(texts), None
+        else:
+            found, losses = self._with_losses(texts, ranges)
+        mask = np.array([len(ids) > 0 for ids in found], np.bool_)
+        batch = task.keep(mask, self.name, NO_TOKENS)
+        docs = _ids_of(table, own.id_field, task.key)
+        kept = np.flatnonzero(mask)
+        bounds, flat = self._joined([found[row] for row in kept.tolist()])
+        self._check_length(np.diff(bounds), [docs[row] for row in kept.tolist()])
+        made = table_of({DOC: [docs[row] for row in kept.tolist()], ROW: kept})
+        made = with_lists(made, IDS, bounds, flat)
+        if losses is not None:
+            made = with_lists(made, LOSS, bounds, self._joined_losses([losses[row] for row in kept.tolist()]))
+        self._log_metrics({"documents": len(kept), "tokens": int(bounds[-1])})
+        rejections = batch.rejections
+        batch = batch.with_data(made)
+        batch.rejections = rejections
+        return batch
+
+    def _joined(self, found: Sequence[Ids]) -> tuple[Ints, Any]:
+        """Bounds of documents, and their tokens with the special ones around them."""
+        assert self._loaded is not None
+        bos, eos = self._loaded.special.bos, self._loaded.special.eos
+        around = (bos is not None) + (eos is not None)
+        bounds = np.zeros(len(found) + 1, np.int64)
+        np.cumsum([len(ids) + around for ids in found], out=bounds[1:])
+        flat = np.empty(int(bounds[-1]), self._loaded.kind)
+        first = int(bos is not None)
+        for start, ids in zip(bounds.tolist(), found, strict=False):
+            flat[start + first : start + first + len(ids)] = ids
+        if bos is not None:
+            flat[bounds[:-1]] = bos
+        if eos is not None:
+            flat[bounds[1:] - 1] = eos
+        return bounds, flat
+
+    def _joined_losses(self, losses: Sequence[Any]) -> Any:
+        """The losses of tokens with those of the special ones: the BOS counts never, the EOS as the token before."""
+        assert self._loaded is not None
+        special = self._loaded.special
+        pieces = [np.zeros(0, np.uint8)]
+        for loss in losses:
+            pieces += [np.zeros(int(special.bos is not None), np.uint8), loss]
+            pieces += [loss[-1:]] if special.eos is not None else []
+        return np.concatenate(pieces)
+
+    def _with_losses(self, texts: Sequence[str], ranges: Sequence[Any]) -> tuple[list[Ids], list[Any]]:
+        """The ids of each text, and 1 for each token of which a character is in one of the ranges."""
+        assert self._loaded is not None
+        found, losses = [], []
+        for text, wanted in zip(texts, ranges, strict=True):
+            encoded = self._loaded.encoder.encode_places(text)
+            if encoded is None:
+                own = self.token_settings
+                raise PipelineError(
+                    f"{own.tokenizer.asks}: loss_ranges_field={own.loss_ranges_field!r} "
+                    "needs a tokenizer that says which characters a token is of; give a tokenizer.json"
+                )
+            found.append(encoded.ids)
+            losses.append(loss_of(encoded, wanted))
+        return found, losses
+
+    def _check_length(self, lengths: Ints, docs: Sequence[str]) -> None:
+        most = self.token_settings.shard_tokens
+        if len(lengths) and int(lengths.max()) > most:
+            longest = int(lengths.argmax())
+            raise DataError(
+                f"{self.token_settings.tokenizer.asks}: document {docs[longest]!r} has {int(lengths[longest]):,} "
+                f"tokens, more than shard_tokens={most:,}; give larger shards, or cut the document"
+            )
+
+
+def loss_of(encoded: Encoded, ranges: Any) -> Any:
+    """Return 1 for each token of which a character is in one of the ranges, else 0; 1 for all where there are none.
+
+    Raises:
+        DataError: the ranges are no pairs of numbers.
+
+    Examples:
+        >>> encoded = Encoded(np.array([5, 6, 7]), np.array([0, 3, 6]), np.array([3, 6, 9]))
+        >>> loss_of(encoded, [[4, 5], [8, 9]]).tolist(), loss_of(encoded, None).tolist()
+        ([0, 1, 1], [1, 1, 1])
+    """
+    loss = np.full(len(encoded.ids), ranges is None, np.uint8)
+    for pair in ranges or ():
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(isinstance(one, int) for one in pair):
+            raise DataError(f"a range of characters for the loss is {pair!r}; give lists of [first, one past the last]")
+        loss[(encoded.starts < pair[1]) & (encoded.stops > pair[0])] = 1
+    return loss
+
+
+def _ids_of(table: Any, id_field: str | None, key: BatchKey | None) -> list[str]:
+    """The id of each row as text; made of the batch's key and the row's number where there is none."""
+    column = id_field if id_field is not None else id_column(table.column_names)
+    made = "" if key is None else key.digest
+    if column is None:
+        return [f"{made}_{row}" for row in range(table.num_rows)]
+    found = values(as_text(only(table, [column]), column), column)
+    return [f"{made}_{row}" if one is None else one for row, one in enumerate(found)]
+
+
+@dataclass
+class TokenChunkWriter(ChunkWriter):
+    """Writes the tokens of each batch in chunks of documents, with their lengths in the index."""
+
+    name: str = "token_chunk_writer"
+
+    def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        bounds, _ = lists_of(table, IDS)
+        lengths = np.diff(bounds)
+        cuts = np.unique([*np.searchsorted(bounds, np.arange(0, int(bounds[-1]), _CHUNK_TOKENS)), table.num_rows])
+        chunks = (table.slice(start, stop - start) for start, stop in pairwise(cuts.tolist()))
+        notes: dict[str, Any] = {
+            "lengths": lengths.astype(np.int32),
+            "path": np.array(key.path, np.int64),
+            "source": np.array([key.split]),
+        }
+        yield self.chunks(chunks, key, folder, False, **notes)

@@ -1,0 +1,323 @@
+"""One face for tokenizers of Hugging Face, SentencePiece and tiktoken: ids of many texts, and what is known of ids."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.errors import PipelineError
+from dcurate.models.loading import tokenizer_of
+from dcurate.models.tokenizer import text_calls
+from dcurate.models.weights import Weights
+from dcurate.text.tokenizer_files import is_tokenizer_file, load_tokenizer_file
+
+Ids = npt.NDArray[np.integer[Any]]
+
+#: What special tokens are called in files of Hugging Face that do not say which is which.
+_NAMES = {
+    "eos": ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|eos|>", "<|endofsentence|>"),
+    "bos": ("<|begin_of_text|>", "<s>", "<bos>", "<|bos|>", "<|startoftext|>"),
+    "pad": ("<|pad|>", "<pad>", "[PAD]", "<|finetune_right_pad_id|>"),
+}
+_CONFIGS = ("tokenizer_config.json", "special_tokens_map.json")
+
+
+class Encoded(NamedTuple):
+    """The tokens of a text, and the characters that each was made of.
+
+    Args:
+        ids: of the tokens.
+        starts: first character of each.
+        stops: one past the last character of each.
+    """
+
+    ids: Ids
+    starts: Ids
+    stops: Ids
+
+
+class TextEncoder(ABC):
+    """A loaded tokenizer, which adds no special tokens of its own.
+
+    Attributes:
+        largest: the largest id that it can give, added tokens included.
+    """
+
+    largest: int
+
+    def encode(self, texts: Sequence[str]) -> list[Ids]:
+        """Return the ids of each text; few texts a call, as ids take much memory until they are in an array."""
+        found: list[Ids] = []
+        for start, stop in text_calls(texts):
+            found += [np.array(ids, np.int32) for ids in self._call(texts[start:stop])]
+        return found
+
+    @abstractmethod
+    def _call(self, texts: Sequence[str]) -> Iterable[Sequence[int]]:
+        """Return the ids of a few texts."""
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, special tokens included."""
+
+    @abstractmethod
+    def id_of(self, token: str) -> int | None:
+        """Return the id of a token; None if there is no such token."""
+
+    @abstractmethod
+    def special(self, kind: str) -> int | None:
+        """Return the id of the tokenizer's ``"eos"``, ``"bos"`` or ``"pad"``; None if it has none."""
+
+    def encode_places(self, text: str) -> Encoded | None:
+        """Return the ids of a text with the characters of each; None if the tokenizer does not say them."""
+        return None
+
+
+class _HuggingFace(TextEncoder):
+    def __init__(self, backend: Any, named: Mapping[str, str]) -> None:
+        backend.no_padding()
+        backend.no_truncation()
+        self._backend, self._named = backend, named
+        self.largest = max(backend.get_vocab(with_added_tokens=True).values(), default=0)
+
+    def _call(self, texts: Sequence[str]) -> Iterable[Sequence[int]]:
+        return (encoding.ids for encoding in self._backend.encode_batch_fast(texts, add_special_tokens=False))
+
+    def encode_places(self, text: str) -> Encoded:
+        encoding = self._backend.encode(text, add_special_tokens=False)
+        places = np.array(encoding.offsets, np.int64).reshape(-1, 2)
+        return Encoded(np.array(encoding.ids, np.int64), places[:, 0], places[:, 1])
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return str(self._backend.decode(list(ids), skip_special_tokens=False))
+
+    def id_of(self, token: str) -> int | None:
+        found = self._backend.token_to_id(token)
+        return None if found is None else int(found)
+
+    def special(self, kind: str) -> int | None:
+        if kind in self._named:
+            return self.id_of(self._named[kind])
+        added = {token.content for token in self._backend.get_added_tokens_decoder().values() if token.special}
+        return next((self.id_of(name) for name in _NAMES[kind] if name in added), None)
+
+
+class _SentencePiece(TextEncoder):
+    def __init__(self, processor: Any) -> None:
+        self._processor = processor
+        self.largest = processor.get_piece_size() - 1
+
+    def _call(self, texts: Sequence[str]) -> Iterable[Sequence[int]]:
+        found: list[list[int]] = self._processor.encode(list(texts), out_type=int)
+        return found
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return str(self._processor.decode([int(one) for one in ids]))
+
+    def id_of(self, token: str) -> int | None:
+        found = int(self._processor.piece_to_id(token))
+        return found if self._processor.id_to_piece(found) == token else None
+
+    def special(self, kind: str) -> int | None:
+        found = int(getattr(self._processor, f"{kind}_id")())
+        return found if found >= 0 else None
+
+
+class _Tiktoken(TextEncoder):
+    def __init__(self, encoding: Any) -> None:
+        self._encoding = encoding
+        self.largest = int(encoding.max_token_value)
+
+    def _call(self, texts: Sequence[str]) -> Iterable[Sequence[int]]:
+        return (self._encoding.encode_ordinary(text) for text in texts)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return str(self._encoding.decode([int(one) for one in ids]))
+
+    def id_of(self, token: str) -> int | None:
+        try:
+            return int(self._encoding.encode_single_token(token))
+        except KeyError:
+            return None
+
+    def special(self, kind: str) -> int | None:
+        return next((self.id_of(name) for name in _NAMES[kind] if name in self._encoding.special_tokens_set), None)
+
+
+@dataclass(frozen=True)
+class TokenizerSource:
+    """Where a tokenizer is: a file, a folder, or the id of a model at the Hugging Face hub.
+
+    Args:
+        identifier: the file, folder or id.
+        settings: of the tokenizer: of ranks see `load_tokenizer_file`, of other folders and ids more arguments of
+            ``AutoTokenizer.from_pretrained``.
+        asks: the stage that uses it, for errors.
+        cache_dir: where files of the hub are kept.
+        hf_token: for a model that is not public.
+    """
+
+    identifier: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    asks: str = "tokens"
+    cache_dir: str | None = None
+    hf_token: str | None = field(default=None, repr=False)
+
+    @property
+    def here(self) -> bool:
+        """Whether it is a file or a folder, so that nothing need be fetched."""
+        return is_tokenizer_file(self.identifier) or os.path.isdir(os.path.expanduser(self.identifier))
+
+    @property
+    def weights(self) -> Weights:
+        """The model that it belongs to, where it is not a file."""
+        return Weights(self.identifier, cache_dir=self.cache_dir, hf_token=self.hf_token)
+
+    @property
+    def key(self) -> Hashable:
+        """What two equal tokenizers share."""
+        return type(self), self.identifier, self.cache_dir, repr(sorted(self.settings.items()))
+
+    def fetch(self) -> None:
+        """Download it to this host, unless it is here."""
+        if not is_tokenizer_file(self.identifier):
+            self.weights.fetch("tokenizer")
+
+    def digest(self) -> str:
+        """Return a digest of the file that holds it, or of its name where that is elsewhere."""
+        file = self._file() if self.here else None
+        content = Path(file).read_bytes() if file is not None and os.path.isfile(file) else self.identifier.encode()
+        more = repr(sorted(self.settings.items())).encode() if self.settings else b""
+        return hashlib.blake2b(content + more, digest_size=16).hexdigest()
+
+    def load(self) -> TextEncoder:
+        """Load it; the network is not used.
+
+        Raises:
+            DataError: it is not there, or damaged.
+            ResourceError: a library is not installed, or it was not fetched to this host.
+            PipelineError: a tokenizer written in Python.
+        """
+        # Slots are the parallelism; threads of the library's own for each of them would fight over the CPUs.
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        file = self._file()
+        if file is not None:
+            return _encoder(load_tokenizer_file(file, self.asks, self.settings), file)
+        loaded = tokenizer_of(self.weights, self.weights.folder("tokenizer"), self.settings)
+        if not loaded.is_fast:
+            raise PipelineError(
+                f"{self.asks}: the tokenizer {self.identifier!r} is written in Python, which is too slow; "
+                "give a tokenizer.json or a SentencePiece model"
+            )
+        named = {kind: getattr(loaded, f"{kind}_token") for kind in _NAMES}
+        return _HuggingFace(loaded.backend_tokenizer, {kind: name for kind, name in named.items() if name})
+
+    def _file(self) -> str | None:
+        """The file that holds it; None if transformers must find out."""
+        if is_tokenizer_file(self.identifier):
+            return os.path.expanduser(self.identifier)
+        folder = Path(self.weights.folder("tokenizer"))
+        names = sorted(path.name for path in folder.iterdir())
+        wanted = ["tokenizer.json", *(name for name in names if name.endswith((".model", ".tiktoken")))]
+        return next((str(folder / name) for name in wanted if name in names), None)
+
+
+def _encoder(loaded: Any, file: str) -> TextEncoder:
+    kind = type(loaded).__module__.partition(".")[0]
+    if kind == "tiktoken":
+        return _Tiktoken(loaded)
+    return _SentencePiece(loaded) if kind == "sentencepiece" else _HuggingFace(loaded, _named_beside(file))
+
+
+def _named_beside(file: str) -> dict[str, str]:
+    """The special tokens that files beside a ``tokenizer.json`` name."""
+    named: dict[str, str] = {}
+    for path in (Path(file).with_name(name) for name in _CONFIGS):
+        said = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+        for kind in _NAMES:
+            token = said.get(f"{kind}_token")
+            token = token.get("content") if isinstance(token, dict) else token
+            if isinstance(token, str) and token:
+                named.setdefault(kind, token)
+    return named
+
+
+@dataclass(frozen=True)
+class SpecialIds:
+    """The special tokens that are put around documents, by id; None for one that is not.
+
+    Args:
+        bos: before each document.
+        eos: after each document.
+        pad: in what a window has left over.
+    """
+
+    bos: int | None
+    eos: int | None
+    pad: int
+
+    @classmethod
+    def of(cls, encoder: TextEncoder, source: TokenizerSource, bos: bool | str, eos: bool | str) -> SpecialIds:
+        """Return what a tokenizer has of the special tokens that are asked for.
+
+        Args:
+            bos: whether there is one before each document; or its name.
+            eos: the same, after each document.
+
+        Raises:
+            PipelineError: the tokenizer does not have one.
+        """
+        found = {"bos": _special(encoder, source, "bos", bos), "eos": _special(encoder, source, "eos", eos)}
+        pads = (encoder.special("pad"), found["eos"], encoder.special("eos"), 0)
+        return cls(**found, pad=next(one for one in pads if one is not None))
+
+
+def _special(encoder: TextEncoder, source: TokenizerSource, kind: str, asked: bool | str) -> int | None:
+    if asked is False:
+        return None
+    found = encoder.special(kind) if asked is True else encoder.id_of(asked)
+    if found is None:
+        what = f"no token {asked!r}" if isinstance(asked, str) else f"no {kind.upper()} token"
+        raise PipelineError(
+            f"{source.asks}: the tokenizer {source.identifier!r} has {what}; name one that it has, "
+            f"add_{kind}='<token>', or leave it out with add_{kind}=False"
+        )
+    return found
+
+
+def kind_of_ids(encoder: TextEncoder, source: TokenizerSource, asked: str | None, kinds: Sequence[str]) -> str:
+    """Return the type of ids, by its name in numpy.
+
+    Args:
+        asked: the type that is asked for; the first that holds all ids if None.
+        kinds: types that the format has, smallest first.
+
+    Raises:
+        PipelineError: the format does not have the type, or an id does not fit it.
+
+    Examples:
+        >>> encoder = type("Big", (), {"largest": 70_000})()
+        >>> kind_of_ids(encoder, TokenizerSource("big.json"), None, ["uint16", "int32"])
+        'int32'
+    """
+    if asked is not None and asked not in kinds:
+        raise PipelineError(f"{source.asks}: dtype={asked!r} is none that this format has; it has {', '.join(kinds)}")
+    fitting = [kind for kind in kinds if np.iinfo(kind).max >= encoder.largest]
+    if asked is None and fitting:
+        return fitting[0]
+    if asked is None or asked not in fitting:
+        other = f"; use dtype={fitting[0]!r}" if fitting else ""
+        raise PipelineError(
+            f"{source.asks}: the ids of {source.identifier!r} go up to {encoder.largest:,}, which does not fit "
+            f"dtype={asked or kinds[-1]!r}{other}"
+        )
+    return asked

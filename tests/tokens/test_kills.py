@@ -1,0 +1,47 @@
+"""Files of tokens after kills are those of a run without any."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.dying import dying
+from tests.tokens.conftest import texts
+from tests.tokens.test_writer import data_files, rows_of, write
+
+pytestmark = pytest.mark.program
+
+_PROGRAM = "tests.tokens.program"
+#: The program dies as soon as one of these is there.
+KILLS = [
+    "out.dcurate/output.json",
+    "out.dcurate/rounds/*/00-*.chunks",
+    "out.dcurate/rounds/*/03-*.chunks",
+    "out/tokens-00000.bin",
+    "out/tokens-00001.idx",
+    "out/spans/tokens-00002.cu_seqlens.npy",
+    "out/spans/tokens-00003.parquet",
+    "out/tokens.json",
+]
+
+
+def test_bytes_after_kills_are_those_of_one_run(tokenizer: str, tmp_path: Path) -> None:
+    source = write(tmp_path / "in", rows_of(texts(80)), 5)
+    out = tmp_path / "out"
+    whole = [sys.executable, "-m", _PROGRAM, source]
+    subprocess.run([*whole, str(tmp_path / "once"), tokenizer], cwd=ROOT, check=True)
+    for pattern in KILLS:
+        killed = subprocess.run(dying(tmp_path, pattern, _PROGRAM, source, out, tokenizer), cwd=ROOT, check=False)
+        assert killed.returncode == -signal.SIGKILL, pattern
+        (*_, last) = sorted(tmp_path.glob(pattern))
+        assert last.exists()
+    subprocess.run([*whole, str(out), tokenizer], cwd=ROOT, check=True)
+    assert data_files(out) == data_files(tmp_path / "once")
+    spans = [sorted((folder / "spans").iterdir()) for folder in (out, tmp_path / "once")]
+    assert [path.read_bytes() for path in spans[0]] == [path.read_bytes() for path in spans[1]]
+    assert len(data_files(out)) > 8
