@@ -9,7 +9,7 @@ import shutil
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -94,10 +94,12 @@ class URLGenerationStage(_URLGenerationStage):  # type: ignore[misc]
     """
 
     def __post_init__(self) -> None:
-        limit, self.limit = self.limit, self.limit or None
+        limit: int | None = self.limit
+        self.limit = limit or None
         super().__post_init__()
         self.limit = limit
-        self.resources = Resources(cpus=0.5) if self.resources is WAITING else self.resources
+        if vars(self).get("resources", WAITING) is WAITING:
+            self.resources: Any = Resources(cpus=0.5)
 
     def outputs(self) -> Spec:
         return ["data"], []
@@ -128,7 +130,8 @@ class DocumentDownloadStage(_DocumentDownloadStage):  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.resources = Resources(cpus=0.5) if self.resources is WAITING else self.resources
+        if vars(self).get("resources", WAITING) is WAITING:
+            self.resources: Any = Resources(cpus=0.5)
 
     def inputs(self) -> Spec:
         return ["data"], []
@@ -161,7 +164,8 @@ class DocumentIterateExtractStage(_DocumentIterateExtractStage):  # type: ignore
     """
 
     def __post_init__(self) -> None:
-        limit, self.record_limit = self.record_limit, self.record_limit or None
+        limit: int | None = self.record_limit
+        self.record_limit = limit or None
         super().__post_init__()
         self.record_limit = limit
         self.resources = Resources()
@@ -233,8 +237,8 @@ class DocumentDownloadExtractStage(CompositeStage[EmptyTask, DocumentBatch]):
     extractor_max_calls_per_worker: int | None = None
 
     #: See `_BLOCKSIZE`; and whether pages are extracted in a stage of their own, so that one that crashes is isolated.
-    _blocksize = None
-    _extracts_apart = False
+    _blocksize: ClassVar[str | None] = None
+    _extracts_apart: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         kinds = [type(part).__name__ for part in (self.url_generator, self.downloader)]
@@ -262,8 +266,8 @@ class DocumentDownloadExtractStage(CompositeStage[EmptyTask, DocumentBatch]):
         urls, download, reading = super().decompose_and_apply_with()
         if self.record_limit:
             return [urls, download, reading]
-        cuts = self._blocksize is not None and isinstance(self.iterator, RangeIterator)
-        cut = [FileCutStage(self._blocksize).with_(resources=WAITING)] if cuts else []
+        blocksize = self._blocksize if isinstance(self.iterator, RangeIterator) else None
+        cut = [FileCutStage(blocksize).with_(resources=WAITING)] if blocksize is not None else []
         if not self._extracts_apart or self.extractor is None:
             return [urls, download, *cut, reading]
         whole, reading = reading, copy.copy(reading)

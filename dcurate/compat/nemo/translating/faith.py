@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 
 from dcurate.compat.nemo.asking import AsksModel, answered
-from dcurate.compat.nemo.rows import stripped, with_rows
+from dcurate.compat.nemo.rows import records, stripped, with_rows
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
-from dcurate.compat.nemo.translation.fields import merge_faith_scores_into_metadata
-from dcurate.compat.nemo.translation.prompts import language, load_prompt_template
-from dcurate.compat.nemo.translation.reassembly import average
+from dcurate.compat.nemo.translating.fields import merge_faith_scores_into_metadata
+from dcurate.compat.nemo.translating.prompts import language, load_prompt_template
+from dcurate.compat.nemo.translating.reassembly import average
 from dcurate.models.llm.config import GenerationConfig, Messages
 from dcurate.models.llm.faith import AVERAGE, MARKS, PARSE_FAILED, SEGMENT_SCORES
 from dcurate.models.llm.structured import first_object
@@ -172,6 +172,6 @@ class MergeFaithScoresStage(ProcessingStage[DocumentBatch, DocumentBatch]):
                 str(row["translation_metadata"]),
                 {_NAMES[column]: float(row[column]) for column in there if pd.notna(row[column])},
             )
-            for row in frame.to_dict("records")
+            for row in records(frame)
         ]
         return with_rows(task, frame.assign(translation_metadata=merged))

@@ -12,10 +12,10 @@ from dcurate.compat.nemo.asking import AsksModel, answered
 from dcurate.compat.nemo.rows import stripped, with_rows
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
-from dcurate.compat.nemo.translation.backends import TranslationBackend, get_backend
-from dcurate.compat.nemo.translation.prompts import language, load_prompt_template
-from dcurate.compat.nemo.translation.reassembly import ERROR, TIME, TRANSLATED
-from dcurate.compat.nemo.translation.segmentation import SEGMENTS
+from dcurate.compat.nemo.translating.backends import TranslationBackend, get_backend
+from dcurate.compat.nemo.translating.prompts import language, load_prompt_template
+from dcurate.compat.nemo.translating.reassembly import ERROR, TIME, TRANSLATED
+from dcurate.compat.nemo.translating.segmentation import SEGMENTS
 from dcurate.models.llm.config import GenerationConfig, Messages
 from dcurate.models.llm.segmenting import is_translatable
 from dcurate.models.llm.translate import CLOSES, OPENS
@@ -122,7 +122,8 @@ class SegmentTranslationStage(AsksModel, ProcessingStage[DocumentBatch, Document
             each = (time.monotonic() - started) / len(asked)
             for place, (text, error) in zip(asked, results, strict=True):
                 translated[place], errors[place], seconds[place] = text, error, each
-        return with_rows(task, frame.assign(**{TRANSLATED: translated, TIME: seconds, ERROR: errors}))
+        columns: dict[str, Any] = {TRANSLATED: translated, TIME: seconds, ERROR: errors}
+        return with_rows(task, frame.assign(**columns))
 
     def _ask_model(self, segments: list[str]) -> list[tuple[str, str]]:
         config = GenerationConfig.of(self.generation_config)
