@@ -60,7 +60,7 @@ class Page(HTMLParser):
             self.rows.append([])
         if tag in ("td", "th"):
             self.rows[-1].append("")
-        if tag not in ("meta", "link", "br"):
+        if tag not in ("meta", "link", "br", "wbr"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -328,7 +328,7 @@ def test_text_from_data_never_becomes_markup_anywhere_on_the_page() -> None:
     thresholds = {evil: {"s": [{"keeps": evil, "value": 0.5}]}, "numbers": {"s": [{"keeps": evil, "value": 0.5}]}}
     more = {"params": {evil: evil}, "inputs": [evil], "versions": {evil: evil}, "thresholds": thresholds}
     page = run_page(report, history, {**texts, **more, "stages": [one]})
-    assert page.count("onerror=alert(1)") > 40
+    assert page.replace("<wbr>", "").count("onerror=alert(1)") > 40
     assert "<img" not in page
     assert Page(page).scripts == 0
 
