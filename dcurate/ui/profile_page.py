@@ -36,6 +36,7 @@ def page(profile: ProfileSummary) -> str:
         profile=profile,
         figures=_figures(profile),
         lengths=[profile.distributions[name] for name in _LENGTHS if name in profile.distributions],
+        ranked=sorted(enumerate(profile.filters), key=lambda one: -one[1].drops),
         most_values=_SHOWN_VALUES,
         drawn=_drawn,
         suggestion=suggestion_text,
