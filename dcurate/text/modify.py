@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
+from dcurate.core.extras import required_by
 from dcurate.core.names import short
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import PipelineError
@@ -76,6 +77,9 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
                 )
             writes[number] = write or read[0]
         return list(zip(reads, writes, strict=True))
+
+    def requires(self) -> dict[str, str]:
+        return required_by(self._modifiers)
 
     def inputs(self) -> Spec:
         made: set[str] = set()

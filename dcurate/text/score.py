@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
+from dcurate.core.extras import required_by
 from dcurate.core.names import short
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.frames.document import DocumentBatch
@@ -70,6 +71,9 @@ class Score(RuleStage[DocumentBatch]):
     @property
     def _text_fields(self) -> list[str]:
         return one_each(self.text_field, len(self._rules), "text_field")
+
+    def requires(self) -> dict[str, str]:
+        return required_by(self._rules)
 
     def inputs(self) -> Spec:
         return ["data"], unique(self._text_fields)
@@ -194,6 +198,9 @@ class ScoreFilter(RuleStage[DocumentBatch]):
     @property
     def _score_fields(self) -> list[str | None]:
         return one_each(self.score_field, len(self.filters), "score_field")
+
+    def requires(self) -> dict[str, str]:
+        return required_by(self.filters)
 
     def inputs(self) -> Spec:
         return ["data"], unique(self._text_fields)

@@ -112,8 +112,9 @@ def with_exact_lines(table: pa.Table, columns: dict[str, list[Any]]) -> pa.Table
 
 def _has_form(value: Any) -> bool:
     """Whether JSON has a form for a value."""
-    kinds = str | int | float | dict | list | tuple | np.ndarray | np.number | np.bool_
-    return isinstance(value, kinds) or _is_missing(value)
+    return isinstance(value, str | int | float | dict | list | tuple | np.ndarray | np.number | np.bool_) or (
+        _is_missing(value)
+    )
 
 
 def _is_missing(value: Any) -> bool:
