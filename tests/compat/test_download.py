@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,7 @@ def test_stages_called_by_hand(stage):
 
 
 def test_a_pipeline_runs_dcurates_stages_and_sets_aside_what_cannot_be_downloaded(stage):
-    own = engine_stages(stage.decompose())
+    own: list[Any] = engine_stages(stage.decompose())
     assert names_of(own) == ["URLGenerationStage", "DocumentDownloadStage", "DocumentIterateExtractStage"]
     assert own[0].downloader is stage.downloader
     result = Pipeline("download", stages=own).run(InlineExecutor(), observers=[])
@@ -136,4 +137,4 @@ def test_a_limit_of_zero_and_errors(stage, caplog):
     assert batch.num_items == 0
     assert "Error iterating /gone" in caplog.text
     with pytest.raises(ValueError, match="crawl_type"):
-        CommonCrawlDownloadExtractStage("2020-50", "2020-50", "x", crawl_type="old")
+        CommonCrawlDownloadExtractStage("2020-50", "2020-50", "x", crawl_type="old")  # type: ignore[arg-type]

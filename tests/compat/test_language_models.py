@@ -44,8 +44,10 @@ def run(stages: list[Any], **columns: Any) -> list[dict[str, Any]]:
 
 def translated(endpoint: Endpoint, **settings: Any) -> Any:
     endpoint.behave(replies=REPLIES)
-    languages = {"source_lang": "en", "target_lang": "de"}
-    return translation.TranslationStage(**languages, client=asked(endpoint), model_name="made-up", **settings)
+    client = asked(endpoint)
+    return translation.TranslationStage(
+        source_lang="en", target_lang="de", client=client, model_name="made-up", **settings
+    )
 
 
 def test_texts_are_translated_evaluated_and_described(client: RayClient, endpoint: Endpoint) -> None:

@@ -94,8 +94,8 @@ class URLGenerationStage(_URLGenerationStage):  # type: ignore[misc]
     """
 
     def __post_init__(self) -> None:
-        limit: int | None = self.limit
-        self.limit = limit or None
+        limit: int | None = vars(self)["limit"]
+        self.limit: int | None = limit or None
         super().__post_init__()
         self.limit = limit
         if vars(self).get("resources", WAITING) is WAITING:
@@ -164,8 +164,8 @@ class DocumentIterateExtractStage(_DocumentIterateExtractStage):  # type: ignore
     """
 
     def __post_init__(self) -> None:
-        limit: int | None = self.record_limit
-        self.record_limit = limit or None
+        limit: int | None = vars(self)["record_limit"]
+        self.record_limit: int | None = limit or None
         super().__post_init__()
         self.record_limit = limit
         self.resources = Resources()

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -74,7 +74,7 @@ class URLGenerationStage(ProcessingStage[EmptyTask, FileGroupTask]):
 
     url_generator: urls.URLGenerator
     limit: int | None = None
-    resources: ClassVar[Any] = _WAITING
+    resources = _WAITING
 
     def __post_init__(self) -> None:
         self.name = f"url_generation_{type(self.url_generator).__name__.lower()}"
@@ -108,7 +108,7 @@ class DocumentDownloadStage(ProcessingStage[FileGroupTask, FileGroupTask]):
     """
 
     downloader: downloader.DocumentDownloader
-    resources: ClassVar[Any] = _WAITING
+    resources = _WAITING
 
     def __post_init__(self) -> None:
         self.name = f"download_{type(self.downloader).__name__.lower()}"
@@ -289,8 +289,8 @@ class DocumentDownloadExtractStage(CompositeStage[EmptyTask, DocumentBatch]):
             own.downloader,
             own.iterator,
             extractor or own.extractor,
-            *(named[name] for name in limits),
-            named.get("extractor_max_calls_per_worker"),
+            extractor_max_calls_per_worker=named.get("extractor_max_calls_per_worker"),
+            **{name: named[name] for name in limits},
         )
         self.name = own.name
 

@@ -65,7 +65,7 @@ class TokenSplitterStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         """Split each row."""
         frame = task.to_pandas()
-        others = [name for name in frame if name != self.text_field]
+        others = [str(name) for name in frame if name != self.text_field]
         columns = [self.text_field, self.chunk_id_field, self.n_tokens_field, *others]
         rows = [
             (text, number, tokens, *[row[name] for name in others])

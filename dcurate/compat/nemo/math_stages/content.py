@@ -143,7 +143,7 @@ def _plain_type(page: bytes) -> str:
     try:
         text = page.decode("utf-8")
     except UnicodeDecodeError:
-        return "application/octet-stream"
+        return "application/octet-stream" if b"\0" in page else "text/plain"
     return "text/plain" if _parsed(text) is None else "application/json"
 
 
