@@ -137,11 +137,8 @@ class JsonlReader(FileReader):
 
     on_bad_line: Literal["raise", "quarantine"] = "raise"
     name: str = "jsonl_reader"
-    #: Columns of which the first rows hold values without a common type: they are read as text.
-    _mixed: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
-    #: Whether rows keep their lines, and the only columns that are then parsed; None for all.
+    #: Whether rows keep their lines.
     _keeps_lines: bool = field(default=False, init=False, repr=False, compare=False)
-    _read_only: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     kind: ClassVar[files.Format] = files.JSONL
 

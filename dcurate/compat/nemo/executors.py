@@ -16,7 +16,7 @@ from dcurate.cluster.local import LocalCluster
 from dcurate.compat.nemo.bridge import engine_stages
 from dcurate.compat.nemo.checkpoint import CheckpointSink
 from dcurate.compat.nemo.errors import as_nemo_raises
-from dcurate.compat.nemo.perf import stats_of
+from dcurate.compat.nemo.perf import StagePerfStats, stats_of
 from dcurate.compat.nemo.readers import numbered
 from dcurate.compat.nemo.tasks import EmptyTask, TaskBatch, engine_batches, nemo_task
 from dcurate.core.batch import BatchKey
@@ -107,8 +107,9 @@ class XennaExecutor(BaseExecutor):
             outputs = result.outputs if checkpoint is None else checkpoint.tasks(result)
         stats = [each for each in stats_of(result.report) if each.stage_name not in _OWN_STAGES]
         tasks = [nemo_task(batch) for batch in outputs]
-        for task in tasks:
-            task._stage_perf = [*task._stage_perf, *stats]
+        for number, task in enumerate(tasks):
+            own = [StagePerfStats(each.stage_name) for each in stats] if number else stats
+            task._stage_perf = [*task._stage_perf, *own]
         return tasks
 
     def _counted(self, batches: Sequence[Any] | None, stages: Sequence[Any]) -> Sequence[Any]:

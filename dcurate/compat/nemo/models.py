@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dcurate.compat.nemo import builtin
+from dcurate.compat.nemo.bridge import engine_resources
 from dcurate.compat.nemo.rows import with_rows
 from dcurate.compat.nemo.stages import CompositeStage, ProcessingStage, Resources, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
@@ -318,7 +319,10 @@ class VLLMEmbeddingModelStage(CompositeStage[DocumentBatch, DocumentBatch]):
         changed = copy.deepcopy(self)
         changed.name = settings.pop("name", None) or changed.name
         model = next(stage for stage in reversed(self.decompose()) if not isinstance(stage, _KeepColumns))
-        return CompositeStage.with_(changed, {model.name: settings})
+        known = {name: settings[name] for name in ("resources", "batch_size", "num_workers") if name in settings}
+        if known.get("resources") is not None:
+            known["resources"] = engine_resources(known["resources"])
+        return CompositeStage.with_(changed, {model.name: known})
 
 
 class _KeepColumns(ProcessingStage[DocumentBatch, DocumentBatch]):
