@@ -87,7 +87,7 @@ def returned(frame: pd.DataFrame, types: pa.Schema | None, source: pa.Table | No
             if made is None:
                 made = pa.chunked_array([pa.array([_as_text(value) for value in values], pa.string())])
         if made is not None:
-            plain.isetitem(place, pd.arrays.ArrowExtensionArray(made))  # type: ignore[attr-defined]
+            plain.isetitem(place, pd.arrays.ArrowExtensionArray(made))
     has_lines = source is not None and LINE in source.column_names
     if not exact and not has_lines:
         return frame
