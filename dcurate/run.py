@@ -14,6 +14,7 @@ import psutil
 
 from dcurate.core.batch import Batch, BatchKey, FileGroup
 from dcurate.core.events import Observer, StageStats
+from dcurate.core.extras import check_installed, libraries
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.pipeline import PipelineDefinition, with_source
 from dcurate.core.report import RunReport
@@ -261,6 +262,8 @@ class _Run:
         if self.sink is not None and not self.options.resume:
             self.sink.check()
         self._check_rejected()
+        if not (isinstance(self.runner, DaskExecutor) and self.runner.elsewhere):
+            check_installed(libraries(self.stages))
         with ExitStack() as stack:
             session = stack.enter_context(self.runner.session())
             session.check(compile_plan(self.stages))

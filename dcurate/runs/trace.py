@@ -15,13 +15,17 @@ from dcurate.io.rows import Row, is_readable, rows_with
 from dcurate.runs.documents import Fate, Traced
 from dcurate.runs.inspect import RunPlaces, keeps_of
 from dcurate.runs.load import RecordedRun, read_run
+from dcurate.tokens.folder import TokenFolder
+from dcurate.tokens.spans import SPANS
 
 #: Columns of groups of duplicates, see `dcurate.FuzzyDuplicates`.
 _KEPT_ID, _SIMILARITY, _KEPT = "kept_id", "similarity", "kept"
 _ERROR = ("_dcurate_error", "error")
 
 
-def trace(output: str | RunPlaces, ids: Sequence[str], *, id_field: str | None = None) -> Traced:
+def trace(
+    output: str | RunPlaces, ids: Sequence[str] = (), *, id_field: str | None = None, tokens: Sequence[str] = ()
+) -> Traced:
     """Return the fate of documents at each stage of a run.
 
     Quarantine, the rejected documents, groups of duplicates and the output are searched, in this order, each file once
@@ -31,9 +35,11 @@ def trace(output: str | RunPlaces, ids: Sequence[str], *, id_field: str | None =
         output: the directory that the run wrote to, or `RunPlaces`.
         ids: of the documents, as text.
         id_field: the column with ids; the first of ``id``, ``doc_id``, ``url`` and the like if None.
+        tokens: places in shards that `dcurate.TokenWriter` wrote, such as ``"tokens-00000:17"``, whose documents are
+            traced as well.
 
     Raises:
-        PipelineError: no id.
+        PipelineError: no id; no such place, or one that holds padding.
         DataError: files cannot be read, or there is nothing at the address.
 
     Examples:
@@ -48,11 +54,20 @@ def trace(output: str | RunPlaces, ids: Sequence[str], *, id_field: str | None =
         'kept'
         >>> folder.cleanup()
     """
-    if not ids:
+    if not ids and not tokens:
         raise PipelineError("no id to look for; give at least one")
     places = output if isinstance(output, RunPlaces) else RunPlaces(output)
-    search = _Search(places, _recorded(places), id_field, dict.fromkeys(map(str, ids)))
+    folder = TokenFolder(places.root, places.storage_options)
+    wanted = [*map(str, ids), *(_document_at(folder, token) for token in tokens)]
+    search = _Search(places, _recorded(places), id_field, dict.fromkeys(wanted))
     return search.result()
+
+
+def _document_at(folder: TokenFolder, token: str) -> str:
+    span = folder.span(token)
+    if span is None:
+        raise PipelineError(f"token {token!r} is padding, which is of no document; give another place")
+    return span.doc
 
 
 def _recorded(places: RunPlaces) -> RecordedRun | None:
@@ -87,6 +102,7 @@ class _Search:
             self.looked.append("no rejected documents, which the run did not keep (run with rejected=)")
         for groups in self._groups():
             self._look(groups, self._duplicate, everyone=True)
+        self._look_at_tokens(root)
         self._look(root, self._kept)
         self._look_at_examples()
         fates = tuple(self.fates.get(one) or Fate(one, "not found") for one in self.ids)
@@ -165,6 +181,23 @@ class _Search:
         similarity = values.get(_SIMILARITY)
         known = similarity is not None and not math.isnan(similarity)
         self.fates[own] = replace(before, duplicate_of=str(kept), similarity=similarity if known else None)
+
+    def _look_at_tokens(self, root: str) -> None:
+        """Search the spans of shards of tokens, where a document may be several times."""
+        directory = self.places.at(root)
+        names = sorted(name for name in directory.files(SPANS) if is_readable(name))
+        places: dict[str, list[tuple[str, Row]]] = {}
+        for name in names:
+            for row in rows_with(directory, name, "doc", self.ids):
+                place = f"{row.values['shard']}:{row.values['start']}-{row.values['end']}"
+                places.setdefault(str(row.values["doc"]), []).append((place, row))
+        passed = tuple(stage.name for stage in self.run.report.stages) if self.run else ()
+        for own, found in places.items():
+            first = found[0][1].values
+            place = f"{first['source']}, row {first['row']} of its batch (counted from 0)"
+            at = tuple(one for one, _ in found)
+            self.fates.setdefault(own, Fate(own, "kept", place, passed=passed, tokens=at))
+        self.looked += [f"{len(names):,} tables of spans"] if names else []
 
     def _look_at_examples(self) -> None:
         """Search the examples in the report, for runs that did not keep dropped documents."""

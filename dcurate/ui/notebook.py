@@ -9,7 +9,6 @@ import time
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from markupsafe import Markup
 from rich.filesize import decimal
 
 from dcurate.core.events import Event, RunEnded, RunStarted
@@ -167,7 +166,4 @@ def _operator(pace: Pace, one: OperatorFigures) -> tuple[str, ...]:
 def summary_html(report: RunReport, history: History) -> str:
     """Render the summary of a run for a notebook: figures, stages and plots over time."""
     data = ReportData(report, history, history.snapshot(report.started + report.seconds), {})
-    # The page's own style, held within this part of another page by nesting.
-    style = render("profile.css") + render("report.css")
-    scoped = Markup(style.replace(":root", "&").replace("body", "&").replace("main", "&"))
-    return render("summary.html", **overview(data), style=scoped)
+    return render("summary.html", **overview(data))

@@ -86,13 +86,6 @@ class Mark(stages.ProcessingStage[tasks.DocumentBatch, tasks.DocumentBatch]):
         return task
 
 
-@pytest.fixture(scope="module")
-def client() -> Any:
-    """A cluster for all pipelines of these tests."""
-    with RayClient(num_cpus=2, num_gpus=0) as started:
-        yield started
-
-
 def test_a_pipeline_of_own_stages_and_tasks_runs(client: RayClient) -> None:
     made = Pipeline("own", stages=[Create(3), CountWords()]).run()
     assert made is not None
@@ -102,6 +95,7 @@ def test_a_pipeline_of_own_stages_and_tasks_runs(client: RayClient) -> None:
     perf = {each.stage_name: each for each in made[0]._stage_perf}
     assert list(perf) == ["create", "count_words"]
     assert perf["count_words"].custom_metrics == {"texts": 6.0}
+    assert sum(task._stage_perf[1].num_items_processed for task in made) == perf["count_words"].num_items_processed
 
 
 def test_own_stages_and_built_in_ones_follow_each_other(client: RayClient) -> None:

@@ -10,11 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from dask.system import CPU_COUNT
+
 from dcurate.cluster.local import LocalCluster
 from dcurate.compat.nemo.bridge import engine_stages
 from dcurate.compat.nemo.checkpoint import CheckpointSink
 from dcurate.compat.nemo.errors import as_nemo_raises
-from dcurate.compat.nemo.perf import stats_of
+from dcurate.compat.nemo.perf import StagePerfStats, stats_of
 from dcurate.compat.nemo.readers import numbered
 from dcurate.compat.nemo.tasks import EmptyTask, TaskBatch, engine_batches, nemo_task
 from dcurate.core.batch import BatchKey
@@ -105,8 +107,9 @@ class XennaExecutor(BaseExecutor):
             outputs = result.outputs if checkpoint is None else checkpoint.tasks(result)
         stats = [each for each in stats_of(result.report) if each.stage_name not in _OWN_STAGES]
         tasks = [nemo_task(batch) for batch in outputs]
-        for task in tasks:
-            task._stage_perf = [*task._stage_perf, *stats]
+        for number, task in enumerate(tasks):
+            own = [StagePerfStats(each.stage_name) for each in stats] if number else stats
+            task._stage_perf = [*task._stage_perf, *own]
         return tasks
 
     def _counted(self, batches: Sequence[Any] | None, stages: Sequence[Any]) -> Sequence[Any]:
@@ -136,7 +139,7 @@ class RayClient:
     """Holds a cluster of this machine open, so that pipelines need not each start one.
 
     Args:
-        num_cpus: worker processes; one for each CPU if not given.
+        num_cpus: worker processes, at most one for each CPU, as if it is not given.
         num_gpus: 0 for a cluster without GPUs.
         settings: others of NeMo Curator's client, which change nothing.
     """
@@ -152,7 +155,7 @@ class RayClient:
         """Start the cluster, unless one runs."""
         if RayClient.active is None:
             gpus = False if self.num_gpus == 0 else None
-            self._cluster = LocalCluster(n_workers=self.num_cpus, gpus=gpus)
+            self._cluster = LocalCluster(n_workers=min(self.num_cpus or CPU_COUNT, CPU_COUNT), gpus=gpus)
             self._cluster.__enter__()
             RayClient.active = self._cluster
             atexit.register(self.stop)

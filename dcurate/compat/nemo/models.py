@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any, cast
 
@@ -11,10 +12,11 @@ import numpy as np
 import pandas as pd
 
 from dcurate.compat.nemo import builtin
+from dcurate.compat.nemo.bridge import engine_resources
 from dcurate.compat.nemo.rows import with_rows
-from dcurate.compat.nemo.stages import ProcessingStage, Resources, Spec
+from dcurate.compat.nemo.stages import CompositeStage, ProcessingStage, Resources, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
-from dcurate.errors import DcurateError, PipelineError
+from dcurate.errors import DcurateError
 from dcurate.frames.tokens import Tokens, tokens_of, with_tokens
 from dcurate.models.device import device_of, torch_for
 from dcurate.models.tokenizer import INPUT_ID_FIELD, named_after
@@ -47,7 +49,7 @@ def clip_tokens(token_o: dict[str, Any], padding_side: str = "right") -> dict[st
     return token_o
 
 
-def _by_length(frame: pd.DataFrame, lengths: Sequence[int]) -> pd.DataFrame:
+def _by_length(frame: pd.DataFrame, lengths: Any) -> pd.DataFrame:
     """The rows from short to long, and a column with the place that each had."""
     order = np.argsort(lengths, kind="stable")
     return frame.assign(**{SEQ_ORDER_FIELD: np.arange(len(frame))}).iloc[order].reset_index(drop=True)
@@ -115,6 +117,8 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         unpack_inference_batch: call ``model(**batch)`` instead of ``model(batch)``.
         autocast: compute in 16 bits on a GPU.
     """
+
+    model: Any
 
     def __init__(  # noqa: PLR0913, PLR0917 - NeMo Curator's order
         self,
@@ -193,7 +197,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             }
             yield clip_tokens(both, self.padding_side) if both[ATTENTION_MASK_FIELD].any() else both
 
-    def _padded(self, rows: Sequence[Sequence[int]], width: int) -> Any:
+    def _padded(self, rows: Any, width: int) -> Any:
         padded = np.zeros((len(rows), width), np.int64)
         for place, row in enumerate(rows):
             where = slice(None, len(row)) if self.padding_side == "right" else slice(width - len(row), None)
@@ -249,15 +253,85 @@ def model_device(stage: ModelStage, worker_metadata: Any = None) -> Any:
     return device_of(stage.name, "auto", worker_metadata)
 
 
-class VLLMEmbeddingModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Missing: dcurate does not start model servers."""
+class VLLMEmbeddingModelStage(CompositeStage[DocumentBatch, DocumentBatch]):
+    """Add a column of embeddings by a model that dcurate runs with Torch, on a GPU if there is one: not with vLLM.
 
-    def __init__(self, *_given: Any, **_named: Any) -> None:
-        raise PipelineError(
-            "dcurate does not run vLLM itself: start `vllm serve MODEL --task embed`, and use "
-            "dcurate.EndpointEmbeddingStage with its address"
-        )
+    Args:
+        model_identifier, text_field, embedding_field, max_chars, cache_dir, hf_token: as of `EmbeddingCreatorStage`.
+        metadata_fields: the columns that stay besides the embeddings; all by default.
+        model_inference_batch_size: of vLLM, as are `vllm_init_kwargs`, `pretokenize` and `verbose`; nothing here.
+        embedding_output_dtype: ``"float32"`` or ``"float16"``.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        model_identifier: str,
+        vllm_init_kwargs: dict[str, Any] | None = None,
+        text_field: str = "text",
+        pretokenize: bool = True,
+        embedding_field: str = "embeddings",
+        max_chars: int | None = None,
+        cache_dir: str | None = None,
+        hf_token: str | None = None,
+        verbose: bool = False,
+        *,
+        metadata_fields: list[str] | None = None,
+        model_inference_batch_size: int | None = 8192,
+        embedding_output_dtype: str = "float32",
+    ) -> None:
+        self.name = format_name_with_suffix(model_identifier, "_vllm")
+        self.model_identifier = model_identifier
+        self.vllm_init_kwargs = vllm_init_kwargs or {}
+        self.text_field = text_field
+        self.pretokenize = pretokenize
+        self.embedding_field = embedding_field
+        self.max_chars = max_chars
+        self.cache_dir = cache_dir
+        self.hf_token = hf_token
+        self.verbose = verbose
+        self.metadata_fields = list(dict.fromkeys(metadata_fields or []))
+        self.model_inference_batch_size = model_inference_batch_size
+        self.embedding_output_dtype = embedding_output_dtype
+
+    def inputs(self) -> Spec:
+        return ["data"], [self.text_field]
+
+    def outputs(self) -> Spec:
+        return ["data"], list(dict.fromkeys([*self.metadata_fields, self.embedding_field]))
+
+    def decompose(self) -> list[Any]:
+        """Return the stages of the tokenizer and of the model, and one that drops columns if some were named."""
+        stages: list[Any] = builtin.EmbeddingCreatorStage(
+            model_identifier=self.model_identifier,
+            text_field=self.text_field,
+            embedding_field=self.embedding_field,
+            max_chars=self.max_chars,
+            cache_dir=self.cache_dir,
+            hf_token=self.hf_token,
+            embedding_output_dtype="float16" if self.embedding_output_dtype == "float16" else "float32",
+        ).decompose()
+        return [*stages, _KeepColumns(self.outputs()[1])] if self.metadata_fields else stages
+
+    def with_(self, stage_with_dict: Any = None, **settings: Any) -> Any:
+        """A copy with some settings of the stage that runs the model changed; or as of any composite."""
+        if stage_with_dict is not None:
+            return super().with_(stage_with_dict)
+        changed = copy.deepcopy(self)
+        changed.name = settings.pop("name", None) or changed.name
+        model = next(stage for stage in reversed(self.decompose()) if not isinstance(stage, _KeepColumns))
+        known = {name: settings[name] for name in ("resources", "batch_size", "num_workers") if name in settings}
+        if known.get("resources") is not None:
+            known["resources"] = engine_resources(known["resources"])
+        return CompositeStage.with_(changed, {model.name: known})
+
+
+class _KeepColumns(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Drops all columns but some."""
+
+    name = "keep_columns"
+
+    def __init__(self, columns: list[str]) -> None:
+        self.columns = columns
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        """Return the task."""
-        return task
+        return with_rows(task, task.to_pandas()[self.columns])

@@ -73,7 +73,7 @@ class StagePerfStats:
 
 
 def stats_of(report: RunReport) -> list[StagePerfStats]:
-    """The figures of a run, stage by stage: all of its tasks carry these same objects."""
+    """The figures of a run, stage by stage: its first task carries them, the others zeros, so that sums are right."""
     return [
         StagePerfStats(
             stage.name,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,18 +25,25 @@ _TOTALS, _COUNTS, _SQUARES = "totals", "counts", "squares"
 _CHOICE = 16
 _LEAST_CHOICE = 2**12
 
+#: Gives the stages after the centroids are found.
+Then: TypeAlias = Callable[[SemanticSearch, Centroids], list[Stage]]
 
-def fit(search: SemanticSearch) -> list[Stage]:
-    """Return the stages that find centroids, and the rounds of the rest of the search."""
+
+def fit(search: SemanticSearch, then: Then = assign) -> list[Stage]:
+    """Return the stages that find centroids, and the rounds of the rest of the search.
+
+    Args:
+        then: called on the driver with the centroids; returns the stages that follow.
+    """
     kmeans, vectors = search.kmeans, search.vectors
     sample = SampleReader(vectors, kmeans.sample, kmeans.seed, kmeans.sample, name=f"{search.name}_sample")
     every = -(-kmeans.sample // max(_LEAST_CHOICE, _CHOICE * kmeans.clusters))
     if kmeans.sample <= search.rows:
         find = FindCentroids(kmeans, every, name=f"{search.name}_find").with_(resources=search.resources)
-        return [sample, find, FitRound(search, name=f"{search.name}_fit")]
+        return [sample, find, FitRound(search, then=then, name=f"{search.name}_fit")]
     some = replace(sample, every=every, name=f"{search.name}_choice")
     draw = FindCentroids(replace(kmeans, rounds=0), name=f"{search.name}_draw").with_(resources=search.resources)
-    return [some, draw, SeedRound(search, name=f"{search.name}_seeds")]
+    return [some, draw, SeedRound(search, then=then, name=f"{search.name}_seeds")]
 
 
 @dataclass
@@ -53,7 +60,9 @@ class FindCentroids(ProcessingStage[DocumentBatch, DocumentBatch]):
         vectors = vectors_in(task.to_arrow(), VECTOR)
         with one_blas_thread():
             choice = np.ascontiguousarray(vectors[:: self.every])
-            found = seeds(choice, kmeans.clusters, kmeans.seed, kmeans.spread_out, library)
+            found = kmeans.first
+            if found is None:
+                found = seeds(choice, kmeans.clusters, kmeans.seed, kmeans.spread_out, library)
             for _ in range(kmeans.rounds):
                 found, still = moved(found, sums_of(vectors, found, kmeans.block, library), kmeans.tolerance)
                 if still:
@@ -86,6 +95,7 @@ class VectorRound(BarrierStage[DocumentBatch]):
     """A round that writes batches, to be read in order by the next."""
 
     search: SemanticSearch
+    then: Then = field(default=assign, kw_only=True)
     name: str = field(default="vector_round", kw_only=True)
 
     def settings(self) -> dict[str, Any]:
@@ -110,7 +120,7 @@ class FitRound(VectorRound):
     """Takes the centroids that were found in one task."""
 
     def go_on(self, folder: Directory, written: SpilledRows) -> list[Stage]:
-        return assign(self.search, Centroids.saved(folder, _only_matrix(written)))
+        return self.then(self.search, Centroids.saved(folder, _only_matrix(written)))
 
 
 @dataclass
@@ -121,7 +131,7 @@ class SeedRound(VectorRound):
         centroids = Centroids.saved(folder, _only_matrix(written))
         kmeans, name = self.search.kmeans, f"{self.search.name}_sample"
         sample = SampleReader(self.search.vectors, kmeans.sample, kmeans.seed, kmeans.block, name=f"{name}_reader")
-        return [sample, SampleRound(self.search, centroids, name=name)]
+        return [sample, SampleRound(self.search, centroids, then=self.then, name=name)]
 
 
 @dataclass
@@ -131,7 +141,7 @@ class SampleRound(VectorRound):
     centroids: Centroids
 
     def go_on(self, folder: Directory, written: SpilledRows) -> list[Stage]:
-        return _step(self.search, written, self.centroids, 1)
+        return _step(self, written, self.centroids, 1)
 
 
 @dataclass
@@ -147,15 +157,16 @@ class StepRound(VectorRound):
         middles, still = moved(self.centroids.read(), _total(written), kmeans.tolerance)
         centroids = Centroids.saved(folder, middles)
         if still or self.number == kmeans.rounds:
-            return assign(self.search, centroids)
-        return _step(self.search, self.sample, centroids, self.number + 1)
+            return self.then(self.search, centroids)
+        return _step(self, self.sample, centroids, self.number + 1)
 
 
-def _step(search: SemanticSearch, sample: SpilledRows, centroids: Centroids, number: int) -> list[Stage]:
+def _step(before: VectorRound, sample: SpilledRows, centroids: Centroids, number: int) -> list[Stage]:
+    search = before.search
     name = f"{search.name}_fit_{number:03}"
     add = AddUp(centroids, name=f"{name}_add").with_(resources=search.resources)
     reader = sample.reader(f"{name}_sample", numbered=False)
-    return [reader, add, StepRound(search, sample, centroids, number, name=name)]
+    return [reader, add, StepRound(search, sample, centroids, number, then=before.then, name=name)]
 
 
 def _tables(written: SpilledRows) -> Iterator[Any]:

@@ -25,7 +25,11 @@ ALL_ROWS = StageSpec(ignore_failures=False)
 
 @dataclass(frozen=True)
 class KMeans:
-    """The settings of the clustering; see `SemanticDuplicates`."""
+    """The settings of the clustering; see `SemanticDuplicates`.
+
+    Args:
+        first: centroids to begin with, instead of seeds that are drawn.
+    """
 
     clusters: int
     rounds: int
@@ -34,6 +38,7 @@ class KMeans:
     spread_out: bool
     sample: int
     block: int
+    first: Matrix | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)

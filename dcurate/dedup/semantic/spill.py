@@ -14,7 +14,7 @@ from dcurate.core.stage import SourceStage, Spec
 from dcurate.dedup.semantic.ranking import Ranking
 from dcurate.dedup.semantic.sample import drawn, edges
 from dcurate.errors import DataError
-from dcurate.frames.columns import nulls, numbers, table_of, with_column
+from dcurate.frames.columns import nulls, numbers, only, rows_at, table_of, with_column, with_values
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import Matrix, embeddings, table_of_vectors, with_vectors
 from dcurate.fs.stores import Directory
@@ -49,6 +49,7 @@ class EmbeddingWriter(SpillWriter):
         ranking: what its rules say is written as well.
         with_rows: whether the rows are needed again.
         with_ids: whether ids are.
+        columns: of the rows, written with the embeddings.
     """
 
     embedding_field: str = "embeddings"
@@ -57,11 +58,12 @@ class EmbeddingWriter(SpillWriter):
     ranking: Ranking = field(default_factory=Ranking)
     with_rows: bool = True
     with_ids: bool = False
+    columns: Sequence[str] = ()
     name: str = "embedding_writer"
 
     def inputs(self) -> Spec:
         others = [*self.ranking.columns(self.text_field), *([self.id_field] if self.id_field else [])]
-        return [], list(dict.fromkeys([self.embedding_field, *others]))
+        return [], list(dict.fromkeys([self.embedding_field, *others, *self.columns]))
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         found = embeddings(table, self.embedding_field)
@@ -71,6 +73,8 @@ class EmbeddingWriter(SpillWriter):
             entries = with_column(entries, rank_column(number), ranks[found.rows])
         if self.with_ids:
             entries = identified(entries, table, self.id_field, key, found.rows)
+        for name in self.columns:
+            entries = with_values(entries, name, rows_at(only(table, [name]), found.rows), name)
         slices = (entries.slice(start, _ENTRIES) for start in range(0, entries.num_rows, _ENTRIES))
         yield self.chunks(slices, key, ENTRIES, dimensions=np.array([found.vectors.shape[1]]))
         yield matrix_file(self, found.vectors, key)

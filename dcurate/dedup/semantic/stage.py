@@ -140,7 +140,7 @@ class SemanticDuplicates(BarrierStage[DocumentBatch]):
             name=self.name,
             spilled=spilled,
             vectors=vectors,
-            kmeans=self._kmeans(len(vectors)),
+            kmeans=self.kmeans_for(len(vectors)),
             ranking=self._ranking(),
             eps=self.eps,
             block=self.pairwise_batch_size,
@@ -168,7 +168,8 @@ class SemanticDuplicates(BarrierStage[DocumentBatch]):
     def _ranking(self) -> Ranking:
         return ranking_of(self.which_to_keep, self.distance_metric, self.random_state, self.name)
 
-    def _kmeans(self, rows: int) -> KMeans:
+    def kmeans_for(self, rows: int) -> KMeans:
+        """Return how `rows` embeddings are clustered."""
         clusters = min(self.n_clusters, rows)
         wanted = clusters * _ROWS_A_CLUSTER if self.fit_data_fraction is None else round(rows * self.fit_data_fraction)
         return KMeans(

@@ -20,6 +20,7 @@ from dcurate.cluster.local import LocalCluster
 from dcurate.cluster.scale_api import client_offered_shapes
 from dcurate.cluster.worker_info import WorkerInfo
 from dcurate.core.batch import Batch
+from dcurate.core.extras import libraries, missing
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.resources import Resources
 from dcurate.engine.accounting import Round, RunAccounting
@@ -83,6 +84,11 @@ class DaskExecutor:
         """``"streaming"`` or ``"batch"``."""
         return self.config.execution_mode
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the workers may have other libraries than this process."""
+        return not (self.cluster is None or isinstance(self.cluster, LocalCluster))
+
     @contextmanager
     def session(self) -> Iterator[DaskSession]:
         """The cluster, open for as long as the ``with`` statement lasts."""
@@ -128,6 +134,7 @@ class DaskSession:
         for spec in Round("", plan, iter(())).operator_specs():
             pickled(spec)
         pickled_policies(self.policies)
+        _check_libraries(self.client, plan)
         shapes = client_offered_shapes(self.client)
         coming = workers_at(shapes, {kind: shape.maximum for kind, shape in shapes.items()})
         workers = [*(worker for worker in self._workers() if worker.kind not in shapes), *coming]
@@ -267,6 +274,22 @@ def _workers(client: Client) -> list[WorkerState]:
             one = WorkerInfo.from_dict(said)
             workers.append(WorkerState(address, one.host, said["threads"], one.cpus, one.gpus, one.kind))
     return workers
+
+
+def _check_libraries(client: Client, plan: Plan) -> None:
+    """Refuse a plan that needs a library of an extra that some worker does not have.
+
+    Raises:
+        ResourceError: names the library, its extra and the worker.
+    """
+    wanted = libraries(plan.parts)
+    if not wanted:
+        return
+    answers = client.run(missing, [library.module for library in wanted], on_error="ignore")
+    for address, absent in sorted(answers.items()):
+        for library in wanted:
+            if library.module in absent:
+                raise ResourceError(f"worker {address}: {library.error}")
 
 
 def _register(client: Client, scaler: SlotManager, stack: ExitStack) -> None:

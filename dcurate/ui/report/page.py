@@ -17,7 +17,7 @@ from dcurate.runs.history import History
 from dcurate.runs.text import many, seconds_text
 from dcurate.ui.profile_table import share
 from dcurate.ui.report.blocks import ReportData, lasted
-from dcurate.ui.report.stages import most_dropped, reasons, score_cards
+from dcurate.ui.report.stages import linked, most_dropped, reasons, score_cards
 from dcurate.ui.report.timeline import cost, happenings, measured, most_slots, plots
 from dcurate.ui.svg import short
 from dcurate.ui.templating import render
@@ -64,11 +64,13 @@ def run_page(report: RunReport, history: History, about: Mapping[str, Any]) -> s
     data = ReportData(report, history, history.snapshot(report.started + report.seconds), about)
     notes, more_notes = happenings(data)
     cards, more_scores = score_cards(data)
+    why, cards = linked(reasons(report.stages), cards)
     return render(
         "run.html",
         **overview(data),
         about=about,
         begun=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(report.started)),
+        reasons=why,
         scores=cards,
         more_scores=more_scores,
         lasted=lasted,
@@ -88,7 +90,6 @@ def overview(data: ReportData) -> dict[str, Any]:
         "present": data.present,
         "cards": cards(data),
         "most_dropped": most_dropped(data.report.stages),
-        "reasons": reasons(data.report.stages),
         "plots": plots(data),
     }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from dcurate.compat.nemo.rows import with_rows
+from dcurate.compat.nemo.rows import records, with_rows
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
 from dcurate.download.extract import DocumentExtractor, Skipped
@@ -205,7 +205,7 @@ class MathExtractStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         """Extract each row."""
         rows = []
-        for record in task.to_pandas().to_dict("records"):
+        for record in records(task.to_pandas()):
             row = self.extractor.extract(record)
             if row is None or isinstance(row, Skipped):
                 continue

@@ -1,0 +1,45 @@
+"""Deduplication under NeMo Curator's names and arguments, through dcurate's own engine and kernels."""
+
+from dcurate.compat.nemo.dedup.exact import ExactDeduplicationWorkflow, ExactDuplicateIdentification
+from dcurate.compat.nemo.dedup.fuzzy import (
+    BucketsToEdgesStage,
+    ConnectedComponentsStage,
+    IdentifyFuzzyDuplicatesStage,
+    LSHStage,
+    MinHashStage,
+)
+from dcurate.compat.nemo.dedup.fuzzy_workflow import FuzzyDeduplicationWorkflow
+from dcurate.compat.nemo.dedup.removal import TextDuplicatesRemovalStage, TextDuplicatesRemovalWorkflow
+from dcurate.compat.nemo.dedup.semantic import (
+    ClusterWiseFilePartitioningStage,
+    IdentifyDuplicatesStage,
+    KMeansReadFitWriteStage,
+    KMeansStage,
+    PairwiseCosineSimilarityStage,
+    PairwiseStage,
+    RankingStrategy,
+)
+from dcurate.compat.nemo.dedup.semantic_workflow import SemanticDeduplicationWorkflow
+from dcurate.compat.nemo.dedup.text_semantic import TextSemanticDeduplicationWorkflow
+
+__all__ = [
+    "BucketsToEdgesStage",
+    "ClusterWiseFilePartitioningStage",
+    "ConnectedComponentsStage",
+    "ExactDeduplicationWorkflow",
+    "ExactDuplicateIdentification",
+    "FuzzyDeduplicationWorkflow",
+    "IdentifyDuplicatesStage",
+    "IdentifyFuzzyDuplicatesStage",
+    "KMeansReadFitWriteStage",
+    "KMeansStage",
+    "LSHStage",
+    "MinHashStage",
+    "PairwiseCosineSimilarityStage",
+    "PairwiseStage",
+    "RankingStrategy",
+    "SemanticDeduplicationWorkflow",
+    "TextDuplicatesRemovalStage",
+    "TextDuplicatesRemovalWorkflow",
+    "TextSemanticDeduplicationWorkflow",
+]

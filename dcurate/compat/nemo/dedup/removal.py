@@ -1,0 +1,156 @@
+"""The removal of documents by their ids, under NeMo Curator's names."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dcurate.compat.nemo.builtin import BuiltIn
+from dcurate.compat.nemo.dedup.files import FileType, groups_of_files, reader_of
+from dcurate.compat.nemo.dedup.workflow import cluster, ids_generated
+from dcurate.compat.nemo.io import JsonlWriter, ParquetWriter
+from dcurate.compat.nemo.pipeline import Pipeline, WorkflowBase, WorkflowRunResult
+from dcurate.compat.nemo.tasks import FileGroupTask
+from dcurate.dedup import removal
+from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
+from dcurate.frames.document import DocumentBatch
+
+_log = logging.getLogger("dcurate.compat.nemo")
+_REMOVED = "num_removed"
+_WRITERS: dict[str, Any] = {"parquet": ParquetWriter, "jsonl": JsonlWriter}
+
+
+@dataclass
+class TextDuplicatesRemovalStage(BuiltIn, removal.TextDuplicatesRemovalStage):
+    """Remove the documents whose ids are listed in Parquet files.
+
+    Args: as of `dcurate.TextDuplicatesRemovalStage`.
+    """
+
+    name: str = "DuplicatesRemovalStage"
+
+    def __post_init__(self) -> None:
+        self.read_kwargs = dict(self.read_kwargs or {})
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        kept = super().process(task)
+        removed = task.num_items - kept.num_items
+        self._log_metric(_REMOVED, removed)
+        return replace(kept, _metadata={**task._metadata, _REMOVED: removed})
+
+
+@dataclass
+class TextDuplicatesRemovalWorkflow(WorkflowBase):
+    """Write the documents of files without those whose ids are in Parquet files.
+
+    Args:
+        input_path: of the documents; None if tasks are given.
+        ids_to_remove_path: of the Parquet files.
+        output_path: of the documents that stay.
+        input_filetype, input_fields, input_files_per_partition, input_blocksize, input_file_extensions,
+            input_task_limit, input_kwargs: for the reader.
+        id_field: the column of ids in the documents.
+        duplicate_id_field, duplicate_id_read_kwargs: the column of ids in the Parquet files, and how to read them.
+        id_generator_path, id_generator_storage_options: what `write_id_generator_to_disk` wrote, for documents
+            without ids: the groups of files must be the same.
+        output_file_extension, output_filetype, output_kwargs, output_fields, output_mode: for the writer.
+        drop_id_field: remove the column of ids.
+
+    Raises:
+        ValueError: `drop_id_field` removes a column that `output_fields` names.
+    """
+
+    input_path: str | list[str] | None
+    ids_to_remove_path: str
+    output_path: str
+    input_filetype: FileType = "parquet"
+    input_fields: list[str] | None = None
+    id_field: str = CURATOR_DEDUP_ID_STR
+    input_files_per_partition: int | None = None
+    input_blocksize: str | int | None = None
+    input_file_extensions: list[str] | None = None
+    input_task_limit: int | None = None
+    input_kwargs: dict[str, Any] | None = None
+    duplicate_id_field: str = "id"
+    duplicate_id_read_kwargs: dict[str, Any] | None = None
+    id_generator_path: str | None = None
+    id_generator_storage_options: dict[str, Any] | None = None
+    output_file_extension: str | None = None
+    output_filetype: FileType = "parquet"
+    output_kwargs: dict[str, Any] | None = None
+    output_fields: list[str] | None = None
+    output_mode: str | None = None
+    drop_id_field: bool = False
+
+    def __post_init__(self) -> None:
+        if self.id_generator_path is None and self.id_field == CURATOR_DEDUP_ID_STR:
+            _log.warning("id_field is %s, and there is no id_generator_path: documents must have it", self.id_field)
+        if self.drop_id_field and self.id_field in (self.output_fields or ()):
+            raise ValueError(f"Cannot drop id_field {self.id_field!r} when it is included in output_fields.")
+
+    def _generate_stages(self, initial_tasks: Sequence[FileGroupTask] | None = None) -> list[Any]:
+        stages: list[Any] = []
+        if initial_tasks is None:
+            if self.input_path is None:
+                raise ValueError("input_path is required when initial_tasks is None")
+            stages.append(
+                groups_of_files(
+                    self.input_path,
+                    self.input_filetype,
+                    self.input_file_extensions,
+                    self.input_kwargs,
+                    files_per_partition=self.input_files_per_partition,
+                    blocksize=self.input_blocksize,
+                    limit=self.input_task_limit,
+                )
+            )
+        reader = reader_of(
+            self.input_filetype,
+            fields=self.input_fields,
+            read_kwargs=self.input_kwargs or {},
+            _generate_ids=False,
+            _assign_ids=self.id_generator_path is not None,
+        )
+        remove = TextDuplicatesRemovalStage(
+            self.ids_to_remove_path,
+            id_field=self.id_field,
+            duplicate_id_field=self.duplicate_id_field,
+            read_kwargs=self.duplicate_id_read_kwargs,
+            drop_id_field=self.drop_id_field,
+        )
+        if self.output_filetype not in _WRITERS:
+            raise ValueError(f"Invalid output filetype: {self.output_filetype}")
+        settings: dict[str, Any] = {"write_kwargs": self.output_kwargs or {}, "fields": self.output_fields}
+        if self.output_file_extension:
+            settings["file_extension"] = self.output_file_extension
+        if self.output_mode:
+            settings["mode"] = self.output_mode
+        return [*stages, reader, remove, _WRITERS[self.output_filetype](path=self.output_path, **settings)]
+
+    def run(self, executor: Any = None, initial_tasks: Sequence[FileGroupTask] | None = None) -> WorkflowRunResult:
+        """Write the documents that stay.
+
+        Args:
+            executor: of the pipeline.
+            initial_tasks: groups of files, instead of `input_path`.
+
+        Raises:
+            ValueError: there is nothing to read, or an unknown type of files.
+        """
+        result = WorkflowRunResult("text_duplicates_removal")
+        pipeline = Pipeline("text_duplicates_removal_workflow", stages=self._generate_stages(initial_tasks))
+        if initial_tasks is not None and self.input_task_limit is not None:
+            initial_tasks = initial_tasks[: self.input_task_limit]
+        path, options = self.id_generator_path, self.id_generator_storage_options
+        begin = time.perf_counter()
+        with cluster(executor) as runner, ids_generated(path is not None, path, options):
+            tasks = runner.run(pipeline, result, "removal", initial_tasks)
+        del result.metadata["removal_time"]
+        result.add_metadata("total_time", time.perf_counter() - begin)
+        figures = {perf.stage_name: perf.custom_metrics for task in tasks[:1] for perf in task._stage_perf}
+        removed = figures.get(TextDuplicatesRemovalStage.name, {}).get(_REMOVED, 0)
+        result.add_metadata("num_duplicates_removed", int(removed))
+        return result

@@ -1,0 +1,598 @@
+"""The stages of semantic deduplication under NeMo Curator's names."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from dcurate.compat.nemo.dedup.files import (
+    FileType,
+    check_settings,
+    groups_of_files,
+    joined,
+    read_parquet,
+    reader_of,
+    storage_of,
+    write_parquet,
+)
+from dcurate.compat.nemo.dedup.shuffle import PartStage
+from dcurate.compat.nemo.stages import CompositeStage, ProcessingStage, Resources
+from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask, FileGroupTask, Task
+from dcurate.core.batch import BatchKey
+from dcurate.core.stage import BarrierStage, Stage
+from dcurate.dedup.semantic.assign import AssignClusters
+from dcurate.dedup.semantic.clusters import CENTROID, COSINE, STRAIGHT
+from dcurate.dedup.semantic.fit import fit
+from dcurate.dedup.semantic.ranking import Ranking
+from dcurate.dedup.semantic.search import Centroids, SemanticSearch
+from dcurate.dedup.semantic.similar import MAX_ID, SCORE, most_similar
+from dcurate.dedup.semantic.spill import VECTOR, EmbeddingWriter, VectorReader, Vectors
+from dcurate.dedup.semantic.stage import SemanticDuplicates
+from dcurate.frames.columns import numbers, only, rows_at, with_column, with_taken
+from dcurate.frames.convert import to_python
+from dcurate.frames.vectors import embeddings, one_blas_thread, vectors_in, with_vectors
+from dcurate.fs.stores import Directory
+from dcurate.shuffle.spill import SpilledRows
+
+Init: TypeAlias = Literal["k-means||", "random"] | npt.NDArray[Any]
+
+_log = logging.getLogger("dcurate.compat.nemo")
+_BLOCKSIZE = 2**27
+_PORTION = 2**16
+_PARQUET = {"filetype": "parquet"}
+
+
+def check_fraction(fraction: float | None, name: str = "fit_data_fraction") -> None:
+    """Check the share of the data that k-means is fitted to.
+
+    Raises:
+        ValueError: it is out of range.
+    """
+    if fraction is not None and not 0.0 < fraction < 1.0:
+        raise ValueError(f"{name} must be in (0, 1), got {fraction}; pass None to fit on the full dataset")
+
+
+class RankingStrategy:
+    """The order of the rows of a cluster: a row is a duplicate if one before it is similar.
+
+    Args:
+        metadata_cols: columns to sort by.
+        ascending: of all columns, or of each.
+        strategy: ``"sort"`` or ``"random"``.
+        random_seed: for ``"random"``.
+
+    Raises:
+        ValueError: `ascending` has another length than `metadata_cols`.
+
+    Examples:
+        >>> ranked = RankingStrategy.metadata_based(["score"], ascending=False)
+        >>> ranked.rank_cluster(pd.DataFrame({"score": [1, 3, 2]})).score.tolist()
+        [3, 2, 1]
+    """
+
+    def __init__(
+        self,
+        metadata_cols: list[str],
+        ascending: list[bool] | bool = True,
+        strategy: Literal["sort", "random"] = "sort",
+        random_seed: int = 42,
+    ) -> None:
+        if not isinstance(ascending, bool) and len(ascending) != len(metadata_cols):
+            raise ValueError(f"Length of ascending ({len(ascending)}) must match metadata_cols ({len(metadata_cols)})")
+        self.metadata_cols = metadata_cols
+        self.ascending = [ascending] * len(metadata_cols) if isinstance(ascending, bool) else ascending
+        self.strategy = strategy
+        self.random_seed = random_seed
+
+    def rank_cluster(self, cluster_df: pd.DataFrame) -> pd.DataFrame:
+        """The rows of a cluster in order.
+
+        Raises:
+            ValueError: a column is missing, or there is no such strategy.
+        """
+        if self.strategy == "random":
+            return cluster_df.sample(frac=1, random_state=self.random_seed, ignore_index=True)
+        if self.strategy != "sort":
+            raise ValueError(f"Invalid strategy: {self.strategy}. Supported: 'sort', 'random'")
+        missing = [name for name in self.metadata_cols if name not in cluster_df.columns]
+        if missing:
+            raise ValueError(
+                f"Required columns {missing} not found in cluster data. Available columns: {list(cluster_df.columns)}"
+            )
+        return cluster_df.sort_values(self.metadata_cols, ascending=self.ascending, ignore_index=True, kind="stable")
+
+    @classmethod
+    def metadata_based(
+        cls, metadata_cols: list[str], ascending: list[bool] | bool = True, random_seed: int = 42
+    ) -> RankingStrategy:
+        """Sort by columns."""
+        return cls(metadata_cols, ascending, "sort", random_seed)
+
+    @classmethod
+    def random(cls, random_seed: int = 42) -> RankingStrategy:
+        """Order at random."""
+        return cls([], True, "random", random_seed)
+
+
+class KMeansReadFitWriteStage(ProcessingStage[FileGroupTask, EmptyTask]):
+    """Cluster the embeddings of all tasks; write the rows of each cluster to a folder of its own.
+
+    Args: as of `KMeansStage`.
+    """
+
+    name = "KMeansStage"
+    is_resumable = False
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        id_field: str,
+        embedding_field: str,
+        output_path: str,
+        filetype: FileType,
+        n_clusters: int,
+        metadata_fields: list[str] | None = None,
+        embedding_dim: int | None = None,
+        verbose: bool = False,
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        random_state: int = 42,
+        init: Init = "k-means||",
+        n_init: int | Literal["auto"] = 1,
+        oversampling_factor: float = 2.0,
+        max_samples_per_batch: int = 1 << 15,
+        fit_data_fraction: float | None = None,
+        cache_path: str | None = None,
+        read_kwargs: dict[str, Any] | None = None,
+        write_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        check_fraction(fit_data_fraction)
+        check_settings(read_kwargs, ["columns", "assign_id"])
+        check_settings(write_kwargs, ["partition_file_name", "partition_cols", "index"])
+        self.id_field = id_field
+        self.embedding_field = embedding_field
+        self.output_path = output_path
+        self.filetype = filetype
+        self.n_clusters = n_clusters
+        self.metadata_fields = metadata_fields or []
+        self.embedding_dim = embedding_dim
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.init = init
+        self.n_init = n_init
+        self.oversampling_factor = oversampling_factor
+        self.max_samples_per_batch = max_samples_per_batch
+        self.fit_data_fraction = fit_data_fraction
+        self.cache_path = cache_path
+        self.read_kwargs = dict(read_kwargs or {})
+        self.write_kwargs = dict(write_kwargs or {})
+        self.input_storage_options = self.read_kwargs.pop("storage_options", None)
+        self.output_storage_options = self.write_kwargs.pop("storage_options", None)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read and written, besides embeddings."""
+        return list(dict.fromkeys([self.id_field, *self.metadata_fields]))
+
+    def process(self, task: FileGroupTask) -> EmptyTask:
+        raise NotImplementedError("KMeansReadFitWriteStage does not support single-task processing")
+
+    def engine_form(self, before: list[Any], is_last: bool) -> BarrierStage[Any]:
+        """Return the stage that the engine runs."""
+        return ClusterEmbeddings(self, self.name)
+
+
+@dataclass
+class ClusterEmbeddings(BarrierStage[Any]):
+    """`KMeansReadFitWriteStage` for the engine.
+
+    Args:
+        stage: with the settings.
+    """
+
+    stage: KMeansReadFitWriteStage
+    name: str
+
+    def settings(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self.stage).items() if name not in ("init", "_custom_metrics")}
+
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
+        writer = EmbeddingWriter(
+            url,
+            mode="overwrite",
+            storage_options=dict(options),
+            embedding_field=self.stage.embedding_field,
+            with_rows=False,
+            columns=self.stage.columns,
+            name=f"{self.name}_to_disk",
+        )
+        return [_ReadEmbeddings(self.stage, f"{self.name}_rows"), writer]
+
+    def reduce_stages(
+        self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
+    ) -> list[Stage]:
+        stage, spilled = self.stage, SpilledRows.written(Directory(url, options), splits)
+        vectors = Vectors.written(spilled, stage.embedding_field)
+        if not len(vectors):
+            return [VectorReader(vectors, 1, name=f"{self.name}_vectors")]
+        given = stage.init if isinstance(stage.init, str) else "random"
+        settings = SemanticDuplicates(
+            n_clusters=stage.n_clusters,
+            random_state=stage.random_state,
+            max_iter=stage.max_iter,
+            tol=stage.tol,
+            init=given,
+            max_samples_per_batch=stage.max_samples_per_batch,
+            fit_data_fraction=stage.fit_data_fraction,
+        )
+        kmeans = settings.kmeans_for(len(vectors))
+        if not isinstance(stage.init, str):
+            kmeans = replace(kmeans, clusters=len(stage.init), first=np.asarray(stage.init, np.float32))
+        search = SemanticSearch(
+            name=self.name,
+            spilled=spilled,
+            vectors=vectors,
+            kmeans=kmeans,
+            ranking=Ranking(),
+            eps=None,
+            block=settings.pairwise_batch_size,
+            blocksize=_BLOCKSIZE,
+            action="identify",
+            report_path=None,
+            resources=self.resources,
+        )
+        return fit(search, self._assigned)
+
+    def _assigned(self, search: SemanticSearch, centroids: Centroids) -> list[Stage]:
+        """Save the centroids, and return the stages that write each row to its cluster."""
+        if self.stage.cache_path is not None:
+            buffer = io.BytesIO()
+            np.save(buffer, centroids.read())
+            Directory(self.stage.cache_path).write("kmeans_centroids.npy", buffer.getvalue(), ".")
+        return [
+            VectorReader(search.vectors, search.rows, name=f"{self.name}_vectors"),
+            AssignClusters(centroids, search.ranking, name=f"{self.name}_assign"),
+            _WriteClusters(self.stage, self.name),
+        ]
+
+
+class _ReadEmbeddings(PartStage):
+    """Reads the files of tasks."""
+
+    stage: KMeansReadFitWriteStage
+
+    def _process(self, task: Task[Any]) -> Any:
+        stage = self.stage
+        reader = reader_of(
+            stage.filetype,
+            fields=[*stage.columns, stage.embedding_field],
+            read_kwargs={**stage.read_kwargs, "storage_options": stage.input_storage_options or {}},
+        )
+        reader.setup()
+        return DocumentBatch(dataset_name=task.dataset_name, data=reader.process(task).to_arrow())
+
+
+class _WriteClusters(PartStage):
+    """Writes the rows of a batch to the folders of their clusters."""
+
+    stage: KMeansReadFitWriteStage
+
+    def _process(self, task: Task[Any]) -> Any:
+        assert isinstance(task, DocumentBatch)
+        stage, table = self.stage, task.to_arrow()
+        written = with_vectors(only(table, stage.columns), stage.embedding_field, vectors_in(table, VECTOR))
+        for name in (STRAIGHT, COSINE):
+            written = with_column(written, name, numbers(table, name))
+        index = written.column_names.index(stage.embedding_field)
+        lists = written.column(index).cast(pa.list_(pa.float32()))
+        written = written.set_column(index, stage.embedding_field, lists)
+        clusters = numbers(table, CENTROID)
+        order = np.argsort(clusters, kind="stable")
+        numbered, starts = np.unique(clusters[order], return_index=True)
+        settings = {**stage.write_kwargs, "storage_options": stage.output_storage_options}
+        for cluster, rows in zip(numbered.tolist(), np.split(order, starts[1:]), strict=True):
+            path = joined(stage.output_path, f"centroid={cluster}", f"{task.task_id}_0.parquet")
+            write_parquet(rows_at(written, rows), path, settings)
+        return EmptyTask(dataset_name="kmeans_group_0")
+
+
+@dataclass
+class KMeansStage(CompositeStage[EmptyTask, EmptyTask]):
+    """Cluster embeddings in files; write the rows of each cluster to ``centroid=0`` and so on.
+
+    Args:
+        n_clusters: clusters; fewer if there are fewer embeddings.
+        id_field, embedding_field: columns.
+        input_path, input_filetype, input_file_extensions, read_kwargs: of the embeddings.
+        output_path: of the folders; embeddings in them have length one, and ``l2_dist_to_cent`` and
+            ``cosine_dist_to_cent`` beside them.
+        metadata_fields: further columns to keep.
+        write_kwargs: for the Parquet files.
+        max_iter, tol, random_state, max_samples_per_batch: as of `dcurate.SemanticDuplicates`.
+        init: ``"k-means||"``, ``"random"`` or the centroids to begin with.
+        fit_data_fraction: the share that k-means is fitted to; by default 256 embeddings for each cluster.
+        cache_path: a folder for the centroids, ``kmeans_centroids.npy``.
+        verbose, embedding_dim, n_init, oversampling_factor: of NeMo Curator; nothing here.
+
+    Raises:
+        ValueError: `fit_data_fraction` is out of range.
+    """
+
+    n_clusters: int
+    id_field: str
+    embedding_field: str
+    input_path: str | list[str]
+    output_path: str
+    metadata_fields: list[str] | None = None
+    verbose: bool = False
+    embedding_dim: int | None = None
+    input_filetype: FileType = "parquet"
+    input_file_extensions: list[str] | None = None
+    read_kwargs: dict[str, Any] | None = None
+    write_kwargs: dict[str, Any] | None = None
+    max_iter: int = 300
+    tol: float = 1e-4
+    random_state: int = 42
+    init: Init = "k-means||"
+    n_init: int | Literal["auto"] = 1
+    oversampling_factor: float = 2.0
+    max_samples_per_batch: int = 1 << 15
+    fit_data_fraction: float | None = None
+    cache_path: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fraction(self.fit_data_fraction)
+
+    def decompose(self) -> list[Any]:
+        same = (
+            *("id_field", "embedding_field", "output_path", "n_clusters", "metadata_fields", "verbose"),
+            *("embedding_dim", "max_iter", "tol", "random_state", "init", "n_init", "oversampling_factor"),
+            *("max_samples_per_batch", "fit_data_fraction", "read_kwargs", "write_kwargs", "cache_path"),
+        )
+        files = groups_of_files(
+            self.input_path, self.input_filetype, self.input_file_extensions, self.read_kwargs, files_per_partition=1
+        )
+        settings = {name: getattr(self, name) for name in same}
+        return [files, KMeansReadFitWriteStage(filetype=self.input_filetype, **settings)]
+
+
+class ClusterWiseFilePartitioningStage(ProcessingStage[EmptyTask, FileGroupTask]):
+    """List the files of each cluster that `KMeansStage` wrote.
+
+    Args:
+        input_path: of the folders ``centroid=0`` and so on.
+        storage_options: fsspec's.
+    """
+
+    name = "pairwise_file_partitioning"
+    resources = Resources(cpus=0.5)
+
+    def __init__(self, input_path: str, storage_options: dict[str, Any] | None = None) -> None:
+        self.input_path = input_path
+        self.storage_options = storage_options
+
+    def inputs(self) -> tuple[list[str], list[str]]:
+        return ["data"], []
+
+    def outputs(self) -> tuple[list[str], list[str]]:
+        return ["data"], []
+
+    def num_workers(self) -> int | None:
+        return 1
+
+    def process(self, task: EmptyTask) -> list[FileGroupTask]:
+        """Return a task for each cluster, in the order of their numbers."""
+        found: dict[int, list[str]] = {}
+        folder = Directory(self.input_path, self.storage_options or {})
+        for name in sorted(folder.files()):
+            first, _, rest = name.partition("/")
+            if first.startswith("centroid=") and rest.endswith(".parquet"):
+                found.setdefault(int(first.removeprefix("centroid=")), []).append(folder.path(name))
+        if not found:
+            _log.warning("no centroid directories found in %s", self.input_path)
+        dataset = self.input_path.rstrip("/").rpartition("/")[2]
+        return [
+            FileGroupTask(dataset_name=dataset, data=found[number], _metadata={"centroid_id": number, **_PARQUET})
+            for number in sorted(found)
+        ]
+
+
+class PairwiseCosineSimilarityStage(ProcessingStage[FileGroupTask, FileGroupTask]):
+    """Write how similar each row of a cluster is to the most similar one before it.
+
+    Args: as of `PairwiseStage`.
+    """
+
+    name = "PairwiseCosineSimilarityStage"
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        id_field: str,
+        embedding_field: str,
+        output_path: str,
+        ranking_strategy: RankingStrategy,
+        pairwise_batch_size: int = 1024,
+        verbose: bool = False,
+        embedding_dim: int | None = None,
+        read_kwargs: dict[str, Any] | None = None,
+        write_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        check_settings(read_kwargs, ["columns", "assign_id"])
+        check_settings(write_kwargs, ["index"])
+        self.id_field = id_field
+        self.embedding_field = embedding_field
+        self.output_path = output_path
+        self.ranking_strategy = ranking_strategy
+        self.pairwise_batch_size = pairwise_batch_size
+        self.verbose = verbose
+        self.embedding_dim = embedding_dim
+        self.read_kwargs = dict(read_kwargs or {})
+        self.write_kwargs = dict(write_kwargs or {})
+        self.input_storage_options = self.read_kwargs.pop("storage_options", None)
+        self.output_storage_options = self.write_kwargs.pop("storage_options", None)
+
+    def process(self, task: FileGroupTask) -> FileGroupTask:
+        """Write the similarities of a cluster.
+
+        Raises:
+            ValueError: the task is of no cluster, or not of Parquet files.
+        """
+        if task._metadata.get("filetype") != "parquet":
+            raise ValueError(
+                f"PairwiseCosineSimilarityStage only supports parquet files, got {task._metadata.get('filetype')}"
+            )
+        cluster = task._metadata.get("centroid_id")
+        if cluster is None:
+            raise ValueError("centroid_id not found in task metadata")
+        ranking = self.ranking_strategy
+        others = ranking.metadata_cols if ranking.strategy == "sort" else []
+        columns = list(dict.fromkeys([self.id_field, *others]))
+        table = read_parquet(task.data, [*columns, self.embedding_field], self.input_storage_options or {})
+        made = FileGroupTask(
+            dataset_name=task.dataset_name, data=[], _metadata=dict(task._metadata), _stage_perf=task._stage_perf
+        )
+        if not table.num_rows:
+            _log.warning("no data found for cluster %s", cluster)
+            return made
+        found = embeddings(table, self.embedding_field)
+        table = rows_at(table, found.rows)
+        frame = to_python(only(table, columns))
+        frame["_place"] = np.arange(len(frame))
+        order = ranking.rank_cluster(frame)["_place"].to_numpy()
+        vectors = found.vectors[order]
+        ids = rows_at(only(table, [self.id_field]), order).rename_columns(["id"])
+        with one_blas_thread():
+            scores, places = most_similar(
+                lambda start, stop: vectors[start:stop],
+                (0, len(vectors)),
+                self.pairwise_batch_size,
+                max(1, _PORTION // self.pairwise_batch_size) * self.pairwise_batch_size,
+            )
+        result = with_column(with_taken(ids, MAX_ID, "id", places), SCORE, scores)
+        path = joined(self.output_path, f"cluster_{cluster}.parquet")
+        write_parquet(result, path, {**self.write_kwargs, "storage_options": self.output_storage_options})
+        made.data = [path]
+        return made
+
+
+@dataclass
+class PairwiseStage(CompositeStage[EmptyTask, FileGroupTask]):
+    """Write how similar each row is to the most similar one before it in its cluster.
+
+    Args:
+        id_field, embedding_field: columns.
+        input_path: what `KMeansStage` wrote.
+        output_path: for ``cluster_0.parquet`` and so on: ``id``, ``max_id`` and ``cosine_sim_score``.
+        ranking_strategy: the order of rows; or
+        which_to_keep: ``"hard"``: the farthest from the centroid first, ``"easy"``: the nearest, ``"random"``.
+        sim_metric: which distance to the centroid that means, ``"cosine"`` or ``"l2"``.
+        random_seed: for ``"random"``.
+        pairwise_batch_size: rows that are compared with as many others at a time.
+        read_kwargs, write_kwargs: for Parquet files.
+        embedding_dim, verbose: of NeMo Curator; nothing here.
+
+    Raises:
+        ValueError: there is no such order.
+    """
+
+    id_field: str
+    embedding_field: str
+    input_path: str
+    output_path: str
+    ranking_strategy: RankingStrategy | None = None
+    embedding_dim: int | None = None
+    pairwise_batch_size: int = 1024
+    verbose: bool = False
+    read_kwargs: dict[str, Any] | None = None
+    write_kwargs: dict[str, Any] | None = None
+    which_to_keep: Literal["hard", "easy", "random"] = "hard"
+    sim_metric: Literal["cosine", "l2"] = "cosine"
+    random_seed: int = 42
+
+    def __post_init__(self) -> None:
+        if self.ranking_strategy is not None:
+            return
+        if self.which_to_keep == "random":
+            self.ranking_strategy = RankingStrategy.random(self.random_seed)
+            return
+        if self.sim_metric not in ("cosine", "l2"):
+            raise ValueError(f"Invalid similarity metric: {self.sim_metric}. Only 'cosine' and 'l2' are supported.")
+        if self.which_to_keep not in ("hard", "easy"):
+            raise ValueError(f"Invalid which_to_keep value: {self.which_to_keep}. Supported: 'hard', 'easy', 'random'")
+        distance = COSINE if self.sim_metric == "cosine" else STRAIGHT
+        self.ranking_strategy = RankingStrategy([distance, self.id_field], self.which_to_keep == "easy")
+
+    def decompose(self) -> list[Any]:
+        assert self.ranking_strategy is not None
+        same = (
+            *("id_field", "embedding_field", "output_path", "ranking_strategy", "pairwise_batch_size"),
+            *("verbose", "embedding_dim", "read_kwargs", "write_kwargs"),
+        )
+        files = ClusterWiseFilePartitioningStage(self.input_path, storage_of(self.read_kwargs) or None)
+        return [files, PairwiseCosineSimilarityStage(**{name: getattr(self, name) for name in same})]
+
+
+@dataclass
+class IdentifyDuplicatesStage(ProcessingStage[FileGroupTask, FileGroupTask]):
+    """Write the ids of rows that are similar enough to one before them.
+
+    Args:
+        output_path: for Parquet files with ``id``, in order; one for ten clusters.
+        eps: ids are written of rows whose similarity is at least ``1 - eps``.
+        read_kwargs, write_kwargs: for Parquet files.
+        _num_row_groups_hint: row groups of a file, 10 by default.
+        verbose: of NeMo Curator; nothing here.
+    """
+
+    output_path: str
+    eps: float
+    _num_row_groups_hint: int | None = None
+    verbose: bool = False
+    read_kwargs: dict[str, Any] | None = None
+    write_kwargs: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.name = "IdentifyDuplicatesStage"
+        self.batch_size = 10
+        check_settings(self.read_kwargs, ["filters", "engine"])
+        check_settings(self.write_kwargs, ["index", "row_group_size"])
+        self.read_kwargs = dict(self.read_kwargs or {})
+        self.write_kwargs = dict(self.write_kwargs or {})
+        self.input_storage_options = self.read_kwargs.pop("storage_options", None)
+        self.output_storage_options = self.write_kwargs.pop("storage_options", None)
+        self._num_row_groups_hint = 10 if self._num_row_groups_hint is None else self._num_row_groups_hint
+
+    def process(self, task: FileGroupTask) -> FileGroupTask:
+        raise NotImplementedError("IdentifyDuplicatesStage does not support single task processing")
+
+    def process_batch(self, tasks: list[FileGroupTask]) -> list[FileGroupTask]:
+        """Write one file of ids for all tasks.
+
+        Raises:
+            ValueError: a task has no files.
+        """
+        for task in tasks:
+            if not self.validate_input(task):
+                raise ValueError(f"Task {task!s} failed validation for stage {self}")
+        files = [path for task in tasks for path in task.data]
+        if not files:
+            return []
+        table = read_parquet(files, ["id", SCORE], self.input_storage_options or {})
+        similar = np.flatnonzero(numbers(table, SCORE).astype(np.float64) >= 1.0 - self.eps)
+        ids = only(rows_at(table, similar), ["id"]).sort_by("id")
+        path = joined(self.output_path, f"{BatchKey(chr(10).join([*files, tasks[0].task_id])).digest}.parquet")
+        size = max(1, ids.num_rows // (self._num_row_groups_hint or 1))
+        settings = {**(self.write_kwargs or {}), "storage_options": self.output_storage_options}
+        write_parquet(ids, path, {**settings, "row_group_size": size})
+        first = tasks[0]
+        about = {**first._metadata, "num_removed": ids.num_rows}
+        return [FileGroupTask(first.dataset_name, [path], _metadata=about, _stage_perf=first._stage_perf)]

@@ -1,0 +1,177 @@
+"""Semantic deduplication of embeddings in one call, under NeMo Curator's name."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any, Literal
+
+from dcurate.compat.nemo.dedup.files import FileType, joined, make_folder, storage_of
+from dcurate.compat.nemo.dedup.semantic import (
+    IdentifyDuplicatesStage,
+    Init,
+    KMeansStage,
+    PairwiseStage,
+    RankingStrategy,
+    check_fraction,
+)
+from dcurate.compat.nemo.dedup.workflow import cluster
+from dcurate.compat.nemo.pipeline import Pipeline, WorkflowBase, WorkflowRunResult
+
+_log = logging.getLogger("dcurate.compat.nemo")
+_METRICS, _KEEP = ("cosine", "l2"), ("hard", "easy", "random")
+
+
+class SemanticDeduplicationWorkflow(WorkflowBase):
+    """Cluster embeddings, compare those of each cluster, and write the ids of those to remove.
+
+    Args:
+        input_path, input_filetype, input_file_extensions, read_kwargs: of the embeddings.
+        output_path: for ``duplicates``, with `eps`.
+        cache_path: for ``kmeans_results`` and ``pairwise_results``; `output_path` by default.
+        n_clusters, id_field, embedding_field, metadata_fields, max_iter, tol, random_state, init,
+            max_samples_per_batch, fit_data_fraction: as of `KMeansStage`.
+        distance_metric, which_to_keep, ranking_strategy, pairwise_batch_size: as of `PairwiseStage`.
+        eps, _duplicates_num_row_groups_hint: as of `IdentifyDuplicatesStage`; without `eps` nothing is a duplicate.
+        cache_kwargs, write_kwargs: for the Parquet files in the two places.
+        clear_output: delete what is in both places.
+        embedding_dim, n_init, oversampling_factor, verbose: of NeMo Curator; nothing here.
+
+    Raises:
+        ValueError: a setting is out of range.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        input_path: str | list[str],
+        output_path: str,
+        n_clusters: int,
+        cache_path: str | None = None,
+        id_field: str = "id",
+        embedding_field: str = "embeddings",
+        embedding_dim: int | None = None,
+        metadata_fields: list[str] | None = None,
+        input_filetype: FileType = "parquet",
+        input_file_extensions: list[str] | None = None,
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        random_state: int = 42,
+        init: Init = "k-means||",
+        n_init: int | Literal["auto"] = 1,
+        oversampling_factor: float = 2.0,
+        max_samples_per_batch: int = 1 << 15,
+        fit_data_fraction: float | None = None,
+        distance_metric: Literal["cosine", "l2"] = "cosine",
+        which_to_keep: Literal["hard", "easy", "random"] = "hard",
+        ranking_strategy: RankingStrategy | None = None,
+        pairwise_batch_size: int = 1024,
+        eps: float | None = None,
+        _duplicates_num_row_groups_hint: int | None = None,
+        read_kwargs: dict[str, Any] | None = None,
+        cache_kwargs: dict[str, Any] | None = None,
+        write_kwargs: dict[str, Any] | None = None,
+        clear_output: bool = True,
+        verbose: bool = True,
+    ) -> None:
+        check_fraction(fit_data_fraction)
+        if ranking_strategy is None:
+            if distance_metric not in _METRICS:
+                raise ValueError(f"Invalid distance_metric: {distance_metric}. Must be 'cosine' or 'l2'")
+            if which_to_keep not in _KEEP:
+                raise ValueError(f"Invalid which_to_keep: {which_to_keep}. Must be 'hard', 'easy', or 'random'")
+        self.input_path = input_path
+        self.output_path = output_path
+        self.cache_path = cache_path or output_path
+        self.kmeans_output_path = joined(self.cache_path, "kmeans_results")
+        self.pairwise_output_path = joined(self.cache_path, "pairwise_results")
+        self.duplicates_output_path = joined(output_path, "duplicates")
+        self.n_clusters = n_clusters
+        self.id_field = id_field
+        self.embedding_field = embedding_field
+        self.embedding_dim = embedding_dim
+        self.metadata_fields = metadata_fields
+        self.input_filetype = input_filetype
+        self.input_file_extensions = input_file_extensions
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.init = init
+        self.n_init = n_init
+        self.oversampling_factor = oversampling_factor
+        self.max_samples_per_batch = max_samples_per_batch
+        self.fit_data_fraction = fit_data_fraction
+        self.distance_metric = distance_metric
+        self.which_to_keep = which_to_keep
+        self.ranking_strategy = ranking_strategy
+        self.pairwise_batch_size = pairwise_batch_size
+        self.eps = eps
+        self._duplicates_num_row_groups_hint = _duplicates_num_row_groups_hint
+        self.read_kwargs = dict(read_kwargs or {})
+        self.write_kwargs = dict(write_kwargs or {})
+        self.cache_kwargs = dict(cache_kwargs or self.write_kwargs)
+        self.clear_output = clear_output
+        self.verbose = verbose
+
+    def _setup_directories(self) -> None:
+        if self.clear_output:
+            storage = storage_of(self.write_kwargs)
+            paths = [self.output_path, self.kmeans_output_path, self.pairwise_output_path]
+            for path in [*paths, *([] if self.eps is None else [self.duplicates_output_path])]:
+                make_folder(path, storage)
+
+    def _kmeans_pipeline(self) -> Pipeline:
+        same = (
+            *("id_field", "embedding_field", "input_path", "metadata_fields", "embedding_dim", "input_filetype"),
+            *("input_file_extensions", "verbose", "max_iter", "tol", "random_state", "init", "n_init", "n_clusters"),
+            *("oversampling_factor", "max_samples_per_batch", "fit_data_fraction", "read_kwargs"),
+        )
+        settings: dict[str, Any] = {name: getattr(self, name) for name in same}
+        stage = KMeansStage(output_path=self.kmeans_output_path, write_kwargs=self.cache_kwargs, **settings)
+        return Pipeline("semantic_dedup_kmeans", stages=[stage])
+
+    def _pairwise_pipeline(self) -> Pipeline:
+        compare = PairwiseStage(
+            id_field=self.id_field,
+            embedding_field=self.embedding_field,
+            input_path=self.kmeans_output_path,
+            output_path=self.pairwise_output_path,
+            ranking_strategy=self.ranking_strategy,
+            embedding_dim=self.embedding_dim,
+            pairwise_batch_size=self.pairwise_batch_size,
+            verbose=self.verbose,
+            which_to_keep=self.which_to_keep,
+            sim_metric=self.distance_metric,
+            random_seed=self.random_state,
+            read_kwargs=self.cache_kwargs,
+            write_kwargs=self.cache_kwargs,
+        )
+        pipeline = Pipeline("semantic_dedup_pairwise", stages=[compare])
+        if self.eps is not None:
+            pipeline.add_stage(
+                IdentifyDuplicatesStage(
+                    output_path=self.duplicates_output_path,
+                    eps=self.eps,
+                    _num_row_groups_hint=self._duplicates_num_row_groups_hint,
+                    verbose=self.verbose,
+                    read_kwargs=self.cache_kwargs,
+                    write_kwargs=self.write_kwargs,
+                )
+            )
+        return pipeline
+
+    def run(self, kmeans_executor: Any = None, pairwise_executor: Any = None) -> WorkflowRunResult:
+        """Find the duplicates.
+
+        Args:
+            kmeans_executor: for the clustering.
+            pairwise_executor: for the comparison.
+        """
+        result = WorkflowRunResult("semantic_deduplication")
+        begin = time.perf_counter()
+        self._setup_directories()
+        with cluster() as runner:
+            runner.run(self._kmeans_pipeline(), result, "kmeans", executor=kmeans_executor)
+            found = runner.run(self._pairwise_pipeline(), result, "pairwise", executor=pairwise_executor)
+        removed = sum(task._metadata.get("num_removed", 0) for task in found)
+        result.extend_metadata({"total_time": time.perf_counter() - begin, "num_duplicates": removed})
+        return result

@@ -1,0 +1,259 @@
+"""Semantic deduplication of texts in one call, under NeMo Curator's name."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from dcurate.compat.nemo import builtin
+from dcurate.compat.nemo.dedup.files import FileType, extensions_of, joined, make_folder, storage_of
+from dcurate.compat.nemo.dedup.removal import TextDuplicatesRemovalWorkflow
+from dcurate.compat.nemo.dedup.semantic import RankingStrategy, check_fraction
+from dcurate.compat.nemo.dedup.semantic_workflow import SemanticDeduplicationWorkflow
+from dcurate.compat.nemo.dedup.workflow import cluster, ids_generated
+from dcurate.compat.nemo.ids import write_id_generator_to_disk
+from dcurate.compat.nemo.io import JsonlReader, ParquetReader, ParquetWriter
+from dcurate.compat.nemo.pipeline import Pipeline, WorkflowRunResult
+from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
+
+_log = logging.getLogger("dcurate.compat.nemo")
+_READERS: dict[str, Any] = {"jsonl": JsonlReader, "parquet": ParquetReader}
+
+
+@dataclass
+class TextSemanticDeduplicationWorkflow:
+    """Embed the documents of files, find those that mean the same, and write the files without them.
+
+    Args:
+        input_path, input_filetype, input_file_extensions, input_files_per_partition, input_blocksize, read_kwargs: of
+            the documents.
+        output_path: for ``duplicates``, and ``deduplicated`` with `perform_removal`.
+        cache_path: for ``embeddings`` and ``semantic_dedup``; `output_path` by default.
+        text_field, embedding_field: columns.
+        model_identifier, embedding_max_chars, embedding_max_seq_length, embedding_padding_side, embedding_pooling,
+            embedding_model_inference_batch_size, hf_token, model_cache_dir: as of `dcurate.EmbeddingCreatorStage`.
+        n_clusters, id_field, metadata_fields, distance_metric, which_to_keep, eps, ranking_strategy,
+            pairwise_batch_size, and what begins with ``kmeans_``: as of `SemanticDeduplicationWorkflow`.
+        use_id_generator: give documents numbers as ids, in ``_curator_dedup_id``.
+        output_filetype, output_file_extension, output_fields, write_kwargs: of the files that are written.
+        cache_kwargs: for the Parquet files in `cache_path`.
+        clear_output: delete what is in `output_path`.
+        id_generator_state_file: is ``semantic_id_generator.json`` in `output_path`, as in NeMo Curator.
+        embedding_pretokenize, embedding_vllm_init_kwargs, embedding_dim, kmeans_n_init, kmeans_oversampling_factor,
+            verbose: of NeMo Curator; nothing here.
+
+    Raises:
+        ValueError: settings that do not go together.
+    """
+
+    input_path: str | list[str]
+    output_path: str
+    cache_path: str | None = None
+    perform_removal: bool = True
+    text_field: str = "text"
+    embedding_field: str = "embeddings"
+    model_identifier: str = "google/embeddinggemma-300m"
+    embedding_max_chars: int | None = None
+    embedding_pretokenize: bool = False
+    embedding_vllm_init_kwargs: dict[str, Any] | None = None
+    hf_token: str | None = field(default=None, repr=False)
+    model_cache_dir: str | None = None
+    n_clusters: int = 100
+    id_field: str = CURATOR_DEDUP_ID_STR
+    embedding_dim: int | None = None
+    metadata_fields: list[str] | None = None
+    distance_metric: Literal["cosine", "l2"] = "cosine"
+    which_to_keep: Literal["hard", "easy", "random"] = "hard"
+    eps: float | None = 0.01
+    kmeans_max_iter: int = 300
+    kmeans_tol: float = 1e-4
+    kmeans_random_state: int = 42
+    kmeans_init: str = "k-means||"
+    kmeans_n_init: int | Literal["auto"] = 1
+    kmeans_oversampling_factor: float = 2.0
+    kmeans_max_samples_per_batch: int = 1 << 15
+    kmeans_fit_data_fraction: float | None = None
+    ranking_strategy: RankingStrategy | None = None
+    pairwise_batch_size: int = 1024
+    _duplicates_num_row_groups_hint: int | None = None
+    use_id_generator: bool = False
+    id_generator_state_file: str | None = None
+    input_filetype: FileType = "parquet"
+    input_file_extensions: list[str] | None = None
+    input_files_per_partition: int | None = None
+    input_blocksize: int | str | None = None
+    output_filetype: FileType = "parquet"
+    output_file_extension: str | None = None
+    output_fields: list[str] | None = None
+    read_kwargs: dict[str, Any] = field(default_factory=dict)
+    cache_kwargs: dict[str, Any] = field(default_factory=dict)
+    write_kwargs: dict[str, Any] = field(default_factory=dict)
+    verbose: bool = True
+    clear_output: bool = True
+    embedding_max_seq_length: int | None = None
+    embedding_padding_side: Literal["left", "right"] = "right"
+    embedding_pooling: Literal["mean_pooling", "last_token"] = "mean_pooling"
+    embedding_model_inference_batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        check_fraction(self.kmeans_fit_data_fraction, "kmeans_fit_data_fraction")
+        if self.perform_removal and self.eps is None:
+            raise ValueError(
+                "perform_removal=True but eps=None: eps decides what is a duplicate; set it, or perform_removal=False"
+            )
+        if self.use_id_generator and self.id_field != CURATOR_DEDUP_ID_STR:
+            raise ValueError(
+                f"use_id_generator=True, but id_field={self.id_field!r}: ids are made in {CURATOR_DEDUP_ID_STR!r}"
+            )
+        if not self.use_id_generator and self.id_field == CURATOR_DEDUP_ID_STR:
+            _log.warning("documents must have a column %s: use_id_generator=False", CURATOR_DEDUP_ID_STR)
+        self.cache_path = self.cache_path or self.output_path
+        self.embeddings_path = joined(self.cache_path, "embeddings")
+        self.semantic_dedup_path = joined(self.cache_path, "semantic_dedup")
+        self.duplicates_path = None if self.eps is None else joined(self.output_path, "duplicates")
+        self.deduplicated_output_path = joined(self.output_path, "deduplicated") if self.perform_removal else None
+        self.id_generator_state_file = joined(self.output_path, "semantic_id_generator.json")
+
+    def _setup_directories(self) -> None:
+        output, cache = storage_of(self.write_kwargs), storage_of(self.cache_kwargs)
+        if self.clear_output:
+            make_folder(self.output_path, output)
+        for path in (self.embeddings_path, self.semantic_dedup_path):
+            make_folder(path, cache)
+        for folder in filter(None, (self.duplicates_path, self.deduplicated_output_path)):
+            make_folder(folder, output)
+
+    def _embedding_pipeline(self) -> Pipeline:
+        if self.input_filetype not in _READERS:
+            raise NotImplementedError(f"Input filetype {self.input_filetype} not supported yet")
+        others = self.metadata_fields or []
+        reader = _READERS[self.input_filetype](
+            file_paths=self.input_path,
+            files_per_partition=self.input_files_per_partition,
+            blocksize=self.input_blocksize,
+            fields=list(dict.fromkeys([*([] if self.use_id_generator else [self.id_field]), self.text_field, *others])),
+            file_extensions=self.input_file_extensions or extensions_of(self.input_filetype),
+            _generate_ids=self.use_id_generator,
+            read_kwargs=self.read_kwargs,
+        )
+        given = {
+            "max_seq_length": self.embedding_max_seq_length,
+            "model_inference_batch_size": self.embedding_model_inference_batch_size,
+        }
+        if self.embedding_pooling != "mean_pooling":
+            given |= {"embedding_pooling": self.embedding_pooling, "use_sentence_transformer": False}  # type: ignore[dict-item]
+        embedder = builtin.EmbeddingCreatorStage(
+            model_identifier=self.model_identifier,
+            text_field=self.text_field,
+            embedding_field=self.embedding_field,
+            max_chars=self.embedding_max_chars,
+            padding_side=self.embedding_padding_side,
+            cache_dir=self.model_cache_dir,
+            hf_token=self.hf_token,
+            **{name: value for name, value in given.items() if value is not None},
+        )
+        writer = ParquetWriter(
+            path=self.embeddings_path,
+            fields=list(dict.fromkeys([self.id_field, self.embedding_field, *others])),
+            write_kwargs=self.cache_kwargs,
+        )
+        return Pipeline("text_semantic_dedup_embedding", stages=[reader, embedder, writer])
+
+    def _search(self) -> SemanticDeduplicationWorkflow:
+        same = (
+            *("n_clusters", "id_field", "embedding_field", "embedding_dim", "metadata_fields", "distance_metric"),
+            *("which_to_keep", "ranking_strategy", "pairwise_batch_size", "eps", "_duplicates_num_row_groups_hint"),
+            "verbose",
+        )
+        kmeans = (
+            *("max_iter", "tol", "random_state", "init", "n_init", "oversampling_factor", "max_samples_per_batch"),
+            "fit_data_fraction",
+        )
+        settings: dict[str, Any] = {name: getattr(self, name) for name in same}
+        settings |= {name: getattr(self, f"kmeans_{name}") for name in kmeans}
+        return SemanticDeduplicationWorkflow(
+            input_path=self.embeddings_path,
+            cache_path=self.semantic_dedup_path,
+            output_path=self.output_path,
+            read_kwargs=self.cache_kwargs,
+            cache_kwargs=self.cache_kwargs,
+            write_kwargs=self.write_kwargs,
+            clear_output=False,
+            **settings,
+        )
+
+    def _removal(self) -> TextDuplicatesRemovalWorkflow:
+        assert self.duplicates_path is not None
+        assert self.deduplicated_output_path is not None
+        return TextDuplicatesRemovalWorkflow(
+            input_path=self.input_path,
+            ids_to_remove_path=self.duplicates_path,
+            output_path=self.deduplicated_output_path,
+            input_filetype=self.input_filetype,
+            id_field=self.id_field,
+            input_files_per_partition=self.input_files_per_partition,
+            input_blocksize=self.input_blocksize,
+            input_file_extensions=self.input_file_extensions,
+            input_kwargs=self.read_kwargs,
+            duplicate_id_field="id",
+            duplicate_id_read_kwargs=self.write_kwargs,
+            id_generator_path=self.id_generator_state_file if self.use_id_generator else None,
+            id_generator_storage_options=storage_of(self.write_kwargs),
+            output_filetype=self.output_filetype,
+            output_file_extension=self.output_file_extension,
+            output_kwargs=self.write_kwargs,
+            output_fields=self.output_fields,
+            output_mode="ignore",
+            drop_id_field=self.use_id_generator and self.output_fields is None,
+        )
+
+    def run(self, streaming_executor: Any = None, batch_executor: Any = None) -> WorkflowRunResult:
+        """Find the duplicates, and remove them.
+
+        Args:
+            streaming_executor: for all pipelines but the clustering; or three: for the embedding, the comparison and
+                the removal.
+            batch_executor: for the clustering.
+
+        Raises:
+            ValueError: there are other than three executors.
+        """
+        executors = streaming_executor if isinstance(streaming_executor, tuple) else (streaming_executor,) * 3
+        if len(executors) != 3:
+            raise ValueError(f"Expected 3 executors in tuple, got {len(executors)}")
+        self.embedding_executor, self.pairwise_executor, self.removal_executor = executors
+        self.kmeans_executor = batch_executor
+        result = WorkflowRunResult("text_semantic_deduplication")
+        begin = time.perf_counter()
+        self._setup_directories()
+        with cluster() as runner:
+            with ids_generated(self.use_id_generator):
+                runner.run(self._embedding_pipeline(), result, "embeddings", executor=self.embedding_executor)
+                if self.use_id_generator:
+                    assert self.id_generator_state_file is not None
+                    write_id_generator_to_disk(self.id_generator_state_file, storage_of(self.write_kwargs))
+            embedded = time.perf_counter()
+            found = self._search().run(self.kmeans_executor, self.pairwise_executor)
+            result.pipeline_tasks |= found.pipeline_tasks
+            identified = time.perf_counter()
+            removed = None
+            if self.perform_removal:
+                removed = self._removal().run(self.removal_executor)
+                result.pipeline_tasks |= removed.pipeline_tasks
+        end = time.perf_counter()
+        result.metadata = {
+            "embedding_time": embedded - begin,
+            "identification_time": identified - embedded,
+            "removal_time": end - identified if self.perform_removal else 0.0,
+            "total_time": end - begin,
+            **{name: found.metadata[name] for name in ("kmeans_time", "pairwise_time", "num_duplicates")},
+            "embeddings_path": self.embeddings_path,
+            "semantic_dedup_path": self.semantic_dedup_path,
+            "final_output_path": self.deduplicated_output_path,
+            "id_generator_path": self.id_generator_state_file if self.use_id_generator else None,
+        }
+        if removed is not None:
+            result.add_metadata("num_duplicates_removed", removed.get_metadata("num_duplicates_removed"))
+        return result

