@@ -211,7 +211,9 @@ def test_with_refuses_a_setting_of_the_wrong_kind(settings: Any, said: str, tmp_
 @pytest.mark.parametrize(
     ("name", "reader", "said"),
     [
-        ("a.csv", JsonlReader, "no JSONL file by its ending, .* convert it"),
+        ("a.csv", JsonlReader, "no JSONL file by its ending, .* read it with CsvReader"),
+        ("a.tsv", ParquetReader, "no Parquet file by its ending, .* read it with CsvReader"),
+        ("a.xlsx", JsonlReader, "no JSONL file by its ending, .* convert it"),
         ("a.parquet", JsonlReader, "no JSONL file by its ending, .* read it with ParquetReader"),
         ("a.jsonl", ParquetReader, "no Parquet file by its ending, .* read it with JsonlReader"),
     ],

@@ -49,6 +49,7 @@ class Format:
 
 
 JSONL = Format("JSONL", (".jsonl", ".json", ".ndjson"), compressed=True)
+CSV = Format("CSV", (".csv", ".tsv"), compressed=True)
 PARQUET = Format("Parquet", (".parquet", ".pq"), compressed=False)
 
 
