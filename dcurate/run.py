@@ -408,6 +408,7 @@ class _Run:
             examples=self.options.examples,
             stages=tuple(stage.name for stage in self.stages),
             owners=self.owners,
+            output=without_secrets(self.sink.output_path) if self.sink is not None else "",
         )
         accounting = RunAccounting(job, self.runner.mode)
         self.accounting.append(accounting)
