@@ -185,7 +185,7 @@ def test_a_stage_that_is_given_a_frame_says_how_to_make_a_batch(stage: Any) -> N
 
 def test_a_batch_takes_a_frame_and_a_name_and_nothing_else() -> None:
     for given in (("name", FRAME), ("name",), ([1],), (None,)):
-        with pytest.raises(DataError, match=r"holds an Arrow table .*DocumentBatch\(data=frame, dataset_name='name'\)"):
+        with pytest.raises(DataError, match=r"cuDF frame.*DocumentBatch\(data=frame, dataset_name='name'\)"):
             DocumentBatch(*given)
     with pytest.raises(DataError, match="dataset_name must be text, not int"):
         DocumentBatch(data=FRAME, dataset_name=3)  # type: ignore[arg-type]
@@ -211,7 +211,9 @@ def test_with_refuses_a_setting_of_the_wrong_kind(settings: Any, said: str, tmp_
 @pytest.mark.parametrize(
     ("name", "reader", "said"),
     [
-        ("a.csv", JsonlReader, "no JSONL file by its ending, .* convert it"),
+        ("a.csv", JsonlReader, "no JSONL file by its ending, .* read it with CsvReader"),
+        ("a.tsv", ParquetReader, "no Parquet file by its ending, .* read it with CsvReader"),
+        ("a.xlsx", JsonlReader, "no JSONL file by its ending, .* convert it"),
         ("a.parquet", JsonlReader, "no JSONL file by its ending, .* read it with ParquetReader"),
         ("a.jsonl", ParquetReader, "no Parquet file by its ending, .* read it with JsonlReader"),
     ],

@@ -32,7 +32,8 @@ _ON_CARD = Resources(cpus=1, gpus=0.25)
 _CONVERT = "convert it, with pandas say"
 #: What to do with files that are of another format, as their names end.
 _ELSEWHERE = {
-    **dict.fromkeys((".csv", ".tsv", ".xls", ".xlsx", ".arrow", ".feather", ".orc", ".avro", ".xml", ".pdf"), _CONVERT),
+    **dict.fromkeys((".csv", ".tsv"), "read it with CsvReader"),
+    **dict.fromkeys((".xls", ".xlsx", ".arrow", ".feather", ".orc", ".avro", ".xml", ".pdf"), _CONVERT),
     **dict.fromkeys((".parquet", ".pq"), "read it with ParquetReader"),
     **dict.fromkeys((".jsonl", ".ndjson"), "read it with JsonlReader"),
     **dict.fromkeys((".warc", ".arc"), "read it with WarcReader"),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from fsspec.core import has_magic
 
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.excerpts import excerpt
@@ -21,6 +24,8 @@ from dcurate.tokens.spans import SPANS
 #: Columns of groups of duplicates, see `dcurate.FuzzyDuplicates`.
 _KEPT_ID, _SIMILARITY, _KEPT = "kept_id", "similarity", "kept"
 _ERROR = ("_dcurate_error", "error")
+#: What the name of a split has after that of its file, for a part of the file.
+_PART = re.compile(r"@\d{5,}$")
 
 
 def trace(
@@ -189,15 +194,32 @@ class _Search:
         places: dict[str, list[tuple[str, Row]]] = {}
         for name in names:
             for row in rows_with(directory, name, "doc", self.ids):
-                place = f"{row.values['shard']}:{row.values['start']}-{row.values['end']}"
-                places.setdefault(str(row.values["doc"]), []).append((place, row))
+                span = f"{row.values['shard']}:{row.values['start']}-{row.values['end']}"
+                places.setdefault(str(row.values["doc"]), []).append((span, row))
         passed = tuple(stage.name for stage in self.run.report.stages) if self.run else ()
         for own, found in places.items():
             first = found[0][1].values
-            place = f"{first['source']}, row {first['row']} of its batch (counted from 0)"
+            place = self._in_input(own, str(first["source"]))
+            place = place or f"{first['source']}, row {first['row']} of its batch (counted from 0)"
             at = tuple(one for one, _ in found)
             self.fates.setdefault(own, Fate(own, "kept", place, passed=passed, tokens=at))
         self.looked += [f"{len(names):,} tables of spans"] if names else []
+
+    def _in_input(self, own: str, split: str) -> str:
+        """The place of a document in the file that it was read from; empty if that is not there any more."""
+        name = _PART.sub("", split)
+        for root in self.run.about.get("inputs", ()) if self.run else ():
+            folder = str(root).rstrip("/").removesuffix(f"/{name}")
+            if not is_readable(name) or has_magic(folder):
+                continue
+            directory = self.places.at(folder)
+            try:
+                row = next(rows_with(directory, name, self.id_field, {own: None}), None)
+            except DataError:  # the input was moved or changed since
+                continue
+            if row is not None:
+                return _place(directory, row)
+        return ""
 
     def _look_at_examples(self) -> None:
         """Search the examples in the report, for runs that did not keep dropped documents."""

@@ -33,7 +33,7 @@ class Span:
         first: number in the document of the first token.
         source: the split that the document was read from: a file, or part of it.
         row: number of the row in its batch, from 0.
-        epoch: how often the document came before.
+        epoch: how often a mixture had the document before; 0 without one.
     """
 
     shard: str

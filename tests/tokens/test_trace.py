@@ -51,6 +51,11 @@ def test_the_command_shows_the_document_of_a_token_and_what_became_of_others(out
     [fate] = json.loads(done.output)["fates"]
     assert (fate["id"], fate["outcome"]) == (first["doc"], "kept")
     assert "tokens-00000:0-" in fate["tokens"][0]
+    number = [row["id"] for row in rows_of(texts(60))].index(first["doc"])
+    file = out.parent / "in" / f"{number // 30:02}.jsonl"
+    assert fate["place"] == f"{file}, row {number % 30} (counted from 0)"
+    file.unlink()
+    [fate] = json.loads(CliRunner().invoke(cli, ["trace", first["doc"], str(out), "--json", "-"]).output)["fates"]
     assert fate["place"] == f"{first['source']}, row {first['row']} of its batch (counted from 0)"
     shown = CliRunner().invoke(cli, ["trace", "--token", "tokens-00000:0", str(out)]).output
     assert first["doc"] in shown

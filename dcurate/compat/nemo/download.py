@@ -403,14 +403,7 @@ def _take(stage: DocumentDownloadExtractStage, own: Any, max_calls: int | None =
     stage.name = own.name
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-#: Words that most texts have, for languages in which jusText has no list. dcurate keeps all paragraphs of these.
-ja_stopwords = _words("の に は を た が で て と し れ さ ある いる も する から な こと として い や など")
-th_stopwords = _words("ที่ และ ใน ของ เป็น ได้ มี ให้ ว่า จะ ไม่ กับ นี้ จาก โดย ก็ แต่ หรือ ไป มา")
-zh_stopwords = _words("的 了 和 是 在 我 有 他 这 那 也 不 就 人 都 一 上 与 而 及 到 说 要 你 会")
+_WITHOUT_LIST = ("THAI", "CHINESE", "JAPANESE")
 
 #: jusText's names that are not those of the language detector.
 _OTHER_NAMES = {
@@ -424,14 +417,18 @@ _OTHER_NAMES = {
 def get_stop_list_dict(languages: Sequence[str] | None = None) -> dict[str, frozenset[str]]:
     """Stop words by the name of their language in capitals.
 
+    For Thai, Chinese and Japanese, which jusText has no list of, there are none: extractors keep all paragraphs.
+
     Args:
         languages: by jusText's names; all but Latin if not given.
     """
     justext = needed("justext", "get_stop_list_dict", "html")
-    own = {"THAI": th_stopwords, "CHINESE": zh_stopwords, "JAPANESE": ja_stopwords}
-    names = languages or [*(name for name in sorted(justext.get_stoplists()) if name != "Latin"), *own]
+    names = languages or [*(name for name in sorted(justext.get_stoplists()) if name != "Latin"), *_WITHOUT_LIST]
     keys = {name: _OTHER_NAMES.get(name, name.upper()) for name in names}
-    return {key: own[key] if key in own else frozenset(justext.get_stoplist(name)) for name, key in keys.items()}
+    return {
+        key: frozenset() if key in _WITHOUT_LIST else frozenset(justext.get_stoplist(name))
+        for name, key in keys.items()
+    }
 
 
 def check_s5cmd_installed() -> bool:

@@ -180,6 +180,10 @@ class PartitionSource(SourceStage[Batch, Batch]):
             key = BatchKey(name if names[name] == 1 else f"{name}#{names[name]}")
             yield TaskBatch(task=task, key=key)
 
+    def num_workers(self) -> int | None:
+        """None: the files are listed on the driver, and what follows may run in this source's slots."""
+        return None
+
     def settings(self) -> dict[str, Any]:
         own = vars(self.stage)
         return {name: own[name] for name in ("files_per_partition", "blocksize") if name in own}

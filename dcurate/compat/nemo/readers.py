@@ -279,6 +279,7 @@ def _is_same(
     return (
         len(before) == len(sources) == 1
         and type(sources[0]) is FilePartitioningStage
+        and sources[0].limit != 0
         and not stage.allow_empty
         and all(name in same and (same[name] is None or _is_in(value, same[name])) for name, value in given.items())
     )

@@ -18,6 +18,7 @@ from dcurate.cluster.attach import cluster_of
 from dcurate.cluster.base import Cluster
 from dcurate.cluster.local import LocalCluster
 from dcurate.cluster.scale_api import client_offered_shapes
+from dcurate.cluster.versions import check_versions
 from dcurate.cluster.worker_info import WorkerInfo
 from dcurate.core.batch import Batch
 from dcurate.core.extras import libraries, missing
@@ -29,6 +30,7 @@ from dcurate.engine.allocate.rate_cache import CachedRate, RateCache, key_of
 from dcurate.engine.allocate.requests import OperatorRequest, WorkerState, form_pools
 from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.dask.backend import DaskBackend
+from dcurate.engine.dask.own_modules import travelling
 from dcurate.engine.dask.scheduler_plugin import (
     RUN_ENDED,
     RunConfig,
@@ -96,6 +98,12 @@ class DaskExecutor:
             cluster = self.cluster or LocalCluster(cpu_share=self.config.cpu_allocation_percentage)
             if not cluster.is_open:
                 stack.enter_context(cluster)
+            if self.elsewhere:
+                try:
+                    check_versions(cluster.client)
+                    stack.enter_context(travelling(cluster.client))
+                except (ImportError, AttributeError) as error:
+                    raise _too_old(error) from error
             seen = not isinstance(cluster, LocalCluster) or cluster.dashboard
             yield DaskSession(cluster, self.config, seen, self.policies)
 

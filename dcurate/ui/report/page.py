@@ -14,6 +14,7 @@ from dcurate.core.redirects import guarded
 from dcurate.core.report import RunReport
 from dcurate.fs.atomic import atomic_write
 from dcurate.runs.history import History
+from dcurate.runs.snapshot import kept_share
 from dcurate.runs.text import many, seconds_text
 from dcurate.ui.profile_table import share
 from dcurate.ui.report.blocks import ReportData, lasted
@@ -102,7 +103,7 @@ def cards(data: ReportData) -> Iterator[tuple[str, str, str, str]]:
     nbytes = stages[0].bytes_in if stages else 0
     seconds = max(report.seconds, 1e-6)
     yield f"{rows_in:,}", "documents in", f"{decimal(nbytes)} of input", ""
-    yield f"{rows_out:,}", "documents out", f"{share(rows_out, rows_in)} kept" if rows_in else "", ""
+    yield f"{rows_out:,}", "documents out", _kept(report), ""
     speed = "" if report.splits_before else f"{short(rows_in / seconds)} docs/s, {nbytes / seconds / 1e6:,.1f} MB/s"
     yield seconds_text(report.seconds), "by the clock", speed, ""
     used = sum(stage.seconds for stage in stages)
@@ -113,6 +114,16 @@ def cards(data: ReportData) -> Iterator[tuple[str, str, str, str]]:
     lost = data.present.workers_lost
     more = f"{many(lost, 'worker')} lost" if lost else "no worker was lost" if report.workers else ""
     yield f"{faulty:,}", "could not be processed", more, "bad" if faulty else ""
+
+
+def _kept(report: RunReport) -> str:
+    """The share of documents kept. Of a run that stopped early: of those that each stage has seen."""
+    stages = report.stages
+    if not stages or not stages[0].rows_in:
+        return ""
+    if report.error:
+        return f"{100 * (kept_share(stages) or 0.0):.3g} % kept of what stages saw"
+    return f"{share(stages[-1].rows_out, stages[0].rows_in)} kept"
 
 
 def _cut(value: Any) -> str:

@@ -266,6 +266,15 @@ def test_the_page_is_legible_in_either_scheme_and_whole_on_a_phone(
     assert browser.complaints == []
 
 
+def test_workers_have_their_names_below_their_bars(browser: Browser, cluster: LocalCluster, address: str) -> None:
+    browser.open(f"{address}/individual-curation-workers", 700, 420)
+    browser.wait(READY)
+    axis = "Bokeh.documents[0].get_model_by_name('workers').below[0]"
+    browser.wait(f"{axis}.ticker.ticks.length === 2")
+    shown = browser.value(f"[...{axis}.major_label_overrides.values()]")
+    assert shown == sorted(str(one["name"]) for one in cluster.client.scheduler_info()["workers"].values())
+
+
 def test_a_run_that_nobody_knows_is_said_to_be_unknown_and_its_name_does_no_harm(
     browser: Browser, address: str
 ) -> None:

@@ -232,6 +232,13 @@ def test_a_run_that_failed_leaves_a_page_that_says_why_and_how_to_go_on(source: 
     assert "pipeline.run(executor, resume=True)" in page
 
 
+def test_of_a_run_that_stopped_early_documents_between_stages_are_not_taken_for_dropped() -> None:
+    stages = (StageStats("read", 1, 100, 100), StageStats("score", 1, 40, 20), StageStats("write", 1, 10, 10))
+    report = RunReport("r", "p", "inline", 0.0, 1.0, stages, error="the disk is full")
+    assert "50 % kept of what stages saw" in run_page(report, History(), {})
+    assert "<small>10 % kept</small>" in run_page(replace(report, error=""), History(), {})
+
+
 def test_texts_stay_out_of_the_report_where_that_is_asked_for(source: str, tmp_path: Path) -> None:
     pipeline(source, tmp_path / "out").run(InlineExecutor(), examples=False)
     for file in (tmp_path / "out.dcurate").glob("report.*"):
