@@ -107,6 +107,9 @@ class URLGenerationStage(_URLGenerationStage):  # type: ignore[misc]
     def is_fanout_stage(self) -> bool:
         return True
 
+    def num_workers(self) -> int | None:
+        return 1
+
     def splits(self) -> Iterator[FileGroup]:
         """The files, each a split."""
         return iter(()) if self.limit == 0 else super().splits()
@@ -177,7 +180,7 @@ class DocumentIterateExtractStage(_DocumentIterateExtractStage):  # type: ignore
         return ["data"], super().outputs()[1]
 
     def ray_stage_spec(self) -> dict[str, Any]:
-        return {}
+        return {"max_calls_per_worker": self.max_calls_per_worker} if self.max_calls_per_worker is not None else {}
 
     def process(self, task: Any) -> Any:
         """The rows of a task's files; files that cannot be read are named in the log."""
@@ -322,6 +325,7 @@ class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
             add_filename_column,
             **settings,
         )
+        own.extractor = builtin.CommonCrawlHTMLExtractor(html_extraction, html_extraction_kwargs, stop_lists)
         _take(self, own, extractor_max_calls_per_worker)
         self._description = f"Common Crawl {crawl_type} pipeline: {start_snapshot} to {end_snapshot}"
 
