@@ -36,7 +36,7 @@ class Lengths(models.ModelStage):
     def _setup(self, local_files_only: bool = True) -> None:
         torch: Any = pytest.importorskip("torch")
 
-        class Count(torch.nn.Module):  # type: ignore[misc]
+        class Count(torch.nn.Module):
             device = torch.device("cpu")
 
             def forward(self, inputs: Any) -> Any:
@@ -86,7 +86,8 @@ def test_finemath_scores_the_middle_and_puts_it_in_the_place_of_the_text(client:
     assert list(frame.text) == ["xt with se", "short", "iddling le", ""]
     ours = dcurate.Pipeline("ours", stages=[dcurate.FineMathClassifier(model_identifier=scorer, center_crop_chars=5)])
     given = dcurate.DocumentBatch(data=pd.DataFrame({"text": TEXTS}))
-    expected = next(iter(ours.run(dcurate.InlineExecutor(), initial_tasks=[given]))).to_pandas()
+    batch: Any = next(iter(ours.run(dcurate.InlineExecutor(), initial_tasks=[given])))
+    expected = batch.to_pandas()
     np.testing.assert_allclose(frame.finemath_scores, expected.finemath_scores, atol=1e-5)
     assert list(frame.finemath_int_scores) == list(expected.finemath_int_scores)
 
