@@ -84,7 +84,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 @pytest.fixture(scope="session")
 def shared_ray_cluster() -> Iterator[str]:
     """A cluster of dcurate's that every pipeline of the session uses."""
-    from nemo_curator.core.client import RayClient  # type: ignore[import-not-found] # noqa: PLC0415
+    from nemo_curator.core.client import RayClient  # noqa: PLC0415
 
     with RayClient(num_cpus=2, num_gpus=0):
         yield "local"

@@ -14,6 +14,7 @@ import psutil
 
 from dcurate.core.batch import Batch, BatchKey, FileGroup
 from dcurate.core.events import Observer, StageStats
+from dcurate.core.extras import check_installed, libraries
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.pipeline import PipelineDefinition, with_source
 from dcurate.core.report import RunReport
@@ -21,6 +22,7 @@ from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.executor import DaskExecutor, DaskSession
 from dcurate.errors import DcurateError, PipelineError, RunError, without_secrets
+from dcurate.frames.batches import batches_of
 from dcurate.fs.stores import Directory
 from dcurate.fs.temporary import scratch_folder
 from dcurate.io.input_manifest import InputManifest
@@ -87,7 +89,7 @@ class Pipeline(PipelineDefinition):
     def run(
         self,
         executor: Executor | None = None,
-        initial_tasks: Sequence[Batch] | None = None,
+        initial_tasks: Any = None,
         *,
         resume: bool = False,
         rejected: str | None = None,
@@ -98,7 +100,9 @@ class Pipeline(PipelineDefinition):
 
         Args:
             executor: where and how; a `DaskExecutor` on this machine's CPUs and GPUs if not given.
-            initial_tasks: batches to begin with, for a pipeline that has no reader.
+            initial_tasks: what to begin with, for a pipeline that has no reader: a list of batches or of frames, or one
+                frame of pandas, Polars or DuckDB, an Arrow table, reader or dataset, which is cut into batches of
+                about 64 MiB.
             resume: go on with an earlier run into the same output: only what it had not finished is done.
             rejected: a directory in which rows that rules drop are kept, with the stage and reason.
             examples: whether the report shows excerpts of a few documents that were dropped, with the reason.
@@ -123,7 +127,7 @@ class Pipeline(PipelineDefinition):
     def stream(
         self,
         executor: Executor | None = None,
-        initial_tasks: Sequence[Batch] | None = None,
+        initial_tasks: Any = None,
         *,
         resume: bool = False,
         rejected: str | None = None,
@@ -201,7 +205,7 @@ class _Run:
 
     pipeline: PipelineDefinition
     executor: Executor | None
-    initial_tasks: Sequence[Batch] | None
+    initial_tasks: Any
     options: _RunOptions
     streams: bool = False
     accounting: list[RunAccounting] = field(default_factory=list)
@@ -214,7 +218,7 @@ class _Run:
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
     def __post_init__(self) -> None:
-        self.stages = keep_lines(with_source(self.pipeline, self.initial_tasks))
+        self.stages = keep_lines(with_source(self.pipeline, batches_of(self.initial_tasks)))
         self.runner: Executor = self.executor or DaskExecutor()
         if isinstance(self.runner, type) or not isinstance(self.runner, Executor):
             raise PipelineError(
@@ -261,6 +265,8 @@ class _Run:
         if self.sink is not None and not self.options.resume:
             self.sink.check()
         self._check_rejected()
+        if not (isinstance(self.runner, DaskExecutor) and self.runner.elsewhere):
+            check_installed(libraries(self.stages))
         with ExitStack() as stack:
             session = stack.enter_context(self.runner.session())
             session.check(compile_plan(self.stages))
@@ -402,6 +408,7 @@ class _Run:
             examples=self.options.examples,
             stages=tuple(stage.name for stage in self.stages),
             owners=self.owners,
+            output=without_secrets(self.sink.output_path) if self.sink is not None else "",
         )
         accounting = RunAccounting(job, self.runner.mode)
         self.accounting.append(accounting)

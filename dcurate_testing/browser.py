@@ -64,6 +64,10 @@ class Browser:
         """Make the window so many pixels large."""
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
+    def scheme(self, scheme: str) -> None:
+        """Prefer the colour scheme ``"light"`` or ``"dark"``, as a person chooses it for the whole system."""
+        self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
     def value(self, expression: str) -> Any:
         """What a piece of JavaScript gives."""
         answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)

@@ -15,10 +15,15 @@ import pytest
 import dcurate
 from dcurate import (
     AddId,
+    AsyncOpenAIClient,
     DocumentBatch,
+    DocumentReader,
+    GenerateStage,
     HtmlExtractor,
     InlineExecutor,
     JsonlReader,
+    JsonlWriter,
+    LanguageFilter,
     LanguageId,
     Modify,
     ParquetReader,
@@ -26,13 +31,17 @@ from dcurate import (
     Pipeline,
     ProcessingStage,
     Resources,
+    Score,
     ScoreFilter,
+    SpacyRecognizer,
+    TokenizerStage,
     WordCountFilter,
 )
+from dcurate.core.extras import libraries
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.part import Part
 from dcurate.core.stage import Stage
-from dcurate.errors import DataError, DcurateError, PipelineError
+from dcurate.errors import DataError, DcurateError, PipelineError, ResourceError
 from dcurate.text.extract.algorithms import (
     HTMLExtractorAlgorithm,
     JusTextExtractor,
@@ -176,7 +185,7 @@ def test_a_stage_that_is_given_a_frame_says_how_to_make_a_batch(stage: Any) -> N
 
 def test_a_batch_takes_a_frame_and_a_name_and_nothing_else() -> None:
     for given in (("name", FRAME), ("name",), ([1],), (None,)):
-        with pytest.raises(DataError, match=r"holds an Arrow table .*DocumentBatch\(data=frame, dataset_name='name'\)"):
+        with pytest.raises(DataError, match=r"cuDF frame.*DocumentBatch\(data=frame, dataset_name='name'\)"):
             DocumentBatch(*given)
     with pytest.raises(DataError, match="dataset_name must be text, not int"):
         DocumentBatch(data=FRAME, dataset_name=3)  # type: ignore[arg-type]
@@ -202,7 +211,9 @@ def test_with_refuses_a_setting_of_the_wrong_kind(settings: Any, said: str, tmp_
 @pytest.mark.parametrize(
     ("name", "reader", "said"),
     [
-        ("a.csv", JsonlReader, "no JSONL file by its ending, .* convert it"),
+        ("a.csv", JsonlReader, "no JSONL file by its ending, .* read it with CsvReader"),
+        ("a.tsv", ParquetReader, "no Parquet file by its ending, .* read it with CsvReader"),
+        ("a.xlsx", JsonlReader, "no JSONL file by its ending, .* convert it"),
         ("a.parquet", JsonlReader, "no JSONL file by its ending, .* read it with ParquetReader"),
         ("a.jsonl", ParquetReader, "no Parquet file by its ending, .* read it with JsonlReader"),
     ],
@@ -217,3 +228,61 @@ def test_a_file_that_is_named_as_another_format_is_refused_with_what_reads_it(
 
 def test_a_rule_set_is_a_list_of_filters_that_a_stage_takes() -> None:
     assert ScoreFilter(list(gopher("dclm"))).filters == list(gopher("dclm"))
+
+
+@pytest.mark.parametrize("names", [("a.parquet", "b.parquet"), ("a.jsonl", "b.parquet")])
+def test_a_column_of_mixed_types_can_be_left_out_as_the_error_says(names: tuple[str, str], tmp_path: Path) -> None:
+    for name, number in zip(names, (1, "one"), strict=True):
+        frame = pd.DataFrame({"text": ["a"], "id": [number]})
+        if name.endswith("parquet"):
+            frame.to_parquet(tmp_path / name)
+        else:
+            frame.to_json(tmp_path / name, orient="records", lines=True)
+    with pytest.raises(DataError, match="column 'id' is large_string .* leave it out with fields="):
+        Pipeline("p", stages=[DocumentReader(str(tmp_path)), AddId("n")]).build()
+    read = Pipeline("p", stages=[DocumentReader(str(tmp_path), fields=["text"])]).run(InlineExecutor(), observers=[])
+    assert sum(batch.num_items for batch in read) == 2
+
+
+class NeedsMore(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """A stage of a user that needs a library of an extra."""
+
+    def requires(self) -> dict[str, str]:
+        return {"no_such_module": "lang"}
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        raise AssertionError("it was not refused")
+
+
+AIOHTTP = {"aiohttp": "llm"}
+MISSING = "No module named 'no_such_module'; this needs the 'lang' extra: pip install 'dcurate[lang]'"
+
+
+def test_a_missing_extra_is_named_before_a_session_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(InlineExecutor, "session", lambda self: pytest.fail("a session began"))
+    pipeline = Pipeline("p", stages=[NeedsMore(), JsonlWriter(str(tmp_path / "out"))])
+    with pytest.raises(ResourceError) as raised:
+        pipeline.run(InlineExecutor(), initial_tasks=[DocumentBatch(data=FRAME)], observers=[])
+    assert str(raised.value) == f"stage 'needs_more': {MISSING}"
+
+
+@pytest.mark.parametrize(
+    ("stage", "modules"),
+    [
+        (HtmlExtractor(), {"trafilatura": "html", "lxml": "html"}),
+        (HtmlExtractor(ResiliparseExtractor()), {"resiliparse": "html"}),
+        (ScoreFilter([WordCountFilter(), WordCountFilter(lang="th")]), {"pythainlp": "lang"}),
+        (ScoreFilter(LanguageFilter()), {"pycld2": "lang"}),
+        (Modify(PiiModifier(recognizer=SpacyRecognizer())), {"spacy": "ner"}),
+        (LanguageId(), {"pycld2": "lang"}),
+        (TokenizerStage("bert"), {"transformers": "models"}),
+        (
+            GenerateStage(client=AsyncOpenAIClient(), model_name="m", prompt="{text}", output_field="a"),
+            {"aiohttp": "llm"},
+        ),
+        (Score(str.isascii, "ascii"), {}),
+    ],
+)
+def test_a_stage_knows_the_libraries_that_it_needs(stage: Any, modules: dict[str, str]) -> None:
+    assert stage.requires() == modules
+    assert {library.module: library.extra for library in libraries([stage])} == modules

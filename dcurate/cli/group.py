@@ -29,6 +29,7 @@ _IN_A_SHELL = {
     "resume=True": "--resume",
     "mode='overwrite'": "--set mode=overwrite",
     "mode='ignore'": "--set mode=ignore",
+    "mode='append'": "--set mode=append",
 }
 
 #: Commands that take a recipe, which need not be one's own, nor the folder that it is in.

@@ -17,6 +17,7 @@ from rich.text import Text
 import dcurate
 from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor, trust_option
 from dcurate.core.events import Observer
+from dcurate.core.extras import libraries, missing
 from dcurate.core.report import RunReport
 from dcurate.core.secrets import shown
 from dcurate.errors import PipelineError, nearest
@@ -167,7 +168,11 @@ def plan(*, recipe: str, settings: tuple[str, ...], source: str | None, output: 
     click.echo(f"{pipeline.name}: {pipeline.description}" if pipeline.description else pipeline.name)
     for name, value in loaded.params.items():
         click.echo(f"  {name}: {'(none)' if value is None else shown(value, name)}")
-    click.echo(compile_plan(pipeline.build()).explain())
+    stages = pipeline.build()
+    click.echo(compile_plan(stages).explain())
+    for library in libraries(stages):
+        if missing([library.module]):
+            click.echo(f"not installed here: {library.error}", err=True)
 
 
 @cli.command(short_help="List the bundled recipes, or print one.")

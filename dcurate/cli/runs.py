@@ -43,7 +43,7 @@ def report(*, run: str, html: str | None, json_path: str | None) -> None:
         click.echo(f"page written to {written}", err=json_path == "-")
     elif json_path is None:
         click.echo(f"page: {without_secrets(found.address).rstrip('/')}/{PAGE}, or --html FILE to write it again")
-    _write_json(json_path, {**found.to_dict(), "history": found.history.to_dict()})
+    write_json(json_path, {**found.to_dict(), "history": found.history.to_dict()})
 
 
 @cli.command("compare", short_help="Show how two runs differ.")
@@ -62,7 +62,7 @@ def compare_runs(*, first: str, second: str, html: str | None, json_path: str | 
         console().print(found)
     if html is not None:
         Path(html).write_text(comparison_page(found), "utf-8")
-    _write_json(json_path, found.to_dict())
+    write_json(json_path, found.to_dict())
 
 
 @cli.command("inspect", short_help="Show documents that a stage dropped.")
@@ -108,12 +108,15 @@ def inspect_documents(
     )
     if json_path != "-":
         console().print(found)
-    _write_json(json_path, found.to_dict())
+    write_json(json_path, found.to_dict())
 
 
 @cli.command("trace")
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.argument("ids", nargs=-1, metavar="ID...")
 @click.argument("output")
+@click.option(
+    "--token", "tokens", multiple=True, metavar="SHARD:OFFSET", help="Trace the document of a token; repeatable."
+)
 @click.option("--id-field", metavar="COLUMN", help="The column with ids, if it is not called id, doc_id, url or so.")
 @click.option("--groups", multiple=True, metavar="PATH", help="A folder with groups of duplicates; repeatable.")
 @_REJECTED
@@ -123,6 +126,7 @@ def trace_documents(
     *,
     ids: tuple[str, ...],
     output: str,
+    tokens: tuple[str, ...],
     id_field: str | None,
     groups: tuple[str, ...],
     rejected: str | None,
@@ -132,15 +136,18 @@ def trace_documents(
 
     IDs of documents come first, then OUTPUT, the output directory of a run. Exit code 1 if a document is not found.
     """
-    found = dcurate.trace(dcurate.RunPlaces(output, rejected, groups), ids, id_field=id_field)
+    if not ids and not tokens:
+        raise click.UsageError("no document to trace; give its id before OUTPUT, or --token SHARD:OFFSET")
+    found = dcurate.trace(dcurate.RunPlaces(output, rejected, groups), ids, id_field=id_field, tokens=tokens)
     if json_path != "-":
         console().print(found)
-    _write_json(json_path, found.to_dict())
+    write_json(json_path, found.to_dict())
     if any(fate.outcome == "not found" for fate in found.fates):
         click.get_current_context().exit(1)
 
 
-def _write_json(path: str | None, values: dict[str, Any]) -> None:
+def write_json(path: str | None, values: dict[str, Any]) -> None:
+    """Write figures to a file, or to standard output for ``-``; nowhere without a path."""
     if path is None:
         return
     data = orjson.dumps(values, default=str, option=orjson.OPT_INDENT_2)

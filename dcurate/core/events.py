@@ -103,6 +103,7 @@ class RunStarted(Event):
         stages: of the whole pipeline, as a person wrote them; if empty, those of the operators.
         owners: the barrier that other stages of the round belong to, by name. Their rows are no documents; as in the
             report, only their seconds and findings count, for the barrier.
+        output: where the run writes, without secrets; empty if it writes nothing.
     """
 
     run: str
@@ -112,6 +113,7 @@ class RunStarted(Event):
     phase: int = 0
     stages: tuple[str, ...] = ()
     owners: Mapping[str, str] = field(default_factory=dict)
+    output: str = ""
 
 
 @dataclass(frozen=True)

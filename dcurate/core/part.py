@@ -37,6 +37,13 @@ class Part(HidesSecrets):
             raise TypeError(f"{cls.__name__}() takes no argument {unknown[0]!r}{nearest(unknown[0], names or ())}")
         return super().__new__(cls)
 
+    def requires(self) -> dict[str, str]:
+        """Return the libraries that it needs from extras of dcurate: top-level module to extra.
+
+        They are looked for before workers start, so name them if your stage needs some: ``{"torch": "models"}``.
+        """
+        return {}
+
 
 @cache
 def _arguments(function: Callable[..., Any]) -> tuple[str, ...] | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dcurate.core.batch import Rejection
+from dcurate.core.extras import required_by
 from dcurate.core.spec import StageSpec
 from dcurate.core.stage import ProcessingStage
 from dcurate.download.configured import EqualBySettings
@@ -191,6 +192,9 @@ class DocumentExtractStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def settings(self) -> dict[str, Any]:
         """The settings that affect the rows."""
         return {"extractor": self.extractor, "kept": list(self.kept)}
+
+    def requires(self) -> dict[str, str]:
+        return required_by([self.extractor])
 
     def inputs(self) -> tuple[list[str], list[str]]:
         return [], [*self.extractor.input_columns(), *self.kept]

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from dcurate.core.batch import FileGroup, FilePart
+from dcurate.core.extras import required_by
 from dcurate.core.stage import ProcessingStage
 from dcurate.download.configured import EqualBySettings
 from dcurate.download.downloader import DocumentDownloader, DownloadedFiles
@@ -177,6 +178,9 @@ class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
         """The column that names the file, if there is one."""
         named = self.add_filename_column
         return (named or None) if isinstance(named, str) else ("file_name" if named else None)
+
+    def requires(self) -> dict[str, str]:
+        return required_by([self.extractor])
 
     def outputs(self) -> tuple[list[str], list[str]]:
         columns = (self.extractor or self.iterator).output_columns()

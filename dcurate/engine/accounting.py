@@ -47,7 +47,7 @@ class Round:
         ignore_failures: whether rows on which a stage fails go to quarantine and the run goes on.
         examples: whether excerpts of a few dropped rows are kept for the report.
         run: id of the run that it is the whole or a ``phase`` of; ``last`` says whether no other phase follows.
-        stages: names of the run's stages, and ``owners`` whose part others are, as in `RunStarted`.
+        stages: names of the run's stages, ``owners`` whose part others are, and ``output``, all as in `RunStarted`.
     """
 
     pipeline: str
@@ -64,6 +64,7 @@ class Round:
     last: bool = True
     stages: tuple[str, ...] = ()
     owners: Mapping[str, str] = field(default_factory=dict)
+    output: str = ""
 
     @property
     def run_key(self) -> str:
@@ -139,9 +140,8 @@ class RunAccounting:
         self._number = 0
         operators = tuple(tuple(part.name for part in operator.parts) for operator in job.plan.operators)
         self._sampled = 0.0
-        self.emit(
-            RunStarted(time.time(), job.run, job.pipeline, mode, operators, job.phase, job.stages, dict(job.owners))
-        )
+        about = (job.phase, job.stages, dict(job.owners), job.output)
+        self.emit(RunStarted(time.time(), job.run, job.pipeline, mode, operators, *about))
 
     def emit(self, event: Event) -> None:
         """Send an event to the observers."""

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dcurate.errors import DataError, ResourceError
-from dcurate.frames.schema import with_fields_of
+from dcurate.frames.schema import with_fields_of, without
 from dcurate.kernels.cuda import usable
 
 #: Nullable integers, in pandas.
@@ -49,6 +49,43 @@ _WITHOUT_OBJECTS = {pa.time64("ns"): pd.ArrowDtype(pa.time64("ns"))}
 def is_cudf(frame: Any) -> bool:
     """Whether it is a cuDF frame."""
     return type(frame).__module__.partition(".")[0] == "cudf"
+
+
+def as_frame(data: Any) -> Any | None:
+    """Return rows of another library as an Arrow table; None if `data` is no table.
+
+    Arrow tables, pandas and cuDF frames are returned as they are. Others are read through Arrow's C stream interface
+    (frames of Polars, relations of DuckDB, Arrow readers and record batches), and Arrow datasets and scanners whole.
+    Dictionaries and views become plain values.
+
+    Examples:
+        >>> as_frame(pa.table({"n": [1, 2]}).to_reader()).num_rows, as_frame([1, 2])
+        (2, None)
+    """
+    if isinstance(data, pa.Table | pd.DataFrame) or is_cudf(data):
+        return data
+    try:
+        if type(data).__module__ == "pyarrow._dataset":
+            table = data.to_table()
+        elif callable(getattr(data, "__arrow_c_stream__", None)):
+            table = pa.RecordBatchReader.from_stream(data).read_all()
+        else:
+            return None
+    except (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError):  # a column, say, or a fragment of a dataset
+        return None
+    for place, column in enumerate(table.columns):
+        kind = without(column.type, "encoding")
+        if kind != column.type:
+            table = table.set_column(place, table.column_names[place], _plain(column, kind))
+    return table.combine_chunks()
+
+
+def _plain(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Cast a column to plain values; Arrow casts no dictionary of views, as Polars has for categories, at once."""
+    if pa.types.is_dictionary(column.type):
+        values = (pa.DictionaryArray.from_arrays(one.indices, one.dictionary.cast(kind)) for one in column.chunks)
+        column = pa.chunked_array(values, pa.dictionary(column.type.index_type, kind))
+    return column.cast(kind)
 
 
 def to_arrow(frame: Any, types: pa.Schema | None = None) -> pa.Table:

@@ -23,7 +23,8 @@ class DocumentBatch(Batch):
 
     Args:
         data: an Arrow table, a pandas frame or a cuDF frame; it is kept as given and never changed in place
-            by dcurate's own stages.
+            by dcurate's own stages. Rows of other libraries become an Arrow table: a Polars frame, a DuckDB relation,
+            an Arrow reader or dataset, or any object with ``__arrow_c_stream__``.
         dataset_name: free text that travels along.
 
     Examples:
@@ -41,11 +42,13 @@ class DocumentBatch(Batch):
     _types: pa.Schema | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.data, pa.Table | pd.DataFrame) or convert.is_cudf(self.data)):
+        frame = convert.as_frame(self.data)
+        if frame is None:
             raise DataError(
-                f"a batch holds an Arrow table or a pandas or cuDF frame, not {type(self.data).__name__}; "
+                f"a batch holds an Arrow table or a pandas, Polars or cuDF frame, not {type(self.data).__name__}; "
                 "name what it is given: DocumentBatch(data=frame, dataset_name='name')"
             )
+        self.data = frame
         if not isinstance(self.dataset_name, str):
             raise DataError(f"dataset_name must be text, not {type(self.dataset_name).__name__}")
 

@@ -87,9 +87,7 @@ class DocumentReader(FileReader):
 
     on_bad_line: Literal["raise", "quarantine"] = "raise"
     name: str = "document_reader"
-    _mixed: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
     _keeps_lines: bool = field(default=False, init=False, repr=False, compare=False)
-    _read_only: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     kind: ClassVar[files.Format] = files.Formats.of(*(readable.make.kind for readable in _READABLE))
 

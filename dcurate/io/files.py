@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Self
@@ -22,6 +22,7 @@ from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import Entry, file_entry, walk
 from dcurate.fs.paths import check_name, check_reachable, full_address, open_store, protocol_of
 from dcurate.fs.stores import BESIDE
+from dcurate.io.tables import LOGS, live_files, table_at
 
 #: Names of files about data that hold none.
 _ABOUT = re.compile(r"(readme|licen[sc]e|notice|citation|changelog)\b|.*\.md$", re.IGNORECASE)
@@ -49,6 +50,7 @@ class Format:
 
 
 JSONL = Format("JSONL", (".jsonl", ".json", ".ndjson"), compressed=True)
+CSV = Format("CSV", (".csv", ".tsv"), compressed=True)
 PARQUET = Format("Parquet", (".parquet", ".pq"), compressed=False)
 
 
@@ -184,9 +186,16 @@ def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
     store, root = open_store(path, options)
     with storage_errors("list", path):
         store.invalidate_cache()
+        logs: set[str] = set()
+
+        def skip(name: str) -> bool:
+            if name in LOGS:
+                logs.add(name)
+            return hidden(name)
+
         if has_magic(root) and not store.exists(root):
             prefix = _fixed_prefix(root)
-            entries = list(_globbed(store, root, prefix))
+            entries = list(_globbed(store, root, prefix, skip))
         elif store.isfile(root):
             file = file_entry(store, root)
             name = without_secrets(root).rpartition("/")[2]
@@ -195,11 +204,18 @@ def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
             if path == "-" or (isinstance(store, LocalFileSystem) and _is_special(root)):
                 raise DataError(f"{path!r} is a pipe, which cannot be read twice; write it into a file and name that")
             prefix = root.rstrip("/")
-            entries = list(walk(store, prefix, hidden))
+            entries = list(walk(store, prefix, skip))
+        table = table_at(store, prefix, logs, [entry.path for entry in entries]) if entries else ""
         exists = bool(entries) or (not has_magic(root) and store.exists(root))
     for entry in entries:
         check_name(entry.path)
     matching = [entry for entry in entries if kind.matches(entry.path)]
+    if table and matching:
+        live = live_files(store, prefix, table, path)
+        matching = [entry for entry in matching if os.path.realpath(entry.path) in live]
+        gone = live - {os.path.realpath(entry.path) for entry in matching} if not has_magic(root) else None
+        if gone:
+            raise DataError(f"{path!r} is a table without its file {min(gone)!r}; restore it, or read another version")
     others = [entry.path for entry in entries if not kind.matches(entry.path)]
     data = [other for other in others if not _ABOUT.match(other.rpartition("/")[2])]
     if not matching:
@@ -226,12 +242,12 @@ def _is_special(path: str) -> bool:
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
-def _globbed(store: Any, pattern: str, prefix: str) -> Iterator[Entry]:
+def _globbed(store: Any, pattern: str, prefix: str, skip: Callable[[str], bool]) -> Iterator[Entry]:
     for match, info in sorted(store.glob(pattern, detail=True).items()):
-        if any(map(hidden, match[len(prefix) :].strip("/").split("/"))):
+        if any(map(skip, match[len(prefix) :].strip("/").split("/"))):
             continue
         if info["type"] == "directory":
-            yield from walk(store, match, hidden)
+            yield from walk(store, match, skip)
         else:
             yield file_entry(store, match)
 

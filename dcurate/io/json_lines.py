@@ -118,7 +118,7 @@ def with_values(table: pa.Table, columns: Mapping[str, Sequence[Any]]) -> pa.Tab
         texts = [_text(value) for value in values]
         empty = (source.kinds == ABSENT) | (source.kinds == NULL)
         same = [
-            text == (b"null" if nothing else _text(source.value(row)))
+            text == (b"null" if nothing else _text(parsed(source.content(row))))
             for row, (text, nothing) in enumerate(zip(texts, empty, strict=True))
         ]
         kept = [b"" if is_same else text for text, is_same in zip(texts, same, strict=True)]
@@ -136,6 +136,14 @@ def with_values(table: pa.Table, columns: Mapping[str, Sequence[Any]]) -> pa.Tab
 def text(value: Any) -> str:
     """A Python value as JSON."""
     return _text(value).decode()
+
+
+def parsed(content: memoryview) -> Any:
+    """The Python value of a JSON value; a number of more than 64 bits is a float."""
+    try:
+        return orjson.loads(content)
+    except ValueError:  # for texts with half of a surrogate pair
+        return json.loads(bytes(content))
 
 
 def _text(value: Any) -> bytes:
@@ -227,10 +235,13 @@ class _Source(NamedTuple):
         """What each line holds, such as `TEXT`."""
         return self.rows.kinds[:, self.key]
 
+    def content(self, row: int) -> memoryview:
+        """The value of a row as it is written."""
+        return self.data[self.rows.value_starts[row, self.key] : self.rows.value_stops[row, self.key]]
+
     def value(self, row: int) -> Any:
         """Parse the value of a row, with all digits of a number."""
-        start, stop = self.rows.value_starts[row, self.key], self.rows.value_stops[row, self.key]
-        content = self.data[start:stop]
+        content = self.content(row)
         return orjson.loads(content) if len(content) < _EXACT else json.loads(bytes(content))
 
 

@@ -137,11 +137,8 @@ class JsonlReader(FileReader):
 
     on_bad_line: Literal["raise", "quarantine"] = "raise"
     name: str = "jsonl_reader"
-    #: Columns of which the first rows hold values without a common type: they are read as text.
-    _mixed: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
-    #: Whether rows keep their lines, and the only columns that are then parsed; None for all.
+    #: Whether rows keep their lines.
     _keeps_lines: bool = field(default=False, init=False, repr=False, compare=False)
-    _read_only: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     kind: ClassVar[files.Format] = files.JSONL
 
@@ -353,7 +350,9 @@ class JsonlReader(FileReader):
     def _complaint(self, name: str, piece: _LineBlock, bad: BadLine) -> str:
         fault = self._faults(name, piece, [bad])[0]
         where = f"byte {fault['byte']}" if fault["line"] is None else f"line {fault['line']}"
-        advice = f"read it as text with schema={{{bad.column!r}: 'string'}}, or " if bad.column is not None else ""
+        advice = ""
+        if bad.column is not None:
+            advice = f"read it as text with schema={{{bad.column!r}: 'string'}}, leave it out with fields=, or "
         return f"{name} {where}: {bad.error}; {advice}set on_bad_line='quarantine' to set such lines aside and go on"
 
     def _lines_before(self, piece: _LineBlock) -> int | None:
@@ -411,11 +410,11 @@ class JsonlReader(FileReader):
         return pa.schema([table.schema.field(name) for name in names_in(data) if name in there])
 
     def _joined(self, shape: ColumnTypes, schema: Any, name: str) -> ColumnTypes:
+        if self.on_bad_line == "raise":
+            return super()._joined(shape, schema, name)
         try:
             return shape.joined(schema, name)
-        except TypeConflict as conflict:
-            if self.on_bad_line == "raise":
-                raise self._clash(conflict, name) from conflict
+        except TypeConflict:
             same = [column for column in schema if unified(shape.types.get(column.name, pa.null()), column.type)]
             return shape.joined(same, name)
 

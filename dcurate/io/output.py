@@ -178,7 +178,7 @@ def _refuse(directory: Directory, mode: Mode, there: _There) -> None:
         begun = "finished or unfinished run" if ledger else "run"
         raise DataError(
             f"{directory.url!r} holds the output of a {begun}; go on with it with resume=True, "
-            f"replace it with mode='overwrite', or name another directory"
+            f"replace it with mode='overwrite', add to it with mode='append', or name another directory"
         )
 
 

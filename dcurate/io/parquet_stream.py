@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -77,6 +78,23 @@ def parquet_notes(directory: Directory, name: str) -> dict[str, str]:
     with opened_parquet(directory, name) as file:
         notes = file.metadata.metadata or {}
     return {key.decode(): value.decode() for key, value in notes.items()}
+
+
+def parquet_lists(directory: Directory, name: str, column: str, start: int, stop: int) -> list[list[int]]:
+    """Return the lists in a column from row `start` up to `stop`; only their row groups are read.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    with opened_parquet(directory, name) as file:
+        counts = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        bounds = list(accumulate(counts, initial=0))
+        groups = [group for group in range(len(counts)) if bounds[group] < stop and bounds[group + 1] > start]
+        if not groups:
+            return []
+        lists = file.read_row_groups(groups, columns=[column]).column(0)
+        found: list[list[int]] = lists.slice(start - bounds[groups[0]], stop - start).to_pylist()
+        return found
 
 
 def parquet_rows(

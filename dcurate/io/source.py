@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -32,7 +32,8 @@ _ON_CARD = Resources(cpus=1, gpus=0.25)
 _CONVERT = "convert it, with pandas say"
 #: What to do with files that are of another format, as their names end.
 _ELSEWHERE = {
-    **dict.fromkeys((".csv", ".tsv", ".xls", ".xlsx", ".arrow", ".feather", ".orc", ".avro", ".xml", ".pdf"), _CONVERT),
+    **dict.fromkeys((".csv", ".tsv"), "read it with CsvReader"),
+    **dict.fromkeys((".xls", ".xlsx", ".arrow", ".feather", ".orc", ".avro", ".xml", ".pdf"), _CONVERT),
     **dict.fromkeys((".parquet", ".pq"), "read it with ParquetReader"),
     **dict.fromkeys((".jsonl", ".ndjson"), "read it with JsonlReader"),
     **dict.fromkeys((".warc", ".arc"), "read it with WarcReader"),
@@ -54,6 +55,10 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     frames: Frames = field(default="arrow", kw_only=True)
     _sniffed: ColumnTypes | None = field(default=None, init=False, repr=False, compare=False)
     _notices: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
+    #: Columns of which the first rows hold values without a common type: they are read as text.
+    _mixed: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
+    #: The columns that are parsed, where the lines of rows are kept; None for all.
+    _read_only: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     kind: ClassVar[Format]
     large: ClassVar[int] = LARGE
@@ -83,8 +88,15 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         return self._partitioning().splits(files, self._cut, self.limit)
 
     def notices(self) -> list[str]:
-        """Return notices of files of another format, and of small files that should be packed."""
-        return list(self._notices)
+        """Return notices of files of another format, of small files that should be packed, and of mixed columns."""
+        read = self.fields if self._read_only is None else self._read_only
+        mixed = [name for name in self._mixed if read is None or name in read]
+        about = [
+            f"column {name!r} holds values of several types and is read as text, what is no text as JSON; "
+            "what no stage changes is written as it came"
+            for name in mixed
+        ]
+        return [*self._notices, *about]
 
     def columns(self) -> list[str] | None:
         """Columns of the input, from the heads of a few of its files; None if they hold no rows.
@@ -214,16 +226,19 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     def _joined_heads(self, shape: ColumnTypes, schema: Sequence[pa.Field], name: str) -> ColumnTypes:
         return self._joined(shape, schema, name)
 
-    def _joined(self, shape: ColumnTypes, schema: Sequence[pa.Field], name: str) -> ColumnTypes:
+    def _joined(self, shape: ColumnTypes, schema: Iterable[pa.Field], name: str) -> ColumnTypes:
         try:
             return shape.joined(schema, name)
         except TypeConflict as conflict:
+            if self.fields is not None and conflict.column not in self.fields:
+                return self._joined(shape, [column for column in schema if column.name != conflict.column], name)
             raise self._clash(conflict, name) from conflict
 
     def _clash(self, conflict: TypeConflict, name: str) -> DataError:
         return DataError(
             f"column {conflict.column!r} is {conflict.here} in {name} but {conflict.before} in {conflict.origin}; "
-            f"say which it is to be with schema={{{conflict.column!r}: 'string'}}, or read the files apart"
+            f"say which it is to be with schema={{{conflict.column!r}: 'string'}}, leave it out with fields=, "
+            "or read the files apart"
         )
 
 

@@ -146,6 +146,9 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         """The weights of the model."""
         return Weights(self.model_identifier, self.revision, self.cache_dir, self.hf_token, self.trust_remote_code)
 
+    def requires(self) -> dict[str, str]:
+        return {"torch": "models"}
+
     def inputs(self) -> Spec:
         return ["data"], [INPUT_ID_FIELD]
 

@@ -190,6 +190,9 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         """The weights of the tokenizer."""
         return Weights(self.model_identifier, self.revision, self.cache_dir, self.hf_token, self.trust_remote_code)
 
+    def requires(self) -> dict[str, str]:
+        return {"transformers": "models"}
+
     def inputs(self) -> Spec:
         return ["data"], [self.text_field]
 

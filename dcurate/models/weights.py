@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from dcurate.core.extras import missing_dependency
 from dcurate.errors import DataError, DcurateError, ResourceError
-from dcurate.text.optional import missing_dependency, needed
+from dcurate.text.optional import needed
 
 #: The required part of a model: everything, or only the tokenizer, without weights.
 Part = Literal["model", "tokenizer"]

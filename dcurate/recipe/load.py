@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,9 @@ def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = 
     source = _find(path_or_name)
     content = _read(source)
     place = source.name
-    params = _params(content.get("params"), overrides or {}, place)
+    given = dict(overrides or {})
+    mode = None if "mode" in (content.get("params") or {}) else given.pop("mode", None)
+    params = _params(content.get("params"), given, place)
     name = text_of(content.get("name", source.stem), f"{place}: name")
     description = text_of(content.get("description", ""), f"{place}: description")
     stages = content.get("stages")
@@ -99,14 +102,35 @@ def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = 
     if not trust:
         check_values(rejected, f"{place}, rejected")
     built = [_stages(entry, params, f"{place}, stage {number}", trust) for number, entry in enumerate(stages, 1)]
+    made = list(chain.from_iterable(built))
+    if mode is not None:
+        made[-1] = _with_mode(made[-1], mode, place)
     about = {"recipe": source.name, "params": {name: value for name, value in params.items() if name != "none"}}
     return Recipe(
         source=source,
-        pipeline=dcurate.Pipeline(name, description or None, list(chain.from_iterable(built)), about),
+        pipeline=dcurate.Pipeline(name, description or None, made, about),
         executor=executor,
         rejected=None if rejected is None else text_of(rejected, f"{place}: rejected"),
         params={name: params[name] for name in content.get("params") or {}},
     )
+
+
+def _with_mode(writer: Stage, mode: Any, place: str) -> Stage:
+    """Return a copy of the writer with another `mode`, for ``--set mode=...`` where a recipe has no such param.
+
+    Raises:
+        PipelineError: the recipe does not end with a writer that has modes, or there is no such mode.
+    """
+    if not hasattr(writer, "mode"):
+        raise PipelineError(f"{place}: 'mode' is for a writer, and the recipe ends with {writer.name!r}; leave it out")
+    changed = copy.copy(writer)
+    try:
+        object.__setattr__(changed, "mode", mode)
+        if is_dataclass(changed):
+            changed.__post_init__()
+    except PipelineError as error:
+        raise PipelineError(f"{place}: {error}") from error
+    return changed
 
 
 def _find(path_or_name: str | Path) -> Path:

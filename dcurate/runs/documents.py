@@ -112,6 +112,7 @@ class Fate:
         error: what was raised on it.
         duplicate_of: the id of the document that was kept instead, and ``similarity`` to it.
         excerpt: how its text begins.
+        tokens: where its tokens are: shard, first token and one past the last.
     """
 
     id: str
@@ -126,6 +127,7 @@ class Fate:
     duplicate_of: str = ""
     similarity: float | None = None
     excerpt: str = ""
+    tokens: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,12 @@ def _lines(fate: Fate) -> Iterator[tuple[str, str]]:
         how = "" if fate.similarity is None else f", similarity {fate.similarity:.3g}"
         yield "copy of", f"{fate.duplicate_of}{how}"
     passed = f"all {many(len(fate.passed), 'stage')}" if fate.outcome == "kept" else ", ".join(fate.passed)
-    for name, value in (("error", fate.error), ("passed", passed if fate.passed else ""), ("file", fate.place)):
+    for name, value in (
+        ("error", fate.error),
+        ("passed", passed if fate.passed else ""),
+        ("file", fate.place),
+        ("tokens", ", ".join(fate.tokens)),
+    ):
         if value:
             yield name, value
     if fate.excerpt:

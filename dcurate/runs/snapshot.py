@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -38,6 +38,7 @@ class OperatorFigures:
         seconds: in its stages' code, over all slots.
         slot_seconds: that slots stood ready, over all slots, as far as was sampled: the rest of them was idle.
         setup_seconds: that its latest slot took to be set up.
+        owner: the barrier whose inner round it belongs to; empty if documents go through it.
         latency: how many batches took how long, by the buckets of `LATENCY_S`.
     """
 
@@ -53,6 +54,7 @@ class OperatorFigures:
     slot_seconds: float = 0.0
     setup_seconds: float = 0.0
     latency: tuple[int, ...] = (0,) * (len(LATENCY_S) + 1)
+    owner: str = ""
 
     @property
     def busy(self) -> float | None:
@@ -63,6 +65,36 @@ class OperatorFigures:
         """The same, since an earlier moment."""
         slot_seconds = self.slot_seconds - earlier.slot_seconds
         return min(1.0, (self.seconds - earlier.seconds) / slot_seconds) if slot_seconds > 0 else None
+
+
+def rate_span(operators: Sequence[OperatorFigures], least: float) -> float:
+    """The seconds over which to take a rate: calls count when they end, so it spans two of the longest at least.
+
+    Args:
+        operators: of all phases; those of the latest count.
+
+    Examples:
+        >>> rate_span((OperatorFigures("read", (), calls=3, seconds=90.0),), 10.0)
+        60.0
+    """
+    phase = max((one.phase for one in operators), default=0)
+    return max(
+        least, 2 * max((one.seconds / one.calls for one in operators if one.calls and one.phase == phase), default=0)
+    )
+
+
+def kept_share(stages: Sequence[StageStats]) -> float | None:
+    """The share of documents that a run keeps, while some are still between its stages; None before any was read.
+
+    It is the product of what the stages let through: a document between two of them is neither kept nor dropped.
+
+    Examples:
+        >>> kept_share([StageStats("read", rows_in=80, rows_out=80), StageStats("score", rows_in=40, rows_out=20)])
+        0.5
+    """
+    if not stages or not stages[0].rows_in:
+        return None
+    return math.prod(stage.rows_out / stage.rows_in for stage in stages if stage.rows_in)
 
 
 @dataclass(frozen=True)
@@ -106,6 +138,7 @@ class RunSnapshot:
         hosts: machines that workers run on, as last reported.
         workers_lost: worker processes that died.
         notes: how many there have been; ``latest`` are the last of them.
+        output: where it writes, without secrets; empty if it writes nothing.
 
     Examples:
         >>> one = RunSnapshot(
@@ -135,6 +168,7 @@ class RunSnapshot:
     workers_lost: int = 0
     notes: int = 0
     latest: tuple[Note, ...] = ()
+    output: str = ""
 
     @property
     def rows_in(self) -> int:
@@ -153,16 +187,15 @@ class RunSnapshot:
 
     @property
     def kept(self) -> float | None:
-        """The share of documents kept so far; None before any was written.
+        """The share of documents kept so far, as `kept_share` has it; None before any was written.
 
-        While the run goes on it is the product of what the stages let through: what is still between two of them is
-        neither kept nor dropped yet. Of stages that make several documents of one it may be more than 1.
+        At the end it is the exact share, unless the run stopped early. Of stages that make several documents of one it
+        may be more than 1.
         """
-        if not self.rows_in or not (self.rows_out or self.ended is not None):
+        finished = self.ended is not None and not self.error
+        if not self.rows_in or not (self.rows_out or finished):
             return None
-        if self.ended is not None:
-            return self.rows_out / self.rows_in
-        return math.prod(stage.rows_out / stage.rows_in for stage in self.stages if stage.rows_in)
+        return self.rows_out / self.rows_in if finished else kept_share(self.stages)
 
     @property
     def elapsed(self) -> float:

@@ -41,6 +41,7 @@ class OperatorTally:
 
     stages: tuple[str, ...] = ()
     phase: int = 0
+    owner: str = ""
     tasks: int = 0
     seconds: float = 0.0
     slots: dict[str, int] = field(default_factory=dict)
@@ -74,6 +75,7 @@ class OperatorTally:
             name=name,
             stages=self.stages,
             phase=self.phase,
+            owner=self.owner,
             slots=self.total_slots,
             running=self.running,
             waiting=self.waiting,
@@ -105,6 +107,7 @@ class RunState:
         owners: whose part other stages of the phase are.
         latest: the last notes on what happened, of ``note_count`` so far.
         first: name of the phase's first stage, and ``last`` of its last.
+        output: where the run writes; empty if it writes nothing.
     """
 
     run: str = ""
@@ -135,6 +138,7 @@ class RunState:
     note_count: int = 0
     first: str = ""
     last: str = ""
+    output: str = ""
 
     def apply(self, event: Event) -> None:
         """Take an event into account."""
@@ -170,10 +174,12 @@ class RunState:
         self.splits, self.splits_before, self.splits_done = None, 0, 0
         self.rows_in = self.bytes_in = self.rows_out = self.held_bytes = 0
         self.first, self.last = event.operators[0][0], event.operators[-1][-1]
-        self.operators = {_operator_name(names): OperatorTally(names, event.phase) for names in event.operators}
-        self.owners = event.owners
+        self.owners, self.output = event.owners, event.output
         for name in event.stages or (name for names in event.operators for name in names):
             self.stages.setdefault(name, StageStats(name))
+        self.operators = {
+            _operator_name(names): OperatorTally(names, event.phase, self._owner(names)) for names in event.operators
+        }
 
     def _end(self, event: RunEnded) -> None:
         for operator in self.operators.values():
@@ -245,6 +251,12 @@ class RunState:
         self.latest.append(note)
         self.note_count += 1
 
+    def _owner(self, names: Sequence[str]) -> str:
+        """The barrier whose inner round an operator of these stages belongs to; empty if it is given documents."""
+        if any(name in self.stages for name in names):
+            return ""
+        return next((self.owners[name] for name in names if name in self.owners), "")
+
     def _operator(self, name: str) -> OperatorTally:
         return self.operators.setdefault(name, OperatorTally((name,), self.phase))
 
@@ -272,6 +284,7 @@ class RunState:
             workers_lost=self.workers_lost,
             notes=self.note_count,
             latest=tuple(self.latest),
+            output=self.output,
         )
 
     @property
@@ -283,6 +296,12 @@ class RunState:
     def writes(self) -> bool:
         """Whether the phase writes documents."""
         return self.last in self.stages
+
+    @property
+    def inner_of(self) -> str:
+        """The barrier whose inner round the phase is, which counts batches; empty if it reads or writes documents."""
+        owners = {one.owner for one in self.operators.values()}
+        return "" if self.reads or self.writes else next(iter(sorted(owners)), "")
 
     @property
     def setting_up(self) -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from fsspec.core import has_magic
 
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.excerpts import excerpt
@@ -15,13 +18,19 @@ from dcurate.io.rows import Row, is_readable, rows_with
 from dcurate.runs.documents import Fate, Traced
 from dcurate.runs.inspect import RunPlaces, keeps_of
 from dcurate.runs.load import RecordedRun, read_run
+from dcurate.tokens.folder import TokenFolder
+from dcurate.tokens.spans import SPANS
 
 #: Columns of groups of duplicates, see `dcurate.FuzzyDuplicates`.
 _KEPT_ID, _SIMILARITY, _KEPT = "kept_id", "similarity", "kept"
 _ERROR = ("_dcurate_error", "error")
+#: What the name of a split has after that of its file, for a part of the file.
+_PART = re.compile(r"@\d{5,}$")
 
 
-def trace(output: str | RunPlaces, ids: Sequence[str], *, id_field: str | None = None) -> Traced:
+def trace(
+    output: str | RunPlaces, ids: Sequence[str] = (), *, id_field: str | None = None, tokens: Sequence[str] = ()
+) -> Traced:
     """Return the fate of documents at each stage of a run.
 
     Quarantine, the rejected documents, groups of duplicates and the output are searched, in this order, each file once
@@ -31,9 +40,11 @@ def trace(output: str | RunPlaces, ids: Sequence[str], *, id_field: str | None =
         output: the directory that the run wrote to, or `RunPlaces`.
         ids: of the documents, as text.
         id_field: the column with ids; the first of ``id``, ``doc_id``, ``url`` and the like if None.
+        tokens: places in shards that `dcurate.TokenWriter` wrote, such as ``"tokens-00000:17"``, whose documents are
+            traced as well.
 
     Raises:
-        PipelineError: no id.
+        PipelineError: no id; no such place, or one that holds padding.
         DataError: files cannot be read, or there is nothing at the address.
 
     Examples:
@@ -48,11 +59,20 @@ def trace(output: str | RunPlaces, ids: Sequence[str], *, id_field: str | None =
         'kept'
         >>> folder.cleanup()
     """
-    if not ids:
+    if not ids and not tokens:
         raise PipelineError("no id to look for; give at least one")
     places = output if isinstance(output, RunPlaces) else RunPlaces(output)
-    search = _Search(places, _recorded(places), id_field, dict.fromkeys(map(str, ids)))
+    folder = TokenFolder(places.root, places.storage_options)
+    wanted = [*map(str, ids), *(_document_at(folder, token) for token in tokens)]
+    search = _Search(places, _recorded(places), id_field, dict.fromkeys(wanted))
     return search.result()
+
+
+def _document_at(folder: TokenFolder, token: str) -> str:
+    span = folder.span(token)
+    if span is None:
+        raise PipelineError(f"token {token!r} is padding, which is of no document; give another place")
+    return span.doc
 
 
 def _recorded(places: RunPlaces) -> RecordedRun | None:
@@ -87,6 +107,7 @@ class _Search:
             self.looked.append("no rejected documents, which the run did not keep (run with rejected=)")
         for groups in self._groups():
             self._look(groups, self._duplicate, everyone=True)
+        self._look_at_tokens(root)
         self._look(root, self._kept)
         self._look_at_examples()
         fates = tuple(self.fates.get(one) or Fate(one, "not found") for one in self.ids)
@@ -165,6 +186,40 @@ class _Search:
         similarity = values.get(_SIMILARITY)
         known = similarity is not None and not math.isnan(similarity)
         self.fates[own] = replace(before, duplicate_of=str(kept), similarity=similarity if known else None)
+
+    def _look_at_tokens(self, root: str) -> None:
+        """Search the spans of shards of tokens, where a document may be several times."""
+        directory = self.places.at(root)
+        names = sorted(name for name in directory.files(SPANS) if is_readable(name))
+        places: dict[str, list[tuple[str, Row]]] = {}
+        for name in names:
+            for row in rows_with(directory, name, "doc", self.ids):
+                span = f"{row.values['shard']}:{row.values['start']}-{row.values['end']}"
+                places.setdefault(str(row.values["doc"]), []).append((span, row))
+        passed = tuple(stage.name for stage in self.run.report.stages) if self.run else ()
+        for own, found in places.items():
+            first = found[0][1].values
+            place = self._in_input(own, str(first["source"]))
+            place = place or f"{first['source']}, row {first['row']} of its batch (counted from 0)"
+            at = tuple(one for one, _ in found)
+            self.fates.setdefault(own, Fate(own, "kept", place, passed=passed, tokens=at))
+        self.looked += [f"{len(names):,} tables of spans"] if names else []
+
+    def _in_input(self, own: str, split: str) -> str:
+        """The place of a document in the file that it was read from; empty if that is not there any more."""
+        name = _PART.sub("", split)
+        for root in self.run.about.get("inputs", ()) if self.run else ():
+            folder = str(root).rstrip("/").removesuffix(f"/{name}")
+            if not is_readable(name) or has_magic(folder):
+                continue
+            directory = self.places.at(folder)
+            try:
+                row = next(rows_with(directory, name, self.id_field, {own: None}), None)
+            except DataError:  # the input was moved or changed since
+                continue
+            if row is not None:
+                return _place(directory, row)
+        return ""
 
     def _look_at_examples(self) -> None:
         """Search the examples in the report, for runs that did not keep dropped documents."""

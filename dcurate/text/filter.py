@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dcurate.core.part import Part
 from dcurate.errors import PipelineError
-from dcurate.text.segmentation import check_installed, needs_splitting, splitter
+from dcurate.text.segmentation import check_installed, libraries_of, needs_splitting, splitter
 from dcurate.text.signals import Needs, Signals, text_as_column
 
 Scores = npt.NDArray[Any]
@@ -176,6 +176,9 @@ class WordFilter(SignalFilter):
     """
 
     lang: str
+
+    def requires(self) -> dict[str, str]:
+        return dict.fromkeys(libraries_of(self.lang), "lang")
 
     def model_check_or_download(self) -> None:
         if needs_splitting(self.lang):

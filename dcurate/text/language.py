@@ -67,6 +67,9 @@ class LanguageId(ProcessingStage[DocumentBatch, DocumentBatch]):
         if len(set(fields)) < len(fields):
             raise PipelineError(f"stage {self.name!r}: columns {fields} must have different names")
 
+    def requires(self) -> dict[str, str]:
+        return {"pycld2": "lang"}
+
     def inputs(self) -> Spec:
         return ["data"], [self.text_field]
 

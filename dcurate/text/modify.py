@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
+from dcurate.core.extras import required_by
 from dcurate.core.names import short
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import PipelineError
@@ -65,6 +66,8 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
     def _columns(self) -> list[tuple[list[str], str]]:
         """The columns that each modifier reads, and the one that it writes."""
         count = len(self._modifiers)
+        if self.input_fields is None:
+            raise PipelineError("input_fields=None names no column; give the column that the modifier reads")
         reads = [one_or_many(fields) for fields in _one_each(one_or_many(self.input_fields), count, "input_fields")]
         writes = _one_each(one_or_many(self.output_fields), count, "output_fields")
         for number, (read, write) in enumerate(zip(reads, writes, strict=True)):
@@ -74,6 +77,9 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
                 )
             writes[number] = write or read[0]
         return list(zip(reads, writes, strict=True))
+
+    def requires(self) -> dict[str, str]:
+        return required_by(self._modifiers)
 
     def inputs(self) -> Spec:
         made: set[str] = set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from dcurate.errors import ResourceError
+from dcurate.core.extras import missing_dependency
 
 
 def needed(module: str, what: str, extra: str) -> Any:
@@ -27,8 +27,3 @@ def needed(module: str, what: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise missing_dependency(what, str(error), extra) from error
-
-
-def missing_dependency(what: str, reason: str, extra: str) -> ResourceError:
-    """The error for a library that is not installed."""
-    return ResourceError(f"{what}: {reason}; this needs the {extra!r} extra: pip install 'dcurate[{extra}]'")

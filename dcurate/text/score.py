@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
+from dcurate.core.extras import required_by
 from dcurate.core.names import short
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.frames.document import DocumentBatch
@@ -70,6 +71,9 @@ class Score(RuleStage[DocumentBatch]):
     @property
     def _text_fields(self) -> list[str]:
         return one_each(self.text_field, len(self._rules), "text_field")
+
+    def requires(self) -> dict[str, str]:
+        return required_by(self._rules)
 
     def inputs(self) -> Spec:
         return ["data"], unique(self._text_fields)
@@ -175,9 +179,8 @@ class ScoreFilter(RuleStage[DocumentBatch]):
         self.name = chain_name(rules, "score_filter", self.name, "score_filter")
         one_each(self.text_field, len(rules), "text_field")
         one_each(self.invert, len(rules), "invert")
-        if isinstance(self.score_field, str):
+        if one_or_many(self.score_field) != [None] and len(one_or_many(self.score_field)) == 1:
             own_each(self.score_field, len(rules), "score_field")
-        one_each(self.score_field, len(rules), "score_field")
 
     @property
     def filters(self) -> list[DocumentFilter]:
@@ -195,6 +198,9 @@ class ScoreFilter(RuleStage[DocumentBatch]):
     @property
     def _score_fields(self) -> list[str | None]:
         return one_each(self.score_field, len(self.filters), "score_field")
+
+    def requires(self) -> dict[str, str]:
+        return required_by(self.filters)
 
     def inputs(self) -> Spec:
         return ["data"], unique(self._text_fields)

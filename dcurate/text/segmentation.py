@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import threading
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TypeAlias
 
+from dcurate.core.extras import missing, missing_dependency
 from dcurate.frames.text import TextColumn, column_of, encodable
-from dcurate.text.optional import missing_dependency, needed
+from dcurate.text.optional import needed
 
 #: A function from a text to its words, in order; together they cover the text except some whitespace.
 Splitter: TypeAlias = Callable[[str], list[str]]
@@ -127,17 +127,19 @@ def needs_splitting(lang: str) -> bool:
     return lang.lower() in _LIBRARIES
 
 
+def libraries_of(lang: str) -> tuple[str, ...]:
+    """The top-level modules that split texts of a language into words; none for most languages."""
+    return _MODULES.get(lang.lower(), ())
+
+
 def check_installed(lang: str) -> None:
     """Check that the library for a language is installed, without loading its dictionary.
 
     Raises:
         ResourceError: the library is not installed.
     """
-    for module in _MODULES[lang.lower()]:
-        if importlib.util.find_spec(module) is None:
-            raise missing_dependency(
-                f"splitting texts of lang={lang!r} into words", f"No module named {module!r}", "lang"
-            )
+    for module in missing(libraries_of(lang)):
+        raise missing_dependency(f"splitting texts of lang={lang!r} into words", f"No module named {module!r}", "lang")
 
 
 def splitter(lang: str) -> Splitter:

@@ -76,7 +76,7 @@ class MegatronTokenizerWriter(CompositeStage[DocumentBatch, FileGroup]):
             add_eos=self.append_eod,
             mode=self.mode,
             storage_options=self.write_kwargs.get("storage_options"),
-            tokenizer_kwargs=self.transformers_init_kwargs,
+            transformers_init_kwargs=self.transformers_init_kwargs,
             cache_dir=self.cache_dir,
             hf_token=self.hf_token,
             name=self.name,

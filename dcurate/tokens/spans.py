@@ -29,17 +29,18 @@ class Span:
         shard: its name.
         start: first token in the shard.
         end: one past the last.
-        doc: id of the document.
+        doc: id of the document, and ``document`` its number in the shard: ids may not be unique.
         first: number in the document of the first token.
         source: the split that the document was read from: a file, or part of it.
         row: number of the row in its batch, from 0.
-        epoch: how often the document came before.
+        epoch: how often a mixture had the document before; 0 without one.
     """
 
     shard: str
     start: int
     end: int
     doc: str
+    document: int
     first: int
     source: str
     row: int
@@ -69,6 +70,7 @@ class SpanWriter:
                 "start": start,
                 "end": start + layout.length[within],
                 "doc": [documents.doc[one] for one in own],
+                "document": layout.document[within],
                 "first": layout.start[within],
                 "source": [documents.source[one] for one in own],
                 "row": np.array([documents.row[one] for one in own], np.int64),

@@ -159,8 +159,8 @@ class TokenizerSource:
 
     Args:
         identifier: the file, folder or id.
-        settings: of the tokenizer: of ranks see `load_tokenizer_file`, of other folders and ids more arguments of
-            ``AutoTokenizer.from_pretrained``.
+        settings: of ranks, see `load_tokenizer_file`.
+        init_kwargs: more arguments of ``AutoTokenizer.from_pretrained``, by which it is then loaded.
         asks: the stage that uses it, for errors.
         cache_dir: where files of the hub are kept.
         hf_token: for a model that is not public.
@@ -168,6 +168,7 @@ class TokenizerSource:
 
     identifier: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    init_kwargs: Mapping[str, Any] = field(default_factory=dict)
     asks: str = "tokens"
     cache_dir: str | None = None
     hf_token: str | None = field(default=None, repr=False)
@@ -180,12 +181,18 @@ class TokenizerSource:
     @property
     def weights(self) -> Weights:
         """The model that it belongs to, where it is not a file."""
-        return Weights(self.identifier, cache_dir=self.cache_dir, hf_token=self.hf_token)
+        revision = self.init_kwargs.get("revision")
+        return Weights(self.identifier, revision, cache_dir=self.cache_dir, hf_token=self.hf_token)
 
     @property
     def key(self) -> Hashable:
         """What two equal tokenizers share."""
-        return type(self), self.identifier, self.cache_dir, repr(sorted(self.settings.items()))
+        return type(self), self.identifier, self.cache_dir, self._more
+
+    @property
+    def _more(self) -> str:
+        both = [*self.settings.items(), *self.init_kwargs.items()]
+        return repr(sorted(both)) if both else ""
 
     def fetch(self) -> None:
         """Download it to this host, unless it is here."""
@@ -196,8 +203,7 @@ class TokenizerSource:
         """Return a digest of the file that holds it, or of its name where that is elsewhere."""
         file = self._file() if self.here else None
         content = Path(file).read_bytes() if file is not None and os.path.isfile(file) else self.identifier.encode()
-        more = repr(sorted(self.settings.items())).encode() if self.settings else b""
-        return hashlib.blake2b(content + more, digest_size=16).hexdigest()
+        return hashlib.blake2b(content + self._more.encode(), digest_size=16).hexdigest()
 
     def load(self) -> TextEncoder:
         """Load it; the network is not used.
@@ -212,7 +218,8 @@ class TokenizerSource:
         file = self._file()
         if file is not None:
             return _encoder(load_tokenizer_file(file, self.asks, self.settings), file)
-        loaded = tokenizer_of(self.weights, self.weights.folder("tokenizer"), self.settings)
+        given = {name: value for name, value in self.init_kwargs.items() if name != "revision"}
+        loaded = tokenizer_of(self.weights, self.weights.folder("tokenizer"), given)
         if not loaded.is_fast:
             raise PipelineError(
                 f"{self.asks}: the tokenizer {self.identifier!r} is written in Python, which is too slow; "
@@ -225,6 +232,8 @@ class TokenizerSource:
         """The file that holds it; None if transformers must find out."""
         if is_tokenizer_file(self.identifier):
             return os.path.expanduser(self.identifier)
+        if self.init_kwargs.keys() - {"revision"}:
+            return None
         folder = Path(self.weights.folder("tokenizer"))
         names = sorted(path.name for path in folder.iterdir())
         wanted = ["tokenizer.json", *(name for name in names if name.endswith((".model", ".tiktoken")))]

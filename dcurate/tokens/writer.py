@@ -18,6 +18,7 @@ from dcurate.io import output
 from dcurate.io.sink import FileWriter
 from dcurate.shuffle.chunks import READERS
 from dcurate.tokens.content import ShardContent
+from dcurate.tokens.folder import ABOUT
 from dcurate.tokens.formats import FORMATS, ShardFiles, litdata_config, mds_config, npy_header
 from dcurate.tokens.layout import Packing
 from dcurate.tokens.plan import TokenShard, TokenShards, file_order, plan_shards
@@ -26,8 +27,6 @@ from dcurate.tokens.spans import SPANS, SpanWriter, shard_notes
 from dcurate.tokens.tokenize import TokenChunkWriter, TokenizeDocuments
 from dcurate.tokens.tokenizer import SpecialIds, TokenizerSource
 
-#: What a folder of tokens holds, for people and for `dcurate tokens`.
-ABOUT = "tokens.json"
 _INDEX = "index.json"
 
 
@@ -62,8 +61,10 @@ class TokenWriter(CompositeStage[DocumentBatch, FileGroup]):
             do not count for the loss. A null counts all of the text.
         mode: what to do about existing files: ``"error"``, ``"overwrite"``, ``"ignore"`` or ``"append"``.
         storage_options: for fsspec.
-        tokenizer_kwargs: of ranks ``pattern`` and ``special_tokens``; else more arguments of
-            ``AutoTokenizer.from_pretrained``, where there is no ``tokenizer.json``.
+        tokenizer_kwargs: of ranks: ``pattern``, a regular expression or the name of an encoding (that of the file by
+            default), and ``special_tokens`` with their ids.
+        transformers_init_kwargs: more arguments of ``AutoTokenizer.from_pretrained``, which then loads the folder or
+            the model of the hub.
         cache_dir: where files of the hub are kept.
         hf_token: for a model that is not public.
         name: of the stage.
@@ -109,6 +110,7 @@ class TokenWriter(CompositeStage[DocumentBatch, FileGroup]):
     mode: output.Mode = "error"
     storage_options: dict[str, Any] | None = None
     tokenizer_kwargs: dict[str, Any] | None = None
+    transformers_init_kwargs: dict[str, Any] | None = None
     cache_dir: str | None = None
     hf_token: str | None = field(default=None, repr=False)
     name: str = "token_writer"
@@ -138,7 +140,12 @@ class TokenWriter(CompositeStage[DocumentBatch, FileGroup]):
             PipelineError: settings that cannot be.
         """
         source = TokenizerSource(
-            str(self.tokenizer), self.tokenizer_kwargs or {}, self.name, self.cache_dir, self.hf_token
+            identifier=str(self.tokenizer),
+            settings=self.tokenizer_kwargs or {},
+            init_kwargs=self.transformers_init_kwargs or {},
+            asks=self.name,
+            cache_dir=self.cache_dir,
+            hf_token=self.hf_token,
         )
         return TokenSettings(
             tokenizer=source,
@@ -273,7 +280,7 @@ class TokenShardWriter(FileWriter):
             index = {"chunks": list(map(_litdata_chunk, shards)), "config": litdata_config(kind), "updated_at": "0"}
             files[_INDEX] = json.dumps(index, sort_keys=True).encode()
         about = {**self._about(), "dtype": kind, "bos": special.bos, "eos": special.eos, "pad": special.pad}
-        about["text_field"], about["id_field"] = own.text_field, own.id_field
+        about |= {"text_field": own.text_field, "id_field": own.id_field, "losses": own.loss_ranges_field is not None}
         for name in ("documents", "sequences", "tokens", "padding"):
             about[name] = sum(one[name] for one in shards)
         files[ABOUT] = json.dumps({**about, "shards": shards}, indent=1).encode()

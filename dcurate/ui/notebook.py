@@ -9,7 +9,6 @@ import time
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from markupsafe import Markup
 from rich.filesize import decimal
 
 from dcurate.core.events import Event, RunEnded, RunStarted
@@ -26,6 +25,8 @@ from dcurate.ui.templating import render
 
 #: Seconds between two updates of the view, and notes that it shows.
 UPDATE_S, LATEST = 0.5, 3
+#: Headings of the table of operators.
+HEADS = ("", "slots", "busy", "batches", "a second", "each", "wait for it")
 
 
 def in_notebook() -> bool:
@@ -124,6 +125,9 @@ def live_html(run: RunState, pace: Pace, now: float) -> str:
         pace: has seen the latest snapshot; gives the current rates.
     """
     done = run.splits_before + run.splits_done
+    operators = [_operator(pace, one) for one in pace.present.operators]
+    # Once the run has ended, some columns have nothing to say.
+    shown = [number for number in range(len(HEADS)) if number == 0 or any(row[number] for row in operators)]
     return render(
         "live.html",
         run=run,
@@ -132,8 +136,9 @@ def live_html(run: RunState, pace: Pace, now: float) -> str:
         share=done / run.splits if run.splits else 0.0,
         remaining=None if run.ended else run.remaining(now),
         setting_up=SETTING_UP,
-        flow=_flow(pace),
-        operators=[_operator(pace, one) for one in pace.present.operators],
+        flow=[*([f"inner round of {run.inner_of}"] if run.inner_of and not run.ended else []), *_flow(pace)],
+        heads=[HEADS[number] for number in shown],
+        operators=[[row[number] for number in shown] for row in operators],
         notes=[note.text for note in list(run.latest)[-LATEST:]],
     )
 
@@ -167,7 +172,4 @@ def _operator(pace: Pace, one: OperatorFigures) -> tuple[str, ...]:
 def summary_html(report: RunReport, history: History) -> str:
     """Render the summary of a run for a notebook: figures, stages and plots over time."""
     data = ReportData(report, history, history.snapshot(report.started + report.seconds), {})
-    # The page's own style, held within this part of another page by nesting.
-    style = render("profile.css") + render("report.css")
-    scoped = Markup(style.replace(":root", "&").replace("body", "&").replace("main", "&"))
-    return render("summary.html", **overview(data), style=scoped)
+    return render("summary.html", **overview(data))

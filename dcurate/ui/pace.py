@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from dcurate.runs.snapshot import RunSnapshot
+from dcurate.runs.snapshot import RunSnapshot, rate_span
 
-#: Seconds over which rates are taken.
+#: Seconds over which rates are taken, or over two of the longest calls if that is longer.
 SPAN_S = 10.0
+#: Snapshots that are kept at most, about.
+_KEPT = 60
 
 
 @dataclass
@@ -32,8 +34,11 @@ class Pace:
         """Take the present in; another run, or the next phase of it, starts again."""
         if self._seen and (snapshot.run, snapshot.phase) != (self.present.run, self.present.phase):
             self._seen.clear()
+        span = rate_span(snapshot.operators, self.span_s)
+        if len(self._seen) > 2 and snapshot.time - self._seen[-2].time < span / _KEPT:
+            self._seen.pop()
         self._seen.append(snapshot)
-        while len(self._seen) > 2 and self._seen[1].time <= snapshot.time - self.span_s:
+        while len(self._seen) > 2 and self._seen[1].time <= snapshot.time - span:
             self._seen.popleft()
 
     @property

@@ -11,7 +11,7 @@ from dcurate.core.profile import Bar, Distribution, DroppedSide, ProfileSummary
 from dcurate.fs.atomic import atomic_write
 from dcurate.runs.text import many
 from dcurate.ui.profile_table import duplicates_text, share, suggestion_text
-from dcurate.ui.svg import WIDE, histogram
+from dcurate.ui.svg import histogram
 from dcurate.ui.templating import render
 
 _SHOWN_VALUES = 12
@@ -36,6 +36,7 @@ def page(profile: ProfileSummary) -> str:
         profile=profile,
         figures=_figures(profile),
         lengths=[profile.distributions[name] for name in _LENGTHS if name in profile.distributions],
+        ranked=sorted(enumerate(profile.filters), key=lambda one: -one[1].drops),
         most_values=_SHOWN_VALUES,
         drawn=_drawn,
         suggestion=suggestion_text,
@@ -75,7 +76,7 @@ def _drawn(each: Distribution, cuts: Sequence[DroppedSide] = (), log: bool = Fal
     """Draw a histogram with the suggested thresholds."""
     bars = each.histogram
     marks = [(cut.suggested.value, cut.suggested.keeps) for cut in cuts if cut.suggested is not None]
-    return histogram(bars, marks, whole=each.whole, across=_is_geometric(bars), log=log, width=WIDE)
+    return histogram(bars, marks, whole=each.whole, across=_is_geometric(bars), log=log)
 
 
 def _is_geometric(bars: Sequence[Bar]) -> bool:

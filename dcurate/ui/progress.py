@@ -234,7 +234,7 @@ def _came_to(run: RunState, now: float) -> list[str]:
 
 def _flow(run: RunState, pace: Pace) -> list[str]:
     """The same of a phase that goes on, with its speed just now."""
-    ways = []
+    ways = [f"inner round of {run.inner_of}"] if run.inner_of else []
     if run.reads:
         ways.append(f"{run.rows_in:,} rows in ({pace.rows_per_s:,.0f}/s)")
     if run.writes:

@@ -1,4 +1,7 @@
-"""Plots as SVG text: small, and without scripts or other files."""
+"""Plots as SVG text: small, and without scripts or other files.
+
+Lines and labels take the colour of the text around them, so that they are legible on dark and on light pages.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ from markupsafe import Markup
 from dcurate.core.profile import Bar
 
 #: Colours of operators and other series, in order; the first is also that of kept documents.
-COLOURS = ("#2f7f86", "#e07a3f", "#6b7fb3", "#c2a13a", "#8d6a9f", "#5f9e5f", "#b5586a", "#4d5a66")
-KEPT, DROPPED, INK, MUTED, GRID = "#2f7f86", "#e07a3f", "#20262d", "#69727d", "#e8e6e1"
+COLOURS = ("#2f8f97", "#e07a3f", "#6b7fb3", "#c2a13a", "#8d6a9f", "#5f9e5f", "#b5586a", "#84919e")
+KEPT, DROPPED, INK, MUTED, GRID = "#2f8f97", "#e07a3f", "#20262d", "#69727d", "#e8e6e1"
 
 HEIGHT = 170
-#: Widths of plots over time (two columns) and of histograms (three columns).
-WIDE, NARROW = 540, 350
+#: Width of every plot: that of a phone, or of a third of a page.
+WIDTH = 350
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 8, 14, 22
 #: Tooltips of a plot over time.
 _BANDS = 60
@@ -44,7 +47,6 @@ class Frame:
         top: end of the vertical scale, which begins at 0.
         log: use a logarithmic vertical scale, from 1.
         across: use a logarithmic horizontal scale.
-        width: in pixels.
     """
 
     low: float
@@ -52,13 +54,12 @@ class Frame:
     top: float
     log: bool = False
     across: bool = False
-    width: int = WIDE
 
     def x(self, value: float) -> float:
         """Distance from the left edge in pixels."""
         low, high, at = (math.log(max(one, 1e-12)) if self.across else one for one in (self.low, self.high, value))
         share = (at - low) / (high - low) if high > low else 0.5
-        return round(_LEFT + min(max(share, 0.0), 1.0) * (self.width - _LEFT - _RIGHT), 1)
+        return round(_LEFT + min(max(share, 0.0), 1.0) * (WIDTH - _LEFT - _RIGHT), 1)
 
     def y(self, value: float) -> float:
         """Distance from the upper edge in pixels."""
@@ -108,7 +109,6 @@ def histogram(
     whole: bool = False,
     across: bool = False,
     log: bool = True,
-    width: int = NARROW,
 ) -> Markup:
     """Draw a histogram, with dropped documents stacked on those that are kept.
 
@@ -117,13 +117,12 @@ def histogram(
         whole: whether all values are whole numbers.
         across: use a logarithmic scale for values.
         log: use a logarithmic scale for counts, which shows small ones.
-        width: in pixels.
     """
     if not bars:
         return Markup()
     low = _above(bars) if across else bars[0].low
     top = ceiling(max(bar.count for bar in bars), log=log)
-    frame = Frame(low, bars[-1].high, top, log=log, across=across, width=width)
+    frame = Frame(low, bars[-1].high, top, log=log, across=across)
     counted = "kept" if any(bar.dropped for bar in bars) else "documents"
     parts = [_grid(frame, short), _number_axis(frame, whole)]
     for bar in bars:
@@ -138,7 +137,7 @@ def histogram(
 
 
 def _svg(frame: Frame, parts: Sequence[str]) -> Markup:
-    return Markup(f'<svg viewBox="0 0 {frame.width} {HEIGHT}" role="img">{"".join(parts)}</svg>')
+    return Markup(f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">{"".join(parts)}</svg>')
 
 
 def _rect(left: float, top: float, right: float, bottom: float, colour: str) -> str:
@@ -159,7 +158,7 @@ def _grid(frame: Frame, label: Callable[[float], str]) -> str:
     else:
         values = [frame.top * share for share in (0, 0.5, 1)]
     drawn = (
-        f'<path d="M{_LEFT} {frame.y(value)}H{frame.width - _RIGHT}" stroke="{GRID}"/>'
+        f'<path d="M{_LEFT} {frame.y(value)}H{WIDTH - _RIGHT}" stroke="currentColor" stroke-opacity=".13"/>'
         + _text(_LEFT - 6, frame.y(value) + 3.5, label(value), "end")
         for value in values
     )
@@ -175,8 +174,8 @@ def _time_axis(frame: Frame) -> str:
 def _tick(frame: Frame, value: float, words: str) -> str:
     """A label under the axis; at the right end it is right-aligned."""
     x = frame.x(value)
-    at_end = x > frame.width - _RIGHT - 12
-    return _text(frame.width - 1 if at_end else x, HEIGHT - 6, words, "end" if at_end else "middle")
+    at_end = x > WIDTH - _RIGHT - 12
+    return _text(WIDTH - 1 if at_end else x, HEIGHT - 6, words, "end" if at_end else "middle")
 
 
 def _number_axis(frame: Frame, whole: bool) -> str:
@@ -223,7 +222,7 @@ def _stacked(series: Sequence[LineSeries]) -> list[list[float | None]]:
 
 def _across(frame: Frame, value: float) -> str:
     y = frame.y(value)
-    return f'<path d="M{_LEFT} {y}H{frame.width - _RIGHT}" stroke="{INK}" stroke-dasharray="4 3" stroke-opacity=".6"/>'
+    return f'<path d="M{_LEFT} {y}H{WIDTH - _RIGHT}" stroke="currentColor" stroke-dasharray="4 3" stroke-opacity=".6"/>'
 
 
 def _bands(frame: Frame, times: Sequence[float], series: Sequence[LineSeries], label: Callable[[float], str]) -> str:
@@ -243,8 +242,9 @@ def _bands(frame: Frame, times: Sequence[float], series: Sequence[LineSeries], l
 
 def _mark(frame: Frame, value: float, word: str) -> str:
     x = frame.x(value)
-    anchor, shift = ("end", -4) if x > frame.width * 0.75 else ("start", 4)
-    line = f'<path d="M{x} {_TOP - 8}V{HEIGHT - _BOTTOM}" stroke="{INK}" stroke-width="1.2" stroke-dasharray="4 3"/>'
+    anchor, shift = ("end", -4) if x > WIDTH * 0.75 else ("start", 4)
+    dashed = 'stroke="currentColor" stroke-width="1.2" stroke-dasharray="4 3"'
+    line = f'<path d="M{x} {_TOP - 8}V{HEIGHT - _BOTTOM}" {dashed}/>'
     return line + _text(x + shift, _TOP - 2, word, anchor, "mark")
 
 

@@ -67,9 +67,40 @@ def test_the_list_of_commands_is_not_cut(here):
 def test_an_output_that_is_in_use_is_refused_in_words_of_the_shell(here):
     assert run(here, "run", "r.yaml", "--quiet").returncode == 0
     said = refused(here, "run", "r.yaml", "--quiet")
-    assert said.endswith("go on with it with --resume, replace it with --set mode=overwrite, or name another directory")
+    assert said.endswith(
+        "go on with it with --resume, replace it with --set mode=overwrite, add to it with --set mode=append, "
+        "or name another directory"
+    )
     assert run(here, "run", "r.yaml", "--quiet", "--set", "mode=overwrite").returncode == 0
     assert run(here, "run", "r.yaml", "--quiet", "--resume").returncode == 0
+
+
+def test_a_recipe_without_the_param_mode_takes_it_for_its_writer(here):
+    fixed = RECIPE.replace(", mode: ${mode}", "").replace(", mode: error", "")
+    assert "${mode}" not in fixed
+    (here / "x.yaml").write_text(fixed)
+    assert run(here, "run", "x.yaml", "--quiet").returncode == 0
+    assert run(here, "run", "x.yaml", "--quiet").returncode == 1
+    for mode in ("overwrite", "append"):
+        assert run(here, "run", "x.yaml", "--quiet", "--set", f"mode={mode}").returncode == 0
+    assert len(list((here / "out").glob("*.jsonl"))) == 2
+    said = refused(here, "run", "x.yaml", "--set", "mode=owerwrite")
+    assert said.startswith("x.yaml: jsonl_writer: mode='owerwrite'")
+    (here / "x.yaml").write_text("".join(line for line in fixed.splitlines(True) if "Writer" not in line))
+    assert refused(here, "plan", "x.yaml", "--set", "mode=append").startswith("x.yaml: 'mode' is for a writer")
+
+
+def test_plan_names_an_extra_that_is_not_installed(here):
+    (here / "sitecustomize.py").write_text("import sys\nsys.modules['pycld2'] = None\n")
+    absent = {"PYTHONPATH": f"{here}{os.pathsep}{ROOT}"}
+    text = RECIPE.splitlines(True)
+    place = next(number for number, line in enumerate(text) if "Writer" in line)
+    (here / "x.yaml").write_text("".join([*text[:place], "  - LanguageId\n", *text[place:]]))
+    needs = "stage 'language_id': No module named 'pycld2'; this needs the 'lang' extra: pip install 'dcurate[lang]'"
+    plan = run(here, "plan", "x.yaml", **absent)
+    assert (plan.returncode, plan.stderr) == (0, f"not installed here: {needs}\n")
+    done = run(here, "run", "x.yaml", "--quiet", **absent)
+    assert (done.returncode, done.stderr) == (1, f"error: {needs}\n")
 
 
 def test_plan_refuses_settings_of_the_executor_that_a_run_would_refuse(here):

@@ -73,7 +73,7 @@ class Append(stages.ProcessingStage[tasks.DocumentBatch, tasks.DocumentBatch]):
     def process(self, task: tasks.DocumentBatch) -> tasks.DocumentBatch:
         frame = task.to_pandas()
         frame["messages"].iloc[0].append({"role": "c", "new": True})
-        frame["mixed"] = ([1, "two", {"three": 3}] * len(frame))[: len(frame)]
+        frame["mixed"] = pd.Series([1, "two", {"three": 3}], dtype=object)
         return task
 
 
@@ -237,6 +237,32 @@ def test_ids_of_parquet_and_of_readers_of_a_persons_own(tmp_path: Path, generato
     groups = io.FilePartitioningStage(str(tmp_path / "in"), file_extensions=["txt"])
     assert numbers(run(groups, Lines(_generate_ids=True))) == {"x": 3, "y": 4, "z": 5}
     assert numbers(run(groups, Lines(_assign_ids=True))) == {"x": 3, "y": 4, "z": 5}
+
+
+def test_ids_go_into_the_lines_of_rows(tmp_path: Path, generator: None) -> None:
+    source = write(tmp_path / "in", "a.jsonl", CHAT)
+    run(io.JsonlReader(str(source), _generate_ids=True), io.JsonlWriter(str(tmp_path / "out")))
+    expected = [f'{line[:-1]},"_curator_dedup_id":{n}}}' for n, line in enumerate(CHAT)]
+    assert read(tmp_path / "out") == expected
+
+
+def test_ids_of_tasks_to_begin_with(tmp_path: Path, generator: None) -> None:
+    for name in "ab":
+        write(tmp_path, f"{name}.jsonl", [json.dumps({"text": f"{name}{n}"}) for n in range(2)])
+    given = [tasks.FileGroupTask(dataset_name="d", data=[str(tmp_path / f"{name}.jsonl")]) for name in "ba"]
+    made = run(io.JsonlReaderStage(_generate_ids=True), initial_tasks=given)
+    assert numbers(made) == {"b0": 0, "b1": 1, "a0": 2, "a1": 3}
+    stage = io.JsonlReaderStage(_generate_ids=True)
+    stage.setup()
+    assert numbers([stage.process(given[1])]) == {"a0": 2, "a1": 3}
+
+
+def test_ids_are_kept_in_a_store() -> None:
+    made = ids.IdGeneratorBase(5)
+    made.register_batch(["a"], 2)
+    made.to_disk("memory://ids/state.json")
+    again = ids.IdGeneratorBase.from_disk("memory://ids/state.json", {})
+    assert (again.next_id, again.get_batch_range("a", None)) == (7, (5, 6))
 
 
 def test_without_an_id_generator_a_reader_with_ids_says_so(tmp_path: Path) -> None:

@@ -31,8 +31,11 @@ class Longer(filters.DocumentFilter):
 """
 
 PIPELINE = """
-import dcurate
+import multiprocessing
+
 import helper
+from nemo_curator.backends.xenna import XennaExecutor
+from nemo_curator.pipeline import Pipeline
 from nemo_curator.stages.text.filters import DocumentFilter, ScoreFilter
 from nemo_curator.stages.text.io.reader import JsonlReader
 from nemo_curator.stages.text.io.writer import JsonlWriter
@@ -42,16 +45,18 @@ print("once")
 
 class Long(DocumentFilter):
     def score_document(self, text):
+        assert multiprocessing.parent_process() is not None, "not in a worker process"
         return len(text)
 
     def keep_document(self, score):
         return score > 5
 
 
-pipeline = dcurate.Pipeline(
-    "small", stages=[JsonlReader("in"), ScoreFilter([helper.Longer(), Long()], text_field="text"), JsonlWriter("out")]
-)
-pipeline.run(dcurate.DaskExecutor(cluster=dcurate.LocalCluster(n_workers=2)))
+pipeline = Pipeline("small")
+pipeline.add_stage(JsonlReader("in"))
+pipeline.add_stage(ScoreFilter([helper.Longer(), Long()], text_field="text"))
+pipeline.add_stage(JsonlWriter("out"))
+pipeline.run(XennaExecutor())
 """
 
 #: Prints what a script can see of how it was started.

@@ -86,13 +86,6 @@ class Mark(stages.ProcessingStage[tasks.DocumentBatch, tasks.DocumentBatch]):
         return task
 
 
-@pytest.fixture(scope="module")
-def client() -> Any:
-    """A cluster for all pipelines of these tests."""
-    with RayClient(num_cpus=2, num_gpus=0) as started:
-        yield started
-
-
 def test_a_pipeline_of_own_stages_and_tasks_runs(client: RayClient) -> None:
     made = Pipeline("own", stages=[Create(3), CountWords()]).run()
     assert made is not None

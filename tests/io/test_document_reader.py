@@ -253,7 +253,7 @@ def test_types_that_clash_between_formats_are_refused_before_a_row_is_read(tmp_p
     path = put(tmp_path / "in", a_jsonl=[{"id": "one"}], b_parquet=[{"id": 2}])
     assert refusal(DocumentReader(path, on_bad_line=on_bad_line)) == (
         "column 'id' is int64 in b.parquet but string in a.jsonl; say which it is to be with schema={'id': 'string'}, "
-        "or read the files apart"
+        "leave it out with fields=, or read the files apart"
     )
     reader = DocumentReader(path, schema={"id": "string"}, on_bad_line=on_bad_line)
     assert rows(reader) == [{"id": "one"}, {"id": "2"}]
@@ -265,7 +265,7 @@ def test_a_clash_beyond_the_first_rows_names_the_file(tmp_path):
     path = put(tmp_path / "in", a_parquet=[{"text": "a", "id": 1}], b_jsonl=late)
     assert refusal(DocumentReader(path)) == (
         "column 'id' is string in b.jsonl but int64 in a.parquet; say which it is to be with schema={'id': 'string'}, "
-        "or read the files apart"
+        "leave it out with fields=, or read the files apart"
     )
     reader = DocumentReader(path, blocksize="10MiB", on_bad_line="quarantine")
     (batch,) = batches(reader)

@@ -203,12 +203,15 @@ def test_a_column_of_mixed_types_is_text_for_a_stage_that_asks_for_it(tmp_path: 
     (tmp_path / "in.jsonl").write_bytes(content)
     scored = Score(len, score_field="long", text_field="content")
     stages: list[Any] = [JsonlReader(str(tmp_path / "in.jsonl")), scored, JsonlWriter(str(tmp_path / "out"))]
-    Pipeline("mixed", stages=stages).run(InlineExecutor(), observers=[])
+    notices = Pipeline("mixed", stages=stages).run(InlineExecutor(), observers=[]).report.notices
+    assert [notice.partition(" values")[0] for notice in notices] == ["column 'content' holds"]
     lengths = [2, len('[{"type":"text"}]'), 23]
     assert written(tmp_path / "out") == [
         b'%s,"long":%d}\n' % (opened(line), length)
         for line, length in zip(content.splitlines(keepends=True), lengths, strict=True)
     ]
+    unread: list[Any] = [JsonlReader(str(tmp_path / "in.jsonl")), JsonlWriter(str(tmp_path / "copy"))]
+    assert not Pipeline("copied", stages=unread).run(InlineExecutor(), observers=[]).report.notices
     stages = [JsonlReader(str(tmp_path / "in.jsonl")), ParquetWriter(str(tmp_path / "parquet"))]
     Pipeline("columns", stages=stages).run(InlineExecutor(), observers=[])
     table = pq.read_table(next((tmp_path / "parquet").glob("*.parquet")))

@@ -284,7 +284,8 @@ def test_a_value_of_another_type_beyond_the_first_rows_is_named_by_line(tmp_path
         read(path)
     assert str(refusal.value) == (
         "a.jsonl line 32769: column 'id' is string here but int64 in a.jsonl; read it as text with "
-        "schema={'id': 'string'}, or set on_bad_line='quarantine' to set such lines aside and go on"
+        "schema={'id': 'string'}, leave it out with fields=, or set on_bad_line='quarantine' "
+        "to set such lines aside and go on"
     )
 
 

@@ -53,7 +53,7 @@ def test_error_refuses_the_output_of_an_earlier_run(tmp_path):
         write(tmp_path, "b")
     assert str(refusal.value) == (
         f"'{tmp_path}' holds the output of a finished or unfinished run; go on with it with resume=True, "
-        f"replace it with mode='overwrite', or name another directory"
+        f"replace it with mode='overwrite', add to it with mode='append', or name another directory"
     )
     assert len(write(tmp_path, "b", resume=True)) == 2
     assert outputs(tmp_path) == [name("a"), name("b")]

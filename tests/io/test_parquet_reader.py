@@ -66,7 +66,7 @@ def test_types_that_clash_are_refused_and_both_files_are_named(tmp_path):
         ParquetReader(str(tmp_path)).columns()
     assert str(refusal.value) == (
         "column 'id' is string in b.parquet but int64 in a.parquet; say which it is to be with "
-        "schema={'id': 'string'}, or read the files apart"
+        "schema={'id': 'string'}, leave it out with fields=, or read the files apart"
     )
     assert rows(tmp_path, schema={"id": "string"}) == [{"id": "1"}, {"id": "x"}]
     with pytest.raises(DataError, match=r"b.parquet: .*; give the column another type with schema="):

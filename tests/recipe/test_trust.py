@@ -118,6 +118,7 @@ ARGUMENTS = [
     {"TokenizerStage": {"model_identifier": "m", "transformers_init_kwargs": {"trust_remote_code": True}}},
     {"EmbeddingCreatorStage": {"model_identifier": "m", "transformers_init_kwargs": {"weights_only": False}}},
     {"ScoreFilter": {"filter_obj": {"TokenCountFilter": {"transformers_init_kwargs": {"trust_remote_code": True}}}}},
+    {"TokenWriter": {"path": "out", "tokenizer": "m", "transformers_init_kwargs": {"trust_remote_code": True}}},
     {"CountPii": {"recognizer": {"SpacyRecognizer": {"model": "./pipeline"}}}},
     {"CountPii": {"recognizer": {"SpacyRecognizer": {"model": "C:\\pipeline"}}}},
     {"JsonlReader": {"file_paths": "reference::file:///tmp/spec.json"}},

@@ -163,3 +163,29 @@ def test_what_is_still_on_its_way_is_neither_kept_nor_dropped():
     state.apply(task("write", StageStats("write", rows_in=882, rows_out=882)))
     state.apply(RunEnded(103.0, ""))
     assert state.snapshot(103.0).kept == 0.9
+
+
+def test_a_run_that_stopped_early_has_kept_the_share_that_its_stages_let_through():
+    state = counted(
+        START,
+        task(
+            "read-clean", StageStats("read", rows_in=100, rows_out=100), StageStats("clean", rows_in=100, rows_out=50)
+        ),
+        task("write", StageStats("write", rows_in=5, rows_out=5)),
+        RunEnded(105.0, "the disk is full"),
+    )
+    assert state.snapshot(105.0).kept == 0.5
+
+
+def test_an_operator_of_an_inner_round_has_its_barrier_as_owner_and_others_have_none():
+    owners = {"spill": "dedup", "pairs": "dedup", "read_back": "dedup"}
+    stages = ("read", "dedup", "write")
+    rounds = [(("read", "spill"),), (("pairs",),), (("read_back", "write"),)]
+    state = RunState()
+    inner = []
+    for phase, operators in enumerate(rounds):
+        state.apply(RunStarted(100.0, "7f3a", "demo", "streaming", operators, phase, stages, owners, "out"))
+        inner.append(state.inner_of)
+    assert inner == ["", "dedup", ""]
+    assert [one.owner for one in state.snapshot(101.0).operators] == ["", "dedup", ""]
+    assert state.snapshot(101.0).output == "out"

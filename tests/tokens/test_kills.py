@@ -45,3 +45,16 @@ def test_bytes_after_kills_are_those_of_one_run(tokenizer: str, tmp_path: Path) 
     spans = [sorted((folder / "spans").iterdir()) for folder in (out, tmp_path / "once")]
     assert [path.read_bytes() for path in spans[0]] == [path.read_bytes() for path in spans[1]]
     assert len(data_files(out)) > 8
+
+
+def test_a_resumed_run_with_less_input_leaves_what_a_new_run_leaves(tokenizer: str, tmp_path: Path) -> None:
+    source = Path(write(tmp_path / "in", rows_of(texts(80)), 5))
+    out = tmp_path / "out"
+    killed = subprocess.run(dying(out, "tokens-00003.bin", _PROGRAM, source, out, tokenizer), cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (source / "00.jsonl").unlink()
+    (source / "03.jsonl").unlink()
+    for output in (out, tmp_path / "once"):
+        subprocess.run([sys.executable, "-m", _PROGRAM, source, output, tokenizer], cwd=ROOT, check=True)
+    assert data_files(out) == data_files(tmp_path / "once")
+    assert not (out / "tokens-00005.bin").exists()

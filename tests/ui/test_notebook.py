@@ -1,3 +1,4 @@
+import re
 import threading
 
 import nbformat
@@ -47,6 +48,14 @@ def test_the_view_ends_with_the_run_as_it_came_out():
     assert "1 of 2 splits, 2.0 s<" in last
     assert "write needs the room" in last
     assert "dcurate-view" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_run_that_has_ended_has_no_headings_without_a_value() -> None:
+    place = Place()
+    with NotebookProgress(place) as view:
+        for event in [*EVENTS, RunEnded(102.0, "")]:
+            view.on_event(event)
+    assert re.findall(r"<th>([^<]*)</th>", place.shown[-1]) == ["", "busy", "batches", "each"]
 
 
 def test_a_run_that_failed_looks_stopped():

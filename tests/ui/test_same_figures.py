@@ -101,6 +101,10 @@ def test_prometheus_is_given_the_rows_of_the_report(watched: tuple[RunResult, st
     assert drops == {(stage.name, why): rows for stage in report.stages for why, rows in stage.dropped.items()}
     assert sum(drops.values()) == DOCUMENTS - report.stages[-1].rows_out > DOCUMENTS / 6
     assert told["dcurate_input_rows_total", "", ""] == DOCUMENTS
+    inner = {stage: value for (family, stage, _), value in told.items() if family == "dcurate_inner_batches_total"}
+    calls = sum(one.calls for one in result.history.snapshot().operators if one.owner)
+    assert inner == {next(one.name for one in report.stages if "duplicates" in one.name): calls}
+    assert calls > 0
 
 
 def test_the_page_is_given_the_rows_of_the_report(watched: tuple[RunResult, str, RunResult]) -> None:
@@ -117,6 +121,8 @@ def test_the_page_is_given_the_rows_of_the_report(watched: tuple[RunResult, str,
         assert all(f"<td>{rows}</td>" in said for one in report.stages for rows in one.dropped.values())
         inner = [one for one in seen.operators if one.rows is None]
         assert inner
+        assert all(one.figures.owner == report.stages[2].name for one in inner)
+        assert seen.now.output == report.output_path
         assert all(one.figures.calls for one in inner)
 
 

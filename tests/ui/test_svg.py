@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcurate.core.profile import Bar
-from dcurate.ui.svg import HEIGHT, NARROW, WIDE, LineSeries, ceiling, clock, histogram, over_time, short
+from dcurate.ui.svg import HEIGHT, WIDTH, LineSeries, ceiling, clock, histogram, over_time, short
 
 
 def drawn(svg: str) -> ET.Element:
@@ -35,7 +35,7 @@ def test_a_threshold_is_marked_where_it_lies_on_the_scale_and_left_out_beyond_it
     (place,) = re.findall(r'd="M([\d.]+) \d+V\d+"', svg)
     edges = [float(one.get("x", "0")) for one in drawn(svg).iter("rect")]
     assert min(abs(float(place) - x) for x in edges) > 0 or float(place) in edges
-    assert edges[0] < float(place) < NARROW
+    assert edges[0] < float(place) < WIDTH
 
 
 def test_what_is_dropped_is_drawn_above_what_is_kept() -> None:
@@ -54,7 +54,7 @@ def test_a_plot_over_time_stays_within_its_frame(values, stacked: bool, limit) -
     svg = over_time(times, [LineSeries("a", values), LineSeries("b", values)], short, stacked=stacked, limit=limit)
     for path in re.findall(r' d="([^"]+)"', svg):
         for x, y in re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", path):
-            assert 0 <= float(x) <= WIDE
+            assert 0 <= float(x) <= WIDTH
             assert 0 <= float(y) <= HEIGHT
 
 

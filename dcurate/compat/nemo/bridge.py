@@ -29,7 +29,14 @@ _SPEC = {
     **{name: name for name in SPEC_FIELDS},
 }
 #: Settings for Ray and Xenna that are carried out in another way, or that change nothing here.
-_KNOWN = {"is_fanout_stage", "is_actor_stage", "is_raft_actor", "is_lsh_stage", "is_shuffle_stage"}
+_KNOWN = {
+    "is_fanout_stage",
+    "is_actor_stage",
+    "is_raft_actor",
+    "is_lsh_stage",
+    "is_shuffle_stage",
+    "max_calls_per_worker",
+}
 
 
 def restored(kind: type[Any]) -> Any:

@@ -10,6 +10,7 @@ import dcurate
 from dcurate.compat.nemo.bridge import restored
 from dcurate.compat.nemo.errors import as_nemo_raises
 from dcurate.compat.nemo.stages import StageMethods, changed_stage
+from dcurate.compat.nemo.tasks import DocumentBatch
 from dcurate.core import stage as ours
 from dcurate.core.spec import SPEC_FIELDS
 from dcurate.errors import PipelineError
@@ -71,12 +72,40 @@ def built_in(base: type[Any], module: str) -> type[Any]:
     if not issubclass(base, ours.Stage):
         raise PipelineError(f"{base.__name__} is not a stage of dcurate")
     made = type(base.__name__, (BuiltIn, base), {"__module__": module, "__doc__": base.__doc__, "name": base.name})
-    begin = made.__init__  # type: ignore[misc]
+    _raise_as_nemo(made)
+    return made
+
+
+def _raise_as_nemo(made: Any) -> None:
+    begin = made.__init__
 
     @wraps(begin)
     def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807
         with as_nemo_raises():
             begin(self, *given, **named)
 
-    made.__init__ = __init__  # type: ignore[misc]
+    made.__init__ = __init__
+
+
+def _raising(base: type[Any], module: str) -> type[Any]:
+    """A subclass of a class of dcurate whose constructor raises errors of NeMo Curator's kinds."""
+    made = type(base.__name__, (base,), {"__module__": module, "__doc__": base.__doc__})
+    _raise_as_nemo(made)
     return made
+
+
+CommonCrawlHTMLExtractor = _raising(dcurate.CommonCrawlHTMLExtractor, __name__)
+SubstringFilter = _raising(dcurate.SubstringFilter, __name__)
+
+
+class AddId(built_in(dcurate.AddId, __name__)):  # type: ignore[misc]
+    """`dcurate.AddId`; called by hand with a task, it makes the ids of its ``task_id``."""
+
+    def process(self, task: Any) -> Any:
+        if not isinstance(task, DocumentBatch) or task.key is not None:
+            return super().process(task)
+        if self.id_field in task.get_columns() and not self.overwrite:
+            raise ValueError(f"Column '{self.id_field}' already exists: set overwrite=True to replace it")
+        start = f"{self.id_prefix}_{task.task_id}" if self.id_prefix else task.task_id
+        ids = [f"{start}_{row}" for row in range(task.num_items)]
+        return task.with_data(task.to_pandas().assign(**{self.id_field: ids}))

@@ -418,10 +418,18 @@ def tar_safe_extract(tar: tarfile.TarFile, path: str) -> None:
     for member in tar.getmembers():
         for name in (member.name, *([member.linkname] if member.issym() or member.islnk() else [])):
             target = os.path.normpath(os.path.join(folder, name))
-            if os.path.isabs(name) or os.path.commonpath([folder, target]) != folder:
-                raise ValueError(f"{member.name} leads outside {path}: {name}")
+            what = "symlink target" if name == member.linkname else "path"
+            if os.path.isabs(name):
+                raise ValueError(f"Absolute {what} not allowed in {member.name}: {name}")
+            if os.path.commonpath([folder, target]) != folder:
+                outside = (
+                    "Path traversal attempt detected"
+                    if what == "path"
+                    else "Symlink target outside extraction directory"
+                )
+                raise ValueError(f"{outside}: {member.name} leads to {name}")
         if member.isdev():
-            raise ValueError(f"{member.name} is a device")
+            raise ValueError(f"Device files not allowed: {member.name}")
         tar.extract(member, path, **safely)
 
 

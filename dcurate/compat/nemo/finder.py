@@ -31,7 +31,7 @@ class NemoModule(ModuleType):
         except KeyError:
             if name.startswith("_"):
                 return missing(module, name, "it is private to NeMo Curator")
-            raise AttributeError(_unknown(module, name), name=name, obj=self) from None
+            raise AttributeError(_unknown(module, name, "attribute "), name=name, obj=self) from None
         setattr(self, name, value)
         return value
 
@@ -71,9 +71,9 @@ class _Finder(MetaPathFinder, Loader):
             vars(module)["__version__"] = names().known["__version__"].value
 
 
-def _unknown(module: str, name: str) -> str:
+def _unknown(module: str, name: str, what: str = "") -> str:
     known = [*names().modules.get(module, ()), *_submodules(module)]
-    return f"{module} has no {name!r} in {' or '.join(names().follows)}" + (nearest(name, known) if known else "")
+    return f"{module} has no {what}{name!r} in {' or '.join(names().follows)}" + (nearest(name, known) if known else "")
 
 
 def _submodules(module: str) -> list[str]:

@@ -1,6 +1,6 @@
 """Readers, writers and partitioning stages under NeMo Curator's names."""
 
-from dcurate.compat.nemo.partitioning import ClientPartitioningStage, FilePartitioningStage
+from dcurate.compat.nemo.partitioning import ClientPartitioningStage, FilePartitioningStage, _read_list_json_rel
 from dcurate.compat.nemo.readers import (
     BaseFileReader,
     BaseReader,
@@ -29,4 +29,5 @@ __all__ = [
     "ReaderData",
     "ReaderOutput",
     "ReaderTask",
+    "_read_list_json_rel",
 ]

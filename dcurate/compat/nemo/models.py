@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any, cast
 
@@ -49,7 +49,7 @@ def clip_tokens(token_o: dict[str, Any], padding_side: str = "right") -> dict[st
     return token_o
 
 
-def _by_length(frame: pd.DataFrame, lengths: Sequence[int]) -> pd.DataFrame:
+def _by_length(frame: pd.DataFrame, lengths: Any) -> pd.DataFrame:
     """The rows from short to long, and a column with the place that each had."""
     order = np.argsort(lengths, kind="stable")
     return frame.assign(**{SEQ_ORDER_FIELD: np.arange(len(frame))}).iloc[order].reset_index(drop=True)
@@ -117,6 +117,8 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         unpack_inference_batch: call ``model(**batch)`` instead of ``model(batch)``.
         autocast: compute in 16 bits on a GPU.
     """
+
+    model: Any
 
     def __init__(  # noqa: PLR0913, PLR0917 - NeMo Curator's order
         self,
@@ -195,7 +197,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             }
             yield clip_tokens(both, self.padding_side) if both[ATTENTION_MASK_FIELD].any() else both
 
-    def _padded(self, rows: Sequence[Sequence[int]], width: int) -> Any:
+    def _padded(self, rows: Any, width: int) -> Any:
         padded = np.zeros((len(rows), width), np.int64)
         for place, row in enumerate(rows):
             where = slice(None, len(row)) if self.padding_side == "right" else slice(width - len(row), None)

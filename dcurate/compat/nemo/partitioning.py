@@ -99,12 +99,12 @@ class FilePartitioningStage(ProcessingStage[EmptyTask, FileGroupTask]):
             FileNotFoundError: there is nothing at a path.
             TypeError: the paths are neither text nor a list.
         """
-        is_one = isinstance(self.file_paths, str | os.PathLike)
-        if not is_one and not isinstance(self.file_paths, list | tuple):
+        if not isinstance(self.file_paths, str | os.PathLike | list | tuple):
             raise TypeError(f"Invalid file paths: {self.file_paths}, must be a string or list of strings")
+        paths, is_one = self.file_paths, isinstance(self.file_paths, str | os.PathLike)
         return sorted(
             file
-            for path in ([self.file_paths] if is_one else self.file_paths)
+            for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)
             for file in get_all_file_paths_and_size_under(
                 os.fspath(path), is_one, self.file_extensions, self.storage_options
             )
@@ -179,6 +179,10 @@ class PartitionSource(SourceStage[Batch, Batch]):
             names[name] += 1
             key = BatchKey(name if names[name] == 1 else f"{name}#{names[name]}")
             yield TaskBatch(task=task, key=key)
+
+    def num_workers(self) -> int | None:
+        """None: the files are listed on the driver, and what follows may run in this source's slots."""
+        return None
 
     def settings(self) -> dict[str, Any]:
         own = vars(self.stage)

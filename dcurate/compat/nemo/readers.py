@@ -279,6 +279,7 @@ def _is_same(
     return (
         len(before) == len(sources) == 1
         and type(sources[0]) is FilePartitioningStage
+        and sources[0].limit != 0
         and not stage.allow_empty
         and all(name in same and (same[name] is None or _is_in(value, same[name])) for name, value in given.items())
     )
@@ -298,7 +299,7 @@ class _Reader(CompositeStage[EmptyTask, DocumentBatch]):
     fields: list[str] | None = None
     read_kwargs: dict[str, Any] | None = None
 
-    _is_abstract_root: ClassVar[bool] = True
+    _is_abstract_root = True
     _stage: ClassVar[type[BaseReader]]
     _kind: ClassVar[str]
 
@@ -433,15 +434,12 @@ class _Source(FileReader):
             limit=partition.limit or None,
         )
         source._partition = partition
+        endings = tuple(partition.file_extensions or ())
+        vars(source)["kind"] = _Endings(cls._format, endings, compressed=False)
         source._new_ids = stage._generate_ids if stage.uses_ids else None
         if stage.uses_ids:
             source._ids = _active_ids()
         return source
-
-    @property
-    def kind(self) -> files.Format:  # type: ignore[override]
-        """The files that are read."""
-        return _Endings(type(self)._format, tuple(self._partition.file_extensions or ()), compressed=False)
 
     _format: ClassVar[str]
 
@@ -454,7 +452,9 @@ class _Source(FileReader):
         return found
 
     def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "ids": self._new_ids is not None}
+        own = {**super().settings(), "ids": self._new_ids is not None}
+        del own["kind"]
+        return own
 
     def columns(self) -> list[str] | None:
         known = super().columns()
@@ -544,6 +544,10 @@ class _JsonlSource(_Source, jsonl.JsonlReader):
         if known is None or self._chosen is None:
             return known
         missing = [name for name in self._chosen if name not in known]
+        if len(missing) == len(self._chosen):
+            raise DataError(
+                f"{self.name}: no column {listed(missing)} in the first rows of the files, only {listed(known)}"
+            )
         if missing:
             _log.warning("columns %s are not in the first rows of %s", listed(missing), self.file_paths)
         return [name for name in known if name in self._chosen or name == CURATOR_DEDUP_ID_STR]
@@ -557,32 +561,43 @@ class _JsonlSource(_Source, jsonl.JsonlReader):
         return own
 
     def process(self, task: FileGroup) -> document.DocumentBatch | None:
-        reader: Any = self
-        if not self._lines_for_writer and (self._chosen is not None or self.keeps_values):
-            reader = copy.copy(self)
-            reader._keeps_lines, reader._read_only = True, None if self._chosen is None else tuple(self._chosen)
+        reader = self if self._lines_for_writer else self._reading_lines(False)
         while True:
             try:
                 batch = reader._read(task)
-                break
             except _MixedColumnError as mixed:
-                reader = copy.copy(reader)
+                reader = reader._reading_lines(self._lines_for_writer or self.keeps_values)
                 reader._mixed = (*reader._mixed, str(mixed))
+                continue
+            if batch is None or reader._keeps_lines or not self.keeps_values or not reader._has_more(batch.data):
+                break
+            reader = reader._reading_lines(True)
         if batch is not None and not self._lines_for_writer:
-            batch.data = self._with_lines_needed(batch.data, reader._mixed)
+            batch.data = self._of_chosen_columns(batch.data)
         return self._finished(batch, task)
+
+    def _reading_lines(self, wanted: bool) -> Self:
+        """The reader, which keeps the lines of rows or does not."""
+        own = copy.copy(self)
+        if wanted:
+            chosen = None if self._chosen is None else tuple(self._chosen)
+            own._keeps_lines, own.fields = True, None
+            own._read_only = own._read_only if self._lines_for_writer else chosen
+        elif self._chosen is not None:
+            known = self._known().types
+            own.fields = [name for name in self._chosen if name in known]
+        return own
 
     def _read(self, task: FileGroup) -> document.DocumentBatch | None:
         return super().process(task)
 
-    def _with_lines_needed(self, table: pa.Table, mixed: Sequence[str]) -> pa.Table:
-        """The rows, with their lines only if those hold values that the columns do not, and of the chosen columns."""
-        if LINE not in table.column_names:
-            return table
-        has_more = any(has_objects(field.type) or field.name in mixed for field in table.schema)
-        if not self.keeps_values or not has_more:
-            return without_lines(table)
-        if self._chosen is None:
+    def _has_more(self, table: pa.Table) -> bool:
+        """Whether lines may hold values that the columns do not."""
+        return any(has_objects(field.type) or field.name in self._mixed for field in table.schema)
+
+    def _of_chosen_columns(self, table: pa.Table) -> pa.Table:
+        """The rows, with lines of the chosen columns alone."""
+        if LINE not in table.column_names or self._chosen is None:
             return table
         names = [name for name in table.column_names if name != LINE]
         rows = map(orjson.loads, storage_of(table).to_pylist())

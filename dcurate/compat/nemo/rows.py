@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from dcurate.compat.nemo.tasks import DocumentBatch
 
@@ -25,3 +25,8 @@ def stripped(stage: Any, *names: str) -> None:
         setattr(stage, name, getattr(stage, name).strip())
         if not getattr(stage, name):
             raise ValueError(f"{type(stage).__name__} requires a non-empty '{name}'")
+
+
+def records(frame: Any) -> list[dict[str, Any]]:
+    """The rows of a pandas frame, each with its columns by name."""
+    return cast("list[dict[str, Any]]", frame.to_dict("records"))

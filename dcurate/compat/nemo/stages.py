@@ -11,6 +11,7 @@ import time
 from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from inspect import isabstract
 from types import UnionType
@@ -29,6 +30,22 @@ _UNSET: Any = object()
 _log = logging.getLogger("dcurate.compat.nemo")
 
 _STAGE_REGISTRY: dict[str, type[Any]] = {}
+
+
+class RayStageSpecKeys(StrEnum):
+    """Names of settings in what ``ray_stage_spec`` returns."""
+
+    IS_ACTOR_STAGE = "is_actor_stage"
+    IS_FANOUT_STAGE = "is_fanout_stage"
+    IS_RAFT_ACTOR = "is_raft_actor"
+    IS_LSH_STAGE = "is_lsh_stage"
+    IS_SHUFFLE_STAGE = "is_shuffle_stage"
+    MAX_CALLS_PER_WORKER = "max_calls_per_worker"
+    MIN_WORKERS = "min_workers"
+    MAX_WORKERS = "max_workers"
+    INITIAL_WORKERS = "initial_workers"
+    RAY_REMOTE_ARGS = "ray_remote_args"
+    RAY_NUM_CPUS = "ray_num_cpus"
 
 
 @dataclass

@@ -7,13 +7,11 @@ what it returns is written into the lines of its rows.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from math import isnan
 from typing import Any
 
 import numpy as np
-import orjson
 import pandas as pd
 import pyarrow as pa
 
@@ -34,17 +32,21 @@ def seen(table: pa.Table) -> pd.DataFrame:
         >>> seen(with_lines(rows, pa.array(lines, pa.large_binary()), rows.column_names)).to_dict("records")
         [{'tag': 1, 'meta': {'a': 1}}, {'tag': 'a', 'meta': {'b': 2}}]
     """
-    frame = to_python(without_lines(table))
-    if LINE in table.column_names:
-        for name, values in _in_lines(table):
-            held = np.empty(len(frame), object)
-            held[:] = values
-            frame.isetitem(list(frame.columns).index(name), held)
+    exact = dict(_in_lines(table))
+    plain = without_lines(table)
+    frame = to_python(plain.drop_columns(list(exact)))
+    for place, name in enumerate(plain.column_names):
+        if name in exact:
+            held = np.empty(plain.num_rows, object)
+            held[:] = exact[name]
+            frame.insert(place, name, held)
     return frame
 
 
 def _in_lines(table: pa.Table) -> Iterator[tuple[str, list[Any]]]:
     """The values of columns that the lines hold otherwise than the table."""
+    if LINE not in table.column_names:
+        return
     fields = [field for field in table.schema if field.name != LINE and is_as_read(field)]
     names = [field.name for field in fields if has_objects(field.type) or _is_text(field.type)]
     lines = lines_of(table)
@@ -55,20 +57,13 @@ def _in_lines(table: pa.Table) -> Iterator[tuple[str, list[Any]]]:
     for key, name in enumerate(names):
         kinds = rows.kinds[:, key]
         other = (kinds != ABSENT) & (kinds != NULL)
-        if _is_text(table.schema.field(name).type):
-            other &= (kinds != TEXT) & (kinds != ESCAPED_TEXT)
+        is_text = _is_text(table.schema.field(name).type)
+        other &= (kinds != TEXT) & (kinds != ESCAPED_TEXT) if is_text else True
         if other.any():
-            values = table.column(name).to_pylist()
+            values = table.column(name).to_pylist() if is_text else [None] * table.num_rows
             for row in np.flatnonzero(other).tolist():
-                values[row] = _loaded(bytes(data[rows.value_starts[row, key] : rows.value_stops[row, key]]))
+                values[row] = json_lines.parsed(data[rows.value_starts[row, key] : rows.value_stops[row, key]])
             yield name, values
-
-
-def _loaded(content: bytes) -> Any:
-    try:
-        return orjson.loads(content)
-    except ValueError:
-        return json.loads(content)
 
 
 def returned(frame: pd.DataFrame, types: pa.Schema | None, source: pa.Table | None) -> Any:
@@ -90,7 +85,9 @@ def returned(frame: pd.DataFrame, types: pa.Schema | None, source: pa.Table | No
         if column.dtype == object and (has_objects(made.type) if made is not None else all(map(_has_form, column))):
             exact[str(name)] = values = [None if _is_missing(value) else value for value in column]
             if made is None:
-                plain.isetitem(place, [_as_text(value) for value in values])
+                made = pa.chunked_array([pa.array([_as_text(value) for value in values], pa.string())])
+        if made is not None:
+            plain.isetitem(place, pd.arrays.ArrowExtensionArray(made))
     has_lines = source is not None and LINE in source.column_names
     if not exact and not has_lines:
         return frame
@@ -112,8 +109,9 @@ def with_exact_lines(table: pa.Table, columns: dict[str, list[Any]]) -> pa.Table
 
 def _has_form(value: Any) -> bool:
     """Whether JSON has a form for a value."""
-    kinds = str | int | float | dict | list | tuple | np.ndarray | np.number | np.bool_
-    return isinstance(value, kinds) or _is_missing(value)
+    return isinstance(value, str | int | float | dict | list | tuple | np.ndarray | np.number | np.bool_) or (
+        _is_missing(value)
+    )
 
 
 def _is_missing(value: Any) -> bool:

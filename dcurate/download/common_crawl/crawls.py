@@ -60,7 +60,7 @@ class BaseCommonCrawlUrlGenerator(URLGenerator):
         """
 
     def generate_urls(self) -> list[str]:
-        return self.generate_data_urls()
+        return self.generate_data_urls(self.generate_path_urls())
 
     def generate_data_urls(self, path_urls: str | Sequence[str] | None = None) -> list[str]:
         """Return the URLs of the archives in the lists; by default of all crawls between the two snapshots.
@@ -68,7 +68,8 @@ class BaseCommonCrawlUrlGenerator(URLGenerator):
         Raises:
             DataError: a list cannot be fetched or read.
         """
-        lists = [path_urls] if isinstance(path_urls, str) else path_urls or self.generate_path_urls()
+        lists = [path_urls] if isinstance(path_urls, str) else path_urls
+        lists = self.generate_path_urls() if lists is None else lists
         urls: list[str] = []
         for address in lists:
             if self.limit is not None and len(urls) >= self.limit:

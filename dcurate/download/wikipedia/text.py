@@ -40,6 +40,10 @@ class WikipediaExtractor(DocumentExtractor):
     def __init__(self, language: str = "en") -> None:
         self.language = language
 
+    def requires(self) -> dict[str, str]:
+        """Return the libraries that it needs."""
+        return {"mwparserfromhell": "wiki"}
+
     def extract(self, record: dict[str, Any]) -> dict[str, Any] | Skipped | None:
         """The article with ``text`` in place of its markup; None if no text is left.
 

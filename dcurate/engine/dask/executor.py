@@ -18,8 +18,10 @@ from dcurate.cluster.attach import cluster_of
 from dcurate.cluster.base import Cluster
 from dcurate.cluster.local import LocalCluster
 from dcurate.cluster.scale_api import client_offered_shapes
+from dcurate.cluster.versions import check_versions
 from dcurate.cluster.worker_info import WorkerInfo
 from dcurate.core.batch import Batch
+from dcurate.core.extras import libraries, missing
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.resources import Resources
 from dcurate.engine.accounting import Round, RunAccounting
@@ -28,6 +30,7 @@ from dcurate.engine.allocate.rate_cache import CachedRate, RateCache, key_of
 from dcurate.engine.allocate.requests import OperatorRequest, WorkerState, form_pools
 from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.dask.backend import DaskBackend
+from dcurate.engine.dask.own_modules import travelling
 from dcurate.engine.dask.scheduler_plugin import (
     RUN_ENDED,
     RunConfig,
@@ -83,6 +86,11 @@ class DaskExecutor:
         """``"streaming"`` or ``"batch"``."""
         return self.config.execution_mode
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the workers may have other libraries than this process."""
+        return not (self.cluster is None or isinstance(self.cluster, LocalCluster))
+
     @contextmanager
     def session(self) -> Iterator[DaskSession]:
         """The cluster, open for as long as the ``with`` statement lasts."""
@@ -90,6 +98,12 @@ class DaskExecutor:
             cluster = self.cluster or LocalCluster(cpu_share=self.config.cpu_allocation_percentage)
             if not cluster.is_open:
                 stack.enter_context(cluster)
+            if self.elsewhere:
+                try:
+                    check_versions(cluster.client)
+                    stack.enter_context(travelling(cluster.client))
+                except (ImportError, AttributeError) as error:
+                    raise _too_old(error) from error
             seen = not isinstance(cluster, LocalCluster) or cluster.dashboard
             yield DaskSession(cluster, self.config, seen, self.policies)
 
@@ -128,6 +142,7 @@ class DaskSession:
         for spec in Round("", plan, iter(())).operator_specs():
             pickled(spec)
         pickled_policies(self.policies)
+        _check_libraries(self.client, plan)
         shapes = client_offered_shapes(self.client)
         coming = workers_at(shapes, {kind: shape.maximum for kind, shape in shapes.items()})
         workers = [*(worker for worker in self._workers() if worker.kind not in shapes), *coming]
@@ -267,6 +282,22 @@ def _workers(client: Client) -> list[WorkerState]:
             one = WorkerInfo.from_dict(said)
             workers.append(WorkerState(address, one.host, said["threads"], one.cpus, one.gpus, one.kind))
     return workers
+
+
+def _check_libraries(client: Client, plan: Plan) -> None:
+    """Refuse a plan that needs a library of an extra that some worker does not have.
+
+    Raises:
+        ResourceError: names the library, its extra and the worker.
+    """
+    wanted = libraries(plan.parts)
+    if not wanted:
+        return
+    answers = client.run(missing, [library.module for library in wanted], on_error="ignore")
+    for address, absent in sorted(answers.items()):
+        for library in wanted:
+            if library.module in absent:
+                raise ResourceError(f"worker {address}: {library.error}")
 
 
 def _register(client: Client, scaler: SlotManager, stack: ExitStack) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import Rejection
+from dcurate.core.extras import required_by
 from dcurate.core.resources import Resources
 from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import PipelineError, nearest
@@ -79,6 +80,9 @@ class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             raise PipelineError(
                 f"{self.name}: on_error={self.on_error!r} is unknown{nearest(self.on_error, ('quarantine', 'raise'))}"
             )
+
+    def requires(self) -> dict[str, str]:
+        return required_by([self.client])
 
     def inputs(self) -> Spec:
         return ["data"], [self.text_field]

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dcurate.core.batch import Rejection
+from dcurate.core.extras import required_by
 from dcurate.core.resources import Resources
 from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import PipelineError, nearest
@@ -145,6 +146,9 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def _read(self) -> list[str]:
         found = itertools.chain.from_iterable(prompt.columns for prompt in self._prompts if prompt is not None)
         return list(dict.fromkeys(found))
+
+    def requires(self) -> dict[str, str]:
+        return required_by([self.client])
 
     def inputs(self) -> Spec:
         return ["data"], self._read

@@ -108,6 +108,10 @@ class AsyncOpenAIClient(AsyncLLMClient):
         """The URL of the endpoint."""
         return (self.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).rstrip("/")
 
+    def requires(self) -> dict[str, str]:
+        """Return the library that it needs."""
+        return {"aiohttp": "llm"}
+
     def setup(self) -> None:
         """Load libraries, and find the key.
 
@@ -309,6 +313,10 @@ class OpenAIClient(LLMClient):
         )
 
     @property
+    def requires(self) -> dict[str, str]:
+        """Return the library that it needs."""
+        return self.inner.requires()
+
     def timeout(self) -> float:
         """Timeout of one request in seconds."""
         return self.inner.timeout

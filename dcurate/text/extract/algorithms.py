@@ -107,6 +107,9 @@ class JusTextExtractor(HTMLExtractorAlgorithm):
     no_headings: bool = False
     is_boilerplate: bool | None = None
 
+    def requires(self) -> dict[str, str]:
+        return {"justext": _EXTRA, "lxml": _EXTRA}
+
     def load(self) -> None:
         self._library = (
             needed("justext.core", type(self).__name__, _EXTRA),
@@ -155,6 +158,9 @@ class ResiliparseExtractor(HTMLExtractorAlgorithm):
     required_stopword_density: float = 0.32
     main_content: bool = True
     alt_texts: bool = False
+
+    def requires(self) -> dict[str, str]:
+        return {"resiliparse": _EXTRA}
 
     def load(self) -> None:
         self._library = needed("resiliparse.extract.html2text", type(self).__name__, _EXTRA).extract_plain_text
@@ -223,6 +229,9 @@ class TrafilaturaExtractor(HTMLExtractorAlgorithm):
             "max_repetitions": max_repetitions,
         }
         self.extract_kwargs = {"deduplicate": True, **extract_kwargs}
+
+    def requires(self) -> dict[str, str]:
+        return {"trafilatura": _EXTRA, "lxml": _EXTRA}
 
     def load(self) -> None:
         extract = needed("trafilatura", type(self).__name__, _EXTRA).extract

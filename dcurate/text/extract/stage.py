@@ -103,6 +103,9 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
         if self.largest_page < 1:
             raise PipelineError(f"{self.name}: largest_page={self.largest_page!r} must be at least 1")
 
+    def requires(self) -> dict[str, str]:
+        return extractor(self.algorithm, self.algorithm_kwargs).requires()
+
     def inputs(self) -> Spec:
         return ["data"], [self.html_field, *([self.language_field] if self.language_field else [])]
 

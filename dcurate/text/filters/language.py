@@ -52,6 +52,9 @@ class LanguageFilter(DocumentFilter):
         if self.max_chars < 1:
             raise PipelineError(f"{self.name}: max_chars={self.max_chars} must be at least 1")
 
+    def requires(self) -> dict[str, str]:
+        return {"pycld2": "lang"}
+
     def model_check_or_download(self) -> None:
         Identifier(self.max_chars).identify("a")  # compiles the kernels
 

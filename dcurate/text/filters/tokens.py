@@ -59,6 +59,9 @@ class TokenizerFertilityFilter(_LoadsOnce):
         if not self.path_to_tokenizer:
             raise PipelineError(f"{self.name}: path_to_tokenizer must name a SentencePiece model, such as 'code.model'")
 
+    def requires(self) -> dict[str, str]:
+        return {"sentencepiece": "tokens"}
+
     @cached_property
     def _processor(self) -> Any:
         return load_sentencepiece(self.path_to_tokenizer or "", self.name)
@@ -121,6 +124,11 @@ class TokenCountFilter(_LoadsOnce):
             raise PipelineError(
                 f"{self.name}: local_files_only is set by dcurate; leave it out of transformers_init_kwargs"
             )
+
+    def requires(self) -> dict[str, str]:
+        if self.hf_model_name is None:
+            return {}
+        return {"tokenizers": "tokens"} if self.hf_model_name.endswith(".json") else {"transformers": "models"}
 
     @cached_property
     def _loaded(self) -> Tokenizer:

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
+from dcurate.core.extras import required_by
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.text import TextColumn
 from dcurate.kernels.pii.scan import KINDS
@@ -105,6 +106,9 @@ class PiiModifier(ColumnModifier):
 
     def _finder(self) -> PiiFinder:
         return PiiFinder(self.supported_entities, self.public_ips_only, self.recognizer)
+
+    def requires(self) -> dict[str, str]:
+        return required_by([self.recognizer])
 
     def load_model(self) -> None:
         self._finder().load_model()

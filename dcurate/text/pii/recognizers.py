@@ -39,6 +39,10 @@ class SpacyRecognizer:
     exclude: tuple[str, ...] = ("parser", "lemmatizer", "attribute_ruler")
     _pipeline: Any = field(default=None, init=False, repr=False, compare=False)
 
+    def requires(self) -> dict[str, str]:
+        """Return the library that it needs."""
+        return {"spacy": "ner"}
+
     def load_model(self) -> None:
         """Load the pipeline."""
         spacy = needed("spacy", type(self).__name__, "ner")

@@ -27,7 +27,7 @@ def pipeline(view: RunPanel) -> Parts:
     latest = [one for one in view.operators if one.figures.phase == view.now.phase]
     phases = [[one for one in view.operators if one.figures.phase == phase] for phase in range(view.now.phase)]
     before = "".join(_done(view, phase, operators) for phase, operators in enumerate(phases))
-    head = f"<h3>phase {view.now.phase + 1}</h3>" if view.phases > 1 else ""
+    head = f"<h3>{_phase(view.now.phase, latest)}</h3>" if view.phases > 1 else ""
     chain = "".join(_step(view, one) for one in latest)
     style = f"--across:{_across(len(latest))}"
     parts = {"pipeline": f'{before}<div class="phase">{head}<div class="chain" style="{style}">{chain}</div></div>'}
@@ -58,7 +58,14 @@ def _done(view: RunPanel, phase: int, operators: Sequence[OperatorRow]) -> str:
         f"<b>{escape(one.figures.name)}</b> {_went_in(one)}, {percent(one.figures.busy)} busy</li>"
         for one in operators
     )
-    return f'<div class="phase done"><h3>phase {phase + 1}</h3><ul class="chips">{chips}</ul></div>'
+    return f'<div class="phase done"><h3>{_phase(phase, operators)}</h3><ul class="chips">{chips}</ul></div>'
+
+
+def _phase(phase: int, operators: Sequence[OperatorRow]) -> str:
+    """The name of a phase. Rows of an inner round are no documents, so it is named after the stage it is part of."""
+    owners = {one.figures.owner for one in operators}
+    inner = f": inner round of {escape(owners.pop())}" if len(owners) == 1 and "" not in owners else ""
+    return f"phase {phase + 1}{inner}"
 
 
 def _step(view: RunPanel, one: OperatorRow) -> str:

@@ -60,18 +60,33 @@ def runs(snapshots: Sequence[tuple[RunSnapshot, str]], chosen: str, page: str) -
     for one, state in newest_first:
         took = spent(one.elapsed)
         rate = "" if one.ended is None else f"{short(one.rows_in / one.elapsed)}/s"
+        begun = time.strftime("%b %d, %H:%M", time.localtime(one.started))
+        output = f'<small title="{escape(one.output)}">{escape(_end(one.output))}</small>' if one.output else ""
         parts[f"run {one.run}"] = (
             f'<b><i class="dot {state.replace(" ", "-")}"></i>{escape(one.pipeline)}</b>'
             f"<span>{count(one.rows_in)} docs<em>{rate}</em></span>"
             f"<span>{state}<em>{took}</em></span>"
+            f"<span>begun<em>{begun}</em></span>{output}"
         )
     return parts
+
+
+def _end(path: str) -> str:
+    """The end of a path, by which two of them differ most.
+
+    Examples:
+        >>> _end("s3://bucket/corpora/2026-30/clean"), _end("out")
+        ('…/2026-30/clean', 'out')
+    """
+    parts = path.rstrip("/").split("/")
+    return path if len(parts) < 4 else f"…/{'/'.join(parts[-2:])}"
 
 
 def headline(view: RunPanel) -> Parts:
     """Title, state and cards."""
     now = view.now
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now.started))
+    output = f", writes to {escape(now.output)}" if now.output else ""
     phase = f", phase {now.phase + 1}" if view.phases > 1 and view.goes_on else ""
     splits = f"{count(now.splits_before + now.splits_done)}"
     of = f" of {count(now.splits)}" if now.splits is not None else ""
@@ -86,7 +101,7 @@ def headline(view: RunPanel) -> Parts:
     return {
         "title": escape(now.pipeline),
         "pill": f'<i class="dot {view.state.replace(" ", "-")}"></i>{view.state}{phase}',
-        "about": f"{escape(now.mode)}, run {escape(now.run)}, begun {began}",
+        "about": f"{escape(now.mode)}, run {escape(now.run)}, begun {began}{output}",
         "error": f"<p>{escape(now.error)}</p>" if now.error else "",
         "cards": "".join(
             f'<div class="card"><span>{name}</span><b>{slot(f"card {at}")}</b><small>{slot(f"more {at}")}</small></div>'

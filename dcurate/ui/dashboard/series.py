@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dcurate.runs.history import History, Point
-from dcurate.runs.snapshot import OperatorFigures
+from dcurate.runs.snapshot import OperatorFigures, rate_span
 from dcurate.ui.dashboard.view_model import key
 
-#: Rates are means over this many seconds, or between two points where these are further apart.
+#: Rates are means over this many seconds, over two of the longest calls, or between two points if these are longer.
 SMOOTH_S = 5.0
 #: How high a row of the busy plot is filled by an operator that is always busy; the rest keeps rows apart.
 FILL = 0.85
@@ -69,7 +69,7 @@ class Series:
 
     def _columns(self, points: Sequence[Point], times: Sequence[float], first: int) -> Columns:
         chosen = range(first, len(points))
-        before = [_before(times, place) for place in chosen]
+        before = [_before(points, times, place) for place in chosen]
         columns: Columns = {"time": [round(1000 * (times[place] - self.started)) for place in chosen]}
         for name, of in _RATES.items():
             columns[name] = [_rate(points, of, then, place) for then, place in zip(before, chosen, strict=True)]
@@ -103,9 +103,10 @@ class Series:
         return columns
 
 
-def _before(times: Sequence[float], place: int) -> int:
+def _before(points: Sequence[Point], times: Sequence[float], place: int) -> int:
     """The earlier point from which a point's rates are computed."""
-    return max(0, min(place - 1, bisect_left(times, times[place] - SMOOTH_S)))
+    span = rate_span(points[place].operators, SMOOTH_S)
+    return max(0, min(place - 1, bisect_left(times, times[place] - span)))
 
 
 def _rate(points: Sequence[Point], name: str, then: int, place: int) -> float:

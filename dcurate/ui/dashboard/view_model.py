@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from dcurate.core.events import StageStats
 from dcurate.runs.history import History, Point
-from dcurate.runs.snapshot import OperatorFigures, RunSnapshot
+from dcurate.runs.snapshot import OperatorFigures, RunSnapshot, rate_span
 
-#: The seconds that count as "lately".
+#: The seconds that count as "lately", or two of the longest calls if these take longer.
 LATELY_S = 10.0
 #: A run not heard of for this many seconds is called silent: its driver is gone, or stuck.
 SILENT_S = 30.0
@@ -151,14 +151,14 @@ def state(snapshot: RunSnapshot, now: float) -> str:
 
 
 def earlier(snapshot: RunSnapshot, points: Sequence[Point]) -> Point | None:
-    """Since when is "lately": the last point at least `LATELY_S` ago, or the first; None once the run has ended."""
+    """Since when is "lately": the last point before `LATELY_S`, or the first; None once the run has ended."""
     if snapshot.ended is not None:
         return None
-    before = None
+    before, span = None, rate_span(snapshot.operators, LATELY_S)
     for point in reversed(points):
         if point.time < snapshot.time:
             before = point
-        if point.time <= snapshot.time - LATELY_S:
+        if point.time <= snapshot.time - span:
             break
     return before
 

@@ -11,8 +11,10 @@ from dcurate.ui.svg import DROPPED, GRID, KEPT, MUTED
 
 #: From this share of its limit on a worker's memory is marked.
 TIGHT = 0.8
-#: Workers that there is room for in any case.
+#: Workers that there is room for in any case, and up to which each has its name below its bar.
 LEAST = 12
+#: Letters of a name that are shown there.
+NAME = 14
 
 
 class WorkerBars:
@@ -26,7 +28,9 @@ class WorkerBars:
         self.figure = plot("workers", self.across, height=150)
         self.figure.y_range.start = 0
         self.figure.yaxis.formatter = said_as("bytes")
-        self.figure.xaxis.visible = False
+        self.figure.xgrid.grid_line_color = None
+        self.figure.xaxis.formatter = bokeh.models.BasicTickFormatter()
+        self.figure.xaxis.ticker = bokeh.models.FixedTicker()
         same = {"x": "place", "source": self.source, "line_color": None}
         self.figure.vbar(top="limit", width=0.8, fill_color=GRID, fill_alpha=0.7, **same)
         bars = self.figure.vbar(top="memory", width=0.8, fill_color="colour", **same)
@@ -51,6 +55,10 @@ class WorkerBars:
         if _fixed(looks) != _fixed(self._looks):
             self.source.data = columns
             self.across.end = max(len(looks), LEAST) - 0.5
+            named = looks if len(looks) <= LEAST else ()
+            short = [one.name if len(one.name) <= NAME else f"…{one.name[1 - NAME :]}" for one in named]
+            self.figure.xaxis.major_label_overrides = dict(enumerate(short))
+            self.figure.xaxis.ticker.ticks = list(range(len(short)))
         else:
             moving = {name: columns[name] for name in ("memory", "cpu", "colour", "state")}
             changed = {name: now for name, now in moving.items() if now != self.source.data[name]}

@@ -161,6 +161,9 @@ class RunCounters:
         yield "dcurate_operator_slot_seconds_total", labels, figures.slot_seconds
         for direction in ("up", "down"):
             yield "dcurate_balancer_decisions_total", (*labels, direction), 0
+        if figures.owner:
+            stage = self.names.of((pipeline, "stages"), figures.owner, STAGES)
+            yield "dcurate_inner_batches_total", (pipeline, stage), figures.calls
         yield SUM, labels, figures.seconds
         for number, count in enumerate(figures.latency):
             yield BUCKET, (*labels, str(number)), count

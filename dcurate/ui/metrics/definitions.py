@@ -59,6 +59,12 @@ RUN_METRICS = (
     MetricFamily("dcurate_stage_batches_total", "counter", "Batches that a stage processed.", STAGE),
     MetricFamily("dcurate_stage_seconds_total", "counter", "Seconds in a stage's own code, over all slots.", STAGE),
     MetricFamily(
+        "dcurate_inner_batches_total",
+        "counter",
+        "Batches in inner rounds of a stage that sees every row, such as deduplication; their rows are no documents.",
+        STAGE,
+    ),
+    MetricFamily(
         "dcurate_operator_batch_duration_seconds", "histogram", "How long a batch took in an operator.", OPERATOR
     ),
     MetricFamily("dcurate_operator_slots", "gauge", "Slots (set-up copies) of an operator on all workers.", OPERATOR),

@@ -14,10 +14,11 @@ from dcurate.core.redirects import guarded
 from dcurate.core.report import RunReport
 from dcurate.fs.atomic import atomic_write
 from dcurate.runs.history import History
+from dcurate.runs.snapshot import kept_share
 from dcurate.runs.text import many, seconds_text
 from dcurate.ui.profile_table import share
 from dcurate.ui.report.blocks import ReportData, lasted
-from dcurate.ui.report.stages import most_dropped, reasons, score_cards
+from dcurate.ui.report.stages import linked, most_dropped, reasons, score_cards
 from dcurate.ui.report.timeline import cost, happenings, measured, most_slots, plots
 from dcurate.ui.svg import short
 from dcurate.ui.templating import render
@@ -64,11 +65,13 @@ def run_page(report: RunReport, history: History, about: Mapping[str, Any]) -> s
     data = ReportData(report, history, history.snapshot(report.started + report.seconds), about)
     notes, more_notes = happenings(data)
     cards, more_scores = score_cards(data)
+    why, cards = linked(reasons(report.stages), cards)
     return render(
         "run.html",
         **overview(data),
         about=about,
         begun=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(report.started)),
+        reasons=why,
         scores=cards,
         more_scores=more_scores,
         lasted=lasted,
@@ -88,7 +91,6 @@ def overview(data: ReportData) -> dict[str, Any]:
         "present": data.present,
         "cards": cards(data),
         "most_dropped": most_dropped(data.report.stages),
-        "reasons": reasons(data.report.stages),
         "plots": plots(data),
     }
 
@@ -101,7 +103,7 @@ def cards(data: ReportData) -> Iterator[tuple[str, str, str, str]]:
     nbytes = stages[0].bytes_in if stages else 0
     seconds = max(report.seconds, 1e-6)
     yield f"{rows_in:,}", "documents in", f"{decimal(nbytes)} of input", ""
-    yield f"{rows_out:,}", "documents out", f"{share(rows_out, rows_in)} kept" if rows_in else "", ""
+    yield f"{rows_out:,}", "documents out", _kept(report), ""
     speed = "" if report.splits_before else f"{short(rows_in / seconds)} docs/s, {nbytes / seconds / 1e6:,.1f} MB/s"
     yield seconds_text(report.seconds), "by the clock", speed, ""
     used = sum(stage.seconds for stage in stages)
@@ -112,6 +114,16 @@ def cards(data: ReportData) -> Iterator[tuple[str, str, str, str]]:
     lost = data.present.workers_lost
     more = f"{many(lost, 'worker')} lost" if lost else "no worker was lost" if report.workers else ""
     yield f"{faulty:,}", "could not be processed", more, "bad" if faulty else ""
+
+
+def _kept(report: RunReport) -> str:
+    """The share of documents kept. Of a run that stopped early: of those that each stage has seen."""
+    stages = report.stages
+    if not stages or not stages[0].rows_in:
+        return ""
+    if report.error:
+        return f"{100 * (kept_share(stages) or 0.0):.3g} % kept of what stages saw"
+    return f"{share(stages[-1].rows_out, stages[0].rows_in)} kept"
 
 
 def _cut(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dcurate.core.events import StageStats
@@ -18,25 +18,42 @@ _MOST_CARDS, _MOST_LABELS = 60, 12
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason for which a stage removed documents, with examples."""
+    """A reason for which a stage removed documents, with examples.
+
+    Attributes:
+        anchor: of its examples on the page; ``card`` is that of its scores, empty if there are none.
+    """
 
     stage: str
     reason: str
     rows: int
     quarantined: bool
     examples: Sequence[Mapping[str, Any]]
+    anchor: str = ""
+    card: str = ""
 
 
 @dataclass(frozen=True)
 class ScoreCard:
-    """Scores of a filter: a plot, or the counts of the most frequent ``labels``."""
+    """Scores of a filter: a plot, or the counts of the most frequent ``labels``.
 
+    Attributes:
+        stage: that computed them, as ``score``.
+        rows: documents that they dropped, ``dropped`` their share in words.
+        anchor: on the page; ``examples`` is that of examples of what they dropped, empty if there are none.
+    """
+
+    stage: str
+    score: str
     title: str
+    rows: int
     dropped: str
     thresholds: Sequence[Threshold]
     plot: str
     labels: Sequence[tuple[str, int]]
     total: int
+    anchor: str = ""
+    examples: str = ""
 
 
 def most_dropped(stages: Sequence[StageStats]) -> list[tuple[str, str]]:
@@ -48,7 +65,8 @@ def most_dropped(stages: Sequence[StageStats]) -> list[tuple[str, str]]:
 
 def reasons(stages: Sequence[StageStats]) -> list[Reason]:
     """Reasons for which documents were removed, most frequent first."""
-    return sorted(_reasons(stages), key=lambda one: (-one.rows, one.stage, one.reason))
+    found = sorted(_reasons(stages), key=lambda one: (-one.rows, one.stage, one.reason))
+    return [replace(one, anchor=f"examples-{number}") for number, one in enumerate(found)]
 
 
 def _reasons(stages: Sequence[StageStats]) -> Iterator[Reason]:
@@ -59,17 +77,37 @@ def _reasons(stages: Sequence[StageStats]) -> Iterator[Reason]:
 
 
 def score_cards(data: ReportData) -> tuple[list[ScoreCard], int]:
-    """The distribution of each filter's scores, and the number of filters that are not shown."""
+    """The distribution of each filter's scores, those that drop most first, and how many are not shown."""
     found = [(stage, name, counts) for stage in data.report.stages for name, counts in stage.scores.items() if counts]
-    shown = found[:_MOST_CARDS]
-    return [_card(data, stage, name, counts) for stage, name, counts in shown], len(found) - len(shown)
+    found.sort(key=lambda one: -_dropped_by(one[0], one[1]))
+    cards = [_card(data, *one) for one in found[:_MOST_CARDS]]
+    return [replace(card, anchor=f"score-{number}") for number, card in enumerate(cards)], len(found) - len(cards)
+
+
+def linked(reasons: Sequence[Reason], cards: Sequence[ScoreCard]) -> tuple[list[Reason], list[ScoreCard]]:
+    """Link reasons with the scores that dropped for them, and these with the examples of what they dropped."""
+    scores = {(card.stage, card.score): card.anchor for card in cards}
+    only = {stage: anchor for (stage, _), anchor in scores.items() if sum(card.stage == stage for card in cards) == 1}
+    seen = [
+        one if one.quarantined else replace(one, card=scores.get((one.stage, one.reason)) or only.get(one.stage, ""))
+        for one in reasons
+    ]
+    examples = {one.card: one.anchor for one in reversed(seen) if one.card and one.examples}
+    return seen, [replace(card, examples=examples.get(card.anchor, "")) for card in cards]
+
+
+def _dropped_by(stage: StageStats, score: str) -> int:
+    return sum(stage.dropped.values()) if len(stage.scores) == 1 else stage.dropped.get(score, 0)
 
 
 def _card(data: ReportData, stage: StageStats, name: str, counts: Mapping[str, int]) -> ScoreCard:
     cuts = data.thresholds(stage.name, name)
     numbers = numbers_of(counts)
-    dropped = sum(stage.dropped.values()) if len(stage.scores) == 1 else stage.dropped.get(name, 0)
+    dropped = _dropped_by(stage, name)
     return ScoreCard(
+        stage=stage.name,
+        score=name,
+        rows=dropped,
         title=name if name == stage.name else f"{stage.name}: {name}",
         dropped=f"drops {share(dropped, stage.rows_in) or '0 %'}" if dropped or cuts else "",
         thresholds=cuts,

@@ -1,4 +1,4 @@
-"""A browser and a cluster with a dashboard, for all tests of the room."""
+"""A cluster with a dashboard, for all tests of the room."""
 
 from __future__ import annotations
 
@@ -8,18 +8,6 @@ import dask
 import pytest
 
 from dcurate import LocalCluster
-from dcurate_testing.browser import CHROMIUM, Browser, chromium
-from tests.conftest import skip_outside_ci
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """A real browser; loud where there is none."""
-    if CHROMIUM is None:
-        skip_outside_ci("Chromium is not installed: apt-get install chromium")
-    with chromium() as browser:
-        yield browser
-
 
 #: For how long Bokeh keeps what nobody looks at, in milliseconds; 15 s if not told.
 UNUSED = "distributed.scheduler.dashboard.bokeh-application.unused_session_lifetime_milliseconds"

@@ -36,6 +36,7 @@ from dcurate.ui.dashboard.text import count, percent
 from dcurate.ui.scheduler_store import store_of
 from dcurate_testing.browser import Browser
 from dcurate_testing.dashboard_runs import Shape, history
+from dcurate_testing.legibility import PHONE, broken, faint, outside
 from tests.conftest import process, wait_for, wait_for_workers
 from tests.ui.dashboard.proxy import below
 
@@ -244,6 +245,34 @@ def test_an_open_page_goes_over_from_phase_to_phase_and_from_run_to_run(
             store.runs.pop(run)
 
     cluster.client.sync(forget)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_legible_in_either_scheme_and_whole_on_a_phone(
+    browser: Browser, cluster: LocalCluster, address: str, tmp_path: Path, scheme: str
+) -> None:
+    documents(tmp_path / "input", 2)
+    done = pipeline(tmp_path).run(DaskExecutor(cluster=cluster))
+    browser.open(f"{address}/curation?run={done.report.run}")
+    browser.scheme(scheme)
+    browser.wait(READY)
+    says(browser, done.report)
+    assert (browser.value("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)") == (scheme == "dark")
+    assert faint(browser) == []
+    browser.resize(*PHONE)
+    browser.wait(f"document.documentElement.scrollWidth === {PHONE[0]}")
+    assert outside(browser) == []
+    assert broken(browser) == []
+    assert browser.complaints == []
+
+
+def test_workers_have_their_names_below_their_bars(browser: Browser, cluster: LocalCluster, address: str) -> None:
+    browser.open(f"{address}/individual-curation-workers", 700, 420)
+    browser.wait(READY)
+    axis = "Bokeh.documents[0].get_model_by_name('workers').below[0]"
+    browser.wait(f"{axis}.ticker.ticks.length === 2")
+    shown = browser.value(f"[...{axis}.major_label_overrides.values()]")
+    assert shown == sorted(str(one["name"]) for one in cluster.client.scheduler_info()["workers"].values())
 
 
 def test_a_run_that_nobody_knows_is_said_to_be_unknown_and_its_name_does_no_harm(

@@ -33,7 +33,7 @@ def test_names_that_users_gave_are_shown_as_they_are_and_never_become_markup() -
     hosts = (HostSample(EVIL, 1, 1, 0.5, 1, 2, gpus=(GpuSample(EVIL, 1, 2, 0.5),)),)
     note = Note(1.0, EVIL, EVIL, EVIL)
     evil = replace(snapshot, run=EVIL, pipeline=EVIL, mode=EVIL, error=EVIL, operators=operators, stages=stages)
-    evil = replace(evil, hosts=hosts, latest=(note,))
+    evil = replace(evil, hosts=hosts, latest=(note,), output=EVIL)
     one = seen(evil)
     said = (
         html_blocks.runs([(evil, "running")], EVIL, "curation")
@@ -84,6 +84,24 @@ def test_what_waits_before_an_operator_is_marked_from_half_of_what_may_wait_on()
     assert "high" not in wire(500)
     assert "high" in wire(501)
     assert words(wire(501)) == "3 501 B"
+
+
+def test_runs_of_one_name_are_told_apart_by_time_and_output() -> None:
+    one = RunSnapshot("1", "demo", "streaming", started=1e9, output="s3://bucket/corpora/monday")
+    other = RunSnapshot("2", "demo", "streaming", started=1e9 + 3600, output="out")
+    listed = html_blocks.runs([(one, "running"), (other, "running")], "1", "curation")
+    assert "…/corpora/monday" in words(listed["run 1"])
+    assert "out" in words(listed["run 2"])
+    assert words(listed["run 1"]).split("begun")[1] != words(listed["run 2"]).split("begun")[1]
+    assert words(html_blocks.headline(seen(one))["about"]).endswith("writes to s3://bucket/corpora/monday")
+
+
+def test_inner_rounds_are_named_after_the_stage_that_they_are_part_of() -> None:
+    snapshot = at("7f3a", Shape(operators=4, phases=2), 0.0, 100.0)
+    inner = tuple(replace(one, owner="near_duplicates" if one.phase else "") for one in snapshot.operators)
+    html = words(pipeline(seen(replace(snapshot, operators=inner)))["pipeline"])
+    assert "phase 2: inner round of near_duplicates" in html
+    assert "phase 1: inner" not in html
 
 
 def test_links_to_runs_are_relative_so_that_they_hold_behind_any_proxy() -> None:

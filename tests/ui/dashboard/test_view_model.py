@@ -6,7 +6,9 @@ from typing import Any
 from dcurate.core.events import StageStats
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import OperatorFigures, RunSnapshot
+from dcurate.ui.dashboard.series import Series
 from dcurate.ui.dashboard.view_model import BOTTLENECK, COLOURS, LATELY_S, SILENT_S, colour, state, view
+from dcurate.ui.pace import Pace
 from dcurate_testing.dashboard_runs import Shape, history
 
 
@@ -36,6 +38,24 @@ def test_rates_are_those_of_the_last_seconds_while_a_run_goes_on_and_of_the_whol
     ended = view(told(slow, fast, reading(120, 600, ended=120.0)))
     assert (ended.rate_in, ended.operators[0].rate) == (5, 5)
     assert ended.state == "finished"
+
+
+def test_while_long_calls_end_one_by_one_the_rates_stay_what_they_are() -> None:
+    """Calls of 30 seconds, each of 300 documents: ten a second, however recently one ended."""
+    history, pace, series = History(interval_s=1.0), Pace(), Series(0.0, ((0, "read"),))
+    rates, paces = [], []
+    for second in range(300):
+        calls = second // 30
+        read = OperatorFigures("read", ("read",), slots=1, calls=calls, seconds=30.0 * calls, slot_seconds=second)
+        stages = (StageStats("read", calls, 300 * calls, 300 * calls),)
+        now = RunSnapshot("7f3a", "demo", "streaming", time=float(second), operators=(read,), stages=stages)
+        history.take(now)
+        pace.see(now)
+        if second >= 120:
+            rates.append(view(history, now=float(second)).rate_in)
+            paces.append(pace.rows_per_s)
+    plotted = series.new(history)[0]["rate_in"]
+    assert all(9 <= rate <= 11 for rate in (*rates, *paces, *plotted[130:]))
 
 
 def test_what_is_left_of_a_phase_follows_from_the_splits_done_since_it_began() -> None:

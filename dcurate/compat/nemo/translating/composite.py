@@ -9,15 +9,15 @@ from typing import Any
 from dcurate.compat.nemo.rows import stripped
 from dcurate.compat.nemo.stages import CompositeStage
 from dcurate.compat.nemo.tasks import DocumentBatch
-from dcurate.compat.nemo.translation.faith import FaithEvalFilter, FaithThresholdFilterStage, MergeFaithScoresStage
-from dcurate.compat.nemo.translation.output import (
+from dcurate.compat.nemo.translating.faith import FaithEvalFilter, FaithThresholdFilterStage, MergeFaithScoresStage
+from dcurate.compat.nemo.translating.output import (
     FormatTranslationOutputStage,
     RestoreSkippedRowsStage,
     SkipExistingTranslationsStage,
 )
-from dcurate.compat.nemo.translation.reassembly import TRANSLATED, ReassemblyStage
-from dcurate.compat.nemo.translation.segmentation import SEGMENTS, SegmentationStage
-from dcurate.compat.nemo.translation.translate import SegmentTranslationStage
+from dcurate.compat.nemo.translating.reassembly import TRANSLATED, ReassemblyStage
+from dcurate.compat.nemo.translating.segmentation import SEGMENTS, SegmentationStage
+from dcurate.compat.nemo.translating.translate import SegmentTranslationStage
 from dcurate.models.llm.config import GenerationConfig
 
 _MODES = ("both", "raw", "replaced")

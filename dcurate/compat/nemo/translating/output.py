@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from dcurate.compat.nemo.rows import stripped, with_rows
+from dcurate.compat.nemo.rows import records, stripped, with_rows
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
-from dcurate.compat.nemo.translation.fields import (
+from dcurate.compat.nemo.translating.fields import (
     as_json,
     build_translation_metadata,
     parse_structured_value,
     reconstruct_messages_with_translation,
 )
-from dcurate.compat.nemo.translation.reassembly import NO_SCORES, SEGMENTS_MAP, TRANSLATION_MAP
+from dcurate.compat.nemo.translating.reassembly import NO_SCORES, SEGMENTS_MAP, TRANSLATION_MAP
 
 _SKIPPED_ROWS_METADATA_KEY = "_skipped_rows_state"
 _ORDER = "_skip_original_idx"
@@ -51,9 +52,10 @@ class SkipExistingTranslationsStage(ProcessingStage[DocumentBatch, DocumentBatch
         if self.translation_column not in frame:
             return with_rows(task, frame, metadata)
         frame = frame.assign(**{self.original_order_col: range(len(frame))})
-        there = frame[self.translation_column].map(lambda value: pd.notna(value) and bool(str(value).strip()))
-        there = there.astype(bool)
-        skipped = frame[there].to_dict("records")
+        there = np.array(
+            [pd.notna(value) and bool(str(value).strip()) for value in frame[self.translation_column]], bool
+        )
+        skipped = records(frame[there])
         if skipped:
             names = {"order_col": self.original_order_col, "translation_column": self.translation_column}
             metadata[_SKIPPED_ROWS_METADATA_KEY] = {"rows": skipped, **names}
@@ -80,7 +82,7 @@ class RestoreSkippedRowsStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         skipped = pd.DataFrame(state["rows"])
         order = state["order_col"]
         if len(skipped):
-            new = [name for name in frame if name not in skipped]
+            new = [str(name) for name in frame if name not in skipped]
             skipped = skipped.assign(**{name: _DEFAULTS.get(name, "") for name in new})
             frame = pd.concat([frame, skipped], ignore_index=True) if len(frame) else skipped
         if order in frame:
@@ -129,7 +131,7 @@ class FormatTranslationOutputStage(ProcessingStage[DocumentBatch, DocumentBatch]
         frame = task.to_pandas()
         if frame.empty:
             return task
-        rows = frame.to_dict("records")
+        rows = records(frame)
         if self.output_mode in ("raw", "both"):
             frame = frame.assign(translation_metadata=[self._metadata(row) for row in rows])
         if self.reconstruct_messages and self.messages_field in frame:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from dcurate.compat.nemo.models import format_name_with_suffix
-from dcurate.compat.nemo.rows import with_rows
+from dcurate.compat.nemo.rows import records, with_rows
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
 from dcurate.models.loading import tokenizer_of
@@ -65,11 +65,11 @@ class TokenSplitterStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         """Split each row."""
         frame = task.to_pandas()
-        others = [name for name in frame if name != self.text_field]
+        others = [str(name) for name in frame if name != self.text_field]
         columns = [self.text_field, self.chunk_id_field, self.n_tokens_field, *others]
         rows = [
             (text, number, tokens, *[row[name] for name in others])
-            for row in frame.to_dict("records")
+            for row in records(frame)
             for number, (text, tokens) in enumerate(self._parts(str(row.get(self.text_field, ""))))
         ]
         return with_rows(task, pd.DataFrame(rows, columns=columns))
@@ -145,7 +145,8 @@ class ChunkMergeStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         frame = frame[text.notna() & ~text.isin([*self.no_content_markers, "", "\n"])].sort_values(place)
         if frame.empty:
             return with_rows(task, frame.reset_index(drop=True))
-        rules = {name: (name, self._rule(name)) for name in frame if name not in self.groupby_columns}
+        names = [str(name) for name in frame if name not in self.groupby_columns]
+        rules = {name: (name, self._rule(name)) for name in names}
         merged = frame.groupby(self.groupby_columns, sort=False).agg(**rules).reset_index()
         fits = merged[self.text_field].str.len() <= self.max_text_length
         return with_rows(task, merged[fits].reset_index(drop=True))

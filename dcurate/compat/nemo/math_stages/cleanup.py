@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from dcurate.compat.nemo import builtin
+from dcurate.compat.nemo.errors import as_nemo_raises
 from dcurate.compat.nemo.stages import Resources
 from dcurate.errors import PipelineError
 from dcurate.models.llm.openai_client import AsyncOpenAIClient
@@ -29,6 +30,11 @@ class LLMCleanupStage(_LLMCleanupStage):  # type: ignore[misc]
     """
 
     def __init__(self, model: Any, *given: Any, cache_dir: str | None = None, **settings: Any) -> None:
+        with as_nemo_raises():
+            self._find_endpoint(settings)
+        super().__init__(str(model), *given, **settings)
+
+    def _find_endpoint(self, settings: dict[str, Any]) -> None:
         if settings.get("client") is None:
             if not os.environ.get("OPENAI_BASE_URL"):
                 raise PipelineError(
@@ -36,7 +42,6 @@ class LLMCleanupStage(_LLMCleanupStage):  # type: ignore[misc]
                     "address, such as http://localhost:8000/v1"
                 )
             settings["client"] = AsyncOpenAIClient(max_concurrent_requests=64)
-        super().__init__(str(model), *given, **settings)
 
     def with_(self, *given: Any, **settings: Any) -> Any:
         """A copy of the stage with some settings changed; without a GPU."""

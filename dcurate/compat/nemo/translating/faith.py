@@ -7,13 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from dcurate.compat.nemo.rows import stripped, with_rows
+from dcurate.compat.nemo.asking import AsksModel, answered
+from dcurate.compat.nemo.rows import records, stripped, with_rows
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
-from dcurate.compat.nemo.translation.fields import merge_faith_scores_into_metadata
-from dcurate.compat.nemo.translation.prompts import language
-from dcurate.compat.nemo.translation.reassembly import average
-from dcurate.compat.nemo.translation.translate import AsksModel
+from dcurate.compat.nemo.translating.fields import merge_faith_scores_into_metadata
+from dcurate.compat.nemo.translating.prompts import language, load_prompt_template
+from dcurate.compat.nemo.translating.reassembly import average
 from dcurate.models.llm.config import GenerationConfig, Messages
 from dcurate.models.llm.faith import AVERAGE, MARKS, PARSE_FAILED, SEGMENT_SCORES
 from dcurate.models.llm.structured import first_object
@@ -72,7 +72,7 @@ class FaithEvalFilter(AsksModel, ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def setup(self, worker_metadata: Any = None) -> None:
         """Load the prompt."""
-        self._load_prompt("faith_eval.yaml")
+        self._system_prompt, self._user_template = load_prompt_template(self.prompt_path or "faith_eval.yaml")
         if self.generation_config is None:
             self.generation_config = GenerationConfig(temperature=0.0, max_tokens=256)
 
@@ -84,10 +84,12 @@ class FaithEvalFilter(AsksModel, ProcessingStage[DocumentBatch, DocumentBatch]):
             for source, text in zip(frame[self.source_text_field], frame[self.translated_text_field], strict=True)
         ]
         asked = [place for place, pair in enumerate(pairs) if any(map(str.strip, pair))]
-        answers = self._ask([self._build_messages(*pairs[place]) for place in asked]) if asked else []
+        config = GenerationConfig.of(self.generation_config)
+        messages = [self._build_messages(*pairs[place]) for place in asked]
+        outcomes = self._ask(messages, [config] * len(asked)) if asked else []
         scored = [(dict.fromkeys(FAITH_KEYS, 0.0), False)] * len(pairs)
-        for place, (answer, _) in zip(asked, answers, strict=True):
-            scored[place] = self._extract_scores_from_json(answer)
+        for place, outcome in zip(asked, outcomes, strict=True):
+            scored[place] = self._extract_scores_from_json(answered(outcome)[0])
         columns: dict[str, Any] = {
             column: pd.array([scores[mark] for scores, _ in scored], "float64") for mark, column in MARKS.items()
         }
@@ -170,6 +172,6 @@ class MergeFaithScoresStage(ProcessingStage[DocumentBatch, DocumentBatch]):
                 str(row["translation_metadata"]),
                 {_NAMES[column]: float(row[column]) for column in there if pd.notna(row[column])},
             )
-            for row in frame.to_dict("records")
+            for row in records(frame)
         ]
         return with_rows(task, frame.assign(translation_metadata=merged))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from dcurate.compat.nemo.rows import with_rows
+from dcurate.compat.nemo.rows import records, with_rows
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
 from dcurate.download.extract import DocumentExtractor, Skipped
@@ -143,7 +143,7 @@ def _plain_type(page: bytes) -> str:
     try:
         text = page.decode("utf-8")
     except UnicodeDecodeError:
-        return "application/octet-stream"
+        return "application/octet-stream" if b"\0" in page else "text/plain"
     return "text/plain" if _parsed(text) is None else "application/json"
 
 
@@ -205,7 +205,7 @@ class MathExtractStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         """Extract each row."""
         rows = []
-        for record in task.to_pandas().to_dict("records"):
+        for record in records(task.to_pandas()):
             row = self.extractor.extract(record)
             if row is None or isinstance(row, Skipped):
                 continue

@@ -10,17 +10,17 @@ from typing import Any
 import orjson
 import pandas as pd
 
-from dcurate.compat.nemo.rows import with_rows
+from dcurate.compat.nemo.rows import records, with_rows
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
-from dcurate.compat.nemo.translation.fields import (
+from dcurate.compat.nemo.translating.fields import (
     as_json,
     is_wildcard_path,
     normalize_text_field,
     parse_structured_value,
     set_nested_fields,
 )
-from dcurate.compat.nemo.translation.segmentation import COLUMNS, DOCUMENT, METADATA
+from dcurate.compat.nemo.translating.segmentation import COLUMNS, DOCUMENT, METADATA
 from dcurate.models.llm.faith import AVERAGE, MARKS, PARSE_FAILED, SEGMENT_SCORES
 
 TRANSLATED, TIME, ERROR = "_translated", "_translation_time", "_translation_error"
@@ -79,7 +79,7 @@ class ReassemblyStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return with_rows(task, pd.DataFrame([self._row(group.sort_index()) for _, group in groups]))
 
     def _row(self, group: pd.DataFrame) -> dict[str, Any]:
-        first = group.iloc[0].to_dict()
+        first = records(group.head(1))[0]
         row = {name: value for name, value in first.items() if name not in _INTERNAL_COLUMNS}
         row["translation_time"] = float(group[TIME].sum()) if TIME in group else 0.0
         errors = map(str, group[ERROR]) if ERROR in group else ()
@@ -170,7 +170,7 @@ def _scores(group: pd.DataFrame) -> dict[str, Any]:
     """The scores of a document: averages over its segments of what is above 0."""
     if not set(MARKS.values()) <= set(group.columns):
         return dict(NO_SCORES)
-    segments = [{mark: float(row[column] or 0.0) for mark, column in MARKS.items()} for row in group.to_dict("records")]
+    segments = [{mark: float(row[column] or 0.0) for mark, column in MARKS.items()} for row in records(group)]
     means = {column: round(average([scores[mark] for scores in segments]), 2) for mark, column in MARKS.items()}
     failed = bool(group[PARSE_FAILED].any()) if PARSE_FAILED in group else False
     return {**means, AVERAGE: average(list(means.values())), PARSE_FAILED: failed, SEGMENT_SCORES: as_json(segments)}

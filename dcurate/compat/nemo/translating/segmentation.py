@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from dcurate.compat.nemo.rows import stripped, with_rows
+from dcurate.compat.nemo.rows import records, stripped, with_rows
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
-from dcurate.compat.nemo.translation.fields import (
+from dcurate.compat.nemo.translating.fields import (
     as_json,
     extract_nested_fields,
     normalize_text_field,
@@ -87,7 +87,7 @@ class SegmentationStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         if frame.empty:
             kinds = zip(COLUMNS, ("object", "object", "int64"), strict=True)
             return with_rows(task, frame.assign(**{name: pd.Series(dtype=kind) for name, kind in kinds}))
-        rows = enumerate(frame.to_dict("records"))
+        rows = enumerate(records(frame))
         return with_rows(task, pd.DataFrame([each for number, row in rows for each in self._rows(number, row)]))
 
     def _rows(self, number: int, row: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -1,8 +1,8 @@
 """Stages for web pages with mathematics."""
 
-from dcurate.compat.nemo.math.chunks import ChunkMergeStage, TokenSplitterStage
-from dcurate.compat.nemo.math.cleanup import LLMCleanupStage
-from dcurate.compat.nemo.math.content import (
+from dcurate.compat.nemo.math_stages.chunks import ChunkMergeStage, TokenSplitterStage
+from dcurate.compat.nemo.math_stages.cleanup import LLMCleanupStage
+from dcurate.compat.nemo.math_stages.content import (
     HTML_MAGIC_TYPES,
     HTML_MIME_TYPES,
     TEXT_MAGIC_TYPES,
@@ -11,8 +11,8 @@ from dcurate.compat.nemo.math.content import (
     MathContentExtractor,
     MathExtractStage,
 )
-from dcurate.compat.nemo.math.finemath import CenterCropTextStage, FineMathClassifier, FineMathModelStage
-from dcurate.compat.nemo.math.prompts import (
+from dcurate.compat.nemo.math_stages.finemath import CenterCropTextStage, FineMathClassifier, FineMathModelStage
+from dcurate.compat.nemo.math_stages.prompts import (
     CODE_QUALITY_PROMPT,
     CODE_QUALITY_PROMPT_SIMPLIFIED,
     HTML_TO_TEXT_PROMPT,

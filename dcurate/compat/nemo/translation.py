@@ -1,6 +1,6 @@
 """Translation in the parts that NeMo Curator makes of it: segment, translate, evaluate, join, format."""
 
-from dcurate.compat.nemo.translation.backends import (
+from dcurate.compat.nemo.translating.backends import (
     ExecutorTranslationBackend,
     TranslationBackend,
     get_backend,
@@ -8,15 +8,15 @@ from dcurate.compat.nemo.translation.backends import (
     retry_with_backoff,
     run_async_safe,
 )
-from dcurate.compat.nemo.translation.composite import TranslationStage
-from dcurate.compat.nemo.translation.faith import (
+from dcurate.compat.nemo.translating.composite import TranslationStage
+from dcurate.compat.nemo.translating.faith import (
     _SCORE_COLUMNS,
     FAITH_KEYS,
     FaithEvalFilter,
     FaithThresholdFilterStage,
     MergeFaithScoresStage,
 )
-from dcurate.compat.nemo.translation.fields import (
+from dcurate.compat.nemo.translating.fields import (
     build_translation_metadata,
     extract_nested_fields,
     is_wildcard_path,
@@ -26,21 +26,21 @@ from dcurate.compat.nemo.translation.fields import (
     reconstruct_messages_with_translation,
     set_nested_fields,
 )
-from dcurate.compat.nemo.translation.output import (
+from dcurate.compat.nemo.translating.output import (
     _SKIPPED_ROWS_METADATA_KEY,
     FormatTranslationOutputStage,
     RestoreSkippedRowsStage,
     SkipExistingTranslationsStage,
 )
-from dcurate.compat.nemo.translation.prompts import load_prompt_template
-from dcurate.compat.nemo.translation.quality import TextQualityMetricStage, compute_text_quality_metric
-from dcurate.compat.nemo.translation.reassembly import _INTERNAL_COLUMNS, ReassemblyStage
-from dcurate.compat.nemo.translation.segmentation import (
+from dcurate.compat.nemo.translating.prompts import load_prompt_template
+from dcurate.compat.nemo.translating.quality import TextQualityMetricStage, compute_text_quality_metric
+from dcurate.compat.nemo.translating.reassembly import _INTERNAL_COLUMNS, ReassemblyStage
+from dcurate.compat.nemo.translating.segmentation import (
     SegmentationStage,
     is_line_translatable_content,
     split_into_sentences_with_structure,
 )
-from dcurate.compat.nemo.translation.translate import SegmentTranslationStage
+from dcurate.compat.nemo.translating.translate import SegmentTranslationStage
 
 __all__ = [
     "FAITH_KEYS",

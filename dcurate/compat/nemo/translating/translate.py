@@ -1,67 +1,26 @@
-"""The stage that translates segments, and how stages of translation ask a model."""
+"""The stage that translates segments."""
 
 from __future__ import annotations
 
-import copy
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from dcurate.compat.nemo.asking import AsksModel, answered
 from dcurate.compat.nemo.rows import stripped, with_rows
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
-from dcurate.compat.nemo.translation.backends import TranslationBackend, get_backend
-from dcurate.compat.nemo.translation.prompts import language, load_prompt_template
-from dcurate.compat.nemo.translation.reassembly import ERROR, TIME, TRANSLATED
-from dcurate.compat.nemo.translation.segmentation import SEGMENTS
-from dcurate.models.llm.batch_client import BatchClient
-from dcurate.models.llm.config import Answer, GenerationConfig, Messages, Request
+from dcurate.compat.nemo.translating.backends import TranslationBackend, get_backend
+from dcurate.compat.nemo.translating.prompts import language, load_prompt_template
+from dcurate.compat.nemo.translating.reassembly import ERROR, TIME, TRANSLATED
+from dcurate.compat.nemo.translating.segmentation import SEGMENTS
+from dcurate.models.llm.config import GenerationConfig, Messages
 from dcurate.models.llm.segmenting import is_translatable
 from dcurate.models.llm.translate import CLOSES, OPENS
 
 _log = logging.getLogger("dcurate.compat.nemo")
-
-
-class AsksModel:
-    """A stage that asks a model, with a client of its own in each slot."""
-
-    client: Any
-    model_name: str
-    generation_config: GenerationConfig | Mapping[str, Any] | None
-    prompt_path: str | None
-    max_concurrent_requests: int
-    _system_prompt: str
-    _user_template: str
-    _asker: BatchClient | None = None
-
-    def _check_model(self, when: str = "") -> None:
-        if self.client is None:
-            raise ValueError(f"{type(self).__name__} requires a non-None 'client' (AsyncLLMClient){when}")
-        if not self.model_name:
-            raise ValueError(f"{type(self).__name__} requires a non-empty 'model_name'{when}")
-
-    def _load_prompt(self, bundled: str) -> None:
-        self._system_prompt, self._user_template = load_prompt_template(self.prompt_path or bundled)
-
-    def _ask(self, messages: Sequence[Messages]) -> list[tuple[str, str]]:
-        """The answer to each conversation, and the error of those without one."""
-        if self._asker is None:
-            client = copy.copy(self.client)
-            client.max_concurrent_requests = min(client.max_concurrent_requests, self.max_concurrent_requests)
-            self._asker = BatchClient(client)
-        config = GenerationConfig.of(self.generation_config)
-        outcomes = self._asker.ask([Request(each, self.model_name, config) for each in messages])
-        return [
-            (outcome.texts[0] or "", "") if isinstance(outcome, Answer) else ("", str(outcome)) for outcome in outcomes
-        ]
-
-    def teardown(self) -> None:
-        """Close the client."""
-        if self._asker is not None:
-            self._asker.close()
-            self._asker = None
 
 
 @dataclass(kw_only=True)
@@ -125,14 +84,14 @@ class SegmentTranslationStage(AsksModel, ProcessingStage[DocumentBatch, Document
         """
         if self._initialized:
             return
-        self._load_prompt("translate.yaml")
+        self._system_prompt, self._user_template = load_prompt_template(self.prompt_path or "translate.yaml")
         if self.backend_type != "llm":
             self._backend = get_backend(self.backend_type, self.backend_config)
             self._backend.setup()
             if self.health_check and not self._backend.check_server():
                 raise RuntimeError(f"{self.backend_type!r} backend health check failed: the service does not answer")
         elif self.health_check and not self.dry_run:
-            answer, error = self._ask([self._build_messages("Hello")])[0]
+            [(answer, error)] = self._ask_model(["Hello"])
             if not answer:
                 raise RuntimeError(f"LLM health check failed: {error or 'the answer is empty'}")
         self._initialized = True
@@ -163,11 +122,13 @@ class SegmentTranslationStage(AsksModel, ProcessingStage[DocumentBatch, Document
             each = (time.monotonic() - started) / len(asked)
             for place, (text, error) in zip(asked, results, strict=True):
                 translated[place], errors[place], seconds[place] = text, error, each
-        return with_rows(task, frame.assign(**{TRANSLATED: translated, TIME: seconds, ERROR: errors}))
+        columns: dict[str, Any] = {TRANSLATED: translated, TIME: seconds, ERROR: errors}
+        return with_rows(task, frame.assign(**columns))
 
     def _ask_model(self, segments: list[str]) -> list[tuple[str, str]]:
-        answers = self._ask([self._build_messages(segment) for segment in segments])
-        return [(self._unwrap_translation(text), error) for text, error in answers]
+        config = GenerationConfig.of(self.generation_config)
+        outcomes = self._ask([self._build_messages(segment) for segment in segments], [config] * len(segments))
+        return [(self._unwrap_translation(text), error) for text, error in map(answered, outcomes)]
 
     def _ask_backend(self, segments: list[str]) -> list[tuple[str, str]]:
         """All segments in one call; one by one if it fails."""

@@ -1,0 +1,124 @@
+"""``dcurate tokens``: count tokens, and look at files of tokens."""
+
+from __future__ import annotations
+
+import click
+from rich.table import Table
+
+import dcurate
+from dcurate.cli.group import cli, console, debug_option, local_executor
+from dcurate.cli.runs import write_json
+from dcurate.core.stage import Stage
+from dcurate.errors import PipelineError
+from dcurate.frames.columns import numbers
+from dcurate.tokens.check import verify
+from dcurate.tokens.count import CountTokens
+from dcurate.tokens.folder import TokenFolder
+from dcurate.tokens.show import shown_documents
+from dcurate.tokens.tokenizer import TokenizerSource
+
+_JSON = click.option("--json", "json_path", metavar="FILE", help="Write all figures as JSON; - for standard output.")
+_SEED = click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
+
+
+@cli.group(short_help="Count tokens; look at files of tokens, and check them.")
+def tokens() -> None:
+    """Count the tokens of documents; look at files of tokens, and check them."""
+
+
+def _tokenizer(folder: TokenFolder, given: str | None) -> TokenizerSource:
+    """The tokenizer that is given, or that a folder of tokens was made with."""
+    return TokenizerSource(given or str(folder.about["tokenizer"]["name"]), asks="dcurate tokens")
+
+
+@tokens.command("count", short_help="Count the tokens of documents.")
+@click.argument("paths", nargs=-1, required=True)
+@click.option("--tokenizer", required=True, metavar="FILE", help="A tokenizer.json, a folder, or the id of a model.")
+@click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
+@click.option("--workers", type=click.IntRange(min=1), help="Number of worker processes to start on this machine.")
+@_JSON
+@debug_option
+def count(
+    *, paths: tuple[str, ...], tokenizer: str, text_field: str, workers: int | None, json_path: str | None
+) -> None:
+    """Count the tokens of the documents under PATHS, without BOS and EOS.
+
+    PATHS are files, directories or globs of JSONL or Parquet. They are read in one process, unless --workers is given.
+    """
+    source = TokenizerSource(tokenizer, asks="dcurate tokens count")
+    stages: list[Stage] = [dcurate.DocumentReader(list(paths)), CountTokens(source, text_field)]
+    found = {"documents": 0, "tokens": 0, "longest": 0}
+    executor = local_executor({"execution_mode": "streaming" if workers else "inline"}, workers)
+    for batch in dcurate.Pipeline("count", stages=stages).stream(executor, observers=[]):
+        assert isinstance(batch, dcurate.DocumentBatch)
+        lengths = numbers(batch.to_arrow(), "tokens")
+        found["documents"] += len(lengths)
+        found["tokens"] += int(lengths.sum())
+        found["longest"] = max(found["longest"], int(lengths.max(initial=0)))
+    if json_path != "-":
+        click.echo(f"{found['documents']:,} documents, {found['tokens']:,} tokens, longest {found['longest']:,}")
+    write_json(json_path, found)
+
+
+@tokens.command("inspect", short_help="Show what a folder of tokens holds.")
+@click.argument("folder")
+@click.option("-n", "--n", "n", type=click.IntRange(min=0), default=3, show_default=True, help="Number of documents.")
+@click.option("--tokenizer", metavar="FILE", help="The tokenizer, if it is not where it was.")
+@_SEED
+@_JSON
+@debug_option
+def inspect_tokens(*, folder: str, n: int, tokenizer: str | None, seed: int, json_path: str | None) -> None:
+    """Show what a folder of tokens holds, and decode a few documents of it."""
+    there = TokenFolder(folder)
+    about = there.about
+    shown = shown_documents(there, _tokenizer(there, tokenizer), n, seed) if n else []
+    if json_path != "-":
+        table = Table.grid(padding=(0, 2))
+        padding = f", {about['padding'] / about['tokens']:.2%} of them padding" if about["padding"] else ""
+        window = f", windows of {about['sequence_length']:,} ({about['packing']})" if about["sequence_length"] else ""
+        table.add_row("format", f"{about['format']}, {about['dtype']}{window}")
+        table.add_row("tokenizer", about["tokenizer"]["name"])
+        table.add_row("shards", f"{len(about['shards']):,}")
+        table.add_row("documents", f"{about['documents']:,}")
+        table.add_row("tokens", f"{about['tokens']:,}{padding}")
+        console().print(table)
+        for one in shown:
+            console().print(f"\n{one['shard']}:{one['start']} {one['doc']} ({one['tokens']:,} tokens)", highlight=False)
+            console().print(one["text"], markup=False, highlight=False)
+    write_json(json_path, {**about, "shown": shown})
+
+
+@tokens.command("verify", short_help="Check a folder of tokens.")
+@click.argument("folder")
+@click.option("--input", "inputs", multiple=True, metavar="PATH", help="A folder of the documents; repeatable.")
+@click.option(
+    "--sample", type=click.IntRange(min=0), default=100, show_default=True, help="Number of documents to read back."
+)
+@click.option("--tokenizer", metavar="FILE", help="The tokenizer, if it is not where it was.")
+@_SEED
+@_JSON
+@debug_option
+def verify_tokens(
+    *, folder: str, inputs: tuple[str, ...], sample: int, tokenizer: str | None, seed: int, json_path: str | None
+) -> None:
+    """Check sizes, indexes and spans of a folder of tokens, and read a sample of documents back.
+
+    With --input the texts of the sample are looked for there, by their ids, and tokenised again. Exit code 1 if
+    anything is wrong.
+    """
+    there = TokenFolder(folder)
+    found = verify(there, _tokenizer(there, tokenizer), inputs, sample=sample, seed=seed)
+    if json_path != "-":
+        click.echo(
+            f"{found.shards:,} shards, {found.documents:,} documents; read back {found.sampled:,}, of which "
+            f"{found.decoded:,} decode to a text of the same tokens"
+        )
+        if inputs:
+            click.echo(f"found {found.found:,} texts in the input, of which {found.tokenised:,} give the same tokens")
+        for sentence in found.wrong:
+            click.echo(f"wrong: {sentence}")
+    write_json(json_path, found.to_dict())
+    if found.wrong:
+        click.get_current_context().exit(1)
+    if inputs and sample and found.documents and not found.found:
+        raise PipelineError("no document of the sample is in the input; name the folder that they were read from")

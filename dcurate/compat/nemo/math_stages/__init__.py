@@ -1,0 +1,1 @@
+"""Stages for web pages with mathematics."""

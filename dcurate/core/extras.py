@@ -1,0 +1,87 @@
+"""Libraries of dcurate's extras: which ones a pipeline needs, and which are not installed."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from dcurate.errors import ResourceError
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library that a stage needs.
+
+    Args:
+        module: its top-level name for ``import``.
+        extra: the extra of dcurate that installs it.
+        stage: the stage that needs it.
+    """
+
+    module: str
+    extra: str
+    stage: str
+
+    @property
+    def error(self) -> ResourceError:
+        """The error for a library that is not installed."""
+        return missing_dependency(f"stage {self.stage!r}", f"No module named {self.module!r}", self.extra)
+
+
+def missing_dependency(what: str, reason: str, extra: str) -> ResourceError:
+    """The error for a library that is not installed.
+
+    Args:
+        what: the stage or task that needs it.
+        reason: the message of the failed import.
+        extra: the extra of dcurate that installs it.
+    """
+    return ResourceError(f"{what}: {reason}; this needs the {extra!r} extra: pip install 'dcurate[{extra}]'")
+
+
+def required_by(objects: Iterable[Any]) -> dict[str, str]:
+    """Merge what objects such as filters and clients return from their method ``requires``; others need nothing.
+
+    Examples:
+        >>> required_by([str.strip, 3])
+        {}
+    """
+    found: dict[str, str] = {}
+    for one in objects:
+        requires = getattr(one, "requires", None)
+        if callable(requires):
+            found.update(requires())
+    return found
+
+
+def libraries(stages: Iterable[Any]) -> list[Library]:
+    """List the libraries of extras that stages need, each once."""
+    found: dict[str, Library] = {}
+    for stage in stages:
+        for part in stage.parts:
+            for module, extra in part.requires().items():
+                found.setdefault(module, Library(module, extra, part.name))
+    return list(found.values())
+
+
+def missing(modules: Iterable[str]) -> list[str]:
+    """Return the top-level modules that cannot be imported here; none of them is loaded.
+
+    Examples:
+        >>> missing(["json", "no_such_module"])
+        ['no_such_module']
+    """
+    return [module for module in modules if importlib.util.find_spec(module) is None]
+
+
+def check_installed(wanted: Iterable[Library]) -> None:
+    """Refuse a pipeline whose libraries are not installed in this process.
+
+    Raises:
+        ResourceError: names the first of them, its stage and its extra.
+    """
+    for library in wanted:
+        if missing([library.module]):
+            raise library.error

@@ -1,0 +1,49 @@
+"""Frames of any library as the batches that a pipeline begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dcurate.core.batch import Batch
+from dcurate.frames.convert import as_frame, nbytes
+from dcurate.frames.document import DocumentBatch
+
+#: Bytes of a batch that is cut from a frame, about.
+_BYTES = 64 * 2**20
+
+
+def batches_of(given: Any) -> Any:
+    """Return a frame as batches of about 64 MiB, and a list with frames in it as a list of batches.
+
+    What is neither a frame nor a batch is returned as it is.
+
+    Examples:
+        >>> [batch.num_items for batch in batches_of(pa.table({"n": [1, 2, 3]}))]
+        [3]
+        >>> [batch.num_items for batch in batches_of([pa.table({"n": [1, 2]}), pa.table({"n": [3]})])]
+        [2, 1]
+    """
+    if given is None or isinstance(given, str | bytes):
+        return given
+    if isinstance(given, Batch):
+        return [given]
+    frame = as_frame(given)
+    if frame is not None:
+        return list(_cut(DocumentBatch(data=frame)))
+    if isinstance(given, Sequence | Iterator):
+        return [one if isinstance(one, Batch) else _batch(one) for one in given]
+    return given
+
+
+def _batch(one: Any) -> Any:
+    frame = as_frame(one)
+    return one if frame is None else DocumentBatch(data=frame)
+
+
+def _cut(batch: DocumentBatch) -> Iterator[DocumentBatch]:
+    """Yield the rows of a batch in batches of about equal size."""
+    parts = max(1, -(-nbytes(batch.data) // _BYTES))
+    size = max(1, -(-batch.num_items // parts))
+    for start in range(0, max(batch.num_items, 1), size):
+        yield batch.rows(start, min(start + size, batch.num_items)) if parts > 1 else batch

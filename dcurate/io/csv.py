@@ -1,0 +1,244 @@
+"""Comma-separated values, and the like with other delimiters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
+
+from dcurate.core.batch import FileGroup, FilePart, FileRows, Rejection
+from dcurate.errors import DataError, PipelineError, listed
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.schema import fitted, one_chunk
+from dcurate.fs.compression import Lost, ending_of, head, salvage, unpack
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.listing import unchanged
+from dcurate.io import files
+from dcurate.io.csv_rows import BadRow, Dialect, first_record, parse
+from dcurate.io.lines import check_lines, read_lines_of_range, read_whole
+from dcurate.io.source import FileReader
+
+_BOM = b"\xef\xbb\xbf"
+_HEAD, _LONGEST_HEAD = 2**18, 2**26
+_FAULTS = pa.schema([("file", pa.string()), ("line", pa.int64()), ("error", pa.string()), ("raw", pa.string())])
+
+
+@dataclass
+class CsvReader(FileReader):
+    r"""Read comma-separated values, plain or compressed (``.gz .bz2 .zst .xz``).
+
+    Columns are text unless `schema` says otherwise: a code such as ``007`` keeps its zeros. An empty value is null, a
+    quoted one that is empty (``""``) is empty text. Blank lines are no rows. Files are UTF-8; a column that is missing
+    in a file is null there.
+
+    A quoted value may hold line breaks, so a file is read whole, in one slot. With ``newlines_in_values=False`` plain
+    files larger than 128 MiB (or than ``blocksize``) are cut at line ends and read in parallel, and a quote must be
+    closed in its line. A row is bad if it has more or fewer values than there are columns, is not UTF-8, opens a quote
+    that is never closed, or holds a value that is not of the type in `schema`.
+
+    Args:
+        file_paths: files, directories (searched recursively) and globs, local or URLs.
+        files_per_partition: files of one split.
+        blocksize: split size, as bytes or ``"128MiB"``: smaller files are packed.
+        fields: the columns to keep, in this order; all by default.
+        read_kwargs: for pipelines written for pandas: ``storage_options`` is taken, all else is refused.
+        storage_options: for fsspec.
+        schema: types of columns that are not text, by name: ``{"score": "float64", "count": "int64"}``.
+        limit: read only the first `limit` splits.
+        delimiter: one character between values; by default a tab in files named ``.tsv`` and a comma in others.
+        quote: one character around values.
+        header: whether the first row holds the names of the columns. A list of names is for files without one;
+            with False columns are named ``f0``, ``f1`` and so on.
+        newlines_in_values: whether quoted values may hold line breaks.
+        on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without rows that cannot be read and keep them in
+            quarantine with file and line; also without what comes after damage in a compressed file.
+        frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one: they are parsed on the CPU and moved once.
+
+    Raises:
+        PipelineError: incompatible settings.
+
+    Examples:
+        >>> import tempfile
+        >>> from dcurate import InlineExecutor, Pipeline
+        >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+        ...     _ = file.write('id,text\n007,"one\ntwo"\n')
+        ...     file.flush()
+        ...     [batch] = Pipeline("read", stages=[CsvReader(file.name)]).run(InlineExecutor(), observers=[])
+        >>> batch.to_pandas().to_dict("records")
+        [{'id': '007', 'text': 'one\ntwo'}]
+    """
+
+    delimiter: str | None = None
+    quote: str = '"'
+    header: bool | list[str] = True
+    newlines_in_values: bool = True
+    on_bad_line: Literal["raise", "quarantine"] = "raise"
+    name: str = "csv_reader"
+
+    kind: ClassVar[files.Format] = files.CSV
+
+    def __post_init__(self) -> None:
+        for setting, value in (("delimiter", self.delimiter), ("quote", self.quote)):
+            if value is not None and (
+                not isinstance(value, str) or len(value) != 1 or not value.isascii() or value in "\r\n\0"
+            ):
+                raise PipelineError(f"{self.name}: {setting}={value!r} must be one ASCII character")
+        if self.quote == self.delimiter:
+            raise PipelineError(f"{self.name}: delimiter and quote are both {self.quote!r}; they must differ")
+        if not isinstance(self.header, bool) and not files.is_names(self.header):
+            raise PipelineError(f"{self.name}: header={self.header!r} must be True, False or a list of column names")
+        if self.on_bad_line not in ("raise", "quarantine"):
+            raise PipelineError(f"{self.name}: on_bad_line={self.on_bad_line!r} must be 'raise' or 'quarantine'")
+        super().__post_init__()
+
+    def process(self, task: FileGroup) -> DocumentBatch | None:
+        """The rows of a split; None if it has none.
+
+        Raises:
+            DataError: a file or row that cannot be read.
+        """
+        shape = self._known()
+        tables: list[pa.Table] = []
+        faults: dict[str, list[dict[str, Any]]] = {}
+        for part in task.parts:
+            name = self._named(part)
+            table, bad = self._rows(part, name)
+            if bad and self.on_bad_line == "raise":
+                raise DataError(
+                    f"{name} {f'line {bad[0].line + 1}' if not part.start else 'in a later part'}: {bad[0].error}; "
+                    "set on_bad_line='quarantine' to set such rows aside and go on"
+                )
+            shape = self._joined(shape, table.schema, name)
+            tables.append(table)
+            for row in bad:
+                fault = {"file": name, "line": None if part.start else row.line + 1, "error": row.error}
+                raw = row.raw.decode(errors="backslashreplace").rstrip("\r\n")
+                faults.setdefault(row.reason, []).append({**fault, "raw": raw})
+        schema = shape.schema(self.fields)
+        try:
+            rows = one_chunk([fitted(table, schema) for table in tables or [schema.empty_table()]])
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise DataError(f"{task.key}: {error}; use smaller files, or newlines_in_values=False") from error
+        if not rows.num_rows and not faults:
+            return None
+        rejected = ((reason, pa.Table.from_pylist(found, _FAULTS)) for reason, found in faults.items())
+        rejections = tuple(
+            Rejection(self.name, reason, table.num_rows, table.nbytes, table, fault=True) for reason, table in rejected
+        )
+        return DocumentBatch(data=self._held(rows), key=task.key, rejections=rejections)
+
+    def divided(self, task: FileGroup) -> FileRows | None:
+        """Return None: rows of CSV cannot be counted without parsing."""
+        return None
+
+    def _rows(self, part: FilePart, name: str) -> tuple[pa.Table, list[BadRow]]:
+        """Return the rows of a part, and those that cannot be read."""
+        dialect = self._dialect(part.path)
+        data, lost = self._content(part, name)
+        bad: list[BadRow] = []
+        line = 0
+        if part.start:
+            names = self._names(self._beginning(part.path, name), name, dialect)[0]
+        else:
+            check_lines(data, name)
+            data = data.removeprefix(_BOM)
+            names, begin = self._names(data, name, dialect)
+            line = len(data[:begin].splitlines())
+            data = data[begin:]
+        try:
+            table, found = parse(data, names, self._declared(), dialect) if names else (pa.table({}), [])
+        except DataError as error:
+            raise DataError(f"{name} has {error}; use smaller files, or newlines_in_values=False") from error
+        bad += [row._replace(line=row.line + line) for row in found]
+        if lost is not None:
+            line += len(data.splitlines())
+            error = f"in the damaged {ending_of(part.path)} stream at byte {lost.at:,} of the file ({lost.reason})"
+            rest = lost.doubtful.splitlines() or [b""]
+            bad += [BadRow(line + number, "damaged stream", error, raw) for number, raw in enumerate(rest)]
+        return table, bad
+
+    def _content(self, part: FilePart, name: str) -> tuple[bytes, Lost | None]:
+        """Return the content of a part, unpacked; without what is lost in a damaged stream."""
+        store, path = self._store(part.path)
+        with storage_errors("read", part.path):
+            if part.start or part.stop is not None:
+                with unchanged(store, path, part.version, name):
+                    return read_lines_of_range(store, path, part)[0], None
+            packed = read_whole(store, path, part, name)
+            if self.on_bad_line == "raise":
+                return unpack(packed, ending_of(path), name), None
+            data, lost = salvage(packed, ending_of(path))
+            if lost is None:
+                return data, None
+            whole = data.rfind(b"\n") + 1
+            return data[:whole], lost._replace(doubtful=data[whole:] + lost.doubtful)
+
+    def _dialect(self, path: str) -> Dialect:
+        tabs = path.lower().removesuffix(ending_of(path)).endswith(".tsv")
+        return Dialect(self.delimiter or ("\t" if tabs else ","), self.quote, self.newlines_in_values)
+
+    def _names(self, data: bytes, name: str, dialect: Dialect) -> tuple[list[str], int]:
+        """Return the names of the columns, and the byte after the header.
+
+        Raises:
+            DataError: the header cannot be read, or names a column twice.
+        """
+        if isinstance(self.header, list | tuple):
+            return list(self.header), 0
+        try:
+            first, end = first_record(data, dialect)
+        except ValueError as error:
+            raise DataError(f"{name} line 1: {error}; a CSV file is text in UTF-8 with one row a line") from error
+        if not self.header:
+            return [f"f{number}" for number in range(len(first))], 0
+        twice = [column for column, count in Counter(first).items() if count > 1]
+        if twice:
+            raise DataError(f"{name} has several columns {listed(twice)}; rename them in its first row")
+        return first, end
+
+    def _beginning(self, address: str, name: str) -> bytes:
+        """Return the beginning of a file: at least its first record."""
+        store, path = self._store(address)
+        dialect, size = self._dialect(address), _HEAD
+        while True:
+            with storage_errors("read", address), store.open(path, "rb", cache_type="readahead") as source:
+                data = head(source, ending_of(path), size, name).removeprefix(_BOM)
+            if len(data) < size - len(_BOM) or size > _LONGEST_HEAD:
+                return data
+            cut = data[: data.rfind(b"\n") + 1]
+            try:
+                if cut and first_record(cut, dialect)[0]:
+                    return cut
+            except ValueError:
+                pass  # the record may end later
+            size *= 16
+
+    def _counted(self, part: FilePart) -> list[FilePart]:
+        return [part]
+
+    def _cut(self, file: files.SourceFile, target: int) -> list[int]:
+        if self.newlines_in_values or ending_of(file.path):
+            return []
+        parts = -(-file.size // target)
+        return [number * file.size // parts for number in range(parts + 1)]
+
+    def _head(self, file: files.SourceFile) -> pa.Schema | None:
+        try:
+            data = self._beginning(file.path, file.name)
+        except DataError:
+            if self.on_bad_line == "raise":
+                raise
+            return None  # all of it goes to quarantine
+        check_lines(data, file.name)
+        names, _ = self._names(data, file.name, self._dialect(file.path))
+        types = self._declared()
+        return pa.schema([(name, types.get(name, pa.string())) for name in names]) if names else None
+
+    def _check_read_kwargs(self, kwargs: dict[str, Any]) -> None:
+        if kwargs:
+            raise PipelineError(
+                f"{self.name}: read_kwargs {listed(kwargs)} mean nothing here, as pandas is not in use; leave them "
+                "out, and use delimiter=, quote=, header=, fields= for columns and schema= for types"
+            )

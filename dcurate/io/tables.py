@@ -1,0 +1,96 @@
+"""Folders that are tables of Delta Lake, Iceberg or Hudi: a log says which of their files count."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Collection, Sequence
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from fsspec.implementations.local import LocalFileSystem
+
+from dcurate.core.extras import missing
+from dcurate.errors import DataError, PipelineError
+
+#: The folder in which a table of a kind keeps its log, by the folder's name.
+LOGS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
+_ICEBERG = ".metadata.json"
+#: Features of Delta tables that do not change what the files at its version hold.
+_PLAIN = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
+
+
+def table_at(store: Any, folder: str, logs: Collection[str], paths: Sequence[str]) -> str:
+    """Return the kind of table that a folder is, or is a part of; empty if it is none.
+
+    Args:
+        store: the file system.
+        folder: that was named, or that a glob begins with.
+        logs: names of `LOGS` that were seen in it or below.
+        paths: of the files in it and below.
+    """
+    for name, kind in LOGS.items():
+        if name in logs or any(store.isdir(f"{above}/{name}") for above in _with_table(folder)):
+            return kind
+    iceberg = any(path.endswith(_ICEBERG) and os.path.basename(os.path.dirname(path)) == "metadata" for path in paths)
+    if not iceberg and os.path.basename(folder.rstrip("/")) == "data":
+        above = f"{os.path.dirname(folder.rstrip('/'))}/metadata"
+        iceberg = store.isdir(above) and any(str(path).endswith(_ICEBERG) for path in store.ls(above, detail=False))
+    return "Iceberg" if iceberg else ""
+
+
+def live_files(store: Any, folder: str, kind: str, shown: str) -> set[str]:
+    """Return the paths of the files that the table holds at its newest version, if `deltalake` can name them.
+
+    Args:
+        store: the file system.
+        folder: the folder of the table.
+        kind: as `table_at` names it.
+        shown: the path in messages.
+
+    Raises:
+        DataError: the table cannot be read file by file.
+        PipelineError: it is not a Delta table on local disks, or `deltalake` is not installed.
+    """
+    is_table = isinstance(store, LocalFileSystem) and os.path.isdir(f"{folder}/_delta_log")
+    if kind != "Delta Lake" or not is_table:
+        advice = "name the folder of the table itself" if kind == "Delta Lake" else "export it"
+        if kind == "Delta Lake" and not isinstance(store, LocalFileSystem):
+            advice = "give the files that deltalake's DeltaTable(...).file_uris() names"
+        raise PipelineError(
+            f"{shown!r} is a table of {kind}, or in one, and its folder also holds files that were removed from it; "
+            f"{advice}, or give its rows as initial_tasks"
+        )
+    if missing(["deltalake"]):
+        raise PipelineError(
+            f"{shown!r} is a table of Delta Lake, and its folder also holds files that were removed from it; "
+            "pip install 'dcurate[delta]' to read those of its newest version, or give its rows as initial_tasks"
+        )
+    library = importlib.import_module("deltalake")
+    table = library.DeltaTable(folder)
+    protocol = table.protocol()
+    features = set(protocol.reader_features or ()) - _PLAIN
+    if features or protocol.min_reader_version == 2:
+        named = ", ".join(sorted(features)) or "column mapping"
+        raise DataError(
+            f"{shown!r} is a table of Delta Lake with {named}, so its files alone do not say which rows it has; "
+            "give its rows as initial_tasks"
+        )
+    return {os.path.realpath(_local(uri)) for uri in table.file_uris()}
+
+
+def _with_table(folder: str) -> list[str]:
+    """Return a folder, and those above it while their names are values of partitions, such as ``date=2024-01-01``.
+
+    Examples:
+        >>> _with_table("/t/lang=en/year=2024/")
+        ['/t/lang=en/year=2024', '/t/lang=en', '/t']
+    """
+    found = [folder.rstrip("/")]
+    while "=" in os.path.basename(found[-1]):
+        found.append(os.path.dirname(found[-1]))
+    return found
+
+
+def _local(uri: str) -> str:
+    return unquote(urlsplit(uri).path) if uri.startswith("file:") else uri

@@ -1,0 +1,138 @@
+"""Clusters that run elsewhere: versions are compared, modules of a user travel, and a missing extra is named."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dcurate import DaskExecutor, DocumentBatch, JsonlReader, JsonlWriter, Pipeline, ProcessingStage
+from dcurate.cluster import versions
+from dcurate.core import extras
+from dcurate.errors import ResourceError
+from tests.conftest import ROOT, process, wait_for, wait_for_workers
+
+pytestmark = pytest.mark.cluster
+
+STAGE = """
+from dcurate import DocumentBatch, ProcessingStage
+from helpers_of_a_user import louder
+
+
+class Louder(ProcessingStage):
+    def process(self, task):
+        frame = task.to_pandas()
+        return task.with_data(frame.assign(text=[louder(text) for text in frame["text"]]))
+"""
+
+
+@contextmanager
+def cluster_in(folder: Path, scheduler: str = "", worker: str = "") -> Iterator[str]:
+    """A ``dask scheduler`` and a ``dask worker`` started in a folder, after programs of their own; gives the address."""
+    info = folder / "scheduler.json"
+    where = ["--scheduler-file", str(info), "--no-dashboard"]
+    path = f"import os, sys; os.chdir({str(folder)!r}); sys.path[:0] = [{str(ROOT)!r}]; "
+
+    def dask(before: str, *arguments: str) -> list[str]:
+        return [sys.executable, "-c", f"{path}{before}from dask.__main__ import main; main()", *arguments, *where]
+
+    started = dask(scheduler, "scheduler", "--host", "127.0.0.1", "--port", "0")
+    with process(*started, log=folder / "scheduler.log"):
+        wait_for(info)
+        found = json.loads(info.read_text())["address"]
+        joined = dask(worker, "worker", "--nthreads", "1", "--no-nanny", "--local-directory", str(folder))
+        with process(*joined, log=folder / "worker.log"):
+            wait_for_workers(found, 1)
+            yield found
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A scheduler and a worker that were started in another directory."""
+    with cluster_in(tmp_path_factory.mktemp("elsewhere")) as found:
+        yield found
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in sorted(folder.glob("*.jsonl")) for line in file.read_text().splitlines()]
+
+
+def test_a_module_of_a_user_travels_with_what_it_imports(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stages_of_a_user.py").write_text(STAGE)
+    (tmp_path / "helpers_of_a_user.py").write_text("def louder(text):\n    return text.upper() + '!'\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    stage = importlib.import_module("stages_of_a_user").Louder()
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
+    stages = [JsonlReader(str(tmp_path / "in.jsonl")), stage, JsonlWriter(str(tmp_path / "out"))]
+    Pipeline("p", stages=stages).run(DaskExecutor(cluster=address), observers=[])
+    assert rows(tmp_path / "out") == [{"text": "A!"}]
+
+
+@pytest.mark.parametrize("package", ["dcurate", "Python", "distributed", "pandas"])
+def test_another_version_is_refused_in_one_sentence(
+    address: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, compared = versions.versions() | {package: "99.1"}, versions.difference
+    monkeypatch.setattr(versions, "difference", lambda _, there: compared(here, there))
+    said = f"^the scheduler has {package} [0-9.]+, and this process has 99.1; install the same versions on the client,"
+    with pytest.raises(ResourceError, match=said):
+        Pipeline("p", stages=[NeedsMore()]).run(
+            DaskExecutor(cluster=address), initial_tasks=[DocumentBatch()], observers=[]
+        )
+
+
+@pytest.mark.parametrize("without", ["scheduler", "worker"])
+def test_a_cluster_without_dcurate_is_refused_in_one_sentence(without: str, tmp_path: Path) -> None:
+    with (
+        cluster_in(tmp_path, **{without: "import sys; sys.modules['dcurate'] = None; "}) as address,
+        pytest.raises(ResourceError, match=r"^the cluster cannot load dcurate \(.*\); install"),
+    ):
+        Pipeline("p", stages=[NeedsMore()]).run(
+            DaskExecutor(cluster=address), initial_tasks=[DocumentBatch()], observers=[]
+        )
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "matters"),
+    [
+        ({"numpy": "2.1"}, {"numpy": "2.3"}, False),
+        ({"numpy": "2.1"}, {"numpy": "3.0"}, True),
+        ({"dask": "2026.7.1"}, {"dask": "2026.7.2"}, True),
+        ({"numba": "0.61"}, {}, False),
+        ({}, {"numba": "0.61"}, False),
+    ],
+)
+def test_a_version_matters_where_objects_would_not_be_understood(here: Any, there: Any, matters: bool) -> None:
+    assert bool(versions.difference(here, there)) == matters
+
+
+class NeedsMore(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """A stage that needs a library."""
+
+    def requires(self) -> dict[str, str]:
+        return {"no_such_module": "lang"}
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        raise AssertionError("it was not refused")
+
+
+def test_an_extra_that_a_worker_lacks_is_named_with_the_worker(address: str) -> None:
+    with pytest.raises(ResourceError, match="^worker tcp://.*: stage 'needs_more': No module named 'no_such_module'; "):
+        Pipeline("p", stages=[NeedsMore()]).run(
+            DaskExecutor(cluster=address), initial_tasks=[DocumentBatch()], observers=[]
+        )
+
+
+def test_an_extra_is_looked_for_before_workers_of_this_machine_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DaskExecutor, "session", lambda self: pytest.fail("workers were started"))
+    assert extras.missing(["no_such_module", "json"]) == ["no_such_module"]
+    with pytest.raises(ResourceError, match="^stage 'needs_more': No module named 'no_such_module'; "):
+        Pipeline("p", stages=[NeedsMore()]).run(DaskExecutor(), initial_tasks=[DocumentBatch()], observers=[])

@@ -1,0 +1,96 @@
+"""Frames of other libraries as input: of Polars and DuckDB where these are installed, of a stand-in elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from dcurate import AddId, DocumentBatch, InlineExecutor, Pipeline, ScoreFilter, WordCountFilter
+from dcurate.errors import DataError, PipelineError
+from dcurate.frames import batches
+
+TABLE = pa.table({"text": ["one two", "three"], "n": [1, 2]})
+
+
+class Streams:
+    """A frame of a library that dcurate does not know."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def polars(table: pa.Table) -> Any:
+    return pytest.importorskip("polars").from_arrow(table)
+
+
+def duckdb(table: pa.Table) -> Any:
+    return pytest.importorskip("duckdb").from_arrow(table)
+
+
+MAKERS: list[Callable[[pa.Table], Any]] = [
+    lambda table: table,
+    lambda table: table.to_pandas(),
+    lambda table: table.to_reader(),
+    lambda table: table.to_batches()[0],
+    ds.dataset,
+    lambda table: ds.dataset(table).scanner(),
+    Streams,
+    polars,
+    duckdb,
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("form", ["alone", "in a list", "in a batch"])
+def test_a_pipeline_begins_with_rows_of_any_library(make: Any, form: str) -> None:
+    frame = make(TABLE)
+    given = {"alone": lambda: frame, "in a list": lambda: [frame], "in a batch": lambda: [DocumentBatch(data=frame)]}
+    pipeline = Pipeline("p", stages=[ScoreFilter(WordCountFilter(min_words=2)), AddId("id")])
+    [batch] = pipeline.run(InlineExecutor(), initial_tasks=given[form](), observers=[])
+    assert batch.to_arrow().drop_columns(["id"]).to_pylist() == [{"text": "one two", "n": 1}]
+
+
+def test_dictionaries_and_views_become_plain_values() -> None:
+    words = pa.array(["a", "b", "a"]).cast(pa.string_view())
+    table = pa.table({"view": words, "lists": pa.array([["x"], [], None], pa.list_(pa.string_view()))})
+    table = table.append_column("code", pa.array(["a", "b", "a"]).dictionary_encode())
+    data = DocumentBatch(data=Streams(table)).data
+    assert data.schema.types == [pa.string(), pa.list_(pa.string()), pa.string()]
+    assert data.to_pylist() == table.to_pylist()
+
+
+def test_categories_of_polars_become_text() -> None:
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({"text": ["a", "b", None]}, schema={"text": pl.Categorical})
+    assert DocumentBatch(data=frame).to_arrow().to_pydict() == {"text": ["a", "b", None]}
+
+
+def test_a_large_frame_is_cut_into_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "_BYTES", 100)
+    for frame in (pa.table({"n": range(100)}), pd.DataFrame({"n": range(100)})):
+        made = batches.batches_of(frame)
+        assert len(made) == 8
+        assert [row for batch in made for row in batch.to_arrow()["n"].to_pylist()] == list(range(100))
+    keys = [batch.key for batch in Pipeline("p", stages=[AddId("id")]).run(InlineExecutor(), initial_tasks=TABLE)]
+    assert [str(key) for key in keys] == ["batch-00000"]
+    assert [batch.num_items for batch in batches.batches_of(TABLE.slice(0, 0))] == [0]
+
+
+@pytest.mark.parametrize("given", [[1, 2], "text", {"text": ["a"]}, 3, [None]])
+def test_what_is_no_frame_is_refused(given: Any) -> None:
+    with pytest.raises(PipelineError, match="initial_tasks must be a list of batches"):
+        Pipeline("p", stages=[AddId("id")]).run(InlineExecutor(), initial_tasks=given)
+
+
+@pytest.mark.parametrize("given", [pa.array([1]), pd.Series([1]), [1]])
+def test_a_column_is_no_batch(given: Any) -> None:
+    with pytest.raises(DataError, match="a batch holds an Arrow table or a pandas, Polars or cuDF frame, not "):
+        DocumentBatch(data=given)

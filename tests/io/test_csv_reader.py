@@ -1,0 +1,189 @@
+"""CSV: every record is a row or in quarantine, and a row is what was written."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcurate import CsvReader, InlineExecutor, JsonlWriter, ParquetReader, ParquetWriter, Pipeline
+from dcurate.errors import DataError, PipelineError
+from dcurate.io.csv_rows import Dialect, _records, parse
+
+TEXTS = st.text(st.sampled_from("a,\"\n\r ;\t'é€0\\"), max_size=6)
+BYTES = st.lists(st.sampled_from([b"a", b",", b'"', b"\n", b"\r", b"\r\n", b"\xff", "é".encode(), b"1"])).map(b"".join)
+DIALECTS = st.builds(Dialect, st.sampled_from(",;\t"), st.sampled_from("\"'"), st.booleans())
+
+
+def put(path: Path, data: bytes) -> str:
+    path.write_bytes(data)
+    return str(path)
+
+
+def read(*paths: str, **given: Any) -> list[dict[str, Any]]:
+    batches = Pipeline("read", stages=[CsvReader(list(paths), **given)]).run(InlineExecutor(), observers=[])
+    return [row for batch in batches for row in batch.to_arrow().to_pylist()]
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS)), st.sampled_from(",;\t"), st.booleans(), st.sampled_from(["\n", "\r\n"]))
+def test_a_row_is_what_a_writer_wrote(rows: list[tuple[str, str]], delimiter: str, all_: bool, end: str) -> None:
+    file = io.StringIO(newline="")
+    quoting = csv.QUOTE_ALL if all_ else csv.QUOTE_MINIMAL
+    csv.writer(file, delimiter=delimiter, quoting=quoting, lineterminator=end).writerows(rows)
+    table, bad = parse(file.getvalue().encode(), ["x", "y"], {}, Dialect(delimiter))
+    assert bad == []
+    assert [tuple(value or "" for value in row.values()) for row in table.to_pylist()] == rows
+    if all_:
+        assert [tuple(row.values()) for row in table.to_pylist()] == rows
+
+
+@given(st.lists(st.tuples(st.none() | TEXTS, st.none() | st.integers(-5, 5))))
+def test_null_is_told_from_empty_text(rows: list[tuple[str | None, int | None]]) -> None:
+    schema = pa.schema([("x", pa.string()), ("n", pa.int64())])
+    table = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
+    sink = io.BytesIO()
+    pyarrow.csv.write_csv(table, sink, pyarrow.csv.WriteOptions(include_header=False))
+    assert parse(sink.getvalue(), schema.names, {"n": pa.int64()}, Dialect()) == (table, [])
+
+
+@settings(max_examples=400)
+@given(BYTES, DIALECTS, st.integers(1, 3))
+def test_every_record_is_a_row_or_a_bad_row(data: bytes, dialect: Dialect, columns: int) -> None:
+    names = [f"c{number}" for number in range(columns)]
+    table, bad = parse(data, names, {}, dialect)
+    records = list(_records(data, dialect))
+    assert table.num_rows + len(bad) == len(records)
+    assert {row.line for row in bad} <= {record.line for record in records}
+    assert b"".join(record.raw for record in records).replace(b"\r", b"").replace(b"\n", b"") == data.replace(
+        b"\r", b""
+    ).replace(b"\n", b"")
+    if not bad and b'"' not in data and b"'" not in data:
+        assert table.num_rows == sum(bool(line) for line in data.splitlines())
+
+
+@given(BYTES, st.integers(1, 3))
+def test_bad_rows_do_not_change_others(data: bytes, columns: int) -> None:
+    names = [f"c{number}" for number in range(columns)]
+    good = b",".join([b'"x"'] * columns) + b"\n"
+    table, _ = parse(good + data, names, {}, Dialect())
+    assert table.slice(0, 1).to_pylist() == [dict.fromkeys(names, "x")]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1), st.integers(1, 60))
+def test_rows_do_not_depend_on_how_files_are_cut(tmp_path_factory: Any, rows: Any, size: int) -> None:
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerows([("x", "y"), *((x.translate({10: 45, 13: 45}), y.translate({10: 45, 13: 45})) for x, y in rows)])
+    folder = tmp_path_factory.mktemp("csv")
+    path = put(folder / "a.csv", file.getvalue().encode())
+    packed = put(folder / "b.csv.gz", gzip.compress(file.getvalue().encode()))
+    whole = read(path)
+    assert len(whole) == len(rows)
+    assert read(path, blocksize=size, newlines_in_values=False) == whole == read(packed)
+
+
+BAD = b'id,text\n1,"two\nlines"\n\n2\n3,good\n4,\xff\n5,a,b\nx,good\n6,"open\n7,good\n'
+
+
+def test_bad_rows_go_to_quarantine_with_file_and_line(tmp_path: Path) -> None:
+    path = put(tmp_path / "in.csv", BAD)
+    reader = CsvReader(path, schema={"id": "int64"}, on_bad_line="quarantine")
+    done = Pipeline("p", stages=[reader, JsonlWriter(str(tmp_path / "out"))]).run(InlineExecutor(), observers=[])
+    [stage, _] = done.report.stages
+    assert (stage.rows_in, stage.rows_out, stage.faulty) == (
+        8,
+        3,
+        {"malformed row": 3, "not UTF-8": 1, "column 'id' of another type": 1},
+    )
+    [batch] = Pipeline("p", stages=[reader]).run(InlineExecutor(), observers=[])
+    assert batch.to_arrow().to_pylist() == [
+        {"id": 1, "text": "two\nlines"},
+        {"id": 3, "text": "good"},
+        {"id": 7, "text": "good"},
+    ]
+    found = [row for one in CsvReader.process(reader, next(reader.splits())).rejections for row in one.data.to_pylist()]
+    assert sorted((row["file"], row["line"], row["error"], row["raw"]) for row in found) == [
+        ("in.csv", 5, "it has 1 value, and there are 2 columns", "2"),
+        ("in.csv", 7, "it is not UTF-8", "4,\\xff"),
+        ("in.csv", 8, "it has 3 values, and there are 2 columns", "5,a,b"),
+        ("in.csv", 9, "column 'id' is to be int64, and this is 'x'", "x,good"),
+        ("in.csv", 10, "a quote is not closed", '6,"open'),
+    ]
+
+
+def test_a_bad_row_ends_a_run_with_file_and_line(tmp_path: Path) -> None:
+    path = put(tmp_path / "in.csv", BAD)
+    with pytest.raises(DataError, match="in.csv line 5: it has 1 value, and there are 2 columns; set on_bad_line="):
+        read(path)
+
+
+def test_a_damaged_file_is_read_up_to_the_damage(tmp_path: Path) -> None:
+    streams = gzip.compress(b"x,y\n1,2\n"), gzip.compress(b"3,4\n5,6\n" * 50)
+    path = put(tmp_path / "in.csv.gz", streams[0] + streams[1][:-6])
+    with pytest.raises(DataError, match="in.csv.gz"):
+        read(path)
+    assert read(path, on_bad_line="quarantine") == [{"x": "1", "y": "2"}]
+    reader = CsvReader(path, on_bad_line="quarantine")
+    [lost] = reader.process(next(reader.splits())).rejections
+    assert (lost.reason, lost.rows, lost.data["line"][0].as_py()) == ("damaged stream", 100, 3)
+
+
+def test_values_are_text_unless_the_schema_names_another_type(tmp_path: Path) -> None:
+    path = put(tmp_path / "in.csv", b'code,score,day,empty\n007,1.5,2024-02-30,\n"",,2024-02-01,""\n')
+    assert read(path)[0] == {"code": "007", "score": "1.5", "day": "2024-02-30", "empty": None}
+    assert read(path)[1] == {"code": "", "score": None, "day": "2024-02-01", "empty": ""}
+    typed = read(path, schema={"score": "float64"}, fields=["score", "code"])
+    assert typed == [{"score": 1.5, "code": "007"}, {"score": None, "code": ""}]
+
+
+def test_delimiters_and_headers(tmp_path: Path) -> None:
+    tabs = put(tmp_path / "a.tsv", b"x\ty,z\n1\t2\n")
+    assert read(tabs) == [{"x": "1", "y,z": "2"}]
+    bom = put(tmp_path / "b.csv", b"\xef\xbb\xbf\r\nx;y\r\n1;'a;b'\r\n")
+    assert read(bom, delimiter=";", quote="'") == [{"x": "1", "y": "a;b"}]
+    plain = put(tmp_path / "c.csv", b"1,2\n3,4")
+    assert read(plain, header=False) == [{"f0": "1", "f1": "2"}, {"f0": "3", "f1": "4"}]
+    assert read(plain, header=["m", "n"])[1] == {"m": "3", "n": "4"}
+    other = put(tmp_path / "d.csv", b"n,o\n5,6\n")
+    assert read(other, plain, header=["m", "n"])[-1] == {"m": "5", "n": "6"}
+    both = [put(tmp_path / "e.csv", b"x\n1\n"), put(tmp_path / "f.csv", b"y,x\n2,3\n")]
+    assert read(*both, files_per_partition=2) == [{"x": "1", "y": None}, {"x": "3", "y": "2"}]
+    assert read(put(tmp_path / "g.csv", b"x,y\n")) == []
+    with pytest.raises(DataError, match="h.csv has several columns 'x'; rename them"):
+        read(put(tmp_path / "h.csv", b"x,x\n1,2\n"))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"delimiter": ";;"}, "delimiter=';;' must be one ASCII character"),
+        ({"quote": ","}, None),
+        ({"delimiter": ",", "quote": ","}, "delimiter and quote are both ','"),
+        ({"header": "x"}, "header='x' must be True, False or a list of column names"),
+        ({"on_bad_line": "skip"}, "on_bad_line='skip' must be 'raise' or 'quarantine'"),
+        ({"read_kwargs": {"sep": ";"}}, "use delimiter="),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(given: Any, said: str | None) -> None:
+    if said is None:
+        assert CsvReader("x", **given).quote == ","
+        return
+    with pytest.raises(PipelineError, match=said):
+        CsvReader("x", **given)
+
+
+def test_csv_becomes_parquet(tmp_path: Path) -> None:
+    path = put(tmp_path / "in.csv", b'x,y\n1,"a\nb"\n')
+    stages = [CsvReader(path), ParquetWriter(str(tmp_path / "out"))]
+    Pipeline("p", stages=stages).run(InlineExecutor(), observers=[])
+    [batch] = Pipeline("p", stages=[ParquetReader(str(tmp_path / "out"))]).run(InlineExecutor(), observers=[])
+    assert batch.to_arrow().to_pylist() == [{"x": "1", "y": "a\nb"}]

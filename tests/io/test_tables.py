@@ -1,0 +1,106 @@
+"""Folders of Delta Lake, Iceberg and Hudi: files that were removed from a table are never read silently."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dcurate import CsvReader, DocumentReader, InlineExecutor, ParquetReader, Pipeline
+from dcurate.errors import DataError, DcurateError, PipelineError
+
+
+def texts(reader: Any) -> list[str]:
+    batches = Pipeline("p", stages=[reader]).run(InlineExecutor(), observers=[])
+    return sorted(text for batch in batches for text in batch.to_arrow()["text"].to_pylist())
+
+
+def put(path: Path, text: str = "old") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".csv":
+        path.write_text(f"text\n{text}\n")
+    else:
+        pq.write_table(pa.table({"text": [text]}), path)
+    return path
+
+
+def delta(folder: Path) -> Path:
+    put(folder / "a.parquet")
+    (folder / "_delta_log").mkdir()
+    (folder / "_delta_log" / "00000000000000000000.json").write_text("{}")
+    return folder
+
+
+@pytest.mark.parametrize("place", ["", "/", "/*.parquet", "/**/*.parquet", "/.."])
+@pytest.mark.parametrize("reader", [ParquetReader, DocumentReader])
+def test_a_delta_table_is_refused_without_its_library(
+    reader: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dcurate.io.tables.missing", lambda modules: modules)
+    table = delta(tmp_path / "lake" / "table")
+    with pytest.raises(PipelineError, match="is a table of Delta Lake, .*files that were removed from it; "):
+        texts(reader(f"{table}{place}"))
+
+
+def test_a_partition_of_a_delta_table_is_refused(tmp_path: Path) -> None:
+    table = delta(tmp_path / "table")
+    put(table / "lang=en" / "year=2024" / "b.parquet")
+    with pytest.raises(PipelineError, match="name the folder of the table itself"):
+        texts(ParquetReader(str(table / "lang=en" / "year=2024")))
+
+
+@pytest.mark.parametrize(
+    ("reader", "name"), [(ParquetReader, "a.parquet"), (DocumentReader, "a.parquet"), (CsvReader, "a.csv")]
+)
+def test_tables_of_iceberg_and_hudi_are_refused(reader: Any, name: str, tmp_path: Path) -> None:
+    put(tmp_path / "iceberg" / "data" / name)
+    (tmp_path / "iceberg" / "metadata").mkdir()
+    (tmp_path / "iceberg" / "metadata" / "v1.metadata.json").write_text("{}")
+    for folder in (tmp_path / "iceberg", tmp_path / "iceberg" / "data"):
+        with pytest.raises(PipelineError, match="is a table of Iceberg, .* export it, or give its rows as initial_tas"):
+            texts(reader(str(folder)))
+    put(tmp_path / "hudi" / name)
+    (tmp_path / "hudi" / ".hoodie").mkdir()
+    with pytest.raises(PipelineError, match="is a table of Hudi, "):
+        texts(reader(str(tmp_path / "hudi")))
+
+
+def test_a_file_that_is_named_itself_is_read(tmp_path: Path) -> None:
+    assert texts(ParquetReader(str(delta(tmp_path) / "a.parquet"))) == ["old"]
+
+
+def test_a_folder_named_metadata_is_no_table(tmp_path: Path) -> None:
+    put(tmp_path / "a.parquet")
+    put(tmp_path / "metadata" / "b.parquet")
+    assert texts(ParquetReader(str(tmp_path))) == ["old", "old"]
+
+
+def test_a_delta_table_is_read_at_its_newest_version(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    path = str(tmp_path / "table")
+    deltalake.write_deltalake(path, pa.table({"text": ["old"], "lang": ["en"]}), partition_by=["lang"])
+    deltalake.write_deltalake(path, pa.table({"text": ["new"], "lang": ["en"]}), mode="overwrite")
+    deltalake.write_deltalake(path, pa.table({"text": ["more"], "lang": ["a b"]}), mode="append")
+    assert len(list(Path(path).rglob("*.parquet"))) == 3
+    for reader in (ParquetReader(path), DocumentReader(path), ParquetReader(f"{path}/*/*.parquet")):
+        assert texts(reader) == ["more", "new"]
+    [gone] = [file for file in deltalake.DeltaTable(path).file_uris() if "en" in file]
+    Path(gone.removeprefix("file://")).unlink()
+    with pytest.raises(DataError, match="is a table without its file"):
+        texts(ParquetReader(path))
+
+
+def test_a_delta_table_with_deletion_vectors_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    path = str(tmp_path / "table")
+    deltalake.write_deltalake(path, pa.table({"text": ["old"]}))
+
+    class Protocol:
+        min_reader_version, reader_features = 3, ["deletionVectors"]
+
+    monkeypatch.setattr(deltalake.DeltaTable, "protocol", lambda self: Protocol())
+    with pytest.raises(DcurateError, match="with deletionVectors, so its files alone do not say which rows it has"):
+        texts(ParquetReader(path))
