@@ -111,11 +111,15 @@ def _by_values(table: pa.Table, source: pa.Table) -> _Rows | None:
     """The source rows whose values are those of the table, each after the one before; None if there are none."""
     if _is_same_rows(table, source):
         return np.arange(table.num_rows)
-    known = [name for name in _comparable(table, source) if _holds(source.column(name), table.column(name))]
+    known = _unchanged(table, source, _comparable(table, source))
+    before = list(_keys(source, known)) if known else []
+    if len(set(before)) < source.num_rows:  # other columns may tell equal rows apart
+        known += _unchanged(table, source, _comparable(table, source, as_text=True))
+        before = list(_keys(source, known)) if known else []
     if not known:
         return None
     waiting: defaultdict[Any, deque[int]] = defaultdict(deque)
-    for number, values in enumerate(_keys(source, known)):
+    for number, values in enumerate(before):
         waiting[values].append(number)
     rows, last = np.empty(table.num_rows, np.int64), -1
     for place, values in enumerate(_keys(table, known)):
@@ -136,21 +140,31 @@ def _is_same_rows(table: pa.Table, source: pa.Table) -> bool:
     return not names or any(table.column(name).equals(source.column(name)) for name in names)
 
 
-def _comparable(table: pa.Table, source: pa.Table) -> list[str]:
-    """The columns of both whose values can be compared: of one type, and neither floats nor nested."""
+def _comparable(table: pa.Table, source: pa.Table, *, as_text: bool = False) -> list[str]:
+    """The columns of both, of one type, whose values can be compared; or those that can only be compared as text."""
     return [
         field.name
         for field in table.schema
         if field.name in source.column_names
         and source.schema.field(field.name).type == field.type
-        and not pa.types.is_nested(field.type)
-        and not pa.types.is_floating(field.type)
+        and _is_text_only(field.type) is as_text
     ]
 
 
-def _holds(before: pa.ChunkedArray, values: pa.ChunkedArray) -> bool:
-    return set(values.to_pylist()) <= set(before.to_pylist())
+def _is_text_only(kind: pa.DataType) -> bool:
+    """Whether equal values of a type are equal as text alone: lists and objects, and floats, which may be NaN."""
+    return pa.types.is_nested(kind) or pa.types.is_floating(kind)
+
+
+def _unchanged(table: pa.Table, source: pa.Table, names: Sequence[str]) -> list[str]:
+    """The columns that hold nothing new."""
+    return [name for name in names if set(_values(table.column(name))) <= set(_values(source.column(name)))]
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    return list(map(repr, values)) if _is_text_only(column.type) else values
 
 
 def _keys(table: pa.Table, columns: Sequence[str]) -> Any:
-    return zip(*(table.column(name).to_pylist() for name in columns), strict=True)
+    return zip(*(_values(table.column(name)) for name in columns), strict=True)

@@ -118,6 +118,11 @@ def arrow_filter(batch: DocumentBatch) -> DocumentBatch:
     return batch.with_data(table.filter(pa.array([row % 2 == 0 for row in range(table.num_rows)])))
 
 
+def test_rows_that_differ_in_lists_alone_keep_their_own_lines() -> None:
+    content = [b'{"text": "a b"}\n', b"{}\n", b'{"text":""}\n', b'{"id":[]}\n', b"{}\n"]
+    assert curated(content, arrow_filter) == content[::2]
+
+
 def without(name: str) -> ProcessingStage[Any, Any]:
     @processing_stage(name="without")
     def drop(batch: DocumentBatch) -> DocumentBatch:
