@@ -153,7 +153,7 @@ def _comparable(table: pa.Table, source: pa.Table, *, as_text: bool = False) -> 
 
 def _is_text_only(kind: pa.DataType) -> bool:
     """Whether equal values of a type are equal as text alone: lists and objects, and floats, which may be NaN."""
-    return pa.types.is_nested(kind) or pa.types.is_floating(kind)
+    return bool(pa.types.is_nested(kind) or pa.types.is_floating(kind))
 
 
 def _unchanged(table: pa.Table, source: pa.Table, names: Sequence[str]) -> list[str]:
