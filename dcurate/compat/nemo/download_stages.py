@@ -1,4 +1,7 @@
-"""Stages that download, in NeMo Curator's form; dcurate's own stages take their places in a pipeline."""
+"""Stages that download, in NeMo Curator's form; dcurate's own stages take their places in a pipeline.
+
+These are of `builtin`, as workers install the alias for them, which a person's generators and extractors import.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from dcurate.compat.nemo import builtin
 from dcurate.compat.nemo.builtin import CommonCrawlHTMLExtractor
 from dcurate.compat.nemo.errors import as_nemo_raises
 from dcurate.compat.nemo.files import resolve_filename_column
@@ -19,7 +23,7 @@ from dcurate.download import downloader, iterate, urls
 from dcurate.download.arxiv import stage as arxiv
 from dcurate.download.common_crawl import pages
 from dcurate.download.common_crawl import stage as common_crawl
-from dcurate.download.extract import DocumentExtractor, DocumentExtractStage, Skipped
+from dcurate.download.extract import DocumentExtractor, Skipped
 from dcurate.download.transfer import RemoteFile, TransferError
 from dcurate.download.wikipedia import stage as wikipedia
 from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm
@@ -96,7 +100,7 @@ class URLGenerationStage(ProcessingStage[EmptyTask, FileGroupTask]):
         """Return dcurate's stage, if this one is the first."""
         if before or is_last or self.limit == 0 or type(self) is not URLGenerationStage:
             return None
-        return urls.URLGenerationStage(self.url_generator, self.limit, resources=urls.WAITING)
+        return builtin.URLGenerationStage(self.url_generator, self.limit, resources=urls.WAITING)
 
 
 @dataclass
@@ -144,7 +148,7 @@ class DocumentDownloadStage(ProcessingStage[FileGroupTask, FileGroupTask]):
         if is_last or not before or not isinstance(before[-1], urls.URLGenerationStage):
             return None
         before[-1].downloader = self.downloader
-        return downloader.DocumentDownloadStage(self.downloader)
+        return builtin.DocumentDownloadStage(self.downloader)
 
 
 @dataclass
@@ -216,7 +220,7 @@ class DocumentIterateExtractStage(ProcessingStage[FileGroupTask, DocumentBatch])
         if not before or not isinstance(before[-1], downloader.DocumentDownloadStage) or self.record_limit == 0:
             return None
         apart = isinstance(self.extractor, pages.CommonCrawlHTMLExtractor) and self.record_limit is None
-        reading = iterate.DocumentIterateExtractStage(
+        reading = builtin.DocumentIterateExtractStage(
             self.iterator,
             None if apart else self.extractor,
             self.record_limit,
@@ -229,7 +233,7 @@ class DocumentIterateExtractStage(ProcessingStage[FileGroupTask, DocumentBatch])
             return reading
         before.append(reading)
         assert self.extractor is not None
-        return DocumentExtractStage(self.extractor, [self.filename_col] if self.filename_col else [])
+        return builtin.DocumentExtractStage(self.extractor, [self.filename_col] if self.filename_col else [])
 
 
 @dataclass
