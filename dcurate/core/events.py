@@ -147,17 +147,27 @@ class Decided(Event):
 
 @dataclass(frozen=True)
 class WorkerLost(Event):
-    """A worker process is gone; its results are computed again elsewhere."""
+    """A worker process is gone; its results are computed again elsewhere.
+
+    Attributes:
+        worker: its address; ``name`` is the cluster's name of it, if known.
+    """
 
     worker: str
+    name: str = ""
 
 
 @dataclass(frozen=True)
 class WorkerRecycled(Event):
-    """A worker process is emptied and restarted, or cannot be; ``reason`` says why."""
+    """A worker process is emptied and restarted, or cannot be; ``reason`` says why.
+
+    Attributes:
+        worker: its address; ``name`` is the cluster's name of it, if known.
+    """
 
     worker: str
     reason: str
+    name: str = ""
 
 
 @dataclass(frozen=True)

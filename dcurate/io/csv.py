@@ -154,9 +154,9 @@ class CsvReader(FileReader):
         bad += [row._replace(line=row.line + line) for row in found]
         if lost is not None:
             line += len(data.splitlines())
-            error = f"in the damaged {ending_of(part.path)} stream at byte {lost.at:,} of the file ({lost.reason})"
+            damage = f"in the damaged {ending_of(part.path)} stream at byte {lost.at:,} of the file ({lost.reason})"
             rest = lost.doubtful.splitlines() or [b""]
-            bad += [BadRow(line + number, "damaged stream", error, raw) for number, raw in enumerate(rest)]
+            bad += [BadRow(line + number, "damaged stream", damage, raw) for number, raw in enumerate(rest)]
         return table, bad
 
     def _content(self, part: FilePart, name: str) -> tuple[bytes, Lost | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -124,10 +124,9 @@ def _with_mode(writer: Stage, mode: Any, place: str) -> Stage:
     if not hasattr(writer, "mode"):
         raise PipelineError(f"{place}: 'mode' is for a writer, and the recipe ends with {writer.name!r}; leave it out")
     changed = copy.copy(writer)
+    vars(changed)["mode"] = mode
     try:
-        object.__setattr__(changed, "mode", mode)
-        if is_dataclass(changed):
-            changed.__post_init__()
+        getattr(changed, "__post_init__", lambda: None)()  # checks the mode
     except PipelineError as error:
         raise PipelineError(f"{place}: {error}") from error
     return changed

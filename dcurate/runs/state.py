@@ -230,7 +230,9 @@ class RunState:
         for operator in self.operators.values():
             operator.pass_time(event.time)
             operator.slots.pop(event.worker, None)
-        self._note(Note(event.time, "lost", f"worker {event.worker} is gone; what was there is made again"))
+        self._note(
+            Note(event.time, "lost", f"worker {event.name or event.worker} is gone; what was there is made again")
+        )
 
     def _note_of(self, event: Event) -> None:
         """Return a note about an event for the report, if any."""
@@ -239,7 +241,9 @@ class RunState:
                 about = (event.operator, event.before, event.after)
                 self._note(Note(event.time, "decision", event.reason, *about))
             case WorkerRecycled():
-                self._note(Note(event.time, "recycled", f"worker {event.worker} is restarted: {event.reason}"))
+                self._note(
+                    Note(event.time, "recycled", f"worker {event.name or event.worker} is restarted: {event.reason}")
+                )
             case CallHung():
                 self._note(Note(event.time, "hung", f"{event.doing} took too long; its process was ended"))
             case CallCopied():

@@ -308,9 +308,10 @@ class TokenShardWriter(FileWriter):
 
     def _load_rules(self) -> None:
         """Refuse a tokenizer that cannot do what is asked, before anything is written."""
-        tokenizer = self.token_settings.tokenizer
-        tokenizer.fetch()
-        self._rules = self.token_settings.rules(tokenizer.load())
+        if self._rules is None:
+            tokenizer = self.token_settings.tokenizer
+            tokenizer.fetch()
+            self._rules = self.token_settings.rules(tokenizer.load())
 
     def _shard_name(self, shard: TokenShard) -> str:
         if self._generation is None:

@@ -34,7 +34,7 @@ class Louder(ProcessingStage):
 
 @contextmanager
 def cluster_in(folder: Path, scheduler: str = "", worker: str = "") -> Iterator[str]:
-    """A ``dask scheduler`` and a ``dask worker`` started in a folder, after programs of their own; gives the address."""
+    """A ``dask scheduler`` and a ``dask worker`` in a folder, after programs of their own; gives the address."""
     info = folder / "scheduler.json"
     where = ["--scheduler-file", str(info), "--no-dashboard"]
     path = f"import os, sys; os.chdir({str(folder)!r}); sys.path[:0] = [{str(ROOT)!r}]; "

@@ -266,11 +266,19 @@ def test_signatures_of_documents_that_have_ids(tmp_path: Path) -> None:
     assert task._metadata["num_hashes"] == 260
 
 
-def test_edges_join_neighbours_of_a_bucket(tmp_path: Path) -> None:
-    pd.DataFrame({IDS: [[1, 2, 3], [], [4], [5, 6]]}).to_parquet(tmp_path / "buckets.parquet")
+@pytest.mark.parametrize(
+    ("buckets", "edges"),
+    [
+        ([[1, 2, 3], [], [4], [5, 6]], [[1, 2], [2, 3], [5, 6]]),
+        ([["a", "b"], ["c"], ["d", "e"]], [["a", "b"], ["d", "e"]]),
+        ([], []),
+    ],
+)
+def test_edges_join_neighbours_of_a_bucket(tmp_path: Path, buckets: list[Any], edges: list[Any]) -> None:
+    pd.DataFrame({IDS: buckets}).to_parquet(tmp_path / "buckets.parquet")
     stage = dedup.BucketsToEdgesStage(str(tmp_path / "out"))
     task = stage.process(FileGroupTask(dataset_name="mine", data=[str(tmp_path / "buckets.parquet")], task_id="0_1"))
-    assert pd.read_parquet(task.data[0]).to_numpy().tolist() == [[1, 2], [2, 3], [5, 6]]
+    assert pd.read_parquet(task.data[0]).to_numpy().tolist() == edges
 
 
 def test_unfit_settings_are_refused_as_in_nemo(tmp_path: Path) -> None:

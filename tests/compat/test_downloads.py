@@ -15,9 +15,7 @@ import pandas as pd
 import pytest
 
 import dcurate
-from dcurate.compat.nemo import download_stages as download
-from dcurate.compat.nemo import math
-from dcurate.compat.nemo.bridge import engine_stages
+from dcurate.compat.nemo import download, math
 from dcurate.compat.nemo.executors import RayClient
 from dcurate.compat.nemo.pipeline import Pipeline
 from dcurate.compat.nemo.stages import ProcessingStage, Resources
@@ -140,10 +138,18 @@ def test_own_stages_stand_between_them_and_all_run_by_hand(client: RayClient, ad
 
 def test_archives_are_cut_and_pages_extracted_apart(tmp_path: Path) -> None:
     crawl = download.CommonCrawlDownloadExtractStage("2021-23", "2021-26", str(tmp_path))
-    names = [inner.name for inner in crawl.decompose()]
-    assert names[2:] == ["iterate_extract_commoncrawlwarciterator_commoncrawlhtmlextractor"]
-    run = [type(inner).__name__ for inner in engine_stages(crawl.decompose())]
-    assert run[2:] == ["FileCutStage", "DocumentIterateExtractStage", "DocumentExtractStage"]
+    assert [inner.name for inner in crawl.decompose()] == [
+        "url_generation_maincommoncrawlurlgenerator",
+        "download_commoncrawlwarcdownloader",
+        "iterate_extract_commoncrawlwarciterator_commoncrawlhtmlextractor",
+    ]
+    run = crawl.decompose_and_apply_with()
+    assert [inner.name for inner in run[2:]] == [
+        "cut_files",
+        "iterate_commoncrawlwarciterator",
+        "extract_commoncrawlhtmlextractor",
+    ]
+    assert download.WikipediaDownloadExtractStage("de").get_description() == "Wikipedia de pipeline for dump latest"
 
 
 NOTEBOOK = {

@@ -114,7 +114,7 @@ def test_a_wrong_attribute_names_the_nearest():
 def test_what_is_missing_can_be_imported_and_subclassed_until_it_is_used():
     from nemo_curator.stages.audio.inference import InferenceAsrNemoStage  # noqa: PLC0415
 
-    class Own(InferenceAsrNemoStage):
+    class Own(InferenceAsrNemoStage[int]):
         pass
 
     for use in (InferenceAsrNemoStage, Own, lambda: InferenceAsrNemoStage.make(1)):

@@ -111,7 +111,9 @@ def test_a_policy_pins_the_slots_of_an_operator(four: LocalCluster) -> None:
 
 def test_a_policy_recycles_workers(four: LocalCluster) -> None:
     heard = run(four, RecycleAfter(0.5), splits=200)
-    assert {one.reason for one in heard.events if isinstance(one, WorkerRecycled)} == {"it is time"}
+    recycled = [one for one in heard.events if isinstance(one, WorkerRecycled)]
+    assert {one.reason for one in recycled} == {"it is time"}
+    assert all(one.name.startswith("cpu-") for one in recycled)
 
 
 def test_suggestions_that_make_no_sense_are_ignored_with_a_notice_each(

@@ -54,6 +54,7 @@ def test_a_pipeline_begins_with_rows_of_any_library(make: Any, form: str) -> Non
     frame = make(TABLE)
     given = {"alone": lambda: frame, "in a list": lambda: [frame], "in a batch": lambda: [DocumentBatch(data=frame)]}
     pipeline = Pipeline("p", stages=[ScoreFilter(WordCountFilter(min_words=2)), AddId("id")])
+    batch: Any
     [batch] = pipeline.run(InlineExecutor(), initial_tasks=given[form](), observers=[])
     assert batch.to_arrow().drop_columns(["id"]).to_pylist() == [{"text": "one two", "n": 1}]
 

@@ -29,14 +29,14 @@ def put(path: Path, data: bytes) -> str:
 
 
 def read(*paths: str, **given: Any) -> list[dict[str, Any]]:
-    batches = Pipeline("read", stages=[CsvReader(list(paths), **given)]).run(InlineExecutor(), observers=[])
+    batches: Any = Pipeline("read", stages=[CsvReader(list(paths), **given)]).run(InlineExecutor(), observers=[])
     return [row for batch in batches for row in batch.to_arrow().to_pylist()]
 
 
 @given(st.lists(st.tuples(TEXTS, TEXTS)), st.sampled_from(",;\t"), st.booleans(), st.sampled_from(["\n", "\r\n"]))
 def test_a_row_is_what_a_writer_wrote(rows: list[tuple[str, str]], delimiter: str, all_: bool, end: str) -> None:
     file = io.StringIO(newline="")
-    quoting = csv.QUOTE_ALL if all_ else csv.QUOTE_MINIMAL
+    quoting: Any = csv.QUOTE_ALL if all_ else csv.QUOTE_MINIMAL
     csv.writer(file, delimiter=delimiter, quoting=quoting, lineterminator=end).writerows(rows)
     table, bad = parse(file.getvalue().encode(), ["x", "y"], {}, Dialect(delimiter))
     assert bad == []
@@ -104,6 +104,7 @@ def test_bad_rows_go_to_quarantine_with_file_and_line(tmp_path: Path) -> None:
         3,
         {"malformed row": 3, "not UTF-8": 1, "column 'id' of another type": 1},
     )
+    batch: Any
     [batch] = Pipeline("p", stages=[reader]).run(InlineExecutor(), observers=[])
     assert batch.to_arrow().to_pylist() == [
         {"id": 1, "text": "two\nlines"},
@@ -183,7 +184,8 @@ def test_settings_that_mean_nothing_are_refused(given: Any, said: str | None) ->
 
 def test_csv_becomes_parquet(tmp_path: Path) -> None:
     path = put(tmp_path / "in.csv", b'x,y\n1,"a\nb"\n')
-    stages = [CsvReader(path), ParquetWriter(str(tmp_path / "out"))]
+    stages: list[Any] = [CsvReader(path), ParquetWriter(str(tmp_path / "out"))]
     Pipeline("p", stages=stages).run(InlineExecutor(), observers=[])
+    batch: Any
     [batch] = Pipeline("p", stages=[ParquetReader(str(tmp_path / "out"))]).run(InlineExecutor(), observers=[])
     assert batch.to_arrow().to_pylist() == [{"x": "1", "y": "a\nb"}]

@@ -14,7 +14,7 @@ from dcurate.errors import DataError, DcurateError, PipelineError
 
 
 def texts(reader: Any) -> list[str]:
-    batches = Pipeline("p", stages=[reader]).run(InlineExecutor(), observers=[])
+    batches: Any = Pipeline("p", stages=[reader]).run(InlineExecutor(), observers=[])
     return sorted(text for batch in batches for text in batch.to_arrow()["text"].to_pylist())
 
 

@@ -19,6 +19,10 @@ class Missing(type):
     def __call__(cls, *_args: Any, **_options: Any) -> NoReturn:
         raise MissingError(cls._use)
 
+    def __getitem__(cls, item: Any) -> Missing:
+        """The class itself: a generic one may be subclassed with its type, ``class Own(Missing[T])``."""
+        return cls
+
     def __getattr__(cls, name: str) -> NoReturn:
         if name.startswith("_"):
             raise AttributeError(name)

@@ -312,14 +312,16 @@ class VLLMEmbeddingModelStage(CompositeStage[DocumentBatch, DocumentBatch]):
         ).decompose()
         return [*stages, _KeepColumns(self.outputs()[1])] if self.metadata_fields else stages
 
-    def with_(self, stage_with_dict: Any = None, **settings: Any) -> Any:
+    def with_(self, stage_with_dict: Any = None, **settings: Any) -> Any:  # type: ignore[override]
         """A copy with some settings of the stage that runs the model changed; or as of any composite."""
         if stage_with_dict is not None:
             return super().with_(stage_with_dict)
         changed = copy.deepcopy(self)
         changed.name = settings.pop("name", None) or changed.name
         model = next(stage for stage in reversed(self.decompose()) if not isinstance(stage, _KeepColumns))
-        known = {name: settings[name] for name in ("resources", "batch_size", "num_workers") if name in settings}
+        known: dict[str, Any] = {
+            name: settings[name] for name in ("resources", "batch_size", "num_workers") if name in settings
+        }
         if known.get("resources") is not None:
             known["resources"] = engine_resources(known["resources"])
         return CompositeStage.with_(changed, {model.name: known})

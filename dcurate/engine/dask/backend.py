@@ -403,7 +403,7 @@ class DaskBackend:
                     for key in [key for key in self._slots if key[1] == worker]:
                         del self._slots[key]
                     self._count_slots()
-                    self.accounting.emit(WorkerLost(time.time(), worker))
+                    self.accounting.emit(WorkerLost(time.time(), worker, event["name"]))
                     changed = True
                 case {"failed": operator, "error": message}:
                     failure = _failure_of(operator, event.get("policy", ""), message)
@@ -420,7 +420,7 @@ class DaskBackend:
             case {"decision": unit, "before": before, "after": after, "reason": reason}:
                 self.accounting.emit(Decided(now, unit, before, after, reason))
             case {"recycled": worker, "reason": reason} | {"kept": worker, "reason": reason}:
-                self.accounting.emit(WorkerRecycled(now, worker, reason))
+                self.accounting.emit(WorkerRecycled(now, worker, reason, event["name"]))
             case {"notice": text}:
                 _log.warning(text)
             case {"hung": doing, "trace": trace}:

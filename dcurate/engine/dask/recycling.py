@@ -82,9 +82,10 @@ class Recycler:
         if not state.nanny:
             self._not_restartable.add(worker)
             del self._recycling[worker]
-            owner.publish({"kept": worker, "reason": f"{reason}, but it has no nanny that would restart it"})
+            reason = f"{reason}, but it has no nanny that would restart it"
+            owner.publish({"kept": worker, "name": str(state.name), "reason": reason})
             return
-        owner.publish({"recycled": worker, "reason": reason})
+        owner.publish({"recycled": worker, "name": str(state.name), "reason": reason})
         owner.drain(worker)
         while worker in scheduler.workers and (state.processing or owner.is_draining(worker)):
             if owner.ended:

@@ -117,6 +117,7 @@ class SlotManager(SchedulerPlugin):
         self._shifts: dict[str, tuple[int, float]] = {}
         self._setups = {name: Setup(config.priors.get(name, {}).get("setup_s")) for name in self.operators}
         self._joined: dict[str, float] = {}
+        self._names: dict[str, str] = {}
         self._grown: dict[str, deque[int]] = {}
         self._started: float | None = None
         #: Wanted numbers of workers, by kind; and slots of operators that policies of the user set.
@@ -170,11 +171,12 @@ class SlotManager(SchedulerPlugin):
         self.target.pop(worker, None)
         self.paused.pop(worker, None)
         self._joined.pop(worker, None)
+        name = self._names.pop(worker, "")
         self._grown.pop(worker, None)
         self.leaving = {one for one in self.leaving if one[0] != worker}
         self.ready = {one: slots for one, slots in self.ready.items() if one[0] != worker}
         if not self.recycler.forget(worker):
-            self.publish({"lost": worker})
+            self.publish({"lost": worker, "name": name})
         self._due.set()
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
@@ -229,6 +231,7 @@ class SlotManager(SchedulerPlugin):
             one = WorkerInfo.from_dict(info)
             self.members[worker] = WorkerState(worker, one.host, state.nthreads, one.cpus, one.gpus, one.kind)
             self._joined[worker] = time.monotonic()
+            self._names[worker] = str(state.name)
             self._due.set()
 
     def on_event(self, worker: str, event: dict[str, Any]) -> None:

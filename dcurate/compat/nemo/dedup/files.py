@@ -42,7 +42,7 @@ def extensions_of(filetype: str) -> list[str]:
         ValueError: there is no such type.
     """
     if filetype not in _EXTENSIONS:
-        raise ValueError(f"Invalid input filetype: {filetype}")
+        raise ValueError(f"Unsupported filetype: {filetype}. Only jsonl and parquet are supported.")
     return list(_EXTENSIONS[filetype])
 
 
@@ -116,11 +116,19 @@ def make_folder(path: str, storage_options: Mapping[str, Any] | None = None) -> 
 
 
 def read_parquet(files: Sequence[str], columns: Sequence[str], storage_options: Mapping[str, Any]) -> pa.Table:
-    """Columns of Parquet files, in the order of the files."""
+    """Columns of Parquet files, in the order of the files.
+
+    Raises:
+        KeyError: a file does not have one of them.
+    """
     tables = []
     for path in files:
         store, place = open_store(path, storage_options)
         with storage_errors("read", path):
+            there = pq.read_schema(place, filesystem=store).names
+            missing = [name for name in columns if name not in there]
+            if missing:
+                raise KeyError(f"Required columns {missing} not found in {path}. Available columns: {there}")
             tables.append(pq.read_table(place, columns=list(columns), filesystem=store, partitioning=None))
     return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
 

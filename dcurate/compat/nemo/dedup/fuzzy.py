@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dcurate.compat.nemo.dedup.exact import write_ids
 from dcurate.compat.nemo.dedup.files import (
@@ -32,7 +33,17 @@ from dcurate.dedup.minhash import MinHash
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
 from dcurate.dedup.semantic.sample import lots
 from dcurate.dedup.shingles import Shingles
-from dcurate.frames.columns import lists_of, numbers, only, rows_at, table_of, with_column, with_lists
+from dcurate.frames.columns import (
+    column_of,
+    lists_of,
+    numbers,
+    only,
+    rows_at,
+    table_of,
+    with_column,
+    with_lists,
+    with_values,
+)
 from dcurate.frames.text import text_column
 
 _BAND = "_dcurate_band"
@@ -117,15 +128,17 @@ class MinHashStage(ProcessingStage[Any, FileGroupTask]):
         """Write the signatures of the documents of a task.
 
         Raises:
-            ValueError: the task is of files, and their format is not given, or there is no id generator.
+            ValueError: the task is of files, and their format is not given.
+            RuntimeError: the task is of files, and there is no id generator.
         """
-        batch = task if isinstance(task, DocumentBatch) else self.reader().process(task)
-        table = batch.to_arrow()
-        signatures = self._minhash.signatures(text_column(table, self.text_field))
+        table = self._read(task)
+        with self._time_metric("minhash_compute_time"):
+            signatures = self._minhash.signatures(text_column(table, self.text_field))
         bounds = np.arange(len(signatures) + 1, dtype=np.int64) * self.num_hashes
         signed = with_lists(only(table, [CURATOR_DEDUP_ID_STR]), self.minhash_field, bounds, signatures.reshape(-1))
         path = joined(self.output_path, f"{task.task_id}.parquet")
-        write_parquet(signed, path, self.write_kwargs)
+        with self._time_metric("minhash_write_time"):
+            write_parquet(signed, path, self.write_kwargs)
         about = {
             "minhash_field": self.minhash_field,
             "num_hashes": self.num_hashes,
@@ -137,6 +150,21 @@ class MinHashStage(ProcessingStage[Any, FileGroupTask]):
             _metadata={**task._metadata, **about},
             _stage_perf=task._stage_perf,
         )
+
+    def _read(self, task: FileGroupTask | DocumentBatch) -> pa.Table:
+        if isinstance(task, DocumentBatch):
+            with self._time_metric("minhash_document_batch_to_cudf_time"):  # NeMo Curator's name
+                return only(task.to_arrow(), [CURATOR_DEDUP_ID_STR, self.text_field])
+        reader = self.reader()
+        try:
+            reader.setup()
+        except (RuntimeError, ValueError) as error:
+            raise RuntimeError(
+                "IdGenerator actor is required for FileGroupTask input but was not found. Call "
+                "create_id_generator_actor() before, or pass a DocumentBatch that has the column _curator_dedup_id."
+            ) from error
+        with self._time_metric("minhash_file_read_time"):
+            return reader.process(task).to_arrow()
 
 
 class LSHStage(ShuffleStage):
@@ -184,6 +212,10 @@ class LSHStage(ShuffleStage):
         self.output_path = output_path
         self.read_kwargs = read_kwargs or {}
         self.write_kwargs = write_kwargs or {}
+        self.rmm_pool_size = rmm_pool_size
+        self.spill_memory_limit = spill_memory_limit
+        self.enable_statistics = enable_statistics
+        self.use_async_memory = use_async_memory
         self.bands_per_iteration = bands_per_iteration
         self.total_nparts = total_nparts
         self.output_paths = [
@@ -258,13 +290,17 @@ class BucketsToEdgesStage(ProcessingStage[FileGroupTask, FileGroupTask]):
         make_folder(self.output_path, self.write_storage_options)
 
     def process(self, task: FileGroupTask) -> FileGroupTask:
-        table = read_parquet(task.data, [self.document_id_field], self.read_storage_options or {})
-        bounds, ids = lists_of(table, self.document_id_field)
-        inner = np.ones(max(0, len(ids) - 1), np.bool_)
-        ends = bounds[1:-1] - 1
-        inner[ends[(ends >= 0) & (ends < len(inner))]] = False
         name = self.document_id_field
-        edges = table_of({f"{name}_x": ids[:-1][inner], f"{name}_y": ids[1:][inner]})
+        column = column_of(read_parquet(task.data, [name], self.read_storage_options or {}), name)
+        if not len(column):  # without lists, their type is not known
+            column = pa.array([], pa.list_(pa.int64()))
+        ids, bounds = pa.table({"id": column.flatten()}), np.cumsum(pc.list_value_length(column).to_numpy())
+        inner = np.ones(max(0, ids.num_rows - 1), np.bool_)
+        ends = bounds[:-1] - 1
+        inner[ends[(ends >= 0) & (ends < len(inner))]] = False
+        starts = np.flatnonzero(inner)
+        edges = rows_at(ids, starts).rename_columns([f"{name}_x"])
+        edges = with_values(edges, f"{name}_y", rows_at(ids, starts + 1), "id")
         path = joined(self.output_path, f"{task.task_id}.parquet")
         write_parquet(edges, path, {"storage_options": self.write_storage_options})
         return FileGroupTask(

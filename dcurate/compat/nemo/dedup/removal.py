@@ -93,6 +93,8 @@ class TextDuplicatesRemovalWorkflow(WorkflowBase):
 
     def _generate_stages(self, initial_tasks: Sequence[FileGroupTask] | None = None) -> list[Any]:
         stages: list[Any] = []
+        if self.input_filetype not in _WRITERS:
+            raise ValueError(f"Invalid input filetype: {self.input_filetype}")
         if initial_tasks is None:
             if self.input_path is None:
                 raise ValueError("input_path is required when initial_tasks is None")
