@@ -30,8 +30,8 @@ class CsvReader(FileReader):
     r"""Read comma-separated values, plain or compressed (``.gz .bz2 .zst .xz``).
 
     Columns are text unless `schema` says otherwise: a code such as ``007`` keeps its zeros. An empty value is null, a
-    quoted one that is empty (``""``) is empty text. Blank lines are no rows. Files are UTF-8; a column that is missing
-    in a file is null there.
+    quoted one that is empty (``""``) is empty text. A row ends at ``\n``, ``\r\n`` or ``\r``; blank lines are no rows.
+    Files are UTF-8; a column that is missing in a file is null there.
 
     A quoted value may hold line breaks, so a file is read whole, in one slot. With ``newlines_in_values=False`` plain
     files larger than 128 MiB (or than ``blocksize``) are cut at line ends and read in parallel, and a quote must be

@@ -36,6 +36,7 @@ def read(*paths: str, **given: Any) -> list[dict[str, Any]]:
 @given(st.lists(st.tuples(TEXTS, TEXTS)), st.sampled_from(",;\t"), st.booleans(), st.sampled_from(["\n", "\r\n"]))
 def test_a_row_is_what_a_writer_wrote(rows: list[tuple[str, str]], delimiter: str, all_: bool, end: str) -> None:
     file = io.StringIO(newline="")
+    all_ = all_ or any("\r" in value for row in rows for value in row)  # Python may leave it unquoted
     quoting: Any = csv.QUOTE_ALL if all_ else csv.QUOTE_MINIMAL
     csv.writer(file, delimiter=delimiter, quoting=quoting, lineterminator=end).writerows(rows)
     table, bad = parse(file.getvalue().encode(), ["x", "y"], {}, Dialect(delimiter))

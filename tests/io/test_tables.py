@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dcurate import CsvReader, DocumentReader, InlineExecutor, ParquetReader, Pipeline
-from dcurate.errors import DataError, DcurateError, PipelineError
+from dcurate.errors import DataError, PipelineError
 
 
 def texts(reader: Any) -> list[str]:
@@ -78,29 +82,74 @@ def test_a_folder_named_metadata_is_no_table(tmp_path: Path) -> None:
     assert texts(ParquetReader(str(tmp_path))) == ["old", "old"]
 
 
-def test_a_delta_table_is_read_at_its_newest_version(tmp_path: Path) -> None:
-    deltalake = pytest.importorskip("deltalake")
-    path = str(tmp_path / "table")
-    deltalake.write_deltalake(path, pa.table({"text": ["old"], "lang": ["en"]}), partition_by=["lang"])
-    deltalake.write_deltalake(path, pa.table({"text": ["new"], "lang": ["en"]}), mode="overwrite")
-    deltalake.write_deltalake(path, pa.table({"text": ["more"], "lang": ["a b"]}), mode="append")
-    assert len(list(Path(path).rglob("*.parquet"))) == 3
-    for reader in (ParquetReader(path), DocumentReader(path), ParquetReader(f"{path}/*/*.parquet")):
-        assert texts(reader) == ["more", "new"]
-    [gone] = [file for file in deltalake.DeltaTable(path).file_uris() if "en" in file]
-    Path(gone.removeprefix("file://")).unlink()
+class Protocol:
+    """As deltalake describes what a reader must understand."""
+
+    def __init__(self, version: int, features: list[str] | None) -> None:
+        self.min_reader_version, self.reader_features = version, features
+
+
+class DeltaTable:
+    """A stand-in for that of deltalake: all files of the folder are live but those whose names begin with ``old``."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
+
+    def protocol(self) -> Protocol:
+        return Protocol(1, None)
+
+    def file_uris(self) -> list[str]:
+        files = self.folder.rglob("*.parquet")
+        return [*(str(file) for file in files if not file.name.startswith("old")), *self.missing()]
+
+    def missing(self) -> list[str]:
+        return (self.folder / "_delta_log" / "missing").read_text().split()
+
+
+def library(monkeypatch: pytest.MonkeyPatch) -> type[DeltaTable]:
+    """Put the stand-in where deltalake would be."""
+    made = ModuleType("deltalake")
+    made.DeltaTable = kind = type("DeltaTable", (DeltaTable,), {})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "deltalake", made)
+    monkeypatch.setattr("dcurate.io.tables.missing", lambda modules: [])
+    return kind
+
+
+def test_a_delta_table_is_read_without_its_removed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library(monkeypatch)
+    put(delta(tmp_path) / "lang=en" / "b.parquet", "new")
+    put(tmp_path / "lang=en" / "old.parquet", "removed")
+    (tmp_path / "_delta_log" / "missing").touch()
+    for reader in (ParquetReader(str(tmp_path)), DocumentReader(str(tmp_path)), ParquetReader(f"{tmp_path}/**")):
+        assert texts(reader) == ["new", "old"]
+    (tmp_path / "_delta_log" / "missing").write_text(f"{tmp_path}/gone.parquet")
     with pytest.raises(DataError, match="is a table without its file"):
-        texts(ParquetReader(path))
+        texts(ParquetReader(str(tmp_path)))
 
 
-def test_a_delta_table_with_deletion_vectors_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    deltalake = pytest.importorskip("deltalake")
-    path = str(tmp_path / "table")
-    deltalake.write_deltalake(path, pa.table({"text": ["old"]}))
+@pytest.mark.parametrize(
+    ("protocol", "said"),
+    [
+        (Protocol(3, ["deletionVectors", "timestampNtz"]), "with deletionVectors, so"),
+        (Protocol(2, None), "mapping, so"),
+    ],
+)
+def test_a_delta_table_is_refused_whose_files_do_not_say_its_rows(
+    protocol: Protocol, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library(monkeypatch), "protocol", lambda self: protocol)
+    with pytest.raises(DataError, match=f"{said} its files alone do not say which rows it has"):
+        texts(ParquetReader(str(delta(tmp_path))))
 
-    class Protocol:
-        min_reader_version, reader_features = 3, ["deletionVectors"]
 
-    monkeypatch.setattr(deltalake.DeltaTable, "protocol", lambda self: Protocol())
-    with pytest.raises(DcurateError, match="with deletionVectors, so its files alone do not say which rows it has"):
-        texts(ParquetReader(path))
+if importlib.util.find_spec("deltalake") is not None:  # it is large, so the tests do not install it
+
+    def test_deltalake_names_the_files_of_the_newest_version(tmp_path: Path) -> None:
+        deltalake = importlib.import_module("deltalake")
+        path = str(tmp_path / "table")
+        deltalake.write_deltalake(path, pa.table({"text": ["old"], "lang": ["en"]}), partition_by=["lang"])
+        deltalake.write_deltalake(path, pa.table({"text": ["new"], "lang": ["en"]}), mode="overwrite")
+        deltalake.write_deltalake(path, pa.table({"text": ["more"], "lang": ["a b"]}), mode="append")
+        assert len(list(Path(path).rglob("*.parquet"))) == 3
+        for reader in (ParquetReader(path), DocumentReader(path), ParquetReader(f"{path}/*/*.parquet")):
+            assert texts(reader) == ["more", "new"]
