@@ -387,7 +387,9 @@ def test_a_run_prints_logs_writes_and_tells_no_secret(servers, tmp_path, monkeyp
     leaks = [place for where, text in shown_in.items() for place in found(text, where)]
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     names = {path.relative_to(tmp_path).parts[0] + "/" + path.name for path in files}
-    assert {"out/report.html", "out/report.json", "out/history.json", "out/000001.jsonl"} <= names
+    records = {f"out.dcurate/{name}" for name in ("report.html", "report.json", "history.json")}
+    assert records <= names
+    assert [name for name in names if name.startswith("out/") and name.endswith(".jsonl")]
     assert [path for path in files if path.parent.name == "quarantine"]
     assert [path for path in files if path.parent == rejected]
     for path in files:
