@@ -6,6 +6,7 @@ import argparse
 import json
 import logging
 import posixpath
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -23,8 +24,17 @@ Part = TypeVar("Part")
 
 
 def _as_remote(function: Callable[..., None]) -> Any:
-    """Give a function the form that Ray gives it: ``function.remote(...)`` runs it, here in this process."""
-    vars(function).update(remote=function, _function=function)
+    """Give a function the form that Ray gives it: ``function.remote(...)`` runs it, here in this process.
+
+    In a script that imports Ray the result is an ``ObjectRef``, as `ray.get` takes no other.
+    """
+
+    def remote(*given: Any, **settings: Any) -> Any:
+        function(*given, **settings)
+        ray = sys.modules.get("ray")
+        return None if ray is None else ray.put(None)
+
+    vars(function).update(remote=remote, _function=function)
     return function
 
 

@@ -6,8 +6,8 @@ import logging
 import time
 from typing import Any, Literal
 
-from dcurate.compat.nemo.dedup.files import FileType, joined, make_folder, storage_of
-from dcurate.compat.nemo.dedup.semantic import (
+from dcurate.compat.nemo.dedup_stages.files import FileType, joined, make_folder, storage_of
+from dcurate.compat.nemo.dedup_stages.semantic import (
     IdentifyDuplicatesStage,
     Init,
     KMeansStage,
@@ -15,7 +15,7 @@ from dcurate.compat.nemo.dedup.semantic import (
     RankingStrategy,
     check_fraction,
 )
-from dcurate.compat.nemo.dedup.workflow import cluster
+from dcurate.compat.nemo.dedup_stages.workflow import cluster
 from dcurate.compat.nemo.pipeline import Pipeline, WorkflowBase, WorkflowRunResult
 
 _log = logging.getLogger("dcurate.compat.nemo")

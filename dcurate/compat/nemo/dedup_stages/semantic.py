@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from dcurate.compat.nemo.dedup.files import (
+from dcurate.compat.nemo.dedup_stages.files import (
     FileType,
     check_settings,
     groups_of_files,
@@ -23,7 +23,7 @@ from dcurate.compat.nemo.dedup.files import (
     storage_of,
     write_parquet,
 )
-from dcurate.compat.nemo.dedup.shuffle import PartStage
+from dcurate.compat.nemo.dedup_stages.shuffle import PartStage
 from dcurate.compat.nemo.stages import CompositeStage, ProcessingStage, Resources
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask, FileGroupTask, Task
 from dcurate.core.batch import BatchKey

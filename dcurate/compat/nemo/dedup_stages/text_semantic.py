@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dcurate.compat.nemo import builtin
-from dcurate.compat.nemo.dedup.files import FileType, extensions_of, joined, make_folder, storage_of
-from dcurate.compat.nemo.dedup.removal import TextDuplicatesRemovalWorkflow
-from dcurate.compat.nemo.dedup.semantic import RankingStrategy, check_fraction
-from dcurate.compat.nemo.dedup.semantic_workflow import SemanticDeduplicationWorkflow
-from dcurate.compat.nemo.dedup.workflow import cluster, ids_generated
+from dcurate.compat.nemo.dedup_stages.files import FileType, extensions_of, joined, make_folder, storage_of
+from dcurate.compat.nemo.dedup_stages.removal import TextDuplicatesRemovalWorkflow
+from dcurate.compat.nemo.dedup_stages.semantic import RankingStrategy, check_fraction
+from dcurate.compat.nemo.dedup_stages.semantic_workflow import SemanticDeduplicationWorkflow
+from dcurate.compat.nemo.dedup_stages.workflow import cluster, ids_generated
 from dcurate.compat.nemo.ids import write_id_generator_to_disk
 from dcurate.compat.nemo.io import JsonlReader, ParquetReader, ParquetWriter
 from dcurate.compat.nemo.pipeline import Pipeline, WorkflowRunResult

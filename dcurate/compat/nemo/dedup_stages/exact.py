@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dcurate.compat.nemo.dedup.files import (
+from dcurate.compat.nemo.dedup_stages.files import (
     FileType,
     check_initial_tasks,
     groups_of_files,
@@ -20,8 +20,8 @@ from dcurate.compat.nemo.dedup.files import (
     with_reader,
     write_parquet,
 )
-from dcurate.compat.nemo.dedup.shuffle import KEY, ShuffleStage
-from dcurate.compat.nemo.dedup.workflow import cluster, ids_generated
+from dcurate.compat.nemo.dedup_stages.shuffle import KEY, ShuffleStage
+from dcurate.compat.nemo.dedup_stages.workflow import cluster, ids_generated
 from dcurate.compat.nemo.ids import write_id_generator_to_disk
 from dcurate.compat.nemo.pipeline import Pipeline, WorkflowBase, WorkflowRunResult
 from dcurate.compat.nemo.tasks import FileGroupTask

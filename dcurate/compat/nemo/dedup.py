@@ -1,16 +1,16 @@
 """Deduplication under NeMo Curator's names and arguments, through dcurate's own engine and kernels."""
 
-from dcurate.compat.nemo.dedup.exact import ExactDeduplicationWorkflow, ExactDuplicateIdentification
-from dcurate.compat.nemo.dedup.fuzzy import (
+from dcurate.compat.nemo.dedup_stages.exact import ExactDeduplicationWorkflow, ExactDuplicateIdentification
+from dcurate.compat.nemo.dedup_stages.fuzzy import (
     BucketsToEdgesStage,
     ConnectedComponentsStage,
     IdentifyFuzzyDuplicatesStage,
     LSHStage,
     MinHashStage,
 )
-from dcurate.compat.nemo.dedup.fuzzy_workflow import FuzzyDeduplicationWorkflow
-from dcurate.compat.nemo.dedup.removal import TextDuplicatesRemovalStage, TextDuplicatesRemovalWorkflow
-from dcurate.compat.nemo.dedup.semantic import (
+from dcurate.compat.nemo.dedup_stages.fuzzy_workflow import FuzzyDeduplicationWorkflow
+from dcurate.compat.nemo.dedup_stages.removal import TextDuplicatesRemovalStage, TextDuplicatesRemovalWorkflow
+from dcurate.compat.nemo.dedup_stages.semantic import (
     ClusterWiseFilePartitioningStage,
     IdentifyDuplicatesStage,
     KMeansReadFitWriteStage,
@@ -19,8 +19,8 @@ from dcurate.compat.nemo.dedup.semantic import (
     PairwiseStage,
     RankingStrategy,
 )
-from dcurate.compat.nemo.dedup.semantic_workflow import SemanticDeduplicationWorkflow
-from dcurate.compat.nemo.dedup.text_semantic import TextSemanticDeduplicationWorkflow
+from dcurate.compat.nemo.dedup_stages.semantic_workflow import SemanticDeduplicationWorkflow
+from dcurate.compat.nemo.dedup_stages.text_semantic import TextSemanticDeduplicationWorkflow
 
 __all__ = [
     "BucketsToEdgesStage",

@@ -7,21 +7,21 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from dcurate.compat.nemo.dedup.files import (
+from dcurate.compat.nemo.dedup_stages.files import (
     FileType,
     check_initial_tasks,
     groups_of_files,
     joined,
     storage_of,
 )
-from dcurate.compat.nemo.dedup.fuzzy import (
+from dcurate.compat.nemo.dedup_stages.fuzzy import (
     BucketsToEdgesStage,
     ConnectedComponentsStage,
     IdentifyFuzzyDuplicatesStage,
     LSHStage,
     MinHashStage,
 )
-from dcurate.compat.nemo.dedup.workflow import cluster, ids_generated
+from dcurate.compat.nemo.dedup_stages.workflow import cluster, ids_generated
 from dcurate.compat.nemo.ids import write_id_generator_to_disk
 from dcurate.compat.nemo.pipeline import Pipeline, WorkflowBase, WorkflowRunResult
 from dcurate.compat.nemo.tasks import FileGroupTask

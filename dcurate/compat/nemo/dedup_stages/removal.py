@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dcurate.compat.nemo.builtin import BuiltIn
-from dcurate.compat.nemo.dedup.files import FileType, groups_of_files, reader_of
-from dcurate.compat.nemo.dedup.workflow import cluster, ids_generated
+from dcurate.compat.nemo.dedup_stages.files import FileType, groups_of_files, reader_of
+from dcurate.compat.nemo.dedup_stages.workflow import cluster, ids_generated
 from dcurate.compat.nemo.io import JsonlWriter, ParquetWriter
 from dcurate.compat.nemo.pipeline import Pipeline, WorkflowBase, WorkflowRunResult
 from dcurate.compat.nemo.tasks import FileGroupTask

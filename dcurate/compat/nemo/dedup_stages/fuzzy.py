@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dcurate.compat.nemo.dedup.exact import write_ids
-from dcurate.compat.nemo.dedup.files import (
+from dcurate.compat.nemo.dedup_stages.exact import write_ids
+from dcurate.compat.nemo.dedup_stages.files import (
     BUCKET,
     DUPLICATE_GROUP,
     SIGNATURE,
@@ -24,7 +24,7 @@ from dcurate.compat.nemo.dedup.files import (
     with_reader,
     write_parquet,
 )
-from dcurate.compat.nemo.dedup.shuffle import KEY, ShuffleStage
+from dcurate.compat.nemo.dedup_stages.shuffle import KEY, ShuffleStage
 from dcurate.compat.nemo.stages import ProcessingStage
 from dcurate.compat.nemo.tasks import DocumentBatch, FileGroupTask, Task
 from dcurate.dedup.bands import Bands
