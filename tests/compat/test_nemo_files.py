@@ -3,9 +3,11 @@
 import io
 import json
 import struct
+import sys
 import tarfile
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
 
 import fsspec
 import numpy as np
@@ -227,6 +229,13 @@ def test_a_jsonl_file_is_split_at_line_ends(tmp_path):
     assert b"".join(part.read_bytes() for part in parts) == b"".join(lines)
     assert all(4096 / 2 < part.stat().st_size <= 4096 for part in parts[:-2])
     assert parts[-1].stat().st_size == 5001
+
+
+def test_a_script_that_imports_ray_gets_references(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(put=lambda value: ("reference", value)))
+    (tmp_path / "a.jsonl").write_text("{}\n")
+    assert split_files.split_jsonl_file_by_size.remote(tmp_path / "a.jsonl", tmp_path, 1) == ("reference", None)
+    assert (tmp_path / "a_0.jsonl").read_text() == "{}\n"
 
 
 @pytest.mark.parametrize("rows_of_a_group", [10_000, 500])
