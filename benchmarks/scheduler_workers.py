@@ -24,9 +24,9 @@ from distributed.comm import connect
 from distributed.core import Server
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.protocol import to_serialize
-from distributed.utils import has_arg
 from distributed.versions import get_versions
 
+from dcurate.cluster.versions import versions
 from dcurate.cluster.worker_info import WorkerInfo
 from dcurate.core.events import StageStats
 from dcurate.engine.dask.worker_plugin import describe, has_plugin, resource_name
@@ -295,9 +295,9 @@ class StandIns(Server):
     async def run(self, function: bytes, **_: Any) -> dict[str, Any]:
         """Answer `Client.run` of dcurate's own functions; a run leaves nothing behind here."""
         asked = pickle.loads(function)
-        assert has_arg(asked, "dask_worker")
         info = WorkerInfo("stand-in", 1.0).to_dict() | {"threads": 1}
-        return {"status": "OK", "result": to_serialize({has_plugin: True, describe: info}.get(asked, []))}
+        answers = {has_plugin: True, describe: info, versions: versions()}
+        return {"status": "OK", "result": to_serialize(answers.get(asked, []))}
 
     async def heartbeat(self, worker: StandIn) -> None:
         """Send the heartbeats of a worker, as often as the scheduler asks for."""

@@ -54,10 +54,10 @@ def test_what_is_no_row_and_types_that_do_not_go_together_are_one_sentence() -> 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (pd.DataFrame({"text": ["a b"]}), "is DataFrame"),
-        (pd.DataFrame(), "is DataFrame"),
-        ([pd.DataFrame({"text": ["a b"]})], "holds DataFrame"),
-        (DocumentBatch(data=pd.DataFrame({"text": ["a b"]})), "is DocumentBatch"),
+        (5, "is int"),
+        ({"text": ["a b"]}, "is dict"),
+        ([{"text": "a b"}], "holds dict"),
+        ("input.jsonl", "holds str"),
     ],
 )
 def test_what_is_no_list_of_batches_says_how_to_make_one(given: Any, said: str) -> None:

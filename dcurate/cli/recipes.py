@@ -105,7 +105,7 @@ def run(
             click.echo(sentence, err=True)
 
 
-@cli.command("compile")
+@cli.command("compile", short_help="Compile what recipes use, ahead of their runs.")
 @click.argument("recipe", nargs=-1)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a param of the recipes; repeatable.")
 @trust_option

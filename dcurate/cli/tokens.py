@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+import lazy_loader  # type: ignore[import-untyped]
 from rich.table import Table
 
 import dcurate
@@ -10,12 +13,19 @@ from dcurate.cli.group import cli, console, debug_option, local_executor
 from dcurate.cli.runs import write_json
 from dcurate.core.stage import Stage
 from dcurate.errors import PipelineError
-from dcurate.frames.columns import numbers
-from dcurate.tokens.check import verify
-from dcurate.tokens.count import CountTokens
-from dcurate.tokens.folder import TokenFolder
-from dcurate.tokens.show import shown_documents
-from dcurate.tokens.tokenizer import TokenizerSource
+
+if TYPE_CHECKING:
+    from dcurate.frames import columns
+    from dcurate.tokens import check, show
+    from dcurate.tokens import count as counting
+    from dcurate.tokens import folder as folders
+    from dcurate.tokens import tokenizer as tokenizers
+else:  # what these import is heavy, and other commands need none of it
+    columns = lazy_loader.load("dcurate.frames.columns", suppress_warning=True)
+    check, counting, folders, show, tokenizers = (
+        lazy_loader.load(f"dcurate.tokens.{name}", suppress_warning=True)
+        for name in ("check", "count", "folder", "show", "tokenizer")
+    )
 
 _JSON = click.option("--json", "json_path", metavar="FILE", help="Write all figures as JSON; - for standard output.")
 _SEED = click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
@@ -26,9 +36,9 @@ def tokens() -> None:
     """Count the tokens of documents; look at files of tokens, and check them."""
 
 
-def _tokenizer(folder: TokenFolder, given: str | None) -> TokenizerSource:
+def _tokenizer(folder: folders.TokenFolder, given: str | None) -> tokenizers.TokenizerSource:
     """The tokenizer that is given, or that a folder of tokens was made with."""
-    return TokenizerSource(given or str(folder.about["tokenizer"]["name"]), asks="dcurate tokens")
+    return tokenizers.TokenizerSource(given or str(folder.about["tokenizer"]["name"]), asks="dcurate tokens")
 
 
 @tokens.command("count", short_help="Count the tokens of documents.")
@@ -45,13 +55,13 @@ def count(
 
     PATHS are files, directories or globs of JSONL or Parquet. They are read in one process, unless --workers is given.
     """
-    source = TokenizerSource(tokenizer, asks="dcurate tokens count")
-    stages: list[Stage] = [dcurate.DocumentReader(list(paths)), CountTokens(source, text_field)]
+    source = tokenizers.TokenizerSource(tokenizer, asks="dcurate tokens count")
+    stages: list[Stage] = [dcurate.DocumentReader(list(paths)), counting.CountTokens(source, text_field)]
     found = {"documents": 0, "tokens": 0, "longest": 0}
     executor = local_executor({"execution_mode": "streaming" if workers else "inline"}, workers)
     for batch in dcurate.Pipeline("count", stages=stages).stream(executor, observers=[]):
         assert isinstance(batch, dcurate.DocumentBatch)
-        lengths = numbers(batch.to_arrow(), "tokens")
+        lengths = columns.numbers(batch.to_arrow(), "tokens")
         found["documents"] += len(lengths)
         found["tokens"] += int(lengths.sum())
         found["longest"] = max(found["longest"], int(lengths.max(initial=0)))
@@ -69,9 +79,9 @@ def count(
 @debug_option
 def inspect_tokens(*, folder: str, n: int, tokenizer: str | None, seed: int, json_path: str | None) -> None:
     """Show what a folder of tokens holds, and decode a few documents of it."""
-    there = TokenFolder(folder)
+    there = folders.TokenFolder(folder)
     about = there.about
-    shown = shown_documents(there, _tokenizer(there, tokenizer), n, seed) if n else []
+    shown = show.shown_documents(there, _tokenizer(there, tokenizer), n, seed) if n else []
     if json_path != "-":
         table = Table.grid(padding=(0, 2))
         padding = f", {about['padding'] / about['tokens']:.2%} of them padding" if about["padding"] else ""
@@ -106,8 +116,8 @@ def verify_tokens(
     With --input the texts of the sample are looked for there, by their ids, and tokenised again. Exit code 1 if
     anything is wrong.
     """
-    there = TokenFolder(folder)
-    found = verify(there, _tokenizer(there, tokenizer), inputs, sample=sample, seed=seed)
+    there = folders.TokenFolder(folder)
+    found = check.verify(there, _tokenizer(there, tokenizer), inputs, sample=sample, seed=seed)
     if json_path != "-":
         click.echo(
             f"{found.shards:,} shards, {found.documents:,} documents; read back {found.sampled:,}, of which "

@@ -73,7 +73,14 @@ def missing(modules: Iterable[str]) -> list[str]:
         >>> missing(["json", "no_such_module"])
         ['no_such_module']
     """
-    return [module for module in modules if importlib.util.find_spec(module) is None]
+    return [module for module in modules if not _is_here(module)]
+
+
+def _is_here(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ValueError:  # it is loaded without a specification, as the main program is
+        return True
 
 
 def check_installed(wanted: Iterable[Library]) -> None:

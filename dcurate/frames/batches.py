@@ -19,6 +19,7 @@ def batches_of(given: Any) -> Any:
     What is neither a frame nor a batch is returned as it is.
 
     Examples:
+        >>> import pyarrow as pa
         >>> [batch.num_items for batch in batches_of(pa.table({"n": [1, 2, 3]}))]
         [3]
         >>> [batch.num_items for batch in batches_of([pa.table({"n": [1, 2]}), pa.table({"n": [3]})])]

@@ -158,7 +158,10 @@ def archive(**members):
     ],
 )
 def test_an_archive_that_leads_outside_the_folder_is_refused(tmp_path, members):
-    with archive(**members) as tar, pytest.raises(ValueError, match=r"leads outside|is a device"):
+    with (
+        archive(**members) as tar,
+        pytest.raises(ValueError, match=r"Path traversal|Absolute|outside extraction|Device files"),
+    ):
         files.tar_safe_extract(tar, str(tmp_path / "to"))
 
 

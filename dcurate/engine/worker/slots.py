@@ -51,7 +51,7 @@ class SlotPool:
         memory_limit: int | None = None,
     ) -> None:
         self.run = run
-        self.operator_spec: OperatorSpec = cloudpickle.loads(payload)
+        self.operator_spec: OperatorSpec = _loaded(payload)
         self.setup_seconds = 0.0
         self._payload = payload
         self._slots = slots
@@ -132,7 +132,7 @@ class SlotPool:
 
     def _set_up(self, slot: WorkerMetadata) -> tuple[AnyStage, ...]:
         """Set up a slot's own copies of the stages."""
-        stages: tuple[AnyStage, ...] = cloudpickle.loads(self._payload).stages
+        stages: tuple[AnyStage, ...] = _loaded(self._payload).stages
         return tuple(self._stage_set_up(place, stage, slot) for place, stage in enumerate(stages))
 
     def _stage_set_up(self, place: int, stage: AnyStage, slot: WorkerMetadata) -> AnyStage:
@@ -147,7 +147,7 @@ class SlotPool:
             if attempt >= stage.spec.num_setup_attempts or isinstance(failure.error, FATAL):
                 raise failure.as_error(f"stage {stage.name!r}: setup() failed")
             _call_hook(self._opened.pop(), "teardown")  # of what is half set up: it may well raise, too
-            stage = cloudpickle.loads(self._payload).stages[place]
+            stage = _loaded(self._payload).stages[place]
             attempt += 1
 
 
@@ -236,6 +236,18 @@ class SlotQueue:
         """Tear all slots down at once, as the process ends; return error messages."""
         slots, self._slots = self._slots, []
         return [failure for slot in slots for failure in slot.close()]
+
+
+#: Held while an operator is unpickled: two threads that import the same package for the first time may each find the
+#: other's half of it.
+_LOADING = threading.Lock()
+
+
+def _loaded(payload: bytes) -> OperatorSpec:
+    """Unpickle an operator, one at a time in a process."""
+    with _LOADING:
+        spec: OperatorSpec = cloudpickle.loads(payload)
+        return spec
 
 
 def _call_hook(stage: AnyStage, name: str, *arguments: object, attempts: int = 1) -> CallError | None:

@@ -312,11 +312,11 @@ class OpenAIClient(LLMClient):
             cache=cache,
         )
 
-    @property
     def requires(self) -> dict[str, str]:
         """Return the library that it needs."""
         return self.inner.requires()
 
+    @property
     def timeout(self) -> float:
         """Timeout of one request in seconds."""
         return self.inner.timeout

@@ -41,6 +41,7 @@ class StandInWorker:
     executing: dict[Any, float] = field(default_factory=dict)
     has_what: dict[Any, None] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
+    name: str = "stand-in"
 
 
 class StandInScheduler:
