@@ -187,7 +187,7 @@ def files(tests: Path, paths: Iterable[str]) -> Iterator[Path]:
 
 
 def functions(file: Path, name: str) -> Iterator[str]:
-    """Ids of the test functions in a file, each once, whatever its parameters."""
+    """Ids of the test functions in a file, each once for all of its parameters."""
     for node in ast.parse(file.read_text("utf-8")).body:
         if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
             yield from (f"{name}::{node.name}::{test}" for test in _tests(node.body))

@@ -92,7 +92,7 @@ def shared_ray_cluster() -> Iterator[str]:
 
 @pytest.fixture
 def shared_ray_client(shared_ray_cluster: str) -> None:
-    """Stands in for a connection to Ray."""
+    """Replaces a connection to Ray."""
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ for (const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
 }
 """
 
-#: A colour of CSS in whatever notation as red, green, blue and alpha, by painting it.
+#: The red, green, blue and alpha of any CSS colour, found by painting it.
 _FAINT = """(() => {
 %s
 const paint = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});

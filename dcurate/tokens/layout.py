@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int64]
 Packing = Literal["none", "concat", "best_fit"]
 PACKINGS: tuple[str, ...] = get_args(Packing)
 
-#: Windows of best fit are filled from documents that follow one another: at least so many tokens, or windows.
+#: Windows of best fit are filled from documents that follow one another: at least this many tokens, or windows.
 _BLOCK_TOKENS, _BLOCK_WINDOWS = 2**22, 512
 
 
