@@ -1,0 +1,1 @@
+"""PDF, office and ebook files to text."""
