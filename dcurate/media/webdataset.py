@@ -73,6 +73,7 @@ class WebDatasetReader(MediaSource):
         storage_options: for fsspec.
         schema: types of columns by name, to override those found.
         limit: read only the first `limit` splits.
+        frames: ``"cudf"`` to have the rows on a GPU. Untested on a GPU.
         texts: further suffixes of text that become columns, such as ``["caption.txt"]``.
         on_bad_text: ``"keep"`` samples whose texts are not UTF-8, not JSON or not a whole number, with U+FFFD or null
             in the column; or ``"quarantine"`` them.
