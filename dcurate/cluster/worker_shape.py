@@ -17,9 +17,9 @@ class Shape:
 
     Args:
         cpus: CPU cores.
-        cards: GPUs.
-        card_memory: memory of each GPU in bytes; 0 if unknown.
-        seats: slots that it can run at once: its threads, for each of its GPUs if it has some.
+        gpus: GPUs.
+        gpu_memory: memory of each GPU in bytes; 0 if unknown.
+        max_slots: slots that it can run at once: its threads, for each of its GPUs if it has some.
         maximum: the largest number of workers.
         minimum: the smallest number of workers.
         host: the machine of all workers of the kinds that name it; if empty, each worker has its own.
@@ -28,21 +28,21 @@ class Shape:
         ResourceError: an amount or a number that cannot be.
 
     Examples:
-        >>> Shape(cpus=8, seats=8, maximum=16).minimum
+        >>> Shape(cpus=8, max_slots=8, maximum=16).minimum
         0
     """
 
     cpus: float = 1.0
-    cards: int = 0
-    card_memory: float = 0.0
-    seats: int = 1
+    gpus: int = 0
+    gpu_memory: float = 0.0
+    max_slots: int = 1
     maximum: int = 1
     minimum: int = 0
     host: str = ""
 
     def __post_init__(self) -> None:
-        if min(self.cpus, self.cards, self.card_memory) < 0 or self.seats < 1:
-            raise ResourceError(f"{self} cannot be: amounts must be zero or more, and seats at least 1")
+        if min(self.cpus, self.gpus, self.gpu_memory) < 0 or self.max_slots < 1:
+            raise ResourceError(f"{self} cannot be: amounts must be zero or more, and max_slots at least 1")
         if not 0 <= self.minimum <= self.maximum or self.maximum < 1:
             raise ResourceError(
                 f"minimum={self.minimum} and maximum={self.maximum} cannot be: "

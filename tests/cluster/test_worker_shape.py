@@ -8,9 +8,9 @@ shapes = st.builds(
     least=st.integers(0, 9),
     more=st.integers(1, 9),
     cpus=st.floats(0, 1e3),
-    cards=st.integers(0, 8),
-    card_memory=st.floats(0, 1e12),
-    seats=st.integers(1, 64),
+    gpus=st.integers(0, 8),
+    gpu_memory=st.floats(0, 1e12),
+    max_slots=st.integers(1, 64),
     host=st.text(max_size=3),
 )
 
