@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,3 +26,8 @@ def test_a_clamped_number_may_be_and_is_the_nearest_that_may(shape: Shape, numbe
 @given(shapes)
 def test_a_shape_survives_being_sent(shape: Shape) -> None:
     assert Shape.from_dict(shape.to_dict()) == shape
+
+
+def test_earlier_names_of_arguments_still_work_and_warn() -> None:
+    with pytest.warns(DeprecationWarning, match=r"Shape\(seats=\) is now max_slots="):
+        assert Shape(seats=4) == Shape(max_slots=4)
