@@ -30,4 +30,4 @@ def test_a_shape_survives_being_sent(shape: Shape) -> None:
 
 def test_earlier_names_of_arguments_still_work_and_warn() -> None:
     with pytest.warns(DeprecationWarning, match=r"Shape\(seats=\) is now max_slots="):
-        assert Shape(seats=4) == Shape(max_slots=4)
+        assert Shape(**{"seats": 4}) == Shape(max_slots=4)
