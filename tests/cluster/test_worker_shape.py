@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,5 +31,6 @@ def test_a_shape_survives_being_sent(shape: Shape) -> None:
 
 
 def test_earlier_names_of_arguments_still_work_and_warn() -> None:
+    earlier: dict[str, Any] = {"seats": 4}
     with pytest.warns(DeprecationWarning, match=r"Shape\(seats=\) is now max_slots="):
-        assert Shape(**{"seats": 4}) == Shape(max_slots=4)
+        assert Shape(**earlier) == Shape(max_slots=4)
