@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+import lazy_loader  # type: ignore[import-untyped]
 import orjson
 from rich.text import Text
 
@@ -15,10 +16,16 @@ from dcurate.cli.group import cli, console, debug_option
 from dcurate.errors import without_secrets
 from dcurate.fs.temporary import scratch_folder
 from dcurate.ui.compare import comparison_page
-from dcurate.ui.explore.corpus import MOST, load_corpus
-from dcurate.ui.explore.server import ExploreServer
 from dcurate.ui.report.page import PAGE, write_run_page
 from dcurate.ui.table import report_table
+
+if TYPE_CHECKING:
+    from dcurate.ui.explore import corpus as corpora
+    from dcurate.ui.explore import server as servers
+else:  # what these import is heavy, and other commands need none of it
+    corpora, servers = (
+        lazy_loader.load(f"dcurate.ui.explore.{name}", suppress_warning=True) for name in ("corpus", "server")
+    )
 
 _HTML = click.option("--html", metavar="FILE", help="Write a self-contained page.")
 _JSON = click.option("--json", "json_path", metavar="FILE", help="Write all figures as JSON; - for standard output.")
@@ -154,7 +161,7 @@ def trace_documents(
 @click.argument("output")
 @click.option("--groups", multiple=True, metavar="PATH", help="A folder with groups of duplicates; repeatable.")
 @click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
-@click.option("--most", type=click.IntRange(min=2), default=MOST, show_default=True, help="Documents to read at most.")
+@click.option("--most", type=click.IntRange(min=2), default=1_000_000, show_default=True, help="Documents to read at most.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the page; a free one by default.")
 @click.option("--browser/--no-browser", default=True, help="Open the page in a browser.")
 @_REJECTED
@@ -170,7 +177,7 @@ def explore(
     places = dcurate.RunPlaces(output, rejected, groups)
     with scratch_folder() as folder, console().status("reading documents") as status:
         path = Path(folder)
-        corpus = load_corpus(
+        corpus = corpora.load_corpus(
             places,
             path,
             text_field=text_field,
@@ -179,7 +186,7 @@ def explore(
         )
         status.stop()
         try:
-            server = ExploreServer(corpus, port)
+            server = servers.ExploreServer(corpus, port)
         except OSError as error:
             raise click.UsageError(f"port {port} cannot be used ({error.strerror}); give another --port") from error
         with server:
