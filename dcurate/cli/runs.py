@@ -161,7 +161,7 @@ def trace_documents(
 @click.argument("output")
 @click.option("--groups", multiple=True, metavar="PATH", help="A folder with groups of duplicates; repeatable.")
 @click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
-@click.option("--most", type=click.IntRange(min=2), default=1_000_000, show_default=True, help="Documents to read at most.")
+@click.option("--most", type=click.IntRange(min=2), default=1_000_000, show_default=True, help="Most documents to read.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the page; a free one by default.")
 @click.option("--browser/--no-browser", default=True, help="Open the page in a browser.")
 @_REJECTED
