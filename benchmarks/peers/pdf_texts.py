@@ -70,10 +70,10 @@ def pdfminer() -> Extract:
 
 
 def pdf_oxide() -> Extract:
-    PdfDocument = import_module("pdf_oxide").PdfDocument
+    opened = import_module("pdf_oxide").PdfDocument
 
     def extract(data, password):
-        document = PdfDocument.from_bytes(data)
+        document = opened.from_bytes(data)
         if password:
             document.authenticate(password)
         return "\n".join(document.extract_text(page) for page in range(document.page_count()))
@@ -82,28 +82,28 @@ def pdf_oxide() -> Extract:
 
 
 def kreuzberg() -> Extract:
-    ExtractionConfig = import_module("kreuzberg").ExtractionConfig
-    PdfConfig = import_module("kreuzberg").PdfConfig
+    config_of = import_module("kreuzberg").ExtractionConfig
+    pdf_config = import_module("kreuzberg").PdfConfig
     extract_bytes_sync = import_module("kreuzberg").extract_bytes_sync
 
     def extract(data, password):
-        config = ExtractionConfig(pdf_options=PdfConfig(passwords=[password]) if password else None, use_cache=False)
+        config = config_of(pdf_options=pdf_config(passwords=[password]) if password else None, use_cache=False)
         return extract_bytes_sync(data, "application/pdf", config).content
 
     return extract
 
 
 def markitdown() -> Extract:
-    MarkItDown = import_module("markitdown").MarkItDown
+    made = import_module("markitdown").MarkItDown
 
-    converter = MarkItDown(enable_plugins=False)
+    converter = made(enable_plugins=False)
     return lambda data, password: converter.convert_stream(io.BytesIO(data), file_extension=".pdf").text_content
 
 
 def docling_parse() -> Extract:
-    DoclingPdfParser = import_module("docling_parse.pdf_parser").DoclingPdfParser
+    made = import_module("docling_parse.pdf_parser").DoclingPdfParser
 
-    parser = DoclingPdfParser(loglevel="fatal")
+    parser = made(loglevel="fatal")
 
     def extract(data, password):
         document = parser.load(io.BytesIO(data), **({"password": password} if password else {}))
