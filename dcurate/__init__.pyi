@@ -220,6 +220,8 @@ from .text.modifiers import QuotationRemover as QuotationRemover
 from .text.modifiers import Slicer as Slicer
 from .text.modifiers import UrlRemover as UrlRemover
 from .text.modify import Modify as Modify
+from .text.number_filter import NumberFilter as NumberFilter
+from .text.number_filter import NumberRangeFilter as NumberRangeFilter
 from .text.pii.counts import CountPii as CountPii
 from .text.pii.counts import PiiFilter as PiiFilter
 from .text.pii.modifier import PII_EXAMPLES as PII_EXAMPLES
