@@ -52,6 +52,10 @@ from .dedup.shingles import Shingles as Shingles
 from .dedup.spans import SpanDuplicates as SpanDuplicates
 from .dedup.substrings import SubstringDuplicates as SubstringDuplicates
 from .deduplication import deduplicate as deduplicate
+from .documents.filters import BrokenTextFilter as BrokenTextFilter
+from .documents.filters import CharactersPerPageFilter as CharactersPerPageFilter
+from .documents.filters import PageCountFilter as PageCountFilter
+from .documents.filters import ScannedFilter as ScannedFilter
 from .download.arxiv.latex import ArxivExtractor as ArxivExtractor
 from .download.arxiv.listing import ArxivUrlGenerator as ArxivUrlGenerator
 from .download.arxiv.papers import ArxivIterator as ArxivIterator

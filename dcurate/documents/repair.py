@@ -12,7 +12,8 @@ MOST_UNPACKED = 2**26
 MOST_PAGES = 100_000
 
 _OBJECT = re.compile(rb"(?<![0-9])([0-9]{1,10})[\0\t\n\f\r ]{1,4}[0-9]{1,5}[\0\t\n\f\r ]{1,4}obj\b")
-_END = re.compile(rb"\bendobj\b|\bstream\b")
+_MARK = re.compile(_OBJECT.pattern + rb"|\bendobj\b|\bstream\r?\n")
+_TABLE = re.compile(rb"\b(?:xref|trailer|startxref)\b")
 _STREAM = re.compile(rb"\bstream\r?\n")
 _PAGE = re.compile(rb"/Type[\0\t\n\f\r ]{0,4}/Page(?![A-Za-z0-9])")
 _TREE = re.compile(rb"/Type[\0\t\n\f\r ]{0,4}/Pages(?![A-Za-z0-9])")
@@ -22,13 +23,15 @@ _ENCRYPTED = re.compile(rb"/Filter[\0\t\n\f\r ]{0,4}/Standard(?![A-Za-z0-9])")
 _KIDS = re.compile(rb"/Kids[\0\t\n\f\r ]{0,4}\[([^\]]{0,1000000})\]")
 _REFERENCE = re.compile(rb"(?<![0-9])([0-9]{1,10})[\0\t\n\f\r ]{1,4}[0-9]{1,5}[\0\t\n\f\r ]{1,4}R\b")
 _ROOT = re.compile(rb"/Pages[\0\t\n\f\r ]{1,4}([0-9]{1,10})[\0\t\n\f\r ]")
-_NUMBER = {name: re.compile(rb"/" + name + rb"[\0\t\n\f\r ]{1,4}([0-9]{1,9})") for name in (b"N", b"First")}
+_COUNTS = [re.compile(rb"/" + name + rb"[\0\t\n\f\r ]{1,4}([0-9]{1,9})") for name in (b"N", b"First")]
+#: Above the numbers that objects may have.
+_NUMBERS = 2**23
 #: Bytes of an object that are looked at.
 _HEAD = 2**20
 
 
 def with_page_tree(data: bytes) -> bytes | None:
-    """Return the file with a catalogue, a page tree and a trailer after what is left of it; None if it has no page.
+    r"""Return the file with a catalogue, a page tree and a trailer after what is left of it; None if it has no page.
 
     A file that was cut off has lost its table of objects, which is at the end. Its objects are found by their marks,
     also those within object streams (PDF 1.5, section 3.4.6), and its pages are put under a new tree: in the order of
@@ -38,8 +41,8 @@ def with_page_tree(data: bytes) -> bytes | None:
         data: the bytes of the file.
 
     Examples:
-        >>> page = b"%PDF-1.4\\n3 0 obj\\n<</Type/Page/MediaBox[0 0 9 9]>>\\nendobj\\n"
-        >>> with_page_tree(page).count(b"/Kids[3 0 R]"), with_page_tree(b"%PDF-1.4\\n")
+        >>> page = b"%PDF-1.4\n3 0 obj\n<</Type/Page/MediaBox[0 0 9 9]>>\nendobj\n"
+        >>> with_page_tree(page).count(b"/Kids[3 0 R]"), with_page_tree(b"%PDF-1.4\n")
         (1, None)
     """
     objects = dict(_objects(data))
@@ -51,6 +54,8 @@ def with_page_tree(data: bytes) -> bytes | None:
     if not pages:
         return None
     root = max(bodies) + 1
+    table = _TABLE.search(data, max(data.rfind(b"endobj"), 0))
+    data = data[: table.start()] if table else data  # half of a table or trailer would swallow what follows
     closed = b"\nendstream\nendobj\n" if data.rfind(b"endstream") < data.rfind(b"stream") - 3 else b"\nendobj\n"
     parts = [data, closed]
     parts += [b"%d 0 obj\n%b\nendobj\n" % each for each in unpacked.items() if each[0] not in objects]
@@ -61,34 +66,48 @@ def with_page_tree(data: bytes) -> bytes | None:
     return b"".join(parts)
 
 
+def has_page_tree(data: bytes) -> bool:
+    """Return whether a file has the root of a page tree, with or without pages.
+
+    Examples:
+        >>> has_page_tree(b"2 0 obj <</Type /Pages /Count 0>> endobj"), has_page_tree(b"2 0 obj <<>> endobj")
+        (True, False)
+    """
+    return _TREE.search(data) is not None
+
+
 def _objects(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Number and dictionary of each object, up to its stream."""
-    place = 0
-    while found := _OBJECT.search(data, place):
-        end = _END.search(data, found.end(), found.end() + _HEAD)
-        place = end.start() if end else found.end()
-        if int(found[1]) < 2**31 - 4 and end:
-            yield int(found[1]), data[found.end() : end.start()]
+    number, begin, place = 0, -1, 0
+    while found := _MARK.search(data, place):
+        place = found.end()
+        if begin >= 0:
+            yield number, data[begin : min(found.start(), begin + _HEAD)]
+        number, begin = (int(found[1]), found.end()) if found[1] and int(found[1]) < _NUMBERS else (0, -1)
+        if found[0].startswith(b"stream"):
+            end = data.find(b"endstream", place)
+            place = len(data) if end < 0 else end + len(b"endstream")
 
 
 def _unpacked(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Number and text of each object that is in an object stream."""
-    left = MOST_UNPACKED
-    for found in _PACKED.finditer(data):
+    left, place = MOST_UNPACKED, 0
+    while left > 0 and (found := _PACKED.search(data, place)):
         begin = data.rfind(b"obj", max(0, found.start() - 4096), found.start())
         stream = _STREAM.search(data, found.end(), found.end() + 4096)
+        place = found.end()
         if begin < 0 or not stream:
             continue
-        counts = [number.search(data, begin, stream.start()) for number in _NUMBER.values()]
-        if not all(counts) or left <= 0:
-            continue
+        end = data.find(b"endstream", stream.end())
+        place = len(data) if end < 0 else end
+        counts = [number.search(data, begin, stream.start()) for number in _COUNTS]
         try:
-            content = zlib.decompressobj().decompress(data[stream.end() : stream.end() + left], left)
+            content = zlib.decompressobj().decompress(data[stream.end() : place], left)
         except zlib.error:
             continue
         left -= len(content)
-        count, first = (int(each[1]) for each in counts if each)
-        yield from _members(content, count, first)
+        if all(counts):
+            yield from _members(content, *(int(each[1]) for each in counts if each))
 
 
 def _members(content: bytes, count: int, first: int) -> Iterator[tuple[int, bytes]]:
@@ -120,5 +139,3 @@ def _in_order(bodies: dict[int, bytes]) -> list[int]:
 
 def _references(text: bytes) -> list[int]:
     return [int(each[1]) for each in _REFERENCE.finditer(text)]
-
-
