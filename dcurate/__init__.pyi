@@ -52,6 +52,7 @@ from .dedup.shingles import Shingles as Shingles
 from .dedup.spans import SpanDuplicates as SpanDuplicates
 from .dedup.substrings import SubstringDuplicates as SubstringDuplicates
 from .deduplication import deduplicate as deduplicate
+from .documents.extract import PdfExtract as PdfExtract
 from .documents.filters import BrokenTextFilter as BrokenTextFilter
 from .documents.filters import CharactersPerPageFilter as CharactersPerPageFilter
 from .documents.filters import PageCountFilter as PageCountFilter

@@ -1,14 +1,17 @@
-"""What the child process of `PdfExtract` does with a PDF: nothing here runs beside the rows of others."""
+"""What the child process of `PdfExtract` does with a PDF."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import pypdfium2 as pdfium
+
+from dcurate.documents.pdf import MediaError as PdfError
 from dcurate.documents.pdf import extract_pdf
-from dcurate.documents.pdf.faults import MediaError
-from dcurate.documents.repair import has_page_tree, with_page_tree
+from dcurate.documents.repair import has_no_pages, with_page_tree
 from dcurate.documents.truncation import LIMITS, truncation
+from dcurate.media.errors import MediaError, MediaFault
 
 #: Reasons for which a file is worth another try with a page tree made of what is left of it.
 _BROKEN = ("truncated", "damaged")
@@ -30,27 +33,37 @@ def read_pdf(data: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
     chosen = {name: value for name, value in options.items() if name != "repair"}
     cut = truncation(data)
     try:
-        found = extract_pdf(data, chosen)
+        found = _extracted(data, chosen)
     except MediaError as error:
-        reason = error.reason
-        if reason not in _BROKEN:
+        if error.fault.reason not in _BROKEN:
             raise
         repaired = with_page_tree(data) if options.get("repair", True) else None
         if repaired is None:
-            if not cut and has_page_tree(data):
+            if not cut and has_no_pages(data):
                 raise MediaError("no pages", "its page tree is empty") from None
-            raise _fault(data, cut) from None
+            raise _fault(data, cut, error.fault) from None
         try:
-            found = extract_pdf(repaired, chosen)
+            found = _extracted(repaired, chosen)
         except MediaError:
-            raise _fault(data, cut) from None
+            raise _fault(data, cut, error.fault) from None
     if cut and not any(page["characters"] or page["image_share"] for page in found["pages"]):
         raise _fault(data, cut)
     return {**found, "truncated": cut}
 
 
-def _fault(data: bytes, cut: str) -> MediaError:
+def _extracted(data: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return extract_pdf(data, options)
+    except pdfium.PdfiumError as error:
+        raise MediaError("unreadable page", str(error)) from None
+    except PdfError as error:
+        if isinstance(error, MediaError):
+            raise
+        raise MediaError(error.reason, error.detail) from None
+
+
+def _fault(data: bytes, cut: str, fault: MediaFault | None = None) -> MediaError:
     if not cut:
-        return MediaError("damaged", f"none of its {len(data):,} bytes make a page")
+        return MediaError("damaged", fault.detail if fault and fault.reason == "damaged" else "it has no object")
     limit = ", where crawlers cut files off" if len(data) in LIMITS else ""
     return MediaError("truncated", f"it ends after {len(data):,} bytes{limit}, before its first text")

@@ -66,14 +66,17 @@ def with_page_tree(data: bytes) -> bytes | None:
     return b"".join(parts)
 
 
-def has_page_tree(data: bytes) -> bool:
-    """Return whether a file has the root of a page tree, with or without pages.
+def has_no_pages(data: bytes) -> bool:
+    """Return whether a file has the root of a page tree, and nothing under it.
 
     Examples:
-        >>> has_page_tree(b"2 0 obj <</Type /Pages /Count 0>> endobj"), has_page_tree(b"2 0 obj <<>> endobj")
-        (True, False)
+        >>> tree = b"2 0 obj <</Type /Pages /Count %d /Kids [%b]>> endobj"
+        >>> has_no_pages(tree % (0, b"")), has_no_pages(tree % (1, b"3 0 R")), has_no_pages(b"2 0 obj <<>> endobj")
+        (True, False, False)
     """
-    return _TREE.search(data) is not None
+    trees = [body for _, body in _objects(data) if _TREE.search(body)]
+    kids = [_KIDS.search(body) for body in trees]
+    return bool(trees) and not any(found is None or found[1].strip() for found in kids)
 
 
 def _objects(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate.documents.child import read_pdf
-from dcurate.documents.pdf.faults import MediaError
 from dcurate.documents.repair import with_page_tree
 from dcurate.documents.truncation import LIMITS, truncation
+from dcurate.media.errors import MediaError
 from tests.documents.made import WORDS, packed, pdf
 
 PAGES = [f"{WORDS} Page {number}" for number in range(1, 5)]
@@ -50,7 +50,7 @@ def test_what_was_cut_off_before_its_text_is_told_from_what_is_broken() -> None:
     ):
         with pytest.raises(MediaError) as raised:
             read_pdf(data, {})
-        assert raised.value.reason == reason
+        assert raised.value.fault.reason == reason
 
 
 def test_an_encrypted_file_that_was_cut_off_is_not_read_as_noise() -> None:

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcurate import DocumentBatch, PdfExtract
+from dcurate.documents.columns import DOCUMENT
+from dcurate.errors import PipelineError
+from dcurate.media.refs import Ref, ref_array
+from tests.documents.made import WORDS, bomb, packed, pdf
+
+#: Files by the reason for which they have no row; None for those that have one.
+FILES: dict[bytes, str | None] = {
+    pdf([WORDS, "Another page."]): None,
+    pdf([""]): None,
+    packed([WORDS]): None,
+    pdf()[:-90]: None,
+    pdf([]): "no pages",
+    b"": "empty",
+    b"<html><p>404</p></html>": "not a PDF: HTML",
+    pdf()[:60]: "truncated",
+    b"%PDF-1.7\n" + bytes(range(256)): "damaged",
+}
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[PdfExtract]:
+    stage = PdfExtract(timeout_s=20)
+    stage.setup()
+    yield stage
+    stage.teardown()
+
+
+def batch(files: list[bytes], **columns: object) -> DocumentBatch:
+    rows = {"id": pa.array(range(len(files)), pa.int32()), "bytes": pa.array(files, pa.large_binary()), **columns}
+    return DocumentBatch(data=pa.table(rows))
+
+
+@settings(max_examples=25, deadline=None)
+@given(files=st.lists(st.sampled_from(list(FILES)), max_size=8))
+def test_every_file_is_a_row_or_has_its_reason(stage: PdfExtract, files: list[bytes]) -> None:
+    result = stage.process(batch(files))
+    rows = result.to_arrow()
+    assert rows["id"].to_pylist() == [place for place, data in enumerate(files) if FILES[data] is None]
+    expected = Counter(reason for data in files if (reason := FILES[data]))
+    assert {each.reason: each.rows for each in result.rejections} == expected
+    assert all(each.fault is (each.reason != "no pages") for each in result.rejections)
+    lost = {number for each in result.rejections for number in each.data["id"].to_pylist()}
+    assert lost == {place for place, data in enumerate(files) if FILES[data]}
+    assert rows.schema.names == ["id", "text", *DOCUMENT.names]
+    assert [rows.schema.field(name).type for name in ("id", "pages")] == [pa.int32(), DOCUMENT.field("pages").type]
+
+
+def test_text_pages_and_signals_are_those_of_the_file(stage: PdfExtract) -> None:
+    data = pdf([WORDS, "Another page."], info=b"<</Title (A book) /Producer (By hand)>>")
+    row = stage.process(batch([data])).to_arrow().to_pylist()[0]
+    assert row["text"] == f"{WORDS}\n\nAnother page."
+    parts = [row["text"].encode()[span["start"] : span["stop"]].decode().strip() for span in row["page_spans"]]
+    assert parts == [WORDS, "Another page."]
+    assert (row["title"], row["producer"], row["creator"]) == ("A book", "By hand", None)
+    assert (row["n_pages"], row["scanned_share"], row["rotated_share"]) == (2, 0.0, 0.0)
+    assert [(page["number"], page["width"], page["height"]) for page in row["pages"]] == [(1, 612, 792), (2, 612, 792)]
+    assert row["n_characters"] == sum(page["characters"] for page in row["pages"])
+
+
+def test_what_the_crawler_says_about_a_cut_stays(stage: PdfExtract) -> None:
+    said = pa.array(["time", None, None], pa.string())
+    rows = stage.process(batch([pdf(), pdf()[:-90], pdf()], truncated=said)).to_arrow()
+    assert rows["truncated"].to_pylist() == ["time", "no end mark", None]
+
+
+def test_the_text_can_be_markdown_of_the_first_pages_in_a_column_of_another_name() -> None:
+    with_markdown = PdfExtract(output="markdown", text_field="content", max_pages=1)
+    row = with_markdown.process(batch([pdf([WORDS, "Another page."])])).to_arrow().to_pylist()[0]
+    with_markdown.teardown()
+    assert row["content"] == WORDS
+    assert row["n_pages"] == 2
+
+
+def test_a_pdf_that_takes_too_long_or_too_much_is_one_row_in_quarantine() -> None:
+    files = [pdf(), bomb(), pdf(["After it."])]
+    for limits, reason in (({"timeout_s": 1.0, "memory": "8GiB"}, "timed out"), ({"memory": "200MB"}, "out of memory")):
+        stage = PdfExtract(**limits)
+        result = stage.process(batch(files))
+        stage.teardown()
+        assert result.to_arrow()["text"].to_pylist() == [WORDS, "After it."]
+        assert [(each.reason, each.rows, each.fault) for each in result.rejections] == [(reason, 1, True)]
+
+
+def test_files_that_are_gone_or_too_large_are_faults_of_their_rows(tmp_path: object) -> None:
+    refs = ref_array([Ref(f"{tmp_path}/gone.pdf")])
+    stage = PdfExtract(largest_file=100)
+    gone = stage.process(DocumentBatch(data=pa.table({"media_ref": refs})))
+    large = stage.process(batch([pdf()]))
+    stage.teardown()
+    assert [gone.rejections[0].reason, large.rejections[0].reason] == ["missing", "too large"]
+    assert gone.rejections[0].data["media_ref"].to_pylist()[0]["path"].endswith("gone.pdf")
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"output": "html"}, "output='html' is none of 'text'"),
+        ({"max_pages": 0}, "max_pages=0 must be at least 1"),
+        ({"timeout_s": 0}, "timeout_s=0 must be above zero"),
+        ({"memory": "much"}, "memory='much' is not a size"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(setting: dict[str, object], said: str) -> None:
+    with pytest.raises(PipelineError, match=said):
+        PdfExtract(**setting)  # type: ignore[arg-type]
+
+
+def test_rows_without_files_are_refused(stage: PdfExtract) -> None:
+    with pytest.raises(PipelineError, match="read the files with PdfReader"):
+        stage.process(DocumentBatch(data=pa.table({"text": ["a"]})))
