@@ -13,16 +13,18 @@ from dcurate.core.batch import Rejection
 from dcurate.core.spec import StageSpec
 from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
 from dcurate.documents.columns import DOCUMENT, document_columns
+from dcurate.documents.interleaved import PAGE, interleaved_table
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
+from dcurate.image.interleaved.schema import SCHEMA
 from dcurate.io.partition import parse_bytes
 from dcurate.media.errors import MediaFault
 from dcurate.media.faults import quarantined
-from dcurate.media.refs import BYTES, REF, fetched, has_media
+from dcurate.media.refs import BYTES, REF, fetched, has_media, refs_of
 from dcurate.media.sandbox import Answer, Sandbox
 
 #: What the text of a row is.
-Output: TypeAlias = Literal["text", "markdown"]
+Output: TypeAlias = Literal["text", "markdown", "interleaved"]
 
 #: The reason for which a file without pages is dropped; it is whole, and there is nothing to read in it.
 NO_PAGES = "no pages"
@@ -52,8 +54,10 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
     What ends the child process is tried once more, alone. A file without pages is dropped: ``"no pages"``.
 
     Args:
-        output: ``"text"``, or ``"markdown"`` with headings, lists and tables.
+        output: ``"text"``; ``"markdown"``, with headings, lists and tables; or ``"interleaved"``: a row for the
+            metadata of each PDF, and for each piece of its text and each figure, in order, with a column ``page``.
         text_field: the column for the text.
+        id_field: the column with ids for interleaved rows; None for the place of the file.
         max_pages: pages to read of a file; None for all.
         keep_headers: whether headers, footers and page numbers stay in the text.
         repair: whether a file that was cut off is read as far as it goes.
@@ -85,6 +89,7 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     output: Output = "text"
     text_field: str = "text"
+    id_field: str | None = None
     max_pages: int | None = None
     keep_headers: bool = False
     repair: bool = True
@@ -119,9 +124,11 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
         return settings
 
     def inputs(self) -> Spec:
-        return ["data"], []
+        return ["data"], [self.id_field] if self.id_field else []
 
     def outputs(self) -> Spec:
+        if self.output == "interleaved":
+            return ["data"], [*SCHEMA.names, PAGE]
         return ["data"], [self.text_field, *DOCUMENT.names]
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
@@ -151,21 +158,26 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
         empty = [each is None for each in read if not isinstance(each, MediaFault)]
         rows = result.to_arrow()
         dropped = self._without_pages(rows.filter(pa.array(empty, pa.bool_())))
-        found = [each for each in read if isinstance(each, dict)]
-        rows = self._with_columns(rows.filter(pa.array(np.logical_not(empty), pa.bool_())), found)
+        rows = rows.filter(pa.array(np.logical_not(empty), pa.bool_()))
+        found = [each for each in read if isinstance(each, Answer)]
+        if self.output == "interleaved":
+            rows = interleaved_table(rows, found, self._ids(rows, str(task.key or "")))
+        else:
+            rows = self._with_columns(rows, [self._row(each) for each in found])
         return replace(result, data=rows, rejections=(*result.rejections, *dropped))
 
     def _options(self) -> dict[str, Any]:
         return {
-            "markdown": self.output == "markdown",
+            "output": self.output,
+            "markdown": self.output != "text",
             "max_pages": self.max_pages,
             "keep_headers": self.keep_headers,
             "password": self.password,
             "repair": self.repair,
         }
 
-    def _read(self, table: pa.Table) -> Iterator[dict[str, Any] | MediaFault | None]:
-        """The columns of each row, its fault, or None for a file without pages."""
+    def _read(self, table: pa.Table) -> Iterator[Answer | MediaFault | None]:
+        """What was extracted of each row, its fault, or None for a file without pages."""
         if self._sandbox is None:
             self.setup()
         assert self._sandbox is not None
@@ -175,12 +187,21 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
             answers = iter(self._sandbox.map([data for data in files if isinstance(data, bytes)]))
             for data in files:
                 found = data if isinstance(data, MediaFault) else next(answers)
-                yield self._row(found) if isinstance(found, Answer) else None if found.reason == NO_PAGES else found
+                yield None if isinstance(found, MediaFault) and found.reason == NO_PAGES else found
 
     def _row(self, answer: Answer) -> dict[str, Any]:
         found = answer.value
         spans = found.get("page_spans" if self.output == "text" else "markdown_spans")
         return {**document_columns({**found, "page_spans": spans}), self.text_field: found[self.output]}
+
+    def _ids(self, rows: pa.Table, key: str) -> list[str]:
+        if self.id_field is not None:
+            return [str(value) for value in rows[self.id_field].to_pylist()]
+        refs = refs_of(rows) if REF in rows.column_names else [None] * rows.num_rows
+        return [
+            f"{key}:{row}" if ref is None else "#".join(filter(None, (ref.path, ref.member)))
+            for row, ref in enumerate(refs)
+        ]
 
     def _with_columns(self, rows: pa.Table, found: Sequence[Mapping[str, Any]]) -> pa.Table:
         """The rows with what was found in their files, in place of columns of the same names."""

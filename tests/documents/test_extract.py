@@ -1,18 +1,24 @@
 from __future__ import annotations
 
+import io
+import json
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from dcurate import DocumentBatch, PdfExtract
 from dcurate.documents.columns import DOCUMENT
+from dcurate.documents.figures import figure_pictures
 from dcurate.errors import PipelineError
+from dcurate.image.interleaved.schema import check
 from dcurate.media.refs import Ref, ref_array
-from tests.documents.made import WORDS, bomb, packed, pdf
+from tests.documents.made import WORDS, bomb, objects_of, packed, pdf, written
 
 #: Files by the reason for which they have no row; None for those that have one.
 FILES: dict[bytes, str | None] = {
@@ -80,6 +86,43 @@ def test_the_text_can_be_markdown_of_the_first_pages_in_a_column_of_another_name
     with_markdown.teardown()
     assert row["content"] == WORDS
     assert row["n_pages"] == 2
+
+
+def test_interleaved_rows_have_the_pages_in_order_and_the_columns_of_their_pdf() -> None:
+    stage = PdfExtract(output="interleaved", id_field="url")
+    urls = pa.array(["a", "b", "c"])
+    result = stage.process(batch([pdf([WORDS, "", "Another page."]), b"", pdf(["Text."])], url=urls))
+    stage.teardown()
+    rows = result.to_arrow()
+    check(rows.column_names)
+    assert [
+        (row["sample_id"], row["position"], row["modality"], row["page"], row["id"])
+        for row in rows.select(["sample_id", "position", "modality", "page", "id"]).to_pylist()
+    ] == [
+        ("a", -1, "metadata", None, 0),
+        ("a", 0, "text", 1, 0),
+        ("a", 1, "text", 3, 0),
+        ("c", -1, "metadata", None, 2),
+        ("c", 0, "text", 1, 2),
+    ]
+    assert rows["text_content"].to_pylist()[1:3] == [WORDS, "Another page."]
+    assert json.loads(rows["text_content"][0].as_py())["n_pages"] == 3
+    assert [each.reason for each in result.rejections] == ["empty"]
+
+
+@pytest.mark.parametrize("rotate", [0, 90, 180, 270])
+def test_a_figure_is_drawn_from_its_place_on_the_page(rotate: int) -> None:
+    objects = objects_of([""])
+    objects[4] = b"<</Type /Page /Parent 2 0 R /Contents 5 0 R /Rotate %d>>" % rotate
+    objects[5] = b"<</Length 30>>\nstream\n1 0 0 rg 100 600 200 100 re f \nendstream"
+    figures = [{"page": 1, "bbox": [100, 92, 300, 192]}, {"page": 1, "bbox": [100, 92, 300, 93]}]
+    red, rule = figure_pictures(written(objects), figures)
+    assert rule == b""
+    picture = Image.open(io.BytesIO(red))
+    assert picture.size == ((400, 200) if rotate % 180 == 0 else (200, 400))
+    reds, greens, _ = (np.asarray(band) for band in picture.split())
+    assert reds.min() > 200
+    assert greens.max() < 60
 
 
 def test_a_pdf_that_takes_too_long_or_too_much_is_one_row_in_quarantine() -> None:

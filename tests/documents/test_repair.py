@@ -17,12 +17,12 @@ PAGES = [f"{WORDS} Page {number}" for number in range(1, 5)]
 
 
 def text_of(data: bytes) -> str:
-    return str(read_pdf(data, {})["text"])
+    return str(read_pdf(data, {})[0]["text"])
 
 
 @pytest.mark.parametrize("cut", [40, 200, 300])
 def test_a_file_that_lost_its_end_is_read_as_far_as_it_goes(cut: int) -> None:
-    found = read_pdf(pdf(PAGES)[:-cut], {})
+    found, _ = read_pdf(pdf(PAGES)[:-cut], {})
     assert found["truncated"] == "no end mark"
     assert PAGES[0] in found["text"]
 
@@ -73,7 +73,7 @@ def test_truncation_tells_whole_files_from_cut_ones() -> None:
 def test_any_bytes_are_a_file_or_none(data: bytes) -> None:
     assert with_page_tree(data) is None or b"/Kids[" in with_page_tree(data)  # type: ignore[operator]
     with suppress(MediaError):
-        assert isinstance(read_pdf(data, {})["text"], str)
+        assert isinstance(read_pdf(data, {})[0]["text"], str)
 
 
 @pytest.mark.parametrize(
