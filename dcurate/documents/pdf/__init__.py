@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dcurate.documents.pdf.faults import MediaError
+from dcurate.documents.pdf.furniture import find_furniture
 from dcurate.documents.pdf.options import PdfOptions
+from dcurate.documents.pdf.page import read_page
+from dcurate.documents.pdf.render import Compounds, page_text
 from dcurate.documents.pdf.source import metadata, opened
 
 __all__ = ["MediaError", "PdfOptions", "extract_pdf"]
@@ -24,7 +27,7 @@ def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None) -> dict[s
 
         - ``pages``: for each page ``number`` (from 1), ``width`` and ``height`` in points, ``rotate`` in degrees,
           ``text``, ``markdown``, and what a router needs: ``characters``, ``image_share`` (of the page's area),
-          ``text_over_image`` and ``broken_share`` (of the characters), ``fonts``, ``scanned``;
+          ``text_over_image``, ``broken_share`` and ``invisible_share`` (of the characters), ``fonts``, ``scanned``;
         - ``text`` and ``markdown`` of the whole document;
         - ``page_spans``: where each page begins and ends in ``text``, in bytes of UTF-8;
         - ``title``, ``producer``, ``creator``, ``n_pages``;
@@ -36,49 +39,46 @@ def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None) -> dict[s
     chosen = PdfOptions.of(options)
     with opened(data, chosen.password) as document:
         count = len(document)
-        if not count:
+        if count <= 0:
             raise MediaError("no pages", "the file has no page")
         if count > chosen.most_pages:
             raise MediaError("too many pages", f"{count:,} pages; at most {chosen.most_pages:,}")
-        pages = []
-        for number in range(count if chosen.max_pages is None else min(count, chosen.max_pages)):
-            page = document[number]
-            width, height = page.get_size()
-            textpage = page.get_textpage()
-            text = textpage.get_text_range().replace("\r\n", "\n").strip()
-            textpage.close()
-            pages.append(
-                {
-                    "number": number + 1,
-                    "width": width,
-                    "height": height,
-                    "rotate": page.get_rotation(),
-                    "text": text,
-                    "markdown": text,
-                    "characters": len(text),
-                    "image_share": 0.0,
-                    "text_over_image": 0.0,
-                    "broken_share": 0.0,
-                    "fonts": [],
-                    "scanned": False,
-                }
-            )
-            page.close()
+        wanted = count if chosen.max_pages is None else min(count, chosen.max_pages)
+        pages = [read_page(document.raw, number, chosen) for number in range(wanted)]
+        left_out = find_furniture(pages)
+        headers_footers = [pages[number].lines[line] for number, line in left_out]
+        if not chosen.keep_headers:
+            for number, line in left_out:
+                pages[number].dropped[line] = 1
+        compounds = Compounds(pages)
+        texts = [page_text(page, compounds, chosen.join_hyphens) for page in pages]
         spans, at = [], 0
-        for page in pages:
-            size = len(page["text"].encode())
+        for text in texts:
+            size = len(text.encode())
             spans.append([at, at + size])
             at += size + 2
         return {
-            "pages": pages,
-            "text": "\n\n".join(page["text"] for page in pages),
-            "markdown": "\n\n".join(page["markdown"] for page in pages),
+            "pages": [
+                {
+                    "number": page.number + 1,
+                    "width": page.width,
+                    "height": page.height,
+                    "rotate": page.rotate,
+                    "text": text,
+                    "markdown": text,
+                    "fonts": [],
+                    **page.signals,
+                }
+                for page, text in zip(pages, texts, strict=True)
+            ],
+            "text": "\n\n".join(texts),
+            "markdown": "\n\n".join(texts),
             "page_spans": spans,
             "title": metadata(document, "Title"),
             "producer": metadata(document, "Producer"),
             "creator": metadata(document, "Creator"),
             "n_pages": count,
-            "headers_footers": [],
+            "headers_footers": headers_footers,
             "figures": [],
             "links": [],
         }
