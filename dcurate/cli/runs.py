@@ -16,6 +16,7 @@ from dcurate.cli.group import cli, console, debug_option
 from dcurate.errors import without_secrets
 from dcurate.fs.temporary import scratch_folder
 from dcurate.ui.compare import comparison_page
+from dcurate.ui.report.aside import files_set_aside
 from dcurate.ui.report.page import PAGE, write_run_page
 from dcurate.ui.table import report_table
 
@@ -50,7 +51,8 @@ def report(*, run: str, html: str | None, json_path: str | None) -> None:
         for sentence in found.missing:
             console().print(Text(f"missing: {sentence}", style="dim"))
     if html is not None:
-        written = write_run_page(found.report, found.history, found.about, html)
+        aside = files_set_aside(found.report, found.about)
+        written = write_run_page(found.report, found.history, found.about, html, aside=aside)
         click.echo(f"page written to {written}", err=json_path == "-")
     elif json_path is None:
         click.echo(f"page: {without_secrets(found.address).rstrip('/')}/{PAGE}, or --html FILE to write it again")
@@ -161,7 +163,7 @@ def trace_documents(
 @click.argument("output")
 @click.option("--groups", multiple=True, metavar="PATH", help="A folder with groups of duplicates; repeatable.")
 @click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
-@click.option("--most", type=click.IntRange(min=2), default=1_000_000, show_default=True, help="Most documents to read.")
+@click.option("--most", type=click.IntRange(min=2), default=1_000_000, show_default=True, help="Most documents read.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the page; a free one by default.")
 @click.option("--browser/--no-browser", default=True, help="Open the page in a browser.")
 @_REJECTED

@@ -17,6 +17,7 @@ from dcurate.frames.text import TextColumn, text_column
 from dcurate.kernels.cuda import CudaColumn, on_gpu, usable
 from dcurate.text.column_filter import ColumnFilter
 from dcurate.text.filter import DocumentFilter, by_signals
+from dcurate.text.number_filter import NumberFilter
 from dcurate.text.rules import Rule, kept_by
 from dcurate.text.signals import Needs, Signals
 
@@ -62,6 +63,8 @@ class FilterRun:
         """Return the scores of a filter or function for the remaining rows of the column."""
         if by_signals(rule):
             return rule.score(self._signals_of(field))
+        if isinstance(rule, NumberFilter):
+            return self.numbers(rule.column)
         if isinstance(rule, ColumnFilter) and not rule.overrides("score_document", "score_column"):
             return rule.scores(as_series(column_of(self._at_rows(field), field, text=True)))
         texts = self.column(field)

@@ -18,6 +18,7 @@ from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.column_filter import ColumnFilter
 from dcurate.text.filter import DocumentFilter, SignalFilter
+from dcurate.text.number_filter import NumberFilter
 from dcurate.text.signals import Needs, Signals, text_as_column
 
 Rule: TypeAlias = Callable[[Any], Any] | DocumentFilter
@@ -142,6 +143,8 @@ def kept_by(rule: Rule, scores: Any) -> npt.NDArray[np.bool_]:
     """Return a mask of the scores, an array or a list, that a filter or function keeps."""
     if isinstance(rule, SignalFilter) and not rule.overrides("keep_document", "keep"):
         return np.asarray(rule.keep(np.asarray(scores)), np.bool_)
+    if isinstance(rule, NumberFilter):
+        return rule.keep(np.asarray(scores))
     if isinstance(rule, ColumnFilter) and not rule.overrides("keep_document", "keep_column"):
         return rule.kept(scores)
     keep: Callable[[Any], Any] = rule.keep_document if isinstance(rule, DocumentFilter) else rule
