@@ -13,6 +13,7 @@ import dcurate
 from dcurate.cli.group import cli, console, debug_option
 from dcurate.errors import without_secrets
 from dcurate.ui.compare import comparison_page
+from dcurate.ui.report.aside import files_set_aside
 from dcurate.ui.report.page import PAGE, write_run_page
 from dcurate.ui.table import report_table
 
@@ -39,7 +40,8 @@ def report(*, run: str, html: str | None, json_path: str | None) -> None:
         for sentence in found.missing:
             console().print(Text(f"missing: {sentence}", style="dim"))
     if html is not None:
-        written = write_run_page(found.report, found.history, found.about, html)
+        aside = files_set_aside(found.report, found.about)
+        written = write_run_page(found.report, found.history, found.about, html, aside=aside)
         click.echo(f"page written to {written}", err=json_path == "-")
     elif json_path is None:
         click.echo(f"page: {without_secrets(found.address).rstrip('/')}/{PAGE}, or --html FILE to write it again")

@@ -20,6 +20,7 @@ from dcurate.frames.hashes import content_hashes
 from dcurate.frames.text import text_column
 from dcurate.text.filter import DocumentFilter, SignalFilter
 from dcurate.text.filter_run import Column, FilterRun
+from dcurate.text.number_filter import column_of_rule
 from dcurate.text.rules import Rule, RuleStage, needs_of
 from dcurate.text.signals import Signals
 from dcurate.text.sketch import NumberSketch, TextSketch
@@ -149,7 +150,8 @@ class ProfileDocuments(RuleStage[CountsBatch]):
         return [*self.filters, *([] if self.tokens is None else [self.tokens])]
 
     def inputs(self) -> Spec:
-        wanted = [self.text_field, *([] if self.id_field is None else [self.id_field]), *(self.columns or ())]
+        own = [column_of_rule(rule, self.text_field) for rule in self._rules]
+        wanted = [self.text_field, *own, *([] if self.id_field is None else [self.id_field]), *(self.columns or ())]
         return ["data"], list(dict.fromkeys(wanted))
 
     def process(self, task: DocumentBatch) -> CountsBatch:
