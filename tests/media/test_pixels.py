@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dcurate.media.faults import MediaError
+from dcurate.media.errors import MediaError
 from dcurate.media.headers import exif_values, format_of, read_header
 from dcurate.media.pixels import checked_header, decode
 
