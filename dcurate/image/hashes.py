@@ -124,10 +124,10 @@ def ahash64(gray: npt.NDArray[Any]) -> bytes:
 
 
 def hamming(first: bytes, second: bytes) -> int:
-    """Count the bits in which two hashes of one length differ.
+    r"""Count the bits in which two hashes of one length differ.
 
     Examples:
-        >>> hamming(b"\\x0f", b"\\x01")
+        >>> hamming(b"\x0f", b"\x01")
         3
     """
     return (int.from_bytes(first) ^ int.from_bytes(second)).bit_count()

@@ -412,7 +412,7 @@ def _border(plane: Plane) -> Scalar:
 
 @njit(**INLINE)
 def _even(line: npt.NDArray[np.uint8], level: Scalar) -> Scalar:
-    for value in line:
+    for value in line:  # noqa: SIM110 (numba has no all())
         if abs(_i32(value) - _i32(level)) > _BORDER:
             return False
     return True
