@@ -92,6 +92,8 @@ from .errors import ResourceError as ResourceError
 from .errors import RunError as RunError
 from .errors import StageError as StageError
 from .frames.document import DocumentBatch as DocumentBatch
+from .image.info import ImageInfo as ImageInfo
+from .image.signals import ImageSignals as ImageSignals
 from .io.csv import CsvReader as CsvReader
 from .io.document_reader import DocumentReader as DocumentReader
 from .io.document_writer import DocumentWriter as DocumentWriter
@@ -220,6 +222,7 @@ from .text.modifiers import QuotationRemover as QuotationRemover
 from .text.modifiers import Slicer as Slicer
 from .text.modifiers import UrlRemover as UrlRemover
 from .text.modify import Modify as Modify
+from .text.number_filter import NumberFilter as NumberFilter
 from .text.pii.counts import CountPii as CountPii
 from .text.pii.counts import PiiFilter as PiiFilter
 from .text.pii.modifier import PII_EXAMPLES as PII_EXAMPLES

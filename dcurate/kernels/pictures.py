@@ -17,6 +17,8 @@ from dcurate.kernels.layout import ALLOCATING, INLINE, OPTIONS, Scalar
 Plane = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
 
+#: Bytes of all hashes of a picture.
+HASH_BYTES = 56
 #: Names of the values that `measure` fills in, in order.
 MEASURED = (
     "brightness", "contrast", "entropy", "saturation", "colourfulness", "one_colour", "gray", "sharpness", "edges",

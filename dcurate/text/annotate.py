@@ -15,7 +15,8 @@ from dcurate.frames.columns import with_constant, with_texts_each
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.filter import DocumentFilter
 from dcurate.text.filter_run import FilterRun
-from dcurate.text.rules import RuleStage, checked, is_filter, needs_of
+from dcurate.text.number_filter import column_read
+from dcurate.text.rules import RuleStage, checked, is_filter, needs_of, unique
 from dcurate.text.score import Filter
 
 
@@ -78,7 +79,7 @@ class Annotate(RuleStage[DocumentBatch]):
         return [self.prefix + name for name in (*named, *([self.rules_field] if self.rules_field else []))]
 
     def inputs(self) -> Spec:
-        return ["data"], [self.text_field]
+        return ["data"], unique(column_read(rule, self.text_field) for rule in self._rules)
 
     def outputs(self) -> Spec:
         return ["data"], self._columns()

@@ -17,6 +17,7 @@ from dcurate.frames.text import TextColumn, text_column
 from dcurate.kernels.cuda import CudaColumn, on_gpu, usable
 from dcurate.text.column_filter import ColumnFilter
 from dcurate.text.filter import DocumentFilter, SignalFilter
+from dcurate.text.number_filter import NumberFilter
 from dcurate.text.rules import Rule
 from dcurate.text.signals import Needs, Signals
 
@@ -62,6 +63,8 @@ class FilterRun:
         """Return the scores of a filter or function for the remaining rows of the column."""
         if isinstance(rule, SignalFilter):
             return rule.score(self._signals_of(field))
+        if isinstance(rule, NumberFilter):
+            return self._numbers_of(rule)
         if isinstance(rule, ColumnFilter):
             return rule.scores(as_series(column_of(self._at_rows(field), field, text=True)))
         texts = self.column(field)
@@ -71,7 +74,7 @@ class FilterRun:
 
     def kept(self, rule: Rule, scores: Column) -> npt.NDArray[np.bool_]:
         """Return a mask of the rows that a filter or function keeps by their scores."""
-        if isinstance(rule, SignalFilter):
+        if isinstance(rule, SignalFilter | NumberFilter):
             return rule.keep(np.asarray(scores))
         if isinstance(rule, ColumnFilter):
             return rule.kept(scores)
@@ -85,6 +88,11 @@ class FilterRun:
     def numbers(self, field: str) -> npt.NDArray[Any]:
         """Values of a numeric column for the remaining rows."""
         return numbers(self._at_rows(field), field)
+
+    def _numbers_of(self, rule: NumberFilter) -> npt.NDArray[Any]:
+        if rule.column not in self._added and rule.column not in self._table.column_names:
+            raise rule.missing_column()
+        return self.numbers(rule.column)
 
     def put(self, field: str, column: Column) -> None:
         """Add a column, or replace it."""

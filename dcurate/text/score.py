@@ -11,6 +11,7 @@ from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.filter import DocumentFilter, SignalFilter
 from dcurate.text.filter_run import FilterRun, Verdict
+from dcurate.text.number_filter import NumberFilter, column_read
 from dcurate.text.rules import (
     Rule,
     RuleStage,
@@ -70,7 +71,8 @@ class Score(RuleStage[DocumentBatch]):
 
     @property
     def _text_fields(self) -> list[str]:
-        return one_each(self.text_field, len(self._rules), "text_field")
+        given = one_each(self.text_field, len(self._rules), "text_field")
+        return [column_read(rule, field) for rule, field in zip(self._rules, given, strict=True)]
 
     def requires(self) -> dict[str, str]:
         return required_by(self._rules)
@@ -137,7 +139,7 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
         run = FilterRun(task, Needs())
         inverts = one_each(self.invert, len(rules), "invert")
         for rule, field, invert in zip(rules, one_or_many(self.filter_field), inverts, strict=True):
-            scores = run.numbers(field) if isinstance(rule, SignalFilter) else run.column(field)
+            scores = run.numbers(field) if isinstance(rule, SignalFilter | NumberFilter) else run.column(field)
             run.record_scores(self.name, name_of(rule), scores)
             run.drop(Verdict(scores, run.kept(rule, scores) ^ invert, ""), self.name, name_of(rule))
         return run.result()
@@ -193,7 +195,8 @@ class ScoreFilter(RuleStage[DocumentBatch]):
 
     @property
     def _text_fields(self) -> list[str]:
-        return one_each(self.text_field, len(self.filters), "text_field")
+        given = one_each(self.text_field, len(self.filters), "text_field")
+        return [column_read(rule, field) for rule, field in zip(self.filters, given, strict=True)]
 
     @property
     def _score_fields(self) -> list[str | None]:

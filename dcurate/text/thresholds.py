@@ -11,6 +11,7 @@ import numpy.typing as npt
 from dcurate.core.report import Threshold
 from dcurate.text.column_filter import ColumnFilter
 from dcurate.text.filter import DocumentFilter, SignalFilter
+from dcurate.text.number_filter import NumberFilter
 from dcurate.text.rules import Rule, name_of, one_each, one_or_many
 from dcurate.text.score import AnyStage, Filter, ScoreFilter
 
@@ -64,7 +65,7 @@ def _cuts(rule: Rule, invert: bool) -> list[Threshold]:
 
 
 def _kept(rule: Rule, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    if isinstance(rule, SignalFilter):
+    if isinstance(rule, SignalFilter | NumberFilter):
         return np.asarray(rule.keep(scores), np.bool_)
     if isinstance(rule, ColumnFilter):
         return rule.kept(scores)
