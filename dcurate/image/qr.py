@@ -18,7 +18,7 @@ def qr_share(pixels: npt.NDArray[np.uint8]) -> float:
     zxing: Any = importlib.import_module("zxingcpp")
     found = zxing.read_barcodes(pixels, formats=zxing.BarcodeFormat.QRCode)
     area: float = sum(_area(code.position) for code in found)
-    return min(1.0, area / (pixels.shape[0] * pixels.shape[1]))
+    return float(min(1.0, area / (pixels.shape[0] * pixels.shape[1])))
 
 
 def _area(position: Any) -> float:

@@ -62,7 +62,7 @@ def luma(pixels: npt.NDArray[np.uint8], plane: Plane) -> None:
 def shrink(plane: Plane, thumbnail: Floats) -> None:
     """Fill in the means of the areas that a grid of 64 x 64 cells covers; cells may be smaller than a pixel."""
     height, width = plane.shape
-    if width >= 2 * SIDE and height >= 2 * SIDE:
+    if min(width, height) >= 4 * SIDE and width % 2 == 0 and height % 2 == 0:  # quicker, and nearly the same
         half = np.empty((height // 2, width // 2), np.uint16)
         _halve(plane, half)
         _area_means(half, thumbnail, _f32(0.25))
@@ -72,7 +72,7 @@ def shrink(plane: Plane, thumbnail: Floats) -> None:
 
 @njit(**ALLOCATING)
 def _halve(plane: Plane, half: npt.NDArray[np.uint16]) -> None:
-    """Sums of 2 x 2 pixels; an odd row or column at the end is left out."""
+    """Sums of 2 x 2 pixels."""
     rows, columns = half.shape
     for y in range(rows):
         upper, lower, out = plane[2 * y], plane[2 * y + 1], half[y]
