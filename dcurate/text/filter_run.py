@@ -64,6 +64,8 @@ class FilterRun:
         if by_signals(rule):
             return rule.score(self._signals_of(field))
         if isinstance(rule, NumberFilter):
+            if rule.column not in self._added and rule.column not in self._table.column_names:
+                raise rule.missing_column()
             return self.numbers(rule.column)
         if isinstance(rule, ColumnFilter) and not rule.overrides("score_document", "score_column"):
             return rule.scores(as_series(column_of(self._at_rows(field), field, text=True)))
