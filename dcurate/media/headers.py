@@ -24,7 +24,7 @@ from PIL import (
     WebPImagePlugin,
 )
 
-from dcurate.media.faults import MediaError
+from dcurate.media.errors import MediaError
 
 # Pillow warns about files with odd metadata, each with its own sentence.
 warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
@@ -92,7 +92,7 @@ def format_of(data: bytes) -> str:
         'gif'
         >>> format_of(b"<!DOCTYPE html>")
         Traceback (most recent call last):
-        dcurate.media.faults.MediaError: not a picture: HTML or XML
+        dcurate.media.errors.MediaError: not a picture: HTML or XML
     """
     head = bytes(data[:32])
     if not head:

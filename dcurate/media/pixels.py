@@ -11,7 +11,7 @@ import numpy.typing as npt
 import simplejpeg
 from PIL import Image, ImageFile
 
-from dcurate.media.faults import MediaError
+from dcurate.media.errors import MediaError
 from dcurate.media.headers import Header, format_of, opened, read_header
 
 Pixels = npt.NDArray[np.uint8]
@@ -57,7 +57,7 @@ def checked_header(data: bytes, max_pixels: int = MAX_PIXELS) -> Header:
         >>> Image.new("L", (30, 20)).save(file, "PNG")
         >>> checked_header(file.getvalue(), max_pixels=500)
         Traceback (most recent call last):
-        dcurate.media.faults.MediaError: too many pixels: 30 x 20, more than 500
+        dcurate.media.errors.MediaError: too many pixels: 30 x 20, more than 500
     """
     header = read_header(data)
     _refuse_bombs(header, max_pixels)
