@@ -16,9 +16,9 @@ class NumberFilter(DocumentFilter):
 
     ``column`` names the column, and with it the rule. ``_low`` names the field with the lowest number to keep,
     ``_high`` that with the highest; without one there is no such bound. A row without the number (null or NaN) is
-    kept, as nothing is known against it, or dropped where ``missing`` is ``"drop"``; ``added_by`` names the stage that
-    adds the column, for the error where it is not there. `ScoreFilter`, `Annotate`, `refilter` and `profile` take such rules as they take
-    rules over text.
+    kept, as nothing is known against it, or dropped where ``missing`` is ``"drop"``. ``added_by`` names the stage that
+    adds the column, for the error where it is not there. `ScoreFilter`, `Annotate`, `refilter` and `profile` take such
+    rules as they take rules over text.
 
     Examples:
         >>> from dataclasses import dataclass
