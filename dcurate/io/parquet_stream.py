@@ -121,3 +121,16 @@ def parquet_rows(
                 if following is not None and following.min <= within[1]:
                     continue
             yield from file.read_row_group(group, columns=columns).to_pylist()
+
+
+def parquet_table(directory: Directory, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return all rows of a file.
+
+    Args:
+        columns: those to read; all by default.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    with opened_parquet(directory, name) as file:
+        return file.read(columns=None if columns is None else list(columns), use_threads=False)
