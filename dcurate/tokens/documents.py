@@ -14,7 +14,7 @@ from dcurate.frames.columns import lists_of, numbers, values
 from dcurate.fs.stores import Directory
 from dcurate.shuffle.chunks import read_chunks, read_index
 from dcurate.tokens.layout import Ints
-from dcurate.tokens.tokenize import DOC, IDS, LOSS, ROW
+from dcurate.tokens.tokenize import DOC, EPOCH, FIRST, IDS, LOSS, ROW, SOURCE
 
 #: Bytes of chunks that are read at once.
 _READ = 2**22
@@ -76,7 +76,6 @@ class ChunkedDocuments:
         """Yield the documents of a part, a few chunks at a time."""
         assert part.rows is not None
         index = read_index(Directory(part.path, self.options), part.path)
-        source = str(index.notes["source"][0])
         chunk = int(np.searchsorted(index.rows, part.rows[0], "right")) - 1
         last = int(np.searchsorted(index.rows, part.rows[1]))
         while chunk < last:
@@ -87,23 +86,23 @@ class ChunkedDocuments:
             for table in read_chunks(part.path, dict(self.options), *bounds):
                 low, high = max(part.rows[0] - before, 0), min(part.rows[1] - before, table.num_rows)
                 if low < high:
-                    yield self._read(table.slice(low, high - low), source)
+                    yield self._read(table.slice(low, high - low))
                 before += table.num_rows
             chunk = stop
 
-    def _read(self, table: Any, source: str) -> Documents:
+    def _read(self, table: Any) -> Documents:
         bounds, ids = lists_of(table, IDS)
         loss = lists_of(table, LOSS)[1] if self.with_loss else None
-        none = np.zeros(table.num_rows, np.int64)
+        first = numbers(table, FIRST) if FIRST in table.column_names else np.zeros(table.num_rows, np.int64)
         return Documents(
             bounds=bounds,
             ids=ids,
             loss=loss,
             doc=values(table, DOC),
-            source=[source] * table.num_rows,
+            source=values(table, SOURCE),
             row=numbers(table, ROW),
-            epoch=none,
-            first=none,
+            epoch=numbers(table, EPOCH).astype(np.int64),
+            first=first,
         )
 
 

@@ -31,8 +31,8 @@ class Span:
         end: one past the last.
         doc: id of the document, and ``document`` its number in the shard: ids may not be unique.
         first: number in the document of the first token.
-        source: the split that the document was read from: a file, or part of it.
-        row: number of the row in its batch, from 0.
+        source: the file, or part of a file, that the document was read from.
+        row: number of the row in that, from 0; in its batch where the reader does not say it.
         epoch: how often a mixture had the document before; 0 without one.
     """
 
