@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from pypdfium2 import raw
 
+from dcurate.documents.pdf.contents import clean_contents, has_leaders
 from dcurate.documents.pdf.native import (
     Characters,
     Drawings,
@@ -162,6 +163,8 @@ def _layout(characters: Characters, visible: npt.NDArray[np.uint8], rules: npt.N
     text = letters.tobytes().decode("utf-32-le", "replace")
     lines = [text[start:stop] for start, stop in places.tolist()]
     tables = {int(line_of[np.flatnonzero(order == count + at)[0]]): one for at, one in enumerate(placed)}
+    if has_leaders(text):
+        clean_contents(lines, table)
     several = table[:, SEGMENTS] > 1
     if several.sum() >= 2:
         extents = np.stack([line_of, boxes[order, 0], boxes[order, 1]], axis=1)[parts[:, 1] > parts[:, 0]]

@@ -25,7 +25,6 @@ _COLUMN_GAP = 0.8
 _BREAKS = SPACE_BEFORE | MADE_SPACE_BEFORE | BREAK_BEFORE
 
 _MARKER = re.compile(r"[\W_]|\(?\w{1,3}[.)]?")
-_LEADER = re.compile(r"(?:\. ?){4,}|…{2,}|·{4,}")
 
 
 @dataclass(slots=True)
@@ -195,7 +194,7 @@ def aligned(
     found = []
     line = 0
     while line < len(rows):
-        if rows[line][0] < 2 or rows[line][2] < _COLUMN_GAP or _LEADER.search(lines[line]):
+        if rows[line][0] < 2 or not _COLUMN_GAP <= rows[line][2] < 9:
             line += 1
             continue
         stop = _run(rows, lines, parts, of_line, line)
@@ -227,7 +226,7 @@ def _run(rows: list[Any], lines: list[str], parts: Any, of_line: dict[int, list[
     columns = 0
     while line < len(rows):
         count, leaf, _, base, _ = rows[line]
-        if leaf != rows[first][1] or _LEADER.search(lines[line]):
+        if leaf != rows[first][1] or rows[line][2] == 9:
             break
         if line > first and base - rows[line - 1][3] > 3.2 * size:
             break

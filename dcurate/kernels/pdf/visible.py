@@ -104,13 +104,15 @@ def find_visible(
         if size < _TINY or (pale and not on_color):
             figures[1] += 1
             continue
-        if not (box[2] - 1 <= height <= box[3] + 1):
-            figures[1] += 1
-            continue
-        if not box[0] - 1 <= middle <= box[1] + 1 and not (
-            # A line that runs off the page.
+        off = not (box[2] - 1 <= height <= box[3] + 1) and not (
+            # Lines that run off the foot of the page.
+            before >= 0 and abs(places[before, 2] - base) < 3 * size
+        )
+        aside = not box[0] - 1 <= middle <= box[1] + 1 and not (
+            # A line that runs off the side.
             before >= 0 and abs(places[before, 2] - base) < 1 and abs(begin - places[before, 1]) < 2 * size
-        ):
+        )
+        if off or aside:
             figures[1] += 1
             continue
         before = number
