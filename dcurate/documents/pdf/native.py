@@ -85,18 +85,6 @@ def read_drawings(page: Any, most: int) -> Drawings:
     return Drawings(*of_drawings.read_drawings(_address_of(page), _addresses(), most))
 
 
-def framed(boxes: npt.NDArray[Any], turn: int) -> npt.NDArray[np.float64]:
-    """Boxes (left, bottom, right, top) as from and to across, from and to downwards, in a turned frame."""
-    x0, y0, x1, y1 = (boxes[:, at] for at in range(4))
-    if turn == 1:
-        return np.stack([y0, y1, x0, x1], axis=1).astype(np.float64)
-    if turn == 2:
-        return np.stack([-x1, -x0, y0, y1], axis=1).astype(np.float64)
-    if turn == 3:
-        return np.stack([-y1, -y0, -x1, -x0], axis=1).astype(np.float64)
-    return np.stack([x0, x1, -y1, -y0], axis=1).astype(np.float64)
-
-
 def image_share(frame: Frame, areas: npt.NDArray[np.float64], times: npt.NDArray[np.float64]) -> float:
     """The share of the page's area that pictures cover."""
     return float(of_visible.image_share(np.array(frame.box), areas, times)) if len(areas) else 0.0

@@ -15,7 +15,6 @@ from dcurate.documents.pdf.native import (
     Characters,
     Drawings,
     Frame,
-    framed,
     image_share,
     read_characters,
     read_drawings,
@@ -26,6 +25,7 @@ from dcurate.documents.pdf.tables import Table, aligned, cells_of, filled, ruled
 from dcurate.kernels.pdf import characters as of_characters
 from dcurate.kernels.pdf import visible as of_visible
 from dcurate.kernels.pdf.columns import find_order, order_cells
+from dcurate.kernels.pdf.grids import frame as framed
 from dcurate.kernels.pdf.lines import DIRECT, HYPHEN, SEGMENTS, find_joints, make_lines
 from dcurate.kernels.pdf.segments import find_line_numbers, find_segments
 
@@ -152,8 +152,7 @@ def _layout(characters: Characters, visible: npt.NDArray[np.uint8], rules: npt.N
     count = len(spans)
     more = [[table.box[0], table.box[1], table.box[2] + 1, 10.0] for table in placed]
     if len(rules):
-        long = rules[(rules[:, 2] == rules[:, 3]) & (rules[:, 1] - rules[:, 0] >= _LONG)][:_MOST_RULES]
-        more.extend([left, right, top, 10.0] for left, right, top, _ in long.tolist() if not _within(left, top, placed))
+        more.extend(_long(rules, placed))
     if more:
         boxes = np.concatenate([boxes, np.array(more, np.float32)])
         spans = np.concatenate([spans, np.zeros((len(more), 2), np.int32)])
@@ -177,8 +176,15 @@ def _layout(characters: Characters, visible: npt.NDArray[np.uint8], rules: npt.N
     return Layout(lines, letters, places, table, tables)
 
 
-def _within(left: float, top: float, tables: list[Table]) -> bool:
-    return any(one.box[0] - 3 <= left <= one.box[1] + 3 and one.box[2] - 3 <= top <= one.box[3] + 3 for one in tables)
+def _long(rules: npt.NDArray[np.float64], tables: list[Table]) -> list[list[float]]:
+    """Rules across that part what is above from what is below, as segments; none of tables."""
+    chosen = (rules[:, 2] == rules[:, 3]) & (rules[:, 1] - rules[:, 0] >= _LONG)
+    for table in tables:
+        left, right, top, bottom = table.box
+        chosen &= (
+            (rules[:, 0] < left - 3) | (rules[:, 0] > right + 3) | (rules[:, 2] < top - 3) | (rules[:, 2] > bottom + 3)
+        )
+    return [[left, right, top, 10.0] for left, right, top, _ in rules[chosen][:_MOST_RULES].tolist()]
 
 
 def _cell_texts(codes: Any, kept: Any, words: Any, *segments: Any) -> dict[int, str]:
@@ -226,9 +232,7 @@ def _signals(
     everything = max(1, len(characters.codes))
     share = image_share(frame, areas, drawings.areas[:, 4:6])
     over = float(figures[of_visible.OVER_IMAGE]) / everything
-    modes = characters.objects[:, of_characters.MODE]
-    hidden = (modes == 3) | (modes == 7)
-    invisible = float(hidden[characters.owners].mean()) if hidden.any() else 0.0
+    invisible = float(figures[of_visible.MODE_3]) / everything
     return {
         "characters": count,
         "characters_left_out": characters.left_out,
