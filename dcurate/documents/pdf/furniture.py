@@ -84,8 +84,8 @@ def find_furniture(pages: Sequence[Page]) -> list[tuple[int, int]]:
 
 def _value(end: End, pages: Sequence[Page] | Mapping[int, Page]) -> int | None:
     """The number that a line is, without more."""
-    text = pages[end.page].lines[end.line].strip(" -–—|[]()")
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 5 else None
+    numbers = _DIGITS.findall(pages[end.page].lines[end.line])
+    return int(numbers[0]) if len(numbers) == 1 and len(numbers[0]) <= 5 else None
 
 
 def _is_number(end: End, page: Page, offsets: Counter[int]) -> bool:

@@ -11,10 +11,12 @@ import numpy.typing as npt
 from pypdfium2 import raw
 
 from dcurate.documents.pdf.contents import clean_contents, has_leaders
+from dcurate.documents.pdf.links import links_of
 from dcurate.documents.pdf.native import (
     Characters,
     Drawings,
     Frame,
+    fonts_of,
     image_share,
     read_characters,
     read_drawings,
@@ -32,6 +34,8 @@ from dcurate.kernels.pdf.segments import find_line_numbers, find_segments
 _NOTHING = np.zeros((0, 4), np.float64)
 #: Points from which a line across parts what is above it from what is below, and how many of them count.
 _LONG, _MOST_RULES = 60.0, 200
+#: Points of the shorter side of a figure, and how many areas of a page are looked at.
+_FIGURE, _MOST_FIGURES = 24.0, 1_000
 _NO_CELLS = np.zeros(0, np.int32)
 
 
@@ -51,6 +55,8 @@ class Page:
         places: where each line begins and ends in ``letters``.
         table: of the lines; see `dcurate.kernels.pdf.lines`.
         tables: by the line in whose place they stand.
+        links: addresses that the page links to, with the box of each in points from the top left.
+        figures: boxes of pictures, the same.
         dropped: for each line whether it is left out.
     """
 
@@ -65,6 +71,8 @@ class Page:
     places: npt.NDArray[np.int32]
     table: npt.NDArray[np.float32]
     tables: dict[int, Table]
+    links: list[dict[str, Any]] = field(default_factory=list)
+    figures: list[dict[str, Any]] = field(default_factory=list)
     dropped: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
 
 
@@ -84,7 +92,11 @@ def read_page(document: Any, number: int, options: PdfOptions) -> Page:
         drawings = read_drawings(page, options.max_objects_per_page)
         if not textpage:
             return _blank(number)
-        return _read(page, number, read_characters(textpage, options.max_characters_per_page), drawings, options)
+        characters = read_characters(textpage, options.max_characters_per_page)
+        found = _read(page, number, characters, drawings, options)
+        if options.links:
+            found.links = links_of(document, page, _box(page, options.crop))
+        return found
     finally:
         if textpage:
             raw.FPDFText_ClosePage(textpage)
@@ -102,17 +114,32 @@ def _read(page: Any, number: int, characters: Characters, drawings: Drawings, op
     areas = framed(drawings.areas, turn) if len(drawings.areas) else _NOTHING
     rules = framed(drawings.rules, turn) if len(drawings.rules) else _NOTHING
     visible, figures = seen(characters, drawings, frame, areas)
+    fonts, styles = fonts_of(characters)
     made = Page(
         number,
         float(raw.FPDF_GetPageWidthF(page)),
         float(raw.FPDF_GetPageHeightF(page)),
         90 * raw.FPDFPage_GetRotation(page),
         frame,
-        _signals(characters, drawings, frame, areas, figures),
-        *_layout(characters, visible, rules),
+        {**_signals(characters, drawings, frame, areas, figures), "fonts": fonts},
+        *_layout(characters, visible, rules, styles),
     )
+    made.figures = [] if made.signals["scanned"] else _figures(drawings, box, number)
     made.dropped = np.zeros(len(made.lines), np.uint8)
     return made
+
+
+def _figures(drawings: Drawings, box: list[float], number: int) -> list[dict[str, Any]]:
+    """Pictures that are no dots, lines or backgrounds."""
+    left, bottom, right, top = box
+    found = []
+    for x0, y0, x1, y1, _, fill in drawings.areas[:_MOST_FIGURES].tolist() if len(drawings.areas) else ():
+        wide, high = min(x1, right) - max(x0, left), min(y1, top) - max(y0, bottom)
+        if fill == -1 and min(wide, high) >= _FIGURE:
+            found.append(
+                {"page": number + 1, "bbox": [round(v, 2) for v in (x0 - left, top - y1, x1 - left, top - y0)]}
+            )
+    return found
 
 
 class Layout(NamedTuple):
@@ -125,7 +152,12 @@ class Layout(NamedTuple):
     tables: dict[int, Table]
 
 
-def _layout(characters: Characters, visible: npt.NDArray[np.uint8], rules: npt.NDArray[np.float64]) -> Layout:
+def _layout(
+    characters: Characters,
+    visible: npt.NDArray[np.uint8],
+    rules: npt.NDArray[np.float64],
+    styles: npt.NDArray[np.uint8],
+) -> Layout:
     grids = ruled(rules)
     cells = cells_of(characters, visible, grids) if grids else _NO_CELLS
     codes = characters.codes
@@ -139,7 +171,8 @@ def _layout(characters: Characters, visible: npt.NDArray[np.uint8], rules: npt.N
     if grids:
         owner = cells[kept[spans[:, 0]]]
         inside = owner > 0
-        texts = _cell_texts(codes, kept, words, spans[inside], boxes[inside], rtl[inside], owner[inside], mirrored)
+        within = spans[inside], boxes[inside], rtl[inside], owner[inside], mirrored, styles
+        texts = _cell_texts(codes, kept, words, *within)
         found = filled(grids, texts)
         # What is inside a grid that is no table is text as any other.
         begin = 1
@@ -158,7 +191,7 @@ def _layout(characters: Characters, visible: npt.NDArray[np.uint8], rules: npt.N
         spans = np.concatenate([spans, np.zeros((len(more), 2), np.int32)])
         rtl = np.concatenate([rtl, np.zeros(len(more), np.float32)])
     order, line_of, leaves = find_order(boxes, mirrored)
-    letters, places, table, parts = make_lines(order, line_of, leaves, spans, kept, words, codes, boxes, rtl)
+    letters, places, table, parts = make_lines(order, line_of, leaves, spans, kept, words, codes, boxes, rtl, styles)
     text = letters.tobytes().decode("utf-32-le", "replace")
     lines = [text[start:stop] for start, stop in places.tolist()]
     tables = {int(line_of[np.flatnonzero(order == count + at)[0]]): one for at, one in enumerate(placed)}
@@ -189,11 +222,11 @@ def _long(rules: npt.NDArray[np.float64], tables: list[Table]) -> list[list[floa
 
 def _cell_texts(codes: Any, kept: Any, words: Any, *segments: Any) -> dict[int, str]:
     """The text of each cell by its number."""
-    spans, boxes, rtl, owner, mirrored = segments
+    spans, boxes, rtl, owner, mirrored, styles = segments
     if not len(spans):
         return {}
     order, line_of, leaves = order_cells(boxes, owner, mirrored)
-    letters, places, table, _ = make_lines(order, line_of, leaves, spans, kept, words, codes, boxes, rtl)
+    letters, places, table, _ = make_lines(order, line_of, leaves, spans, kept, words, codes, boxes, rtl, styles)
     joints = find_joints(letters, places, table, np.zeros(len(places), np.uint8)).tolist()
     text = letters.tobytes().decode("utf-32-le", "replace")
     cell_of = dict(zip(line_of.tolist(), owner[order].tolist(), strict=True))
@@ -254,6 +287,7 @@ def _blank(number: int) -> Page:
         "broken_share": 0.0,
         "invisible_share": 0.0,
         "scanned": False,
+        "fonts": [],
     }
-    nothing = Layout([], np.zeros(0, np.uint32), np.zeros((0, 2), np.int32), np.zeros((0, 8), np.float32), {})
+    nothing = Layout([], np.zeros(0, np.uint32), np.zeros((0, 2), np.int32), np.zeros((0, 10), np.float32), {})
     return Page(number, 0.0, 0.0, 0, Frame(0, (0.0, 0.0, 0.0, 0.0)), signals, *nothing)
