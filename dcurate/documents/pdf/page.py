@@ -82,14 +82,15 @@ def read_page(document: Any, number: int, options: PdfOptions) -> Page:
         drawings = read_drawings(page, options.max_objects_per_page)
         if not textpage:
             return _blank(number)
-        return _read(page, number, read_characters(textpage, options.max_characters_per_page), drawings, options)
+        return lay_out(page, number, read_characters(textpage, options.max_characters_per_page), drawings, options)
     finally:
         if textpage:
             raw.FPDFText_ClosePage(textpage)
         raw.FPDF_ClosePage(page)
 
 
-def _read(page: Any, number: int, characters: Characters, drawings: Drawings, options: PdfOptions) -> Page:
+def lay_out(page: Any, number: int, characters: Characters, drawings: Drawings, options: PdfOptions) -> Page:
+    """Put the characters of a page of pdfium into lines; they may come from elsewhere, such as OCR."""
     box = _box(page, options.crop)
     turns = characters.objects[:, of_characters.TURN]
     turn = 0
