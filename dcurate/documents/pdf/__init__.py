@@ -67,6 +67,7 @@ def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None) -> dict[s
                     "text": text,
                     "markdown": text,
                     "fonts": [],
+                    "tables": [{"bbox": list(table.box), "cells": table.cells} for table in page.tables.values()],
                     **page.signals,
                 }
                 for page, text in zip(pages, texts, strict=True)
