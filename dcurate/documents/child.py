@@ -80,6 +80,8 @@ def _read(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list
             found, used = _extracted(repaired, chosen), repaired
         except MediaError:
             raise _fault(data, cut, error.fault) from None
+    if not any(page["width"] or page["height"] for page in found["pages"]):
+        raise MediaError("damaged", f"none of its {len(found['pages']):,} pages can be loaded")
     if cut and not any(page["characters"] or page["image_share"] for page in found["pages"]):
         raise _fault(data, cut)
     pictures = figure_pictures(used, found.get("figures") or ()) if output == "interleaved" else []
