@@ -107,6 +107,11 @@ from .io.parquet import ParquetReader as ParquetReader
 from .io.parquet import ParquetWriter as ParquetWriter
 from .io.warc_reader import WarcReader as WarcReader
 from .io.warc_reader import WetReader as WetReader
+from .media.huggingface import PackMedia as PackMedia
+from .media.huggingface import UnpackMedia as UnpackMedia
+from .media.reader import MediaReader as MediaReader
+from .media.webdataset import WebDatasetReader as WebDatasetReader
+from .media.webdataset_writer import WebDatasetWriter as WebDatasetWriter
 from .models.classifiers.aegis import AegisClassifier as AegisClassifier
 from .models.classifiers.aegis import InstructionDataGuardClassifier as InstructionDataGuardClassifier
 from .models.classifiers.finemath import FineMathClassifier as FineMathClassifier
