@@ -98,6 +98,8 @@ from .errors import ResourceError as ResourceError
 from .errors import RunError as RunError
 from .errors import StageError as StageError
 from .frames.document import DocumentBatch as DocumentBatch
+from .image.info import ImageInfo as ImageInfo
+from .image.signals import ImageSignals as ImageSignals
 from .io.csv import CsvReader as CsvReader
 from .io.document_reader import DocumentReader as DocumentReader
 from .io.document_writer import DocumentWriter as DocumentWriter
