@@ -79,6 +79,7 @@ from .download.extract import Skipped as Skipped
 from .download.iterate import DocumentIterateExtractStage as DocumentIterateExtractStage
 from .download.iterate import DocumentIterator as DocumentIterator
 from .download.iterate import RangeIterator as RangeIterator
+from .download.media import FetchMedia as FetchMedia
 from .download.stage import DocumentDownloadExtractStage as DocumentDownloadExtractStage
 from .download.transfer import RemoteFile as RemoteFile
 from .download.transfer import Transfer as Transfer
