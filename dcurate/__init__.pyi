@@ -57,6 +57,7 @@ from .documents.filters import BrokenTextFilter as BrokenTextFilter
 from .documents.filters import CharactersPerPageFilter as CharactersPerPageFilter
 from .documents.filters import PageCountFilter as PageCountFilter
 from .documents.filters import ScannedFilter as ScannedFilter
+from .documents.reader import PdfReader as PdfReader
 from .download.arxiv.latex import ArxivExtractor as ArxivExtractor
 from .download.arxiv.listing import ArxivUrlGenerator as ArxivUrlGenerator
 from .download.arxiv.papers import ArxivIterator as ArxivIterator
