@@ -1,9 +1,10 @@
-"""A rule over a column of numbers that an earlier stage wrote: signals of pictures, of pages, of anything."""
+"""Rules over numbers that rows already have: signals of pages, pictures and models."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, final
 
 import numpy as np
 
@@ -11,79 +12,106 @@ from dcurate.errors import PipelineError
 from dcurate.text.filter import DocumentFilter, Mask, Scores
 
 
-@dataclass(frozen=True)
 class NumberFilter(DocumentFilter):
-    """Keep rows whose number in a column lies from ``low`` to ``high``, both included.
+    """A rule that keeps rows by the number in a column, whichever column the stage scores.
 
-    It reads its own column, wherever it is used: in `ScoreFilter`, `Annotate` and `refilter`, and in `profile`. The
-    column is its score, and its name the reason for dropping a row. True and false count as 1 and 0.
+    ``column`` names the column, and with it the rule. ``_low`` names the field with the lowest number to keep,
+    ``_high`` that with the highest; without one there is no such bound. A row without the number (null or NaN) is
+    kept: nothing is known against it. ``made_by`` names the stage that makes the column, for the error where it is not
+    there. `ScoreFilter`, `Annotate`, `refilter` and `profile` take such rules as they take
+    rules over text.
+
+    Examples:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True)
+        ... class FewStars(NumberFilter):
+        ...     max_stars: int = 3
+        ...     column = "stars"
+        ...     _high = "max_stars"
+        >>> FewStars().keep_document(4), FewStars(max_stars=4).keep_document(4), FewStars().keep_document(None)
+        (False, True, True)
+    """
+
+    column: str
+    made_by: str = ""
+    _low = ""
+    _high = ""
+
+    @property
+    def name(self) -> str:
+        return self._name or self.column
+
+    def keep(self, scores: Scores) -> Mask:
+        """Return a mask of the numbers to keep; NaN is kept."""
+        numbers = np.asarray(scores, np.float64)
+        low, high = (getattr(self, name) if name else None for name in (self._low, self._high))
+        kept = np.ones(numbers.shape, np.bool_)
+        if low is not None:
+            kept &= ~(numbers < low)
+        if high is not None:
+            kept &= ~(numbers > high)
+        return kept
+
+    @final
+    def score_document(self, text: Any) -> Any:
+        """Return the number itself."""
+        return text
+
+    @final
+    def keep_document(self, score: Any) -> bool:
+        return bool(self.keep(np.asarray(np.nan if score is None else score)))
+
+
+@dataclass(frozen=True)
+class NumberRangeFilter(NumberFilter):
+    """Keep rows whose number in a column is in a range, both ends included.
 
     Args:
-        column: with the numbers.
-        low: the lowest number to keep.
-        high: the highest number to keep.
-        missing: what to do with rows without a number (null or NaN).
-        added_by: the stage that adds the column, for the error where it is not there.
+        column: the column with the number; the filter is named after it.
+        min_value: the lowest number to keep; None for no bound.
+        max_value: the highest number to keep; None for no bound.
+        made_by: the stage that makes the column, such as ``"ImageSignals()"``, for the error where it is not there.
+
+    A row without the number is kept.
 
     Raises:
-        PipelineError: no limit, or limits that keep nothing.
+        PipelineError: a bound is no number, both are None, or there is no name of a column.
 
     Examples:
         >>> import pandas as pd
         >>> from dcurate import DocumentBatch, ScoreFilter
-        >>> batch = DocumentBatch(data=pd.DataFrame({"image_sharpness": [340.0, 12.0, None]}))
-        >>> kept = ScoreFilter(NumberFilter("image_sharpness", low=100)).process(batch)
-        >>> kept.num_items, kept.rejections[0].reason
-        (1, 'image_sharpness')
+        >>> batch = DocumentBatch(data=pd.DataFrame({"n_pages": [3, 900]}))
+        >>> ScoreFilter(NumberRangeFilter("n_pages", max_value=500)).process(batch).to_pandas().n_pages.tolist()
+        [3]
     """
 
     column: str
-    low: float | None = None
-    high: float | None = None
-    missing: Literal["drop", "keep"] = "drop"
-    added_by: str = ""
+    min_value: float | None = None
+    max_value: float | None = None
+    made_by: str = ""
+
+    _low = "min_value"
+    _high = "max_value"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.missing not in ("drop", "keep") or not self.column:
-            raise PipelineError(f"{self!r}: name a column, and give missing='drop' or missing='keep'")
-        if self.low is None and self.high is None:
-            raise PipelineError(f"{self!r} keeps every number; give low=, high= or both")
-        if self.low is not None and self.high is not None and self.low > self.high:
-            raise PipelineError(f"{self!r} keeps no number, as low is above high")
-
-    @property
-    def name(self) -> str:
-        return self.column
-
-    def keep(self, scores: Any) -> Mask:
-        """Return a mask of the numbers to keep."""
-        numbers: Scores = np.asarray(scores, np.float64)
-        unknown = np.isnan(numbers)
-        kept = np.ones(len(numbers), np.bool_)
-        if self.low is not None:
-            kept &= numbers >= self.low
-        if self.high is not None:
-            kept &= numbers <= self.high
-        return kept | unknown if self.missing == "keep" else kept & ~unknown
-
-    def missing_column(self, stage: str = "") -> PipelineError:
-        """The error for rows without the column."""
-        add = f"add {self.added_by} before it" if self.added_by else "name the column that holds the numbers"
-        return PipelineError(f"NumberFilter needs the column {self.column!r}, which the rows do not have; {add}")
-
-    def score_document(self, text: str) -> float:
-        raise PipelineError(f"NumberFilter({self.column!r}) reads its column, not a text; use it in ScoreFilter")
-
-    def keep_document(self, score: Any) -> bool:
-        return bool(self.keep([np.nan if score is None else score])[0])
+        if not isinstance(self.column, str) or not self.column:
+            raise PipelineError(f"NumberRangeFilter: column={self.column!r} must be the name of a column")
+        if self.min_value is None and self.max_value is None:
+            raise PipelineError(f"NumberRangeFilter: no bound for {self.column!r}; give min_value=, max_value= or both")
 
 
-def column_read(rule: Any, text_field: str) -> str:
-    """The column that a rule reads: its own, or the one with the text.
+def maker_of(rules: Iterable[Any], column: str) -> str:
+    """Return the stage that makes the column which one of the rules reads, as the rule names it; empty if none does."""
+    made = (rule.made_by for rule in rules if isinstance(rule, NumberFilter) and rule.column == column)
+    return next(filter(None, made), "")
+
+
+def column_of_rule(rule: Any, field: str) -> str:
+    """Return the column that a rule reads: its own, or else the one that its stage scores.
 
     Examples:
-        >>> column_read(len, "text"), column_read(NumberFilter("image_sharpness", low=1), "text")
-        ('text', 'image_sharpness')
+        >>> column_of_rule(NumberRangeFilter("n_pages", 1), "text"), column_of_rule(len, "text")
+        ('n_pages', 'text')
     """
-    return rule.column if isinstance(rule, NumberFilter) else text_field
+    return rule.column if isinstance(rule, NumberFilter) else field
