@@ -19,6 +19,7 @@ import zstandard
 
 from benchmarks.measure import job, measure
 from dcurate import ImageInfo, ImageSignals, InlineExecutor, ParquetWriter, Pipeline
+from dcurate.core.pipeline import AnyStage
 from dcurate.media.reader import MediaReader
 
 #: Columns of the truth.
@@ -72,7 +73,7 @@ def looked_at_many(archive: str, times: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         for number in range(times):
             (Path(folder) / f"{number}.tar.zst").symlink_to(archive)
-        stages = [MediaReader(folder, files_per_partition=1), ImageInfo(), ImageSignals()]
+        stages: list[AnyStage] = [MediaReader(folder, files_per_partition=1), ImageInfo(), ImageSignals()]
         for _ in Pipeline("memory", stages=stages).stream(InlineExecutor(), observers=[]):
             pass
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6

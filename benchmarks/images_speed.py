@@ -18,6 +18,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,15 +55,15 @@ def run(input_dir: str | Path, peers_python: str | None = None) -> dict[str, Any
         inner = next((path for path in Path(folder).iterdir() if path.is_dir()), Path(folder))
         for python in (peers_python or "").split(",") if peers_python else []:
             for tool in _PEERS:
-                _add(figures, tool, lambda python=python, tool=tool: _in_process(python, tool, inner))
-            _add(figures, "ray", lambda python=python: _ray(python, inner, len(refs)))
+                _add(figures, tool, partial(_in_process, python, tool, inner))
+            _add(figures, "ray", partial(_ray, python, inner, len(refs)))
         for path in list(inner.iterdir()):
             path.unlink()
         for number, data in enumerate(_large(_sample(refs))):
             (inner / f"{number}.jpg").write_bytes(data)
         for python in (peers_python or "").split(",") if peers_python else []:
             for tool in _PEERS:
-                _add(large, tool, lambda python=python, tool=tool: _in_process(python, tool, inner))
+                _add(large, tool, partial(_in_process, python, tool, inner))
     ours = figures["ours"]
     figures["times_faster"] = _times(ours["images_per_cpu_s"], figures)
     figures["info_times_faster"] = _times(ours["info_images_per_cpu_s"], figures)
@@ -100,21 +101,27 @@ def _ours(refs: Sequence[Ref]) -> dict[str, Any]:
         "images_per_cpu_s": _rate(len(refs), both),
         "info_images_per_cpu_s": _rate(len(refs), _best(lambda: [info.process(batch) for batch in batches])),
         "signals_images_per_cpu_s": _rate(len(refs), _best(lambda: [plain.process(batch) for batch in batches])),
-        "decode_images_per_cpu_s": _rate(len(files), _best(lambda: [decode(data, SHORT_SIDE) for data in files])),
+        "decode_images_per_cpu_s": _rate(len(files), _best(partial(_decoded, files))),
         "decode_pillow_images_per_cpu_s": _rate(len(files), _best(lambda: [_pillow(data) for data in files])),
         "cost_of_signals": {},
         "cost_of_ten": {},
         "large_images_per_cpu_s": _rate(len(large), _best(lambda: _looked_at(large, info, signals))),
     }
     for name, some in (("all", files), ("jpeg", jpegs), ("2_megapixels", large)):
-        bare, whole, ten = _in_turn(
-            lambda some=some: [decode(data, SHORT_SIDE) for data in some],
-            lambda some=some: [signals.look([data]) for data in some],
-            lambda some=some: [plain.look([data]) for data in some],
-        )
+        bare, whole, ten = _in_turn(partial(_decoded, some), partial(_each, signals, some), partial(_each, plain, some))
         found["cost_of_signals"][name] = round(whole / bare, 3)
         found["cost_of_ten"][name] = round(ten / bare, 3)
     return found
+
+
+def _decoded(files: Sequence[bytes]) -> None:
+    for data in files:
+        decode(data, SHORT_SIDE)
+
+
+def _each(stage: ImageSignals, files: Sequence[bytes]) -> None:
+    for data in files:
+        stage.look([data])
 
 
 def _looked_at(files: Sequence[bytes], info: ImageInfo, signals: ImageSignals) -> None:
@@ -189,7 +196,7 @@ def measured_result(output: str) -> dict[str, Any]:
 def _ray(python: str, folder: Path, images: int) -> dict[str, Any]:
     """CPU seconds of all its processes, less those of a run over a few pictures."""
     few = 16
-    command = [python, ROOT / "benchmarks/peers/images.py", "ray", folder]
+    command: list[str | Path] = [python, ROOT / "benchmarks/peers/images.py", "ray", folder]
     start, whole = (measure(command, env={"IMAGES": str(number), "OMP_NUM_THREADS": "1"}) for number in (few, images))
     done = measured_result(whole.output)["images"] - measured_result(start.output)["images"]
     return {"images_per_cpu_s": _rate(done, whole.cpu_s - start.cpu_s), "images": done}

@@ -109,7 +109,7 @@ def data_juicer(folder, hashed=False):
             samples = each_filter.compute_stats_batched(samples)
             assert list(each_filter.process_batched(samples)) is not None
         if hashed:
-            hasher.compute_hash({"images": [path]})
+            hasher.compute_hash({"images": [[path]]})
 
     return each(files_of(folder), work)
 
