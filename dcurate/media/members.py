@@ -13,21 +13,15 @@ from typing import Any
 
 import orjson
 
-from dcurate.fs.compression import ending_of
 from dcurate.io.warc import Record, iterate_records
 from dcurate.io.warc_http import response
 from dcurate.media.errors import MediaError
+from dcurate.media.names import compression_of, container_of
 
-_ZIP, _WARC, _LINES = re.compile(r"\.zip$"), re.compile(r"\.w?arc$"), re.compile(r"\.(jsonl|ndjson|json)$")
 #: A size of so much is in the extra field of the header.
 _IN_EXTRA = 2**32 - 1
 _LOCAL = struct.Struct("<4s5H3I2H")
 _DATA_URL = re.compile(r"data:[^,;]*(;[^,;]*)*;base64,", re.IGNORECASE)
-
-
-def _name(path: str) -> str:
-    """The path without the ending of its compression."""
-    return path.lower().removesuffix(ending_of(path))
 
 
 def is_sequential(path: str, member: str | None) -> bool:
@@ -37,7 +31,7 @@ def is_sequential(path: str, member: str | None) -> bool:
         >>> is_sequential("a.tar.gz", "x.png"), is_sequential("a.tar.gz", None), is_sequential("a.warc.gz", "x")
         (True, False, False)
     """
-    return member is not None and bool(ending_of(path)) and not _WARC.search(_name(path))
+    return member is not None and bool(compression_of(path)) and container_of(path) != "warc"
 
 
 def content_of(path: str, member: str | None, data: bytes, limit: int) -> bytes:
@@ -58,13 +52,13 @@ def content_of(path: str, member: str | None, data: bytes, limit: int) -> bytes:
     """
     if member is None:
         return data
-    name = _name(path)
-    if _ZIP.search(name):
-        return _unzipped(data, limit)
-    if _WARC.search(name):
-        return _payload(data, member, limit)
-    if _LINES.search(name):
-        return decoded_value(data, member, limit)
+    match container_of(path):
+        case "zip":
+            return _unzipped(data, limit)
+        case "warc":
+            return _payload(data, member, limit)
+        case "lines":
+            return decoded_value(data, member, limit)
     return data
 
 

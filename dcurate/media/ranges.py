@@ -7,13 +7,14 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar
 
 from fsspec.implementations.local import LocalFileSystem
 
 from dcurate.errors import DataError
-from dcurate.fs.compression import blocks, ending_of
+from dcurate.fs.compression import blocks
 from dcurate.fs.listing import file_entry
+from dcurate.media.names import compression_of
 
 #: Ranges of a remote file with at most so many bytes between them are read in one request, of at most so many bytes.
 _GAP, _REQUEST = 2**16, 2**25
@@ -143,18 +144,29 @@ def _joined(places: list[Place]) -> Iterator[tuple[int, int]]:
         yield start, stop
 
 
-class _Stream:
+class Stream:
     """The unpacked content of a compressed file, read once from front to back.
+
+    Args:
+        file: the file, closed by `close`.
+        pieces: its content.
 
     Attributes:
         at: byte of the content that is read next.
+        damage: why it cannot be read further, if that is so.
     """
 
-    def __init__(self, store: Any, path: str, name: str) -> None:
-        self._file = store.open(path, "rb")
-        self._blocks = blocks(self._file, ending_of(path), name)
+    def __init__(self, file: BinaryIO, pieces: Iterator[bytes]) -> None:
+        self._file, self._pieces = file, pieces
         self._held = memoryview(b"")
         self.at = 0
+        self.damage = ""
+
+    @classmethod
+    def of(cls, store: Any, path: str, name: str) -> Stream:
+        """Open a compressed file."""
+        file = store.open(path, "rb")
+        return cls(file, blocks(file, compression_of(path), name))
 
     def read(self, place: Place) -> bytes:
         """Return a range that begins at or after the end of the last one; fewer bytes where the content ends."""
@@ -173,9 +185,9 @@ class _Stream:
     def _filled(self) -> bool:
         while not self._held:
             try:
-                piece = next(self._blocks, None)
-            except DataError:  # it is damaged from here on: ranges behind are short
-                piece = None
+                piece = next(self._pieces, None)
+            except DataError as error:  # ranges behind are short
+                piece, self.damage = None, str(error)
             if piece is None:
                 return False
             self._held = memoryview(piece)
@@ -187,7 +199,7 @@ class _Stream:
         return taken
 
 
-_streams: OrderedDict[tuple[Version, int], _Stream] = OrderedDict()
+_streams: OrderedDict[tuple[Version, int], Stream] = OrderedDict()
 
 
 def from_stream(store: Any, path: str, version: Version, name: str, wanted: Mapping[Any, Place]) -> dict[Any, bytes]:
@@ -201,14 +213,14 @@ def from_stream(store: Any, path: str, version: Version, name: str, wanted: Mapp
     if stream is not None and ordered[0][1].offset < stream.at:
         stream.close()
         stream = None
-    stream = stream or _Stream(store, path, name)
+    stream = stream or Stream.of(store, path, name)
     done: dict[Place, bytes] = {}
     try:
         for _, place in ordered:
             if place not in done:
                 if place.offset < stream.at:  # ranges that overlap
                     stream.close()
-                    stream = _Stream(store, path, name)
+                    stream = Stream.of(store, path, name)
                 done[place] = stream.read(place)
     except BaseException:
         stream.close()
