@@ -18,7 +18,7 @@ Colours = npt.NDArray[np.int8]
 MEASURES = ("residual", "worst", "texture", "peak", "hue", "brightness", "contrast", "colour", "shift")
 
 #: Times that the alignment is improved.
-_STEPS = 2
+_STEPS = 3
 #: Most pixels of the thumbnail, in 32nds of its side, that it may be moved or stretched.
 _MOST_SHIFT = 1.6
 #: Standard deviation below which a picture counts as flat: its noise is not blown up.

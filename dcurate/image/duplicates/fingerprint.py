@@ -1,19 +1,20 @@
-"""What a picture is compared by: a hash of its coarse structure, and a thumbnail; 1,176 bytes, and the same everywhere.
+"""What a picture is compared by: a hash of its coarse structure, and a thumbnail; 1,192 bytes, and the same everywhere.
 
 Both show the middle 94 % of each side, so that a thin border does not matter.
 """
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import xxhash
 from PIL import Image
 
-from dcurate.media.pixels import MAX_PIXELS, Pixels, decode
+from dcurate.media.pixels import Pixels, decode
 
 #: Column of fingerprints.
 FINGERPRINT = "_dcurate_fingerprint"
@@ -36,6 +37,7 @@ Grays = npt.NDArray[np.uint8]
 _TYPE = np.dtype(
     [
         ("hash", "<u8", (BITS // 64,)),
+        ("mirrored", "<u8", (BITS // 64,)),
         ("width", "<u4"),
         ("height", "<u4"),
         ("gray", "u1", (SIDE, SIDE)),
@@ -53,12 +55,14 @@ class Fingerprints(NamedTuple):
 
     Args:
         hashes: of shape (pictures, 2), uint64.
+        mirrored: those of the pictures flipped, left to right.
         pixels: width times height of the files.
         grays: thumbnails of shape (pictures, 32, 32), uint8.
         colours: Cb and Cr, of shape (pictures, 2, 8, 8), int8.
     """
 
     hashes: npt.NDArray[np.uint64]
+    mirrored: npt.NDArray[np.uint64]
     pixels: npt.NDArray[np.int64]
     grays: Grays
     colours: npt.NDArray[np.int8]
@@ -70,7 +74,13 @@ class Fingerprints(NamedTuple):
             packed = b"".join(packed.to_pylist())
         rows = np.frombuffer(packed, _TYPE)
         pixels = rows["width"].astype(np.int64) * rows["height"]
-        return cls(rows["hash"].astype(np.uint64), pixels, rows["gray"], rows["colours"])
+        hashes, mirrored = rows["hash"].astype(np.uint64), rows["mirrored"].astype(np.uint64)
+        return cls(hashes, mirrored, pixels, rows["gray"], rows["colours"])
+
+    def with_others(self, others: Fingerprints) -> Fingerprints:
+        """These, and others after them."""
+        pairs: Iterable[Any] = zip(self, others, strict=True)
+        return Fingerprints(*map(np.concatenate, pairs))
 
     @property
     def contents(self) -> npt.NDArray[np.uint64]:
@@ -79,14 +89,9 @@ class Fingerprints(NamedTuple):
         for row, (gray, colours) in enumerate(zip(self.grays, self.colours, strict=True)):
             light = int(gray.mean()) >> 2
             blue, red = ((int(plane.mean()) + 128) >> 3 for plane in colours)
-            own = hashlib.blake2b(gray.tobytes() + colours.tobytes(), digest_size=6).digest()
-            found[row] = (light << 58 | blue << 53 | red << 48) | int.from_bytes(own, "little")
+            own = xxhash.xxh3_64_intdigest(gray.tobytes() + colours.tobytes()) >> 16
+            found[row] = light << 58 | blue << 53 | red << 48 | own
         return found
-
-    @property
-    def mirrored(self) -> npt.NDArray[np.uint64]:
-        """The hashes of the pictures flipped left to right: they differ in the sign of each second column of waves."""
-        raise NotImplementedError
 
 
 def _waves() -> npt.NDArray[np.int64]:
@@ -98,7 +103,8 @@ def _waves() -> npt.NDArray[np.int64]:
 def _lowest() -> npt.NDArray[np.int64]:
     """The places of the lowest frequencies, the lowest first."""
     down, across = np.divmod(np.arange(_FREQUENCIES**2), _FREQUENCIES)
-    return np.lexsort((down, (down - across) ** 2, down + across))[:BITS]
+    order: npt.NDArray[np.int64] = np.lexsort((down, (down - across) ** 2, down + across))
+    return order[:BITS]
 
 
 _COSINES, _LOWEST = _waves(), _lowest()
@@ -132,7 +138,7 @@ def fingerprint_of(pixels: Pixels, width: int | None = None, height: int | None 
     Examples:
         >>> data = fingerprint_of(np.zeros((300, 200, 3), np.uint8))
         >>> len(data), Fingerprints.of(data).pixels.tolist()
-        (1176, [60000])
+        (1192, [60000])
     """
     rows, columns = pixels.shape[:2]
     box = (columns * _EDGE, rows * _EDGE, columns * (1 - _EDGE), rows * (1 - _EDGE))
@@ -141,13 +147,20 @@ def fingerprint_of(pixels: Pixels, width: int | None = None, height: int | None 
     light = 299 * red + 587 * green + 114 * blue  # in thousandths
     gray = (light + 500) // 1000
     found = np.zeros((), _TYPE)
-    found["hash"] = structure_hash(gray)
+    found["hash"], found["mirrored"] = structure_hash(gray), structure_hash(gray[:, ::-1])
     found["width"], found["height"] = width or columns, height or rows
-    found["gray"] = (_sums(gray, SIDE) + 2) // 4
+    found["gray"] = (_smoothed(_smoothed(gray).T).T + 32) // 64
     for place, (plane, unit) in enumerate(((blue, 1.772), (red, 1.402))):
         apart = _sums(1000 * plane - light, COLOURS) / (1000 * (_GRID // COLOURS) ** 2 * unit)
         found["colours"][place] = np.clip(np.rint(apart), -128, 127)
     return found.tobytes()
+
+
+def _smoothed(cells: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Halve the rows, each new one of four with the weights 1, 3, 3, 1: so it hardly matters where an edge lies."""
+    padded = np.pad(cells, ((1, 1), (0, 0)), mode="edge")
+    halved: npt.NDArray[np.int64] = padded[:-3:2] + 3 * padded[1:-2:2] + 3 * padded[2:-1:2] + padded[3::2]
+    return halved
 
 
 def _sums(cells: npt.NDArray[np.int64], side: int) -> npt.NDArray[np.int64]:
@@ -156,24 +169,22 @@ def _sums(cells: npt.NDArray[np.int64], side: int) -> npt.NDArray[np.int64]:
     return cells.reshape(side, each, side, each).sum(axis=(1, 3))
 
 
-def read_fingerprint(data: bytes, options: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-    """Decode a picture and return its fingerprint; for a `dcurate.media.sandbox.Sandbox`.
+def read_fingerprint(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    """Decode a picture and return its fingerprint; see `dcurate.media.sandbox.Sandbox`.
 
     Raises:
         MediaError: it cannot be decoded.
     """
-    picture = decode(data, _SHORT_SIDE, max_pixels=options.get("max_pixels", MAX_PIXELS))
-    header = picture.header
-    return {}, [fingerprint_of(picture.pixels, header.width, header.height)]
+    picture = decode(data, _SHORT_SIDE, max_pixels=options["max_pixels"])
+    return {}, [fingerprint_of(picture.pixels, picture.header.width, picture.header.height)]
 
 
-def read_digest(data: bytes, options: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-    """Decode a picture and return a hash of its pixels; for a `dcurate.media.sandbox.Sandbox`.
+def read_pixel_digest(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    """Decode a picture and return a hash of its pixels and their shape; see `dcurate.media.sandbox.Sandbox`.
 
     Raises:
         MediaError: it cannot be decoded.
     """
-    pixels = decode(data, max_pixels=options.get("max_pixels", MAX_PIXELS)).pixels
-    digest = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=16)
-    digest.update(np.ascontiguousarray(pixels).data)
-    return {}, [digest.digest()]
+    pixels = decode(data, max_pixels=options["max_pixels"]).pixels
+    seed = pixels.shape[0] << 32 | pixels.shape[1]
+    return {}, [xxhash.xxh3_128_digest(pixels.data, seed=seed)]
