@@ -99,6 +99,11 @@ from .errors import ResourceError as ResourceError
 from .errors import RunError as RunError
 from .errors import StageError as StageError
 from .frames.document import DocumentBatch as DocumentBatch
+from .image.duplicates.decontaminate import BenchmarkImages as BenchmarkImages
+from .image.duplicates.decontaminate import ImageDecontaminate as ImageDecontaminate
+from .image.duplicates.exact import ImageExactDuplicates as ImageExactDuplicates
+from .image.duplicates.near import ImageNearDuplicates as ImageNearDuplicates
+from .image.duplicates.reading import ImageReading as ImageReading
 from .image.info import ImageInfo as ImageInfo
 from .image.signals import ImageSignals as ImageSignals
 from .io.csv import CsvReader as CsvReader
