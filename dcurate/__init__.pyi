@@ -52,6 +52,11 @@ from .dedup.shingles import Shingles as Shingles
 from .dedup.spans import SpanDuplicates as SpanDuplicates
 from .dedup.substrings import SubstringDuplicates as SubstringDuplicates
 from .deduplication import deduplicate as deduplicate
+from .documents.extract import PdfExtract as PdfExtract
+from .documents.filters import BrokenTextFilter as BrokenTextFilter
+from .documents.filters import CharactersPerPageFilter as CharactersPerPageFilter
+from .documents.filters import PageCountFilter as PageCountFilter
+from .documents.filters import ScannedFilter as ScannedFilter
 from .download.arxiv.latex import ArxivExtractor as ArxivExtractor
 from .download.arxiv.listing import ArxivUrlGenerator as ArxivUrlGenerator
 from .download.arxiv.papers import ArxivIterator as ArxivIterator
@@ -220,6 +225,8 @@ from .text.modifiers import QuotationRemover as QuotationRemover
 from .text.modifiers import Slicer as Slicer
 from .text.modifiers import UrlRemover as UrlRemover
 from .text.modify import Modify as Modify
+from .text.number_filter import NumberFilter as NumberFilter
+from .text.number_filter import NumberRangeFilter as NumberRangeFilter
 from .text.pii.counts import CountPii as CountPii
 from .text.pii.counts import PiiFilter as PiiFilter
 from .text.pii.modifier import PII_EXAMPLES as PII_EXAMPLES

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import pyarrow as pa
 
@@ -59,6 +60,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     _mixed: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
     #: The columns that are parsed, where the lines of rows are kept; None for all.
     _read_only: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    #: Whether rows get the columns of `dcurate.frames.origins`.
+    _marks_rows: bool = field(default=False, init=False, repr=False, compare=False)
 
     kind: ClassVar[Format]
     large: ClassVar[int] = LARGE
@@ -128,6 +131,12 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     def unread(self, task: FileGroup) -> list[dict[str, Any]]:
         """Return the positions of rows that cannot be read, for quarantine."""
         return [{**record, "file": self._named(part)} for record, part in zip(places(task), task.parts, strict=True)]
+
+    def marking_rows(self) -> Self:
+        """Return the reader with columns added that say where each row was read, if it can."""
+        own = copy.copy(self)
+        own._marks_rows = self.frames == "arrow"
+        return own
 
     @abstractmethod
     def _counted(self, part: FilePart) -> list[FilePart]:

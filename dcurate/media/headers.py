@@ -9,22 +9,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from PIL import (
-    AvifImagePlugin,
-    BmpImagePlugin,
-    GifImagePlugin,
-    IcoImagePlugin,
-    ImageFile,
-    Jpeg2KImagePlugin,
-    JpegImagePlugin,
-    PngImagePlugin,
-    PpmImagePlugin,
-    QoiImagePlugin,
-    TiffImagePlugin,
-    WebPImagePlugin,
-)
-
+from dcurate.core.extras import missing_dependency
 from dcurate.media.errors import MediaError
+
+try:
+    from PIL import (
+        AvifImagePlugin,
+        BmpImagePlugin,
+        GifImagePlugin,
+        IcoImagePlugin,
+        ImageFile,
+        Jpeg2KImagePlugin,
+        JpegImagePlugin,
+        PngImagePlugin,
+        PpmImagePlugin,
+        QoiImagePlugin,
+        TiffImagePlugin,
+        WebPImagePlugin,
+    )
+except ImportError as error:
+    raise missing_dependency("pictures", str(error), "images") from error
 
 # Pillow warns about files with odd metadata, each with its own sentence.
 warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")

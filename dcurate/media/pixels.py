@@ -8,11 +8,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import simplejpeg
-from PIL import Image, ImageFile
 
+from dcurate.core.extras import missing_dependency
 from dcurate.media.errors import MediaError
 from dcurate.media.headers import Header, format_of, opened, read_header
+
+try:
+    import simplejpeg
+    from PIL import Image, ImageFile
+except ImportError as error:
+    raise missing_dependency("pictures", str(error), "images") from error
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -67,13 +72,13 @@ def checked_header(data: bytes, max_pixels: int = MAX_PIXELS) -> Header:
 def decode(data: bytes, short_side: int | None = None, *, max_pixels: int = MAX_PIXELS) -> Picture:
     """Decode a picture, of an animation the first frame.
 
-    JPEGs are decoded at 1/2, 1/4 or 1/8 by their cosine transform, which is quick; others are averaged down by a whole
-    factor after decoding. A file that ends early is decoded as far as it goes, see `Picture.truncated`.
+    Pictures are reduced by a power of two: JPEGs by their cosine transform, which is quick (up to 8), others by
+    averages of pixels after decoding. A file that ends early is decoded as far as it goes, see `Picture.truncated`.
 
     Args:
         data: the bytes of the file.
         short_side: least pixels of the shorter side that are enough; all pixels if not given. A picture is never
-            enlarged, and the result has less than twice as many along a side (JPEG: up to 8 times smaller).
+            enlarged, and the shorter side of one that is reduced has less than twice as many.
         max_pixels: most pixels of a picture; the header of a larger one is all that is read of it.
 
     Raises:
@@ -91,7 +96,7 @@ def decode(data: bytes, short_side: int | None = None, *, max_pixels: int = MAX_
     if kind in ("jpeg", "png"):
         header = checked_header(data, max_pixels)
         if kind == "jpeg" and header.mode != "CMYK" and header.bits == 8:
-            return _decode_jpeg(data, header, _factor(header, short_side, (8, 4, 2)))
+            return _decode_jpeg(data, header, short_side)
         image = opened(data, kind)[0]
     else:
         image, header = opened(data, kind)
@@ -111,15 +116,18 @@ def _refuse_bombs(header: Header, max_pixels: int) -> None:
         raise MediaError("too many pixels", f"{header.width} x {header.height}, more than {max_pixels:,}")
 
 
-def _factor(header: Header, short_side: int | None, factors: tuple[int, ...]) -> int:
-    shorter = min(header.width, header.height)
-    return next((factor for factor in factors if short_side and shorter >= factor * short_side), 1)
+def _factor(header: Header, short_side: int | None, most: int = 2**15) -> int:
+    """The largest power of two by which a picture can be reduced."""
+    if not short_side:
+        return 1
+    return max(1, min(most, 1 << (min(header.width, header.height) // short_side).bit_length() >> 1))
 
 
-def _decode_jpeg(data: bytes, header: Header, factor: int) -> Picture:
+def _decode_jpeg(data: bytes, header: Header, short_side: int | None) -> Picture:
     if header.progressive and data.count(b"\xff\xda") > _MAX_SCANS:
         raise MediaError("damaged", f"a progressive JPEG of more than {_MAX_SCANS} scans")
-    gray = header.mode == "L"
+    gray, whole = header.mode == "L", _factor(header, short_side)
+    factor = min(whole, 8)
     sides = -(-header.height // factor), -(-header.width // factor)
     options: dict[str, Any] = {
         "colorspace": "GRAY" if gray else "RGB",
@@ -137,21 +145,22 @@ def _decode_jpeg(data: bytes, header: Header, factor: int) -> Picture:
             raise MediaError("damaged", str(error)) from error
     if gray:
         pixels = np.repeat(pixels, 3, axis=2)
-    return Picture(upright(pixels, header.orientation), header, factor, truncated, gray)
+    if whole > factor:
+        pixels = np.array(Image.fromarray(pixels).reduce(whole // factor))
+    return Picture(upright(pixels, header.orientation), header, whole, truncated, gray)
 
 
 def _decode_pillow(image: ImageFile.ImageFile, header: Header, short_side: int | None) -> Picture:
     if image.format == "JPEG" and short_side:
-        factor = _factor(header, short_side, (8, 4, 2))
+        factor = _factor(header, short_side, 8)
         image.draft(None, (-(-header.width // factor), -(-header.height // factor)))
     truncated = _load(image)
     if header.format == "tiff":  # Pillow has turned it upright
         header.orientation, (header.width, header.height) = 1, image.size
     decoded = Header(header.format, *image.size)
-    shorter = min(image.size)
-    whole = shorter // short_side if short_side and shorter >= short_side else 1
-    pixels = _rgb(image, max(1, whole))
-    scale = max(1, round(header.width / decoded.width)) * max(1, whole)
+    whole = _factor(decoded, short_side)
+    pixels = _rgb(image, whole)
+    scale = max(1, round(header.width / decoded.width)) * whole
     gray = image.mode in ("1", "L", "LA", "La", "F", "I") or image.mode.startswith("I;")
     return Picture(upright(pixels, header.orientation), header, scale, truncated, gray)
 

@@ -159,7 +159,7 @@ class MediaReader(MediaSource):
             if isinstance(each, Lost):
                 yield each
             elif not wanted.named(each.name):
-                yield "members of other kinds"
+                yield "members of other kinds were left out"
             else:
                 yield Row(_values(each, name), each.size or 0)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dcurate.media.faults import MediaError
+from dcurate.media.errors import MediaError
 from dcurate.media.headers import exif_values, format_of, read_header
 from dcurate.media.pixels import checked_header, decode
 
@@ -74,13 +74,21 @@ def test_pictures_are_turned_upright(kind, orientation):
     assert picture.header.upright == (64, 48)
 
 
-@pytest.mark.parametrize(("kind", "scale"), [("JPEG", 4), ("PNG", 5)])
+@pytest.mark.parametrize(("kind", "scale"), [("JPEG", 4), ("PNG", 4), ("WEBP", 4)])
 def test_the_short_side_bounds_the_scale(kind, scale):
     picture = decode(saved(scene(1600, 1203), kind), short_side=240)
     assert picture.scale == scale
     assert min(picture.pixels.shape[:2]) >= 240
     assert alike(corners(picture.pixels), np.array(QUARTERS), 25)
     assert (picture.header.width, picture.header.height) == (1600, 1203)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_all_formats_are_reduced_by_the_same_powers_of_two(kind):
+    for side, scale in [(31, 1), (32, 2), (63, 2), (64, 4), (511, 16), (512, 32)]:
+        picture = decode(saved(Image.new("RGB", (side, side + 5), "red"), kind), short_side=16)
+        assert picture.scale == scale
+        assert 16 <= min(picture.pixels.shape[:2]) <= 32
 
 
 def test_small_pictures_are_not_enlarged():

@@ -1,0 +1,77 @@
+"""What the child process of `PdfExtract` does with a PDF."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pypdfium2 as pdfium
+
+from dcurate.documents.figures import figure_pictures
+from dcurate.documents.pdf import MediaError as PdfError
+from dcurate.documents.pdf import extract_pdf
+from dcurate.documents.repair import has_no_pages, with_page_tree
+from dcurate.documents.truncation import LIMITS, truncation
+from dcurate.media.errors import MediaError, MediaFault
+
+#: Reasons for which a file is worth another try with a page tree made of what is left of it.
+_BROKEN = ("truncated", "damaged")
+_TEXTS = ("text", "markdown")
+
+
+def read_pdf(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    """Extract a PDF; one that was cut off as far as it goes.
+
+    Args:
+        data: the file.
+        options: those of `extract_pdf`; ``repair``: whether a file that cannot be opened is repaired; ``output``.
+
+    Returns:
+        What the stage needs of the result of `extract_pdf`, with ``truncated``: how the file was cut off, see
+        `truncation`; and for interleaved rows a JPEG of each figure.
+
+    Raises:
+        MediaError: the file cannot be read; with its reason.
+    """
+    chosen = {name: value for name, value in options.items() if name not in ("repair", "output")}
+    output, used = options.get("output", "text"), data
+    cut = truncation(data)
+    try:
+        found = _extracted(data, chosen)
+    except MediaError as error:
+        if error.fault.reason not in _BROKEN:
+            raise
+        repaired = with_page_tree(data) if options.get("repair", True) else None
+        if repaired is None:
+            if not cut and has_no_pages(data):
+                raise MediaError("no pages", "its page tree is empty") from None
+            raise _fault(data, cut, error.fault) from None
+        try:
+            found, used = _extracted(repaired, chosen), repaired
+        except MediaError:
+            raise _fault(data, cut, error.fault) from None
+    if cut and not any(page["characters"] or page["image_share"] for page in found["pages"]):
+        raise _fault(data, cut)
+    pictures = figure_pictures(used, found.get("figures") or ()) if output == "interleaved" else []
+    needed = {"interleaved": "markdown"}.get(output)
+    pages = [{name: page[name] for name in page if name not in _TEXTS or name == needed} for page in found["pages"]]
+    whole = {name: found[name] for name in found if name not in _TEXTS or name == output}
+    return {**whole, "pages": pages, "truncated": cut}, pictures
+
+
+def _extracted(data: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return extract_pdf(data, options)
+    except pdfium.PdfiumError as error:
+        raise MediaError("unreadable page", str(error)) from None
+    except PdfError as error:
+        if isinstance(error, MediaError):
+            raise
+        raise MediaError(error.reason, error.detail) from None
+
+
+def _fault(data: bytes, cut: str, fault: MediaFault | None = None) -> MediaError:
+    if not cut:
+        return MediaError("damaged", fault.detail if fault and fault.reason == "damaged" else "it has no object")
+    limit = ", where crawlers cut files off" if len(data) in LIMITS else ""
+    return MediaError("truncated", f"it ends after {len(data):,} bytes{limit}, before its first text")

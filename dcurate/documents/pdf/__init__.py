@@ -1,0 +1,84 @@
+"""Text of PDFs that carry it: pure functions over pdfium; nothing here knows batches, stages or Dask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dcurate.documents.pdf.faults import MediaError
+from dcurate.documents.pdf.furniture import find_furniture
+from dcurate.documents.pdf.options import PdfOptions
+from dcurate.documents.pdf.page import read_page
+from dcurate.documents.pdf.render import Compounds, page_text
+from dcurate.documents.pdf.source import metadata, opened
+
+__all__ = ["MediaError", "PdfOptions", "extract_pdf"]
+
+
+def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Extract the text of a PDF.
+
+    Args:
+        data: the file.
+        options: fields of `PdfOptions`.
+
+    Returns:
+        A mapping that JSON can hold:
+
+        - ``pages``: for each page ``number`` (from 1), ``width`` and ``height`` in points, ``rotate`` in degrees,
+          ``text``, ``markdown``, and what a router needs: ``characters``, ``image_share`` (of the page's area),
+          ``text_over_image``, ``broken_share`` and ``invisible_share`` (of the characters), ``fonts``, ``scanned``;
+        - ``text`` and ``markdown`` of the whole document;
+        - ``page_spans``: where each page begins and ends in ``text``, in bytes of UTF-8;
+        - ``title``, ``producer``, ``creator``, ``n_pages``;
+        - ``headers_footers``: lines that were left out; ``figures`` and ``links``, each with its page.
+
+    Raises:
+        MediaError: the file cannot be read; with its reason.
+    """
+    chosen = PdfOptions.of(options)
+    with opened(data, chosen.password) as document:
+        count = len(document)
+        if count <= 0:
+            raise MediaError("no pages", "the file has no page")
+        if count > chosen.most_pages:
+            raise MediaError("too many pages", f"{count:,} pages; at most {chosen.most_pages:,}")
+        wanted = count if chosen.max_pages is None else min(count, chosen.max_pages)
+        pages = [read_page(document.raw, number, chosen) for number in range(wanted)]
+        left_out = find_furniture(pages)
+        headers_footers = [pages[number].lines[line] for number, line in left_out]
+        if not chosen.keep_headers:
+            for number, line in left_out:
+                pages[number].dropped[line] = 1
+        compounds = Compounds(pages)
+        texts = [page_text(page, compounds, chosen.join_hyphens) for page in pages]
+        spans, at = [], 0
+        for text in texts:
+            size = len(text.encode())
+            spans.append([at, at + size])
+            at += size + 2
+        return {
+            "pages": [
+                {
+                    "number": page.number + 1,
+                    "width": page.width,
+                    "height": page.height,
+                    "rotate": page.rotate,
+                    "text": text,
+                    "markdown": text,
+                    "fonts": [],
+                    **page.signals,
+                }
+                for page, text in zip(pages, texts, strict=True)
+            ],
+            "text": "\n\n".join(texts),
+            "markdown": "\n\n".join(texts),
+            "page_spans": spans,
+            "title": metadata(document, "Title"),
+            "producer": metadata(document, "Producer"),
+            "creator": metadata(document, "Creator"),
+            "n_pages": count,
+            "headers_footers": headers_footers,
+            "figures": [],
+            "links": [],
+        }

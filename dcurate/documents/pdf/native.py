@@ -1,0 +1,121 @@
+"""Characters and drawings of pages of pdfium as arrays."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from pypdfium2 import raw
+
+from dcurate.kernels.pdf import calls
+from dcurate.kernels.pdf import characters as of_characters
+from dcurate.kernels.pdf import drawings as of_drawings
+from dcurate.kernels.pdf import visible as of_visible
+
+
+class Characters(NamedTuple):
+    """Characters that are no whitespace, in the order of pdfium; for columns see `dcurate.kernels.pdf.characters`.
+
+    Args:
+        codes: Unicode code points.
+        places: in points, in a frame turned so that the text runs to the right.
+        owners: the row of ``objects`` of each.
+        flags: whether a space comes before it, and whether its font has a code point for it.
+        objects: the text objects.
+        left_out: characters beyond the limit.
+    """
+
+    codes: npt.NDArray[np.int32]
+    places: npt.NDArray[np.float32]
+    owners: npt.NDArray[np.int32]
+    flags: npt.NDArray[np.uint8]
+    objects: npt.NDArray[np.int64]
+    left_out: int
+
+
+class Drawings(NamedTuple):
+    """What is drawn on a page beside text; places in points from the bottom left.
+
+    Args:
+        rules: from x, from y, to x, to y of lines that run straight across or down.
+        areas: left, bottom, right, top, when it is painted, fill as 0xRRGGBB (-1: a picture, -2: a shading).
+        texts: the address of each text object, and when it is painted.
+        left_out: whether there are more objects than the limit.
+    """
+
+    rules: npt.NDArray[np.float32]
+    areas: npt.NDArray[np.float64]
+    texts: npt.NDArray[np.int64]
+    left_out: bool
+
+
+class Frame(NamedTuple):
+    """A page turned so that most of its text runs to the right, with heights downwards.
+
+    Args:
+        turn: quarter turns against the clock that the text has on the page.
+        box: from and to across, from and to downwards.
+    """
+
+    turn: int
+    box: tuple[float, float, float, float]
+
+
+@cache
+def _addresses() -> npt.NDArray[np.int64]:
+    """Where the functions that kernels call begin in the memory of this process."""
+    found = [ctypes.cast(getattr(raw, name), ctypes.c_void_p).value for name in calls.NAMES]
+    return np.array(found, dtype=np.int64)
+
+
+def _address_of(handle: Any) -> int:
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0
+
+
+def read_characters(textpage: Any, most: int) -> Characters:
+    """Read the characters of a text page of pdfium, at most ``most``."""
+    return Characters(*of_characters.read_characters(_address_of(textpage), _addresses(), most))
+
+
+def read_drawings(page: Any, most: int) -> Drawings:
+    """Read the drawings of a page of pdfium, at most ``most`` objects of any kind."""
+    return Drawings(*of_drawings.read_drawings(_address_of(page), _addresses(), most))
+
+
+def framed(boxes: npt.NDArray[Any], turn: int) -> npt.NDArray[np.float64]:
+    """Boxes (left, bottom, right, top) as from and to across, from and to downwards, in a turned frame."""
+    x0, y0, x1, y1 = (boxes[:, at] for at in range(4))
+    if turn == 1:
+        return np.stack([y0, y1, x0, x1], axis=1).astype(np.float64)
+    if turn == 2:
+        return np.stack([-x1, -x0, y0, y1], axis=1).astype(np.float64)
+    if turn == 3:
+        return np.stack([-y1, -y0, -x1, -x0], axis=1).astype(np.float64)
+    return np.stack([x0, x1, -y1, -y0], axis=1).astype(np.float64)
+
+
+def image_share(frame: Frame, areas: npt.NDArray[np.float64], times: npt.NDArray[np.float64]) -> float:
+    """The share of the page's area that pictures cover."""
+    return float(of_visible.image_share(np.array(frame.box), areas, times)) if len(areas) else 0.0
+
+
+def seen(characters: Characters, drawings: Drawings, frame: Frame, areas: npt.NDArray[np.float64]) -> Any:
+    """Find the characters of a page that can be seen; see `dcurate.kernels.pdf.visible`."""
+    texts = drawings.texts
+    if len(areas) and len(texts):
+        texts = texts[np.argsort(texts[:, 0], kind="stable")]
+    return of_visible.find_visible(
+        characters.codes,
+        characters.places,
+        characters.owners,
+        characters.flags,
+        characters.objects,
+        frame.turn,
+        np.array(frame.box),
+        areas,
+        drawings.areas[:, 4:6],
+        texts,
+    )

@@ -1,0 +1,127 @@
+"""Show PDFs that a run set aside: some of each reason, with a picture of the first page where there is one."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from dcurate.core.extras import missing
+from dcurate.errors import DcurateError
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.listing import walk
+from dcurate.fs.paths import open_store
+from dcurate.media.faults import FAULT
+from dcurate.media.refs import REF, Ref, fetch, ref_array
+from dcurate.media.sandbox import Answer, Sandbox
+
+#: The longest side of a picture, in pixels.
+SIDE = 300
+#: How many are shown at most, and how many of one reason.
+MOST, MOST_OF_A_REASON = 12, 3
+#: Files of rejected rows that are looked at, and bytes of each.
+_FILES, _BYTES = 64, 2**20
+#: Bytes of the largest file that is drawn; seconds for one, and for all.
+_LARGEST, _TIMEOUT_S, _ALL_S = 2**25, 4.0, 15.0
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """A file that a run set aside.
+
+    Attributes:
+        name: of the file, and of the member of its archive.
+        stage: that took it out, and its ``reason``.
+        detail: what else is known.
+        picture: its first page as a JPEG; empty if it cannot be drawn.
+        width, height: of the picture in pixels.
+    """
+
+    name: str
+    stage: str
+    reason: str
+    detail: str = ""
+    picture: bytes = b""
+    width: int = 0
+    height: int = 0
+
+
+def set_aside(folders: Sequence[str | None], storage_options: Mapping[str, Any] | None = None) -> list[SetAside]:
+    """Return some of the files that a run set aside: few of each reason, from its quarantine and its rejected rows.
+
+    At most 12 are returned, and it takes at most about 15 seconds. What cannot be read or drawn has no picture.
+
+    Args:
+        folders: folders of rejected rows, as `RunReport` names them; None for one that is not there.
+        storage_options: for fsspec, for the folders.
+
+    Examples:
+        >>> set_aside([None])
+        []
+    """
+    chosen, reasons = list[dict[str, Any]](), Counter[tuple[str, str]]()
+    for row in (row for folder in folders if folder for row in _rows(folder, storage_options or {})):
+        which = row.get("_dcurate_stage", ""), row.get("_dcurate_reason", "")
+        if reasons[which] < MOST_OF_A_REASON and len(chosen) < MOST:
+            reasons[which] += 1
+            chosen.append(row)
+    found = [
+        SetAside(_named(row), row.get("_dcurate_stage", ""), row.get("_dcurate_reason", ""), row.get(FAULT) or "")
+        for row in chosen
+    ]
+    return _drawn(found, [Ref(**row[REF]) for row in chosen]) if found else []
+
+
+def _drawn(found: list[SetAside], refs: list[Ref]) -> list[SetAside]:
+    if missing(["pypdfium2", "PIL"]):
+        return found
+    until, shown = time.monotonic() + _ALL_S, list[SetAside]()
+    draw = "dcurate.documents.pictures:page_picture"
+    with Sandbox(draw, {"side": SIDE}, timeout_s=_TIMEOUT_S, memory_bytes=2**29) as sandbox:
+        for one, ref in zip(found, refs, strict=True):
+            answer, picture = None, SetAside(*_words(one))
+            if time.monotonic() < until:
+                try:
+                    data = fetch(pa.table({REF: ref_array([ref])}), limit=_LARGEST)[0]
+                    answer = sandbox.call(data) if isinstance(data, bytes) else None
+                except DcurateError:  # the report of a run is written without it
+                    answer = None
+            if isinstance(answer, Answer):
+                value = answer.value
+                picture = SetAside(*_words(one), answer.blobs[0], int(value["width"]), int(value["height"]))
+            shown.append(picture)
+    return sorted(shown, key=lambda one: not one.picture)
+
+
+def _words(one: SetAside) -> tuple[str, str, str, str]:
+    return one.name, one.stage, one.reason, one.detail
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    ref = row[REF]
+    return " in ".join(filter(None, (ref.get("member"), ref["path"].rpartition("/")[2])))
+
+
+def _rows(folder: str, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Rows with references, from the beginnings of some of the files."""
+    try:
+        store, root = open_store(folder, options)
+        with storage_errors("read", folder):
+            names = sorted(entry.path for entry in walk(store, root) if entry.path.endswith(".jsonl"))
+            for name in names[:: -(-len(names) // _FILES) or 1]:
+                with store.open(name, "rb") as file:
+                    lines = file.read(_BYTES).split(b"\n")[:-1]
+                for line in lines:
+                    if b'"media_ref"' in line and _is_ref((row := orjson.loads(line)).get(REF)):
+                        yield row
+    except (DcurateError, ValueError):
+        return
+
+
+def _is_ref(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == set(Ref._fields) and isinstance(value["path"], str)
