@@ -86,8 +86,8 @@ class Verdicts:
         self.drop(np.flatnonzero(left & ~content & ~full[self.sample]), ORPHAN)
         table = self.table
         for name, column in (added or {}).items():
-            table = table.drop_columns([name]) if name in table.column_names else table
-            table = table.append_column(name, column)
+            place = table.schema.get_field_index(name)
+            table = table.append_column(name, column) if place < 0 else table.set_column(place, name, column)
         rejections = tuple(self._rejections(table))
         left = self._why == ""
         numbered = self._numbered(left & (self.modality != METADATA))
