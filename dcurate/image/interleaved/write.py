@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
+import itertools
 import json
-import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, BinaryIO, Literal, get_args
 from urllib.parse import quote
 
 import numpy as np
@@ -22,6 +21,8 @@ from dcurate.image.interleaved.schema import SourceRef, aligned
 from dcurate.io.parquet import ParquetWriter
 from dcurate.io.sink import FileWriter
 from dcurate.media.errors import MediaError, MediaFault
+from dcurate.media.tar import BLOCK
+from dcurate.media.webdataset_writer import header_of
 
 OnError = Literal["drop_sample", "drop_row", "keep", "error"]
 
@@ -91,6 +92,10 @@ class Materialised:
             else:
                 row["materialize_error"] = f"{data.reason}: {data.detail}" if data.detail else data.reason
                 gone.append((row, data))
+        yield from self._left(sample, gone)
+
+    def _left(self, sample: Sample, gone: Sequence[tuple[Row, MediaFault]]) -> Iterator[Sample]:
+        """Yield what is left of a sample without some of its images, if anything."""
         if not gone or self.on_error == "keep":
             yield sample
             return
@@ -108,6 +113,18 @@ class Materialised:
         left = [row for row in sample.rows if row[NUMBER] not in numbers]
         yield replace(sample, rows=left)
 
+    def kept(self) -> list[int]:
+        """Return the numbers of the rows that stay where no image is fetched: one with an error counts as missing.
+
+        Raises:
+            DataError: an image has an error, and that is an error.
+        """
+        numbers: list[int] = []
+        for sample in samples_of(numbered(self.table)):
+            gone = [(row, MediaFault("missing", row["materialize_error"])) for row in sample.rows if _is_lost(row)]
+            numbers += [row[NUMBER] for left in self._left(sample, gone) for row in left.rows]
+        return sorted(numbers)
+
     def lose(self, rows: Sequence[Row], reason: str) -> None:
         """Send rows to quarantine."""
         self._lost.setdefault(reason, []).extend(rows)
@@ -122,6 +139,10 @@ class Materialised:
             data = data.set_column(data.schema.get_field_index("materialize_error"), "materialize_error", errors)
             made.append(Rejection(self.stage, reason, data.num_rows, data.nbytes, data, fault=True))
         return tuple(made)
+
+
+def _is_lost(row: Row) -> bool:
+    return row["materialize_error"] is not None
 
 
 class _InterleavedWriter(FileWriter):
@@ -214,29 +235,26 @@ class InterleavedWebdatasetWriter(_InterleavedWriter):
             return
         name = folder + self._name(key, ".tar", 0)
         with self.directory.writing(name) as file:
-            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
-                used: set[str] = set()
-                for sample in _chained(first, samples):
-                    try:
-                        members = list(_members(sample, self._layout, used))
-                    except MediaError as error:
-                        images.lose(sample.rows, error.fault.reason)
-                        continue
-                    for member, data in members:
-                        _add(archive, member, data)
+            write_tar(file, itertools.chain([first], samples), self._layout, images)
             size = file.tell()
         yield FilePart(self.directory.path(name), size=size)
 
 
-def _chained(first: Sample, rest: Iterator[Sample]) -> Iterator[Sample]:
-    yield first
-    yield from rest
-
-
-def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
-    info = tarfile.TarInfo(name)
-    info.size = len(data)
-    archive.addfile(info, io.BytesIO(data))
+def write_tar(file: BinaryIO, samples: Iterable[Sample], layout: Layout, images: Materialised) -> None:
+    """Write samples as a tar; those that cannot be written are lost to `images`."""
+    used: set[str] = set()
+    at = 0
+    for sample in samples:
+        try:
+            members = list(_members(sample, layout, used))
+        except MediaError as error:
+            images.lose(sample.rows, error.fault.reason)
+            continue
+        for member, data in members:
+            for part in (header_of(member, len(data)), data, bytes(-len(data) % BLOCK)):
+                file.write(part)
+                at += len(part)
+    file.write(bytes(2 * BLOCK + -(at + 2 * BLOCK) % (20 * BLOCK)))
 
 
 def key_of(sample: str) -> str:
