@@ -78,6 +78,7 @@ from .download.extract import Skipped as Skipped
 from .download.iterate import DocumentIterateExtractStage as DocumentIterateExtractStage
 from .download.iterate import DocumentIterator as DocumentIterator
 from .download.iterate import RangeIterator as RangeIterator
+from .download.media import FetchMedia as FetchMedia
 from .download.stage import DocumentDownloadExtractStage as DocumentDownloadExtractStage
 from .download.transfer import RemoteFile as RemoteFile
 from .download.transfer import Transfer as Transfer
@@ -97,6 +98,8 @@ from .errors import ResourceError as ResourceError
 from .errors import RunError as RunError
 from .errors import StageError as StageError
 from .frames.document import DocumentBatch as DocumentBatch
+from .image.info import ImageInfo as ImageInfo
+from .image.signals import ImageSignals as ImageSignals
 from .io.csv import CsvReader as CsvReader
 from .io.document_reader import DocumentReader as DocumentReader
 from .io.document_writer import DocumentWriter as DocumentWriter
@@ -106,6 +109,11 @@ from .io.parquet import ParquetReader as ParquetReader
 from .io.parquet import ParquetWriter as ParquetWriter
 from .io.warc_reader import WarcReader as WarcReader
 from .io.warc_reader import WetReader as WetReader
+from .media.huggingface import PackMedia as PackMedia
+from .media.huggingface import UnpackMedia as UnpackMedia
+from .media.reader import MediaReader as MediaReader
+from .media.webdataset import WebDatasetReader as WebDatasetReader
+from .media.webdataset_writer import WebDatasetWriter as WebDatasetWriter
 from .models.classifiers.aegis import AegisClassifier as AegisClassifier
 from .models.classifiers.aegis import InstructionDataGuardClassifier as InstructionDataGuardClassifier
 from .models.classifiers.finemath import FineMathClassifier as FineMathClassifier

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import pypdfium2 as pdfium
 
@@ -18,13 +18,19 @@ from dcurate.media.errors import MediaError, MediaFault
 _BROKEN = ("truncated", "damaged")
 _TEXTS = ("text", "markdown")
 
+#: What makes a mapping of a file; see `extract_pdf`.
+Extract: TypeAlias = Callable[[bytes, Mapping[str, Any]], dict[str, Any]]
 
-def read_pdf(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+
+def read_pdf(
+    data: bytes, options: Mapping[str, Any], extract: Extract = extract_pdf
+) -> tuple[dict[str, Any], list[bytes]]:
     """Extract a PDF; one that was cut off as far as it goes.
 
     Args:
         data: the file.
         options: those of `extract_pdf`; ``repair``: whether a file that cannot be opened is repaired; ``output``.
+        extract: called with a file and options; `extract_pdf`, perhaps with OCR.
 
     Returns:
         What the stage needs of the result of `extract_pdf`, with ``truncated``: how the file was cut off, see
@@ -37,7 +43,7 @@ def read_pdf(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], l
     output, used = options.get("output", "text"), data
     cut = truncation(data)
     try:
-        found = _extracted(data, chosen)
+        found = _extracted(data, chosen, extract)
     except MediaError as error:
         if error.fault.reason not in _BROKEN:
             raise
@@ -47,7 +53,7 @@ def read_pdf(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], l
                 raise MediaError("no pages", "its page tree is empty") from None
             raise _fault(data, cut, error.fault) from None
         try:
-            found, used = _extracted(repaired, chosen), repaired
+            found, used = _extracted(repaired, chosen, extract), repaired
         except MediaError:
             raise _fault(data, cut, error.fault) from None
     if cut and not any(page["characters"] or page["image_share"] for page in found["pages"]):
@@ -59,9 +65,9 @@ def read_pdf(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], l
     return {**whole, "pages": pages, "truncated": cut}, pictures
 
 
-def _extracted(data: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
+def _extracted(data: bytes, options: Mapping[str, Any], extract: Extract) -> dict[str, Any]:
     try:
-        return extract_pdf(data, options)
+        return extract(data, options)
     except pdfium.PdfiumError as error:
         raise MediaError("unreadable page", str(error)) from None
     except PdfError as error:
