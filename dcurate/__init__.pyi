@@ -232,6 +232,7 @@ from .text.signals import Needs as Needs
 from .text.signals import Signals as Signals
 from .text.unicode_repair import UnicodeReformatter as UnicodeReformatter
 from .tokens.nemo import MegatronTokenizerWriter as MegatronTokenizerWriter
+from .tokens.shuffle import TokenShuffle as TokenShuffle
 from .tokens.writer import TokenWriter as TokenWriter
 from .ui.compare import compare_runs as compare_runs
 from .ui.progress import JsonProgress as JsonProgress
