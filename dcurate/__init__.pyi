@@ -252,7 +252,10 @@ from .text.score import ScoreFilter as ScoreFilter
 from .text.signals import Needs as Needs
 from .text.signals import Signals as Signals
 from .text.unicode_repair import UnicodeReformatter as UnicodeReformatter
+from .tokens.mixture import Mixture as Mixture
+from .tokens.mixture import Source as Source
 from .tokens.nemo import MegatronTokenizerWriter as MegatronTokenizerWriter
+from .tokens.shuffle import TokenShuffle as TokenShuffle
 from .tokens.writer import TokenWriter as TokenWriter
 from .ui.compare import compare_runs as compare_runs
 from .ui.progress import JsonProgress as JsonProgress

@@ -80,6 +80,14 @@ class Stage(Part, ABC):
         """
         return False
 
+    def forecast(self) -> list[str]:
+        """Return sentences about what the stage would do with its input, for ``dcurate plan``; it may read some of it.
+
+        Raises:
+            DataError: the input cannot be read.
+        """
+        return []
+
     @property
     def sees_lines(self) -> bool:
         """Whether it is given the lines of JSON of rows, in a column: a stage of dcurate passes them on like any."""
