@@ -93,7 +93,7 @@ class MediaSource(FileReader):
                     faults += [(row, table.schema) for row in rows if row.fault]
                     whole = bool(compression_of(part.path)) and self._container(part.path) not in ("", "warc")
                     pieces.append(_Piece(table, [row.nbytes for row in good], whole))
-        return self._batches(task, pieces, [*_rejected_rows(self.name, faults), *_rejected(self.name, lost)], left_out)
+        return self._batches(task, pieces, [*_rejected_rows(self.name, faults), *rejected(self.name, lost)], left_out)
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences about members that are left out, or cannot be read as text."""
@@ -222,7 +222,7 @@ def _groups(pieces: Sequence[_Piece]) -> Iterator[list[pa.Table]]:
         yield group
 
 
-def _rejected(stage: str, lost: Iterable[tuple[Lost, str]]) -> list[Rejection]:
+def rejected(stage: str, lost: Iterable[tuple[Lost, str]]) -> list[Rejection]:
     """What is lost, as rows for quarantine, by reason."""
     by_reason: dict[tuple[str, bool], list[dict[str, Any]]] = {}
     for each, container in lost:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -82,6 +83,18 @@ class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         if type(self).resources is ProcessingStage.resources:
             self.resources = Resources(cpus=1.0, gpus=0.0 if self.device == "cpu" else 0.25)
             self.spec = replace(self.spec, gpu_optional=self.device == "auto")
+
+    @classmethod
+    def in_folder(cls, folder: str | None, **settings: Any) -> Self:
+        """Make the stage with CLIP from a folder of models, as NeMo Curator keeps it, or with the model of a folder.
+
+        Args:
+            folder: if it holds neither, it is where CLIP is downloaded to.
+            settings: the other arguments.
+        """
+        places = () if folder is None else (os.path.join(folder, *CLIP.split("/")), folder)
+        place = next((place for place in places if os.path.isfile(os.path.join(place, "config.json"))), None)
+        return cls(cache_dir=folder, **settings) if place is None else cls(place, **settings)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in _OF_SLOT}
