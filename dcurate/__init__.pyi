@@ -57,6 +57,10 @@ from .documents.filters import BrokenTextFilter as BrokenTextFilter
 from .documents.filters import CharactersPerPageFilter as CharactersPerPageFilter
 from .documents.filters import PageCountFilter as PageCountFilter
 from .documents.filters import ScannedFilter as ScannedFilter
+from .documents.needs_ocr import NeedsOcr as NeedsOcr
+from .documents.ocr.page import PageOcr as PageOcr
+from .documents.office.stage import OfficeExtract as OfficeExtract
+from .documents.reader import PdfReader as PdfReader
 from .download.arxiv.latex import ArxivExtractor as ArxivExtractor
 from .download.arxiv.listing import ArxivUrlGenerator as ArxivUrlGenerator
 from .download.arxiv.papers import ArxivIterator as ArxivIterator
@@ -106,6 +110,11 @@ from .io.parquet import ParquetReader as ParquetReader
 from .io.parquet import ParquetWriter as ParquetWriter
 from .io.warc_reader import WarcReader as WarcReader
 from .io.warc_reader import WetReader as WetReader
+from .media.huggingface import PackMedia as PackMedia
+from .media.huggingface import UnpackMedia as UnpackMedia
+from .media.reader import MediaReader as MediaReader
+from .media.webdataset import WebDatasetReader as WebDatasetReader
+from .media.webdataset_writer import WebDatasetWriter as WebDatasetWriter
 from .models.classifiers.aegis import AegisClassifier as AegisClassifier
 from .models.classifiers.aegis import InstructionDataGuardClassifier as InstructionDataGuardClassifier
 from .models.classifiers.finemath import FineMathClassifier as FineMathClassifier

@@ -121,9 +121,13 @@ def lost_in_tar(each: tar.Member | tar.Damage, path: str) -> Lost | None:
     if is_hidden(each.name):
         return Lost(each.name, ref, MediaFault("hidden member", each.name), is_fault=False)
     if each.held < each.size:
-        detail = f"{each.held:,} of {each.size:,} bytes are there"
-        return Lost(each.name, ref, MediaFault("truncated", detail))
+        return Lost(each.name, ref, cut(each))
     return None
+
+
+def cut(member: tar.Member) -> MediaFault:
+    """The fault of a member of which not all bytes are there."""
+    return MediaFault("truncated", f"{member.name!r}: {member.held:,} of {member.size:,} bytes are there")
 
 
 def of_zip(store: Any, path: str, part: FilePart, name: str) -> Iterator[Found | Lost]:

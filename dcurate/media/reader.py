@@ -66,6 +66,7 @@ class MediaReader(MediaSource):
         storage_options: for fsspec.
         schema: types of columns by name, to override those found.
         limit: read only the first `limit` splits.
+        frames: ``"cudf"`` to have the rows on a GPU. Untested on a GPU.
         kinds: the files that are wanted: ``"image"``, ``"pdf"``, ``"office"``, ``"audio"``, ``"video"``, or endings
             such as ``".djvu"``; all by default. In web archives the type that the server gave decides.
         bytes_field: the column of JSON Lines that holds the bytes in base64; without it, files of JSON Lines are no
@@ -159,7 +160,7 @@ class MediaReader(MediaSource):
             if isinstance(each, Lost):
                 yield each
             elif not wanted.named(each.name):
-                yield "members of other kinds"
+                yield "members of other kinds were left out"
             else:
                 yield Row(_values(each, name), each.size or 0)
 

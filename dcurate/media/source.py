@@ -96,8 +96,8 @@ class MediaSource(FileReader):
         return self._batches(task, pieces, [*_rejected_rows(self.name, faults), *_rejected(self.name, lost)], left_out)
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
-        """Return a sentence about members that are of another kind."""
-        return [f"left out {number:,} {what}" for what, number in found.items()]
+        """Return sentences about members that are left out, or cannot be read as text."""
+        return [f"{number:,} {what}" for what, number in found.items()]
 
     @abstractmethod
     def _items(self, part: FilePart, name: str) -> Iterator[Row | Lost | str]:

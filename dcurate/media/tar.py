@@ -121,7 +121,7 @@ def opened(store: Any, path: str, size: int) -> Iterator[Window]:
         with open(path, "rb", buffering=0) as file:
             yield _Direct(lambda offset, size: os.pread(file.fileno(), size, offset), size, _WINDOW_HERE)
     else:
-        yield _Direct(lambda offset, size: store.cat_file(path, offset, offset + size), size, _WINDOW_FAR)
+        yield _Direct(lambda offset, size: store.cat_file(path, start=offset, end=offset + size), size, _WINDOW_FAR)
 
 
 def walk(

@@ -200,7 +200,7 @@ class _Search:
         for own, found in places.items():
             first = found[0][1].values
             place = self._in_input(own, str(first["source"]))
-            place = place or f"{first['source']}, row {first['row']} of its batch (counted from 0)"
+            place = place or f"{first['source']}, row {first['row']} (counted from 0)"
             at = tuple(one for one, _ in found)
             self.fates.setdefault(own, Fate(own, "kept", place, passed=passed, tokens=at))
         self.looked += [f"{len(names):,} tables of spans"] if names else []

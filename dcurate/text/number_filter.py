@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 
@@ -16,8 +16,9 @@ class NumberFilter(DocumentFilter):
 
     ``column`` names the column, and with it the rule. ``_low`` names the field with the lowest number to keep,
     ``_high`` that with the highest; without one there is no such bound. A row without the number (null or NaN) is
-    kept: nothing is known against it. `ScoreFilter`, `Annotate`, `refilter` and `profile` take such rules as they take
-    rules over text.
+    kept, as nothing is known against it, or dropped where ``missing`` is ``"drop"``. ``added_by`` names the stage that
+    adds the column, for the error where it is not there. `ScoreFilter`, `Annotate`, `refilter` and `profile` take such
+    rules as they take rules over text.
 
     Examples:
         >>> from dataclasses import dataclass
@@ -31,6 +32,8 @@ class NumberFilter(DocumentFilter):
     """
 
     column: str
+    missing: Literal["keep", "drop"] = "keep"
+    added_by: str = ""
     _low = ""
     _high = ""
 
@@ -39,15 +42,22 @@ class NumberFilter(DocumentFilter):
         return self._name or self.column
 
     def keep(self, scores: Scores) -> Mask:
-        """Return a mask of the numbers to keep; NaN is kept."""
+        """Return a mask of the numbers to keep."""
         numbers = np.asarray(scores, np.float64)
         low, high = (getattr(self, name) if name else None for name in (self._low, self._high))
-        kept = np.ones(numbers.shape, np.bool_)
+        kept = ~np.isnan(numbers) | (self.missing == "keep")
         if low is not None:
             kept &= ~(numbers < low)
         if high is not None:
             kept &= ~(numbers > high)
         return kept
+
+    def missing_column(self) -> PipelineError:
+        """The error for rows without the column."""
+        add = f"add {self.added_by} before it" if self.added_by else "name the column that holds the numbers"
+        return PipelineError(
+            f"{type(self).__name__} needs the column {self.column!r}, which the rows do not have; {add}"
+        )
 
     @final
     def score_document(self, text: Any) -> Any:
@@ -67,11 +77,12 @@ class NumberRangeFilter(NumberFilter):
         column: the column with the number; the filter is named after it.
         min_value: the lowest number to keep; None for no bound.
         max_value: the highest number to keep; None for no bound.
-
-    A row without the number is kept.
+        missing: what to do with rows without the number (null or NaN).
+        added_by: the stage that adds the column, for the error where it is not there.
 
     Raises:
-        PipelineError: a bound is no number, both are None, or there is no name of a column.
+        PipelineError: a bound is no number, both are None, the lowest is above the highest, or there is no name of a
+            column.
 
     Examples:
         >>> import pandas as pd
@@ -84,6 +95,8 @@ class NumberRangeFilter(NumberFilter):
     column: str
     min_value: float | None = None
     max_value: float | None = None
+    missing: Literal["keep", "drop"] = "keep"
+    added_by: str = ""
 
     _low = "min_value"
     _high = "max_value"
@@ -94,6 +107,10 @@ class NumberRangeFilter(NumberFilter):
             raise PipelineError(f"NumberRangeFilter: column={self.column!r} must be the name of a column")
         if self.min_value is None and self.max_value is None:
             raise PipelineError(f"NumberRangeFilter: no bound for {self.column!r}; give min_value=, max_value= or both")
+        if self.min_value is not None and self.max_value is not None and self.min_value > self.max_value:
+            raise PipelineError(f"{self!r} keeps no number: min_value is above max_value")
+        if self.missing not in ("keep", "drop"):
+            raise PipelineError(f"{self!r}: missing must be 'keep' or 'drop'")
 
 
 def column_of_rule(rule: Any, field: str) -> str:

@@ -18,7 +18,7 @@ from dcurate.frames.columns import values
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.hashes import content_hashes
 from dcurate.frames.text import text_column
-from dcurate.text.filter import DocumentFilter, SignalFilter
+from dcurate.text.filter import DocumentFilter, by_signals
 from dcurate.text.filter_run import Column, FilterRun
 from dcurate.text.number_filter import column_of_rule
 from dcurate.text.rules import Rule, RuleStage, needs_of
@@ -187,7 +187,7 @@ class ProfileDocuments(RuleStage[CountsBatch]):
             counts.lengths[name].add(numbers)
 
     def _scores(self, rule: Rule, signals: Signals, run: FilterRun) -> Column:
-        return rule.score(signals) if isinstance(rule, SignalFilter) else run.scores(rule, self.text_field)
+        return rule.score(signals) if by_signals(rule) else run.scores(rule, self.text_field)
 
     def _tokens(self, signals: Signals, run: FilterRun) -> npt.NDArray[np.int64]:
         assert self.tokens is not None

@@ -9,7 +9,7 @@ from dcurate.core.extras import required_by
 from dcurate.core.names import short
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.frames.document import DocumentBatch
-from dcurate.text.filter import DocumentFilter, SignalFilter
+from dcurate.text.filter import DocumentFilter, SignalFilter, by_signals
 from dcurate.text.filter_run import FilterRun, Verdict
 from dcurate.text.number_filter import NumberFilter, column_of_rule
 from dcurate.text.rules import (
@@ -233,11 +233,14 @@ class ScoreFilter(RuleStage[DocumentBatch]):
         return MergedScoreFilter((self,)).fuse_with(following) if self.shared_field() is not None else None
 
     def shared_field(self) -> str | None:
-        """The column that all filters read, if they are built in and do not change it; otherwise None."""
+        """The column that all filters read, if they are built in and do not change it; otherwise None.
+
+        A class of a user is not merged: its `process` may do more than the one that it extends.
+        """
         fields = set(self._text_fields)
-        if len(fields) > 1 or fields & set(self._score_fields):
+        if not self.sees_lines or len(fields) > 1 or fields & set(self._score_fields):
             return None
-        return fields.pop() if all(isinstance(rule, SignalFilter) for rule in self.filters) else None
+        return fields.pop() if all(map(by_signals, self.filters)) else None
 
 
 @dataclass

@@ -73,7 +73,7 @@ def verify(
             f"made with, {about['tokenizer']['name']!r}"
         )
     result = Verified()
-    result.wrong += _missing(folder)
+    result.wrong += folder.damage()
     drawn = _Drawn(sample, random.Random(seed))
     for shard in folder.shards:
         result.shards += 1
@@ -84,17 +84,6 @@ def verify(
         spans = sorted(drawn.spans, key=lambda one: (one.shard, one.start))
         _check_sample(folder, tokenizer.load(), spans, inputs, result)
     return result
-
-
-def _missing(folder: TokenFolder) -> Iterator[str]:
-    """Files that are missing, or have another size than when they were written."""
-    sizes = folder.sizes
-    for shard in folder.shards:
-        for name, size in shard["files"].items():
-            if name not in sizes:
-                yield f"{name} is missing"
-            elif sizes[name] != size:
-                yield f"{name} has {sizes[name]:,} bytes and was written with {size:,}"
 
 
 @dataclass

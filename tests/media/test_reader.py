@@ -118,7 +118,7 @@ def test_what_is_no_file_goes_to_quarantine_with_its_reason(tmp_path):
         ("no bytes", True, 1): 1,
         ("damaged archive", True, 1): 1,
     }
-    assert batches[0].found == {"members of other kinds": 1}
+    assert batches[0].found == {"members of other kinds were left out": 1}
     table = batches[0].to_arrow()
     bad_base64, a, b = fetch(table)[1], fetch(table)[-1], fetch(table)[0]
     assert (b, bad_base64.reason, a) == (b"a", "bad base64", b"a" * 600)

@@ -56,7 +56,7 @@ def test_the_command_shows_the_document_of_a_token_and_what_became_of_others(out
     assert fate["place"] == f"{file}, row {number % 30} (counted from 0)"
     file.unlink()
     [fate] = json.loads(CliRunner().invoke(cli, ["trace", first["doc"], str(out), "--json", "-"]).output)["fates"]
-    assert fate["place"] == f"{first['source']}, row {first['row']} of its batch (counted from 0)"
+    assert fate["place"] == f"{first['source']}, row {first['row']} (counted from 0)"
     shown = CliRunner().invoke(cli, ["trace", "--token", "tokens-00000:0", str(out)]).output
     assert first["doc"] in shown
     assert "tokens-00000:0-" in shown

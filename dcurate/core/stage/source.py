@@ -98,6 +98,14 @@ def _place(part: FilePart) -> dict[str, Any]:
 
 
 @runtime_checkable
+class MarksRows(Protocol):
+    """A reader that can say where it read each row."""
+
+    def marking_rows(self) -> Self:
+        """Return the reader with columns added that say it."""
+
+
+@runtime_checkable
 class KeepsLines(Protocol):
     """A reader that can keep the lines from which it reads rows."""
 

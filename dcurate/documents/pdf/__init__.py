@@ -76,6 +76,7 @@ def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None, revise: R
                     "text": text,
                     "markdown": text,
                     "fonts": [],
+                    "tables": [{"bbox": list(table.box), "cells": table.cells} for table in page.tables.values()],
                     **page.signals,
                 }
                 for page, text in zip(pages, texts, strict=True)

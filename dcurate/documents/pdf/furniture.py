@@ -80,6 +80,7 @@ def _ends(number: int, page: Page) -> list[End]:
     heights = page.table[:, BASE]
     margin = _MARGIN * (bottom - top)
     ordered = np.argsort(heights, kind="stable")
+    ordered = ordered[page.places[ordered, 1] > page.places[ordered, 0]]
     ends = []
     for side, lines in ((0, ordered[:_DEPTH]), (1, ordered[-_DEPTH:])):
         for line in lines.tolist():

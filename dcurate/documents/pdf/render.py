@@ -39,10 +39,17 @@ def page_text(page: Page, compounds: Compounds, join_hyphens: bool = True) -> st
     joints = find_joints(page.letters, page.places, page.table, page.dropped).tolist()
     dropped = page.dropped.tolist()
     parts: list[str] = []
-    for line, joint, gone in zip(page.lines, joints, dropped, strict=True):
+    after_table = False
+    for number, (line, joint, gone) in enumerate(zip(page.lines, joints, dropped, strict=True)):
+        if number in page.tables:
+            parts.extend(["\n\n"] if parts else [])
+            parts.append("\n".join("\t".join(row) for row in page.tables[number].cells))
+            after_table = True
         if gone or not line:
             continue
-        if joint == HYPHEN and parts:
+        if after_table:
+            parts.append("\n\n")
+        elif joint == HYPHEN and parts:
             before, after = _LAST.search(parts[-1][:-1]), _FIRST.search(line)
             if not join_hyphens:
                 parts.append("\n")
@@ -51,4 +58,5 @@ def page_text(page: Page, compounds: Compounds, join_hyphens: bool = True) -> st
         elif parts:
             parts.append(_JOINED[joint])
         parts.append(line)
+        after_table = False
     return "".join(parts)

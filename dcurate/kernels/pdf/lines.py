@@ -42,11 +42,14 @@ def make_lines(
         segment, line = order[at], line_of[at]
         begin, end = boxes[segment, 0], boxes[segment, 1]
         first, last = spans[segment]
-        if line != previous:
-            places[line, 0] = out
+        if line == previous and last == first:
+            cells[at] = out
+            continue
+        if line != previous or places[line, 1] == places[line, 0]:
+            places[line] = out
             table[line, 0], table[line, 1] = begin, end
             table[line, 2], table[line, 3] = boxes[segment, 2], boxes[segment, 3]
-            table[line, 5] = leaves[at]
+            table[line, 4], table[line, 5], table[line, 7] = 0, leaves[at], 0
             widest = last - first
             previous = line
         else:

@@ -68,6 +68,7 @@ def find_visible(
     # Few areas are looked at one by one; of many, only the first, so that the work stays linear.
     many = min(len(areas), 256)
     all_invisible = True
+    before = -1
     for number in range(len(objects)):
         if objects[number, 3] != 3 and objects[number, 3] != 7:
             all_invisible = False
@@ -103,9 +104,16 @@ def find_visible(
         if size < _TINY or (pale and not on_color):
             figures[1] += 1
             continue
-        if not (box[0] - 1 <= middle <= box[1] + 1 and box[2] - 1 <= height <= box[3] + 1):
+        if not (box[2] - 1 <= height <= box[3] + 1):
             figures[1] += 1
             continue
+        if not box[0] - 1 <= middle <= box[1] + 1 and not (
+            # A line that runs off the page.
+            before >= 0 and abs(places[before, 2] - base) < 1 and abs(begin - places[before, 1]) < 2 * size
+        ):
+            figures[1] += 1
+            continue
+        before = number
         visible[number] = 1
         if under and mode != 3 and mode != 7:
             covered[number] = 1
