@@ -1,21 +1,20 @@
 """Damaged and hostile PDFs: what becomes of each, and what they cost the others.
 
-Run as ``python -m benchmarks.documents_poison DIR`` for the figures of `benchmarks.documents`, or with ``--files 10000``
-for a run on workers over so many PDFs, 5 % of them poisoned.
+Run as ``python -m benchmarks.documents_poison DIR`` for the figures of `benchmarks.documents`, or with
+``--files 10000`` for a run on workers over so many PDFs, 5 % of them poisoned.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import shutil
 import tarfile
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from dcurate import (
     Pipeline,
     read_run,
 )
+from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DcurateError
 from dcurate.media.refs import Ref, ref_array
 
@@ -48,13 +48,13 @@ def run(input_dir: str | Path) -> dict[str, Any]:
     """Read every poisoned PDF of a folder alone, and time it and the clean ones.
 
     Args:
-        input_dir: has ``poison.tar.zst`` and ``poison-truth.jsonl.zst``; ``made.tar`` and ``real.tar`` are the clean ones.
+        input_dir: has ``poison.tar.zst`` and its truth; ``made.tar`` and ``real.tar`` are the clean ones.
 
     Returns:
-        ``files``, and of these ``right`` (as ``expect`` says), ``crashed`` (the stage raised), ``lost`` (neither a row nor
-        in quarantine with a reason), ``over_time``; ``wrong`` by name; ``pages_per_cpu_s_beside_clean``: pages a second
-        of CPU of clean files with 5 % poisoned ones among them, over that of clean files alone. It is computed from the
-        two totals, so that the bombs weigh as they do on average.
+        ``files``, and of these ``right`` (as ``expect`` says), ``crashed`` (the stage raised), ``lost`` (neither a row
+        nor in quarantine with a reason), ``over_time``; ``wrong`` by name; ``pages_per_cpu_s_beside_clean``: pages a
+        second of CPU of clean files with 5 % poisoned ones among them, over that of clean files alone. It is computed
+        from the two totals, so that the bombs weigh as they do on average.
     """
     folder = Path(input_dir)
     truth = {row["file"]: row for row in _lines(folder / "poison-truth.jsonl.zst")}
@@ -62,15 +62,12 @@ def run(input_dir: str | Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         poison = _unpacked(folder / "poison.tar.zst", Path(scratch, "poison"))
         clean = [path for name in ("made", "real") for path in _unpacked(folder / f"{name}.tar", Path(scratch, name))]
-        stage = PdfExtract(timeout_s=TIMEOUT_S)
-        stage.process(_batch([clean[0]]))  # compiles
         found, wrong = Counter[str](), dict[str, str]()
-        poison_cpu, _ = _cpu(lambda: _judge_all(stage, poison, truth, good, found, wrong))
-        stage.teardown()
-        stage = PdfExtract(timeout_s=TIMEOUT_S)
-        stage.process(_batch([clean[0]]))
-        clean_cpu, pages = _cpu(lambda: _pages(stage, clean))
-        stage.teardown()
+        idle, _ = _cpu(clean[0], lambda stage: None)  # compiles
+        idle, _ = _cpu(clean[0], lambda stage: None)
+        poison_cpu, _ = _cpu(clean[0], lambda stage: _judge_all(stage, poison, truth, good, found, wrong))
+        clean_cpu, pages = _cpu(clean[0], lambda stage: _pages(stage, clean))
+        poison_cpu, clean_cpu = poison_cpu - idle, clean_cpu - idle
     each = poison_cpu / max(len(poison), 1)
     beside = clean_cpu / (clean_cpu + SHARE / (1 - SHARE) * len(clean) * each)
     return {
@@ -135,26 +132,20 @@ def _batch(paths: list[Path]) -> DocumentBatch:
     return DocumentBatch(data=pa.table({"media_ref": refs}), key=BatchKey("files"))
 
 
-def _cpu(work: Any) -> tuple[float, Any]:
-    """Seconds of CPU that a piece of work takes here and in processes that end meanwhile or later, and its result."""
+def _cpu(first: Path, work: Callable[[PdfExtract], Any]) -> tuple[float, Any]:
+    """Seconds of CPU of a stage, its processes included, that reads a file and does a piece of work; and its result."""
     before = _used()
-    result = work()
+    stage = PdfExtract(timeout_s=TIMEOUT_S)
+    stage.process(_batch([first]))
+    result = work(stage)
+    stage.teardown()
     return _used() - before, result
 
 
 def _used() -> float:
-    """CPU seconds of this process, of children that ended, and of those that run."""
-    ended = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    running = 0.0
-    tick = os.sysconf("SC_CLK_TCK")
-    for child in Path("/proc/self/task").glob("*/children"):
-        for pid in child.read_text().split():
-            try:
-                fields = Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            running += (int(fields[11]) + int(fields[12])) / tick
-    return sum(usage.ru_utime + usage.ru_stime for usage in ended) + running
+    """CPU-seconds of this process, and of all below it that have ended."""
+    both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in both)
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -175,7 +166,7 @@ def _unpacked(archive: Path, folder: Path) -> list[Path]:
 def run_many(input_dir: str | Path, files: int) -> dict[str, Any]:
     """Run over many PDFs on two workers, without and with 5 % of poisoned ones among them.
 
-    The clean ones are the small files of ``made.tar`` in turn, each with its number at its end, so that no two are equal.
+    The clean ones are the small files of ``made.tar`` in turn.
     """
     folder, found = Path(input_dir), dict[str, Any]()
     with tempfile.TemporaryDirectory() as scratch:
@@ -193,7 +184,7 @@ def run_many(input_dir: str | Path, files: int) -> dict[str, Any]:
                 shutil.copyfile(source, inputs / f"{number:06d}.pdf")
             begun, out = time.monotonic(), Path(scratch, f"{name}-out")
             before = _used()
-            stages = [PdfReader(str(inputs)), PdfExtract(timeout_s=TIMEOUT_S), JsonlWriter(str(out))]
+            stages: list[AnyStage] = [PdfReader(str(inputs)), PdfExtract(timeout_s=TIMEOUT_S), JsonlWriter(str(out))]
             peaks: list[int] = []
             with LocalCluster(n_workers=2) as cluster:
                 Pipeline(name, stages=stages).run(DaskExecutor(), observers=[])
@@ -204,8 +195,8 @@ def run_many(input_dir: str | Path, files: int) -> dict[str, Any]:
             found[name] = {
                 "files": report.stages[0].rows_out,
                 "rows": extract.rows_out,
-                "set_aside": sum(extract.faulty.values()) + sum(extract.rejected.values()),
-                "reasons": dict(extract.faulty) | dict(extract.rejected),
+                "set_aside": sum(extract.faulty.values()) + sum(extract.dropped.values()),
+                "reasons": dict(extract.faulty) | dict(extract.dropped),
                 "pages": pages,
                 "cpu_s": round(_used() - before, 1),
                 "seconds": round(time.monotonic() - begun, 1),

@@ -83,6 +83,7 @@ from .download.extract import Skipped as Skipped
 from .download.iterate import DocumentIterateExtractStage as DocumentIterateExtractStage
 from .download.iterate import DocumentIterator as DocumentIterator
 from .download.iterate import RangeIterator as RangeIterator
+from .download.media import FetchMedia as FetchMedia
 from .download.stage import DocumentDownloadExtractStage as DocumentDownloadExtractStage
 from .download.transfer import RemoteFile as RemoteFile
 from .download.transfer import Transfer as Transfer
@@ -102,6 +103,8 @@ from .errors import ResourceError as ResourceError
 from .errors import RunError as RunError
 from .errors import StageError as StageError
 from .frames.document import DocumentBatch as DocumentBatch
+from .image.info import ImageInfo as ImageInfo
+from .image.signals import ImageSignals as ImageSignals
 from .io.csv import CsvReader as CsvReader
 from .io.document_reader import DocumentReader as DocumentReader
 from .io.document_writer import DocumentWriter as DocumentWriter

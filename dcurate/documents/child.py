@@ -23,7 +23,7 @@ _TEXTS = ("text", "markdown")
 #: A bundled PDF of two pages.
 SAMPLE = Path(__file__).parents[1] / "bundled" / "documents" / "sample.pdf"
 #: Bytes of memory that any file may take, and further ones for each of its bytes.
-_MEMORY, _MEMORY_A_BYTE = 192 * 2**20, 32
+_MEMORY, _MEMORY_A_BYTE = 128 * 2**20, 64
 
 #: What makes a mapping of a file; see `extract_pdf`.
 Extract: TypeAlias = Callable[[bytes, Mapping[str, Any]], dict[str, Any]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tarfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Protocol
 
 from fsspec.implementations.local import LocalFileSystem
@@ -18,6 +18,8 @@ BLOCK = 512
 #: Bytes of the largest header with further fields or a long name.
 _LARGEST_META = 2**20
 _NOTHING = bytes(BLOCK)
+#: Bytes that are looked through at once, and what headers have at a place.
+_SCAN, _MAGIC, _MAGIC_AT = 2**16, b"ustar", 257
 _WINDOW_HERE, _WINDOW_FAR = 2**14, 2**20
 #: A number in a header of a damaged archive that is no size.
 _LARGEST = 2**62
@@ -150,7 +152,7 @@ def walk(
         if not block:
             return
         if block == _NOTHING:
-            at += BLOCK
+            at += _zeros(window.get(at, _SCAN))
             continue
         found = _member(window, at, common, wants)
         if found is None:
@@ -244,20 +246,28 @@ def _fields(data: bytes) -> dict[str, str] | None:
     return fields
 
 
+def _zeros(data: bytes) -> int:
+    """The bytes of the blocks of zeros with which data begin, at least one."""
+    rest = len(data.lstrip(b"\0"))
+    return max(BLOCK, (len(data) - rest) // BLOCK * BLOCK if rest else len(data))
+
+
 def _next_header(window: Window, at: int, stop: int | None) -> tuple[int, bool]:
     """Return where the next header begins, and whether the archive ends before one."""
     while stop is None or at < stop:
-        block = window.get(at, BLOCK)
-        if len(block) < BLOCK:
-            return at + len(block), True
-        if block != _NOTHING:
-            try:
-                tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
-                return at, False
-            except tarfile.HeaderError:
-                pass
-        at += BLOCK
-    return at, True
+        data = window.get(at, _SCAN)
+        if not data:
+            break
+        place = data.find(_MAGIC)
+        while place >= 0:
+            begin = place - _MAGIC_AT
+            if begin >= 0 and begin % BLOCK == 0 and (stop is None or at + begin < stop):
+                with suppress(tarfile.HeaderError):
+                    tarfile.TarInfo.frombuf(data[begin : begin + BLOCK], "utf-8", "surrogateescape")
+                    return at + begin, False
+            place = data.find(_MAGIC, place + 1)
+        at += len(data)
+    return at if stop is None else min(at, stop), True
 
 
 def bounds(window: Window, size: int, target: int, key: Callable[[str], str]) -> list[int]:

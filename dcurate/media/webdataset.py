@@ -55,7 +55,7 @@ class WebDatasetReader(MediaSource):
     A key is a name up to the first dot after the last slash, as in the library ``webdataset``. What differs:
 
     * Members of a sample may lie apart in the shard; ``webdataset`` makes a sample of each run of equal keys.
-    * A member that is there twice is kept twice, and the last counts, as in tar; ``webdataset`` raises.
+    * Of a member that is there twice the last counts, as in tar; ``webdataset`` raises.
     * Suffixes keep their case in names; columns and kinds of media go by their lower case.
     * Names without a suffix are samples of their own; ``webdataset`` leaves them out.
 

@@ -9,9 +9,10 @@ import pypdfium2 as pdfium
 
 from dcurate.documents.pdf.faults import MediaError
 from dcurate.documents.pdf.furniture import find_furniture
+from dcurate.documents.pdf.links import fields_of
 from dcurate.documents.pdf.options import PdfOptions
 from dcurate.documents.pdf.page import Page, read_page
-from dcurate.documents.pdf.render import Compounds, page_text
+from dcurate.documents.pdf.render import Compounds, Sizes, blocks_of, page_markdown, page_text
 from dcurate.documents.pdf.source import metadata, opened
 
 #: What may be done to the pages of an open document before their text is written.
@@ -38,7 +39,8 @@ def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None, revise: R
         - ``text`` and ``markdown`` of the whole document;
         - ``page_spans``: where each page begins and ends in ``text``, in bytes of UTF-8;
         - ``title``, ``producer``, ``creator``, ``n_pages``;
-        - ``headers_footers``: lines that were left out; ``figures`` and ``links``, each with its page.
+        - ``headers_footers``: lines that were left out; ``figures`` and ``links``, each with its page;
+          ``fields``: values of form fields by name.
 
     Raises:
         MediaError: the file cannot be read; with its reason.
@@ -60,7 +62,12 @@ def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None, revise: R
             for number, line in left_out:
                 pages[number].dropped[line] = 1
         compounds = Compounds(pages)
-        texts = [page_text(page, compounds, chosen.join_hyphens) for page in pages]
+        blocks = [list(blocks_of(page, compounds, chosen.join_hyphens)) for page in pages]
+        texts = list(map(page_text, blocks))
+        markdown = [""] * len(pages)
+        if chosen.markdown:
+            sizes = Sizes(pages)
+            markdown = [page_markdown(page, mine, sizes) for page, mine in zip(pages, blocks, strict=True)]
         spans, at = [], 0
         for text in texts:
             size = len(text.encode())
@@ -74,21 +81,21 @@ def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None, revise: R
                     "height": page.height,
                     "rotate": page.rotate,
                     "text": text,
-                    "markdown": text,
-                    "fonts": [],
+                    "markdown": marked,
                     "tables": [{"bbox": list(table.box), "cells": table.cells} for table in page.tables.values()],
                     **page.signals,
                 }
-                for page, text in zip(pages, texts, strict=True)
+                for page, text, marked in zip(pages, texts, markdown, strict=True)
             ],
             "text": "\n\n".join(texts),
-            "markdown": "\n\n".join(texts),
+            "markdown": "\n\n".join(filter(None, markdown)),
             "page_spans": spans,
             "title": metadata(document, "Title"),
             "producer": metadata(document, "Producer"),
             "creator": metadata(document, "Creator"),
             "n_pages": count,
             "headers_footers": headers_footers,
-            "figures": [],
-            "links": [],
+            "figures": [figure for page in pages for figure in page.figures],
+            "links": [{"page": page.number + 1, **link} for page in pages for link in page.links],
+            "fields": fields_of(document) if chosen.links else {},
         }

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dcurate.documents.pdf.native import Characters
 from dcurate.kernels.pdf.characters import BREAK_BEFORE, MADE_SPACE_BEFORE, SPACE_BEFORE
-from dcurate.kernels.pdf.grids import find_grids
+from dcurate.kernels.pdf.grids import assign_cells, find_grids, keep_words, make_grid
 from dcurate.kernels.pdf.lines import BASE, GAP, LEAF, SEGMENTS, SIZE
 
 #: Points within which places are the same.
@@ -25,7 +25,6 @@ _COLUMN_GAP = 0.8
 _BREAKS = SPACE_BEFORE | MADE_SPACE_BEFORE | BREAK_BEFORE
 
 _MARKER = re.compile(r"[\W_]|\(?\w{1,3}[.)]?")
-_LEADER = re.compile(r"(?:\. ?){4,}|…{2,}|·{4,}")
 
 
 @dataclass(slots=True)
@@ -68,26 +67,20 @@ def ruled(rules: npt.NDArray[np.float64]) -> list[Grid]:
     if len(rules) < 5:
         return []
     across, down, groups = find_grids(rules)
-    grids = []
     of_across, of_down = groups[: len(across)], groups[len(across) :]
-    for group in np.unique(of_down):
+    grids = []
+    for group in set(of_down.tolist()):
         mine, others = across[of_across == group], down[of_down == group]
-        if len(mine) < 2 or len(others) < 1:
+        if len(mine) < 2 or len(mine) + 2 * len(others) < 4:
             continue
-        xs = _places(np.concatenate([others[:, 2], mine[:, 0], mine[:, 1]]))
-        ys = _places(np.concatenate([mine[:, 2], others[:, 0], others[:, 1]]))
-        rows, columns = len(ys) - 1, len(xs) - 1
-        if rows < 2 or columns < 2 or rows * columns > _MOST_CELLS:
+        if len(mine) * len(others) > _MOST_CELLS:
             continue
-        grids.append(Grid(xs, ys, _roots(xs, ys, mine, others)))
-    return [grid for grid in grids if len(np.unique(grid.roots)) >= 4 and not _inside_another(grid, grids)]
-
-
-def _places(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Values without those that are nearly the same."""
-    ordered = np.sort(values)
-    apart: npt.NDArray[np.float64] = ordered[np.concatenate([[True], np.diff(ordered) > _NEAR])]
-    return apart
+        grid = Grid(*make_grid(mine, others, _NEAR))
+        rows, columns = grid.roots.shape
+        if rows >= 2 and columns >= 2 and rows * columns <= _MOST_CELLS:
+            grids.append(grid)
+    grids.sort(key=lambda grid: (grid.down[0], grid.across[0]))
+    return [grid for grid in grids if not _inside_another(grid, grids)]
 
 
 def _inside_another(grid: Grid, grids: list[Grid]) -> bool:
@@ -99,52 +92,15 @@ def _inside_another(grid: Grid, grids: list[Grid]) -> bool:
     )
 
 
-def _roots(
-    xs: npt.NDArray[np.float64],
-    ys: npt.NDArray[np.float64],
-    across: npt.NDArray[np.float64],
-    down: npt.NDArray[np.float64],
-) -> npt.NDArray[np.int64]:
-    """Join fields that no rule parts."""
-    rows, columns = len(ys) - 1, len(xs) - 1
-    middle_x, middle_y = (xs[:-1] + xs[1:]) / 2, (ys[:-1] + ys[1:]) / 2
-    below = np.zeros((rows + 1, columns), np.bool_)
-    beside = np.zeros((rows, columns + 1), np.bool_)
-    for start, stop, place in across.tolist():
-        below[np.abs(ys - place).argmin(), (middle_x > start) & (middle_x < stop)] = True
-    for start, stop, place in down.tolist():
-        beside[(middle_y > start) & (middle_y < stop), np.abs(xs - place).argmin()] = True
-    roots = np.arange(rows * columns).reshape(rows, columns)
-    for row in range(rows):
-        for column in range(columns):
-            if column and not beside[row, column]:
-                roots[row, column] = roots[row, column - 1]
-            elif row and not below[row, column]:
-                roots[row, column] = roots[row - 1, column]
-    return roots
-
-
 def cells_of(characters: Characters, visible: npt.NDArray[np.uint8], grids: list[Grid]) -> npt.NDArray[np.int32]:
     """The cell of each character, over all grids of a page, from 1; 0 outside. A word is where it begins."""
-    places = characters.places
-    found = np.zeros(len(places), np.int32)
-    middle = (places[:, 0] + places[:, 1]) / 2
-    height = places[:, 2] - 0.3 * places[:, 3]
+    cells = np.zeros(len(characters.places), np.int32)
     begin = 1
     for grid in grids:
-        left, right, top, bottom = grid.box
-        inside = np.flatnonzero((middle > left) & (middle < right) & (height > top) & (height < bottom) & (visible > 0))
-        row = np.searchsorted(grid.down, height[inside]) - 1
-        column = np.searchsorted(grid.across, middle[inside]) - 1
-        found[inside] = begin + grid.roots[row, column]
+        assign_cells(characters.places, visible, grid.across, grid.down, grid.roots, begin, cells)
         begin += grid.roots.size
-    if len(found):
-        goes_on = (characters.flags[1:] & _BREAKS == 0) & (np.abs(np.diff(places[:, 2])) < 0.1 * places[1:, 3])
-        goes_on &= np.abs(places[1:, 0] - places[:-1, 1]) < 0.3 * places[1:, 3]
-        goes_on &= (found[1:] > 0) & (found[:-1] > 0)
-        starts = np.maximum.accumulate(np.where(np.concatenate([[True], ~goes_on]), np.arange(len(found)), 0))
-        found = found[starts]
-    return found
+    keep_words(characters.places, characters.flags, _BREAKS, cells)
+    return cells
 
 
 def filled(grids: list[Grid], texts: dict[int, str]) -> list[Table | None]:
@@ -195,7 +151,7 @@ def aligned(
     found = []
     line = 0
     while line < len(rows):
-        if rows[line][0] < 2 or rows[line][2] < _COLUMN_GAP or _LEADER.search(lines[line]):
+        if rows[line][0] < 2 or not _COLUMN_GAP <= rows[line][2] < 9:
             line += 1
             continue
         stop = _run(rows, lines, parts, of_line, line)
@@ -227,7 +183,7 @@ def _run(rows: list[Any], lines: list[str], parts: Any, of_line: dict[int, list[
     columns = 0
     while line < len(rows):
         count, leaf, _, base, _ = rows[line]
-        if leaf != rows[first][1] or _LEADER.search(lines[line]):
+        if leaf != rows[first][1] or rows[line][2] == 9:
             break
         if line > first and base - rows[line - 1][3] > 3.2 * size:
             break

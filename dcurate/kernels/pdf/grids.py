@@ -48,6 +48,106 @@ def _root(parents: Any, at: Any) -> Any:
 
 
 @njit(**OPTIONS)
+def frame(boxes: Any, turn: Any) -> Any:
+    """Boxes (left, bottom, right, top) as from and to across, from and to downwards, in a turned frame."""
+    found = np.empty((len(boxes), 4), np.float64)
+    for at in range(len(boxes)):
+        left, bottom, right, top = boxes[at, 0], boxes[at, 1], boxes[at, 2], boxes[at, 3]
+        if turn == 1:
+            found[at, 0], found[at, 1], found[at, 2], found[at, 3] = bottom, top, left, right
+        elif turn == 2:
+            found[at, 0], found[at, 1], found[at, 2], found[at, 3] = -right, -left, bottom, top
+        elif turn == 3:
+            found[at, 0], found[at, 1], found[at, 2], found[at, 3] = -top, -bottom, -right, -left
+        else:
+            found[at, 0], found[at, 1], found[at, 2], found[at, 3] = left, right, -top, -bottom
+    return found
+
+
+@njit(**OPTIONS)
+def _places(values: Any, near: Any) -> Any:
+    """Values in order, without those that are nearly the same."""
+    ordered = np.sort(values)
+    kept = 0
+    for at in range(len(ordered)):
+        if kept == 0 or ordered[at] - ordered[kept - 1] > near:
+            ordered[kept] = ordered[at]
+            kept += 1
+    return ordered[:kept]
+
+
+@njit(**INLINE)
+def _nearest(places: Any, value: Any) -> Any:
+    best = 0
+    for at in range(len(places)):
+        if abs(places[at] - value) < abs(places[best] - value):
+            best = at
+    return best
+
+
+@njit(**OPTIONS)
+def make_grid(across: Any, down: Any, near: Any) -> Any:
+    """A grid of lines that belong together.
+
+    Returns:
+        Places of the lines down and of the lines across, and for each field the number of the cell that it belongs
+        to: fields that no line parts have one.
+    """
+    edges = np.concatenate((down[:, 2], across[:, 0], across[:, 1]))
+    xs = _places(edges, near)
+    ys = _places(np.concatenate((across[:, 2], down[:, 0], down[:, 1])), near)
+    rows, columns = len(ys) - 1, len(xs) - 1
+    below = np.zeros((rows + 1, columns), np.uint8)
+    beside = np.zeros((rows, columns + 1), np.uint8)
+    for line in range(len(across)):
+        row = _nearest(ys, across[line, 2])
+        for column in range(columns):
+            if across[line, 0] < (xs[column] + xs[column + 1]) / 2 < across[line, 1]:
+                below[row, column] = 1
+    for line in range(len(down)):
+        column = _nearest(xs, down[line, 2])
+        for row in range(rows):
+            if down[line, 0] < (ys[row] + ys[row + 1]) / 2 < down[line, 1]:
+                beside[row, column] = 1
+    roots = np.empty((rows, columns), np.int64)
+    for row in range(rows):
+        for column in range(columns):
+            roots[row, column] = row * columns + column
+            if column and not beside[row, column]:
+                roots[row, column] = roots[row, column - 1]
+            elif row and not below[row, column]:
+                roots[row, column] = roots[row - 1, column]
+    return xs, ys, roots
+
+
+@njit(**OPTIONS)
+def assign_cells(places: Any, visible: Any, xs: Any, ys: Any, roots: Any, begin: Any, cells: Any) -> Any:
+    """Write into ``cells`` the cell of each visible character that is in a grid, numbered from ``begin``."""
+    for number in range(len(places)):
+        middle = (places[number, 0] + places[number, 1]) / 2
+        height = places[number, 2] - 0.3 * places[number, 3]
+        if visible[number] and xs[0] < middle < xs[-1] and ys[0] < height < ys[-1]:
+            row = min(np.searchsorted(ys, height), len(ys) - 1) - 1
+            column = min(np.searchsorted(xs, middle), len(xs) - 1) - 1
+            cells[number] = begin + roots[max(row, 0), max(column, 0)]
+
+
+@njit(**OPTIONS)
+def keep_words(places: Any, flags: Any, breaks: Any, cells: Any) -> Any:
+    """Put words that run over the edge of a cell into the cell where they begin."""
+    for number in range(1, len(places)):
+        size = places[number, 3]
+        if (
+            cells[number] > 0
+            and cells[number - 1] > 0
+            and flags[number] & breaks == 0
+            and abs(places[number, 2] - places[number - 1, 2]) < 0.1 * size
+            and abs(places[number, 0] - places[number - 1, 1]) < 0.3 * size
+        ):
+            cells[number] = cells[number - 1]
+
+
+@njit(**OPTIONS)
 def find_grids(rules: Any) -> Any:
     """Group the rules of a page.
 
