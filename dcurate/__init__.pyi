@@ -57,7 +57,11 @@ from .documents.filters import BrokenTextFilter as BrokenTextFilter
 from .documents.filters import CharactersPerPageFilter as CharactersPerPageFilter
 from .documents.filters import PageCountFilter as PageCountFilter
 from .documents.filters import ScannedFilter as ScannedFilter
+from .documents.needs_ocr import NeedsOcr as NeedsOcr
+from .documents.ocr.page import PageOcr as PageOcr
+from .documents.office.stage import OfficeExtract as OfficeExtract
 from .documents.reader import PdfReader as PdfReader
+from .documents.vision import VisionExtract as VisionExtract
 from .download.arxiv.latex import ArxivExtractor as ArxivExtractor
 from .download.arxiv.listing import ArxivUrlGenerator as ArxivUrlGenerator
 from .download.arxiv.papers import ArxivIterator as ArxivIterator

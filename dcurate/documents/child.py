@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,7 +30,7 @@ Extract: TypeAlias = Callable[[bytes, Mapping[str, Any]], dict[str, Any]]
 
 
 def read_pdf(
-    data: bytes, options: Mapping[str, Any], extract: Extract = extract_pdf
+    data: bytes, options: Mapping[str, Any], extract: Extract = extract_pdf, memory: int = 0
 ) -> tuple[dict[str, Any], list[bytes]]:
     """Extract a PDF; one that was cut off as far as it goes.
 
@@ -38,6 +38,7 @@ def read_pdf(
         data: the file.
         options: those of `extract_pdf`; ``repair``: whether a file that cannot be opened is repaired; ``output``.
         extract: called with a file and options; `extract_pdf`, perhaps with OCR.
+        memory: bytes that `extract` may take beyond what any file may.
 
     Returns:
         What the stage needs of the result of `extract_pdf`, with ``truncated``: how the file was cut off, see
@@ -46,22 +47,22 @@ def read_pdf(
     Raises:
         MediaError: the file cannot be read; with its reason.
     """
-    # Pictures of pages, and models, need memory that does not follow from the size of the file.
-    with limited_memory(len(data)) if extract is extract_pdf else nullcontext():
+    with limited_memory(len(data), memory):
         return _read(data, options, extract)
 
 
 @contextmanager
-def limited_memory(size: int) -> Iterator[None]:
+def limited_memory(size: int, more: int = 0) -> Iterator[None]:
     """Let a file take memory by its size, below the limit of the process: a bomb ends before it fills that.
 
     Args:
         size: of the file in bytes.
+        more: bytes beyond what its size gives it.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with open("/proc/self/statm", "rb") as file:
         held = int(file.read().split()[5]) * resource.getpagesize()
-    wanted = held + _MEMORY + _MEMORY_A_BYTE * size
+    wanted = held + _MEMORY + _MEMORY_A_BYTE * size + more
     resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
     try:
         yield
