@@ -31,7 +31,7 @@ from dcurate.io.output import check_claim, claim, folder_name
 from dcurate.io.rejections import DirectoryRejections, clear_stale
 from dcurate.io.success_marker import SuccessMarker, find_finished, inputs_of, mark_finished
 from dcurate.plan.compile import compile_plan
-from dcurate.plan.lines import keep_lines, used_after
+from dcurate.plan.lines import keep_lines, mark_rows, used_after
 from dcurate.plan.operators import Plan
 from dcurate.plan.rounds import rounds
 from dcurate.result import RunResult
@@ -218,7 +218,7 @@ class _Run:
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
     def __post_init__(self) -> None:
-        self.stages = keep_lines(with_source(self.pipeline, batches_of(self.initial_tasks)))
+        self.stages = mark_rows(keep_lines(with_source(self.pipeline, batches_of(self.initial_tasks))))
         self.runner: Executor = self.executor or DaskExecutor()
         if isinstance(self.runner, type) or not isinstance(self.runner, Executor):
             raise PipelineError(

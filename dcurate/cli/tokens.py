@@ -1,8 +1,8 @@
-"""``dcurate tokens``: count tokens, and look at files of tokens."""
+"""``dcurate tokens``: count tokens, look at files of tokens, merge and convert them, and drop documents."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 import lazy_loader  # type: ignore[import-untyped]
@@ -12,28 +12,38 @@ import dcurate
 from dcurate.cli.group import cli, console, debug_option, local_executor
 from dcurate.cli.runs import write_json
 from dcurate.core.stage import Stage
-from dcurate.errors import PipelineError
+from dcurate.errors import DataError, PipelineError
+from dcurate.fs.stores import Directory
 
 if TYPE_CHECKING:
     from dcurate.frames import columns
-    from dcurate.tokens import check, show
+    from dcurate.tokens import check, rewrite, show
     from dcurate.tokens import count as counting
+    from dcurate.tokens import drop as dropping
     from dcurate.tokens import folder as folders
     from dcurate.tokens import tokenizer as tokenizers
 else:  # what these import is heavy, and other commands need none of it
     columns = lazy_loader.load("dcurate.frames.columns", suppress_warning=True)
-    check, counting, folders, show, tokenizers = (
+    check, counting, dropping, folders, rewrite, show, tokenizers = (
         lazy_loader.load(f"dcurate.tokens.{name}", suppress_warning=True)
-        for name in ("check", "count", "folder", "show", "tokenizer")
+        for name in ("check", "count", "drop", "folder", "rewrite", "show", "tokenizer")
     )
 
 _JSON = click.option("--json", "json_path", metavar="FILE", help="Write all figures as JSON; - for standard output.")
+_WORKERS = click.option(
+    "--workers", type=click.IntRange(min=1), help="Number of worker processes to start on this machine."
+)
+_SHARD_TOKENS = click.option("--shard-tokens", type=click.IntRange(min=1), help="Number of tokens of a shard.")
+_OUTPUT = click.option("--output", required=True, metavar="FOLDER", help="The folder to write.")
+_MODE = click.option(
+    "--overwrite", "mode", flag_value="overwrite", default="error", help="Replace what an earlier run wrote there."
+)
 _SEED = click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
 
 
-@cli.group(short_help="Count tokens; look at files of tokens, and check them.")
+@cli.group(short_help="Count tokens; check, merge and convert files of tokens.")
 def tokens() -> None:
-    """Count the tokens of documents; look at files of tokens, and check them."""
+    """Count the tokens of documents; look at files of tokens, check, merge and convert them, and drop documents."""
 
 
 def _tokenizer(folder: folders.TokenFolder, given: str | None) -> tokenizers.TokenizerSource:
@@ -45,7 +55,7 @@ def _tokenizer(folder: folders.TokenFolder, given: str | None) -> tokenizers.Tok
 @click.argument("paths", nargs=-1, required=True)
 @click.option("--tokenizer", required=True, metavar="FILE", help="A tokenizer.json, a folder, or the id of a model.")
 @click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
-@click.option("--workers", type=click.IntRange(min=1), help="Number of worker processes to start on this machine.")
+@_WORKERS
 @_JSON
 @debug_option
 def count(
@@ -132,3 +142,124 @@ def verify_tokens(
         click.get_current_context().exit(1)
     if inputs and sample and found.documents and not found.found:
         raise PipelineError("no document of the sample is in the input; name the folder that they were read from")
+
+
+def _run(name: str, stages: list[Stage], workers: int | None) -> None:
+    executor = local_executor({"execution_mode": "streaming" if workers else "inline"}, workers)
+    dcurate.Pipeline(name, stages=stages).run(executor, observers=[])
+
+
+def _written(output: str, json_path: str | None) -> None:
+    about = folders.TokenFolder(output).about
+    if json_path != "-":
+        click.echo(
+            f"{output}: {len(about['shards']):,} shards, {about['documents']:,} documents, {about['tokens']:,} tokens"
+        )
+    write_json(json_path, {name: value for name, value in about.items() if name != "shards"})
+
+
+@tokens.command("merge", short_help="Write the shards of several folders as one folder.")
+@click.argument("inputs", nargs=-1, required=True, metavar="FOLDER...")
+@_OUTPUT
+@_SHARD_TOKENS
+@_MODE
+@_WORKERS
+@_JSON
+@debug_option
+def merge(
+    *,
+    inputs: tuple[str, ...],
+    output: str,
+    shard_tokens: int | None,
+    mode: str,
+    workers: int | None,
+    json_path: str | None,
+) -> None:
+    """Write the documents of all FOLDERs, in order, to one folder, in shards of 2^27 tokens.
+
+    The folders must be of one tokenizer, format and packing. Documents that are packed into windows are packed again.
+    """
+    given = [folders.TokenFolder(one) for one in inputs]
+    changes = rewrite.Changes(shard_tokens=shard_tokens or 2**27)
+    stages = rewrite.rewrite(given, output, changes, mode=mode, asks="dcurate tokens merge")
+    _run("merge", stages, workers)
+    _written(output, json_path)
+
+
+@tokens.command("convert", short_help="Write a folder of tokens in another format, packing or type.")
+@click.argument("folder")
+@_OUTPUT
+@click.option("--format", metavar="NAME", help="megatron, ds, memmap, npy, mds, litdata or parquet.")
+@click.option("--packing", metavar="NAME", help="none, concat or best_fit.")
+@click.option("--sequence-length", type=click.IntRange(min=1), help="Number of tokens of a window.")
+@click.option("--dtype", metavar="NAME", help="Type of the ids.")
+@_SHARD_TOKENS
+@_MODE
+@_WORKERS
+@_JSON
+@debug_option
+def convert(*, folder: str, output: str, mode: str, workers: int | None, json_path: str | None, **changes: Any) -> None:
+    """Write the documents of FOLDER to another folder; what is not given stays as it is. No tokenizer is used."""
+    given = [folders.TokenFolder(folder)]
+    stages = rewrite.rewrite(given, output, rewrite.Changes(**changes), mode=mode, asks="dcurate tokens convert")
+    _run("convert", stages, workers)
+    _written(output, json_path)
+
+
+@tokens.command("shuffle", short_help="Write the documents or windows of folders in random order.")
+@click.argument("inputs", nargs=-1, required=True, metavar="FOLDER...")
+@_OUTPUT
+@click.option("--unit", type=click.Choice(["document", "window"]), default="document", show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Another one gives another order.")
+@_SHARD_TOKENS
+@_MODE
+@_WORKERS
+@_JSON
+@debug_option
+def shuffle(*, inputs: tuple[str, ...], output: str, workers: int | None, json_path: str | None, **how: Any) -> None:
+    """Write the documents or windows of all FOLDERs to one folder in random order, in shards of 2^27 tokens."""
+    how["shard_tokens"] = how["shard_tokens"] or 2**27
+    _run("shuffle", [dcurate.TokenShuffle(list(inputs), output, **how)], workers)
+    _written(output, json_path)
+
+
+@tokens.command("drop", short_help="Take documents out of a folder of tokens, with a receipt.")
+@click.argument("folder")
+@click.option("--ids", "file", required=True, type=click.File(), metavar="FILE", help="A file with an id per line.")
+@click.option("--reason", default="", metavar="TEXT", help="The reason, for the receipt.")
+@click.option("--groups", metavar="FOLDER", help="Groups of duplicates: near-copies of the documents go as well.")
+@click.option("--dry-run", is_flag=True, help="Only show which documents there are.")
+@_WORKERS
+@_JSON
+@debug_option
+def drop(
+    *,
+    folder: str,
+    file: IO[str],
+    dry_run: bool,
+    workers: int | None,
+    json_path: str | None,
+    **why: Any,
+) -> None:
+    """Write the shards of FOLDER that hold any of the documents again, without them.
+
+    Other shards stay as they are, and all documents keep their order. The receipt names each place that was taken out.
+    """
+    ids = [line for line in map(str.strip, file) if line]
+    if not ids:
+        raise DataError(f"{file.name!r} names no id; write one per line")
+    copies = dropping.near_copies(Directory(why["groups"]), ids) if why["groups"] else {}
+    todo = dropping.Drop(folders.TokenFolder(folder), ids, why["reason"], copies)
+    stages = [] if dry_run else todo.stages()
+    if stages:
+        _run("drop", stages, workers)
+    receipt = todo.receipt() if dry_run else todo.commit()
+    if json_path != "-":
+        what = "would be dropped" if dry_run else "dropped"
+        click.echo(
+            f"{receipt['documents']:,} documents, {receipt['tokens']:,} tokens {what}; shards written again: "
+            f"{len(receipt['shards']):,}; ids that are not there: {len(receipt['not_found']):,}"
+        )
+        if not dry_run:
+            click.echo(f"receipt: {receipt['receipt']}")
+    write_json(json_path, receipt)

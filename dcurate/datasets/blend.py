@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from dcurate.core.batch import BatchKey, FileGroup, FileRows
-from dcurate.core.stage import CompositeStage, KeepsLines, SourceStage, Stage
+from dcurate.core.stage import CompositeStage, KeepsLines, MarksRows, SourceStage, Stage
 from dcurate.datasets.shuffle import KeyedBarrier, check_count
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.columns import with_column
@@ -105,6 +105,12 @@ class Readers(SourceStage[FileGroup, DocumentBatch]):
         ]
         readers: list[Reader] = [one for one in keeping if one is not None]
         return replace(self, readers=readers) if len(readers) == len(self.readers) else None
+
+    def marking_rows(self) -> Self:
+        """Return the readers with columns added that say where each row was read, where they can."""
+        return replace(
+            self, readers=[one.marking_rows() if isinstance(one, MarksRows) else one for one in self.readers]
+        )
 
     def splits(self) -> Iterator[FileGroup]:
         for number, reader in enumerate(self.readers):

@@ -15,6 +15,7 @@ from dcurate.core.batch import Batch, Rejection
 from dcurate.errors import DataError
 from dcurate.frames import convert
 from dcurate.frames.lines import LINE, marked_as, with_same_line_type
+from dcurate.frames.origins import EPOCH, FILE, ROW
 
 
 @dataclass
@@ -77,7 +78,7 @@ class DocumentBatch(Batch):
         return convert.nbytes(self.data)
 
     def get_columns(self) -> list[str]:
-        return [name for name in convert.columns(self.data) if name != LINE]
+        return [name for name in convert.columns(self.data) if name not in (LINE, FILE, ROW, EPOCH)]
 
     def rows(self, start: int, stop: int) -> Self:
         """The rows from ``start`` to ``stop`` under the same key; without a copy for an Arrow table.

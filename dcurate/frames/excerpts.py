@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dcurate.frames.convert import to_arrow
 from dcurate.frames.lines import LINE, whole_rows
+from dcurate.frames.origins import without_origins
 
 #: Names of id columns; the first that exists counts.
 ID_COLUMNS = ("id", "_curator_dedup_id", "doc_id", "document_id", "uuid", "url")
@@ -67,7 +68,7 @@ def excerpts(frame: Any, rows: int, column: str = "") -> list[dict[str, Any]]:
 
 def _first(frame: Any, rows: int) -> pa.Table:
     if isinstance(frame, pa.Table):
-        return frame.slice(0, rows)
+        return without_origins(frame.slice(0, rows))
     return to_arrow(frame.head(rows) if isinstance(frame, pd.DataFrame) else frame.iloc[:rows])
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from dcurate.errors import DataError, listed
 from dcurate.frames.lines import LINE, whole_rows
+from dcurate.frames.origins import without_origins
 
 #: Rows by (high, low): an array of shape (rows, 2).
 Keys = npt.NDArray[np.uint64]
@@ -42,6 +43,8 @@ def row_keys(table: pa.Table, fields: Sequence[str] | None, seed: int) -> Keys:
         >>> bool((row_keys(table, None, 7) == row_keys(swapped, None, 7)[::-1]).all())
         True
     """
+    if fields is None:
+        table = without_origins(table)
     if fields is None and LINE in table.column_names:
         return _digests(map(_lean_row, whole_rows(table)), seed)
     names = sorted(table.column_names) if fields is None else list(fields)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -190,6 +190,26 @@ class Directory(HidesSecrets):
                 buffer = BytesIO()
                 yield buffer
                 store.pipe_file(final, buffer.getvalue())
+
+    def take_over(self, other: Directory, names: Iterable[str]) -> None:
+        """Move files of another directory of the same store here, each in the place of one that has its name.
+
+        A file that is not there is left out, so that a move that was interrupted can be done again.
+
+        Raises:
+            DataError: a file cannot be moved.
+        """
+        store, _ = self._opened()
+        for name in names:
+            start, end = other._located(name), self._located(name)
+            with storage_errors("write", self.path(name)), suppress(FileNotFoundError):
+                if isinstance(store, LocalFileSystem):
+                    if os.path.exists(start):
+                        os.makedirs(os.path.dirname(end), exist_ok=True)
+                        os.replace(start, end)
+                else:
+                    store.mv(start, end)
+        store.invalidate_cache()
 
     def write(self, name: str, data: bytes, scratch: str = TMP) -> None:
         """Write a small file completely, or not at all."""

@@ -204,7 +204,7 @@ class DocumentReader(FileReader):
             frames=frames or self.frames,
             **{option: getattr(self, option) for option in ("name", *readable.options)},
         )
-        reader._sniffed = self._sniffed
+        reader._sniffed, reader._marks_rows = self._sniffed, self._marks_rows
         if isinstance(reader, jsonl.JsonlReader):
             reader._mixed = self._mixed
             if self._keeps_lines:

@@ -17,6 +17,7 @@ from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.lines import with_lines, without_lines
+from dcurate.frames.origins import Place, lines_in, numbers_of, with_origins
 from dcurate.frames.schema import ColumnTypes, TypeConflict, fitted, one_chunk, unified
 from dcurate.fs.compression import (
     DamagedStream,
@@ -158,10 +159,16 @@ class JsonlReader(FileReader):
         faults: dict[str, list[dict[str, Any]]] = {}
         found = Counter[str]()
         lines: list[pa.Array] = []
+        places: list[Place] = []
         for part in task.parts:
-            name = self._named(part)
+            name, before = self._named(part), part.rows[0] if part.rows else 0
+            cut = part.start > 0 or part.stop is not None
+            own_name = f"{name}@{task.key.split.rpartition('@')[2]}" if cut and task.key is not None else name
             for piece in self._pieces(part, name):
                 table, own, bad = self._rows(piece, shape, name)
+                if self._marks_rows:
+                    places.append((own_name, numbers_of(piece.data, len(table), [one.number for one in bad], before)))
+                    before += lines_in(piece.data)
                 shape = self._joined(shape, table.schema, name)
                 tables.append(table)
                 lines.append(own)
@@ -177,6 +184,8 @@ class JsonlReader(FileReader):
         if self._keeps_lines:
             whole = lines[0] if len(lines) == 1 else pa.concat_arrays([pa.array([], pa.large_binary()), *lines])
             rows = with_lines(rows, whole, rows.column_names)
+        if self._marks_rows:
+            rows = with_origins(rows, places)
         if not rows.num_rows and not faults:
             return None
         batch = DocumentBatch(data=self._held(rows), key=task.key, found=found)

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any, BinaryIO, ClassVar
 from urllib.parse import quote, unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from fsspec.implementations.local import LocalFileSystem
@@ -19,6 +20,7 @@ from dcurate.core.batch import BatchKey, FileGroup, FilePart, FileRows
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.gpus import decode
+from dcurate.frames.origins import Place, with_origins
 from dcurate.frames.schema import ColumnTypes, combined, without
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import check_unchanged, open_unchanged, unchanged
@@ -118,7 +120,16 @@ class ParquetReader(FileReader):
             rows = combined(tables, schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise DataError(f"{task.key}: {error}; give the column another type with schema=") from error
+        if self._marks_rows:
+            rows = with_origins(rows, [self._place(*each) for each in zip(task.parts, tables, strict=True)])
         return DocumentBatch(data=self._held(rows), key=task.key) if rows.num_rows else None
+
+    def _place(self, part: FilePart, table: pa.Table) -> Place:
+        first = part.rows[0] if part.rows else 0
+        if part.start:
+            with self._opened(part.path, self._named(part), part.version) as file:
+                first += sum(file.metadata.row_group(group).num_rows for group in range(part.start))
+        return self._named(part), np.arange(first, first + table.num_rows)
 
     def _decoded_on_gpu(self, task: FileGroup) -> Any | None:
         """Return the rows as read by cuDF; None if not requested, or if they might differ from Arrow's."""

@@ -29,11 +29,13 @@ class ParquetStream:
         self._file = file
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
+        self._size = 0
 
     def write(self, table: pa.Table) -> None:
         """Write rows; all tables have the same columns."""
         self._waiting.append(table)
-        if sum(one.nbytes for one in self._waiting) >= _ROW_GROUP_BYTES:
+        self._size += table.nbytes
+        if self._size >= _ROW_GROUP_BYTES:
             self._flush()
 
     def close(self, notes: Mapping[str, str]) -> None:
@@ -47,7 +49,7 @@ class ParquetStream:
         if not self._waiting:
             return
         table = pa.concat_tables(self._waiting)
-        self._waiting = []
+        self._waiting, self._size = [], 0
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._file, table.schema, compression="zstd")
         self._writer.write_table(table, row_group_size=max(1, table.num_rows))
@@ -121,3 +123,16 @@ def parquet_rows(
                 if following is not None and following.min <= within[1]:
                     continue
             yield from file.read_row_group(group, columns=columns).to_pylist()
+
+
+def parquet_table(directory: Directory, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return all rows of a file.
+
+    Args:
+        columns: those to read; all by default.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    with opened_parquet(directory, name) as file:
+        return file.read(columns=None if columns is None else list(columns), use_threads=False)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from dcurate.core.batch import BatchKey, Rejection
 from dcurate.core.names import file_safe
 from dcurate.frames.convert import to_arrow
+from dcurate.frames.origins import without_origins
 from dcurate.fs.stores import Directory
 from dcurate.io import json_lines, json_text
 
@@ -83,7 +84,7 @@ def clear_stale(
 
 def _pieces(key: BatchKey, rejections: list[Rejection]) -> Iterator[bytes | memoryview]:
     for rejection in rejections:
-        table = to_arrow(rejection.data)
+        table = without_origins(to_arrow(rejection.data))
         marks = {STAGE: rejection.stage, REASON: rejection.reason, SOURCE: key.split}
         for column, value in marks.items():
             table = _with(table, column, pa.repeat(pa.scalar(value, pa.string()), table.num_rows))

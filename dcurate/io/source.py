@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import pyarrow as pa
 
@@ -33,7 +34,8 @@ _CONVERT = "convert it, with pandas say"
 #: What to do with files that are of another format, as their names end.
 _ELSEWHERE = {
     **dict.fromkeys((".csv", ".tsv"), "read it with CsvReader"),
-    **dict.fromkeys((".xls", ".xlsx", ".arrow", ".feather", ".orc", ".avro", ".xml", ".pdf"), _CONVERT),
+    **dict.fromkeys((".xls", ".xlsx", ".arrow", ".feather", ".orc", ".avro", ".xml"), _CONVERT),
+    ".pdf": "read it with PdfReader, and make text of it with PdfExtract",
     **dict.fromkeys((".parquet", ".pq"), "read it with ParquetReader"),
     **dict.fromkeys((".jsonl", ".ndjson"), "read it with JsonlReader"),
     **dict.fromkeys((".warc", ".arc"), "read it with WarcReader"),
@@ -59,6 +61,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     _mixed: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
     #: The columns that are parsed, where the lines of rows are kept; None for all.
     _read_only: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    #: Whether rows get the columns of `dcurate.frames.origins`.
+    _marks_rows: bool = field(default=False, init=False, repr=False, compare=False)
 
     kind: ClassVar[Format]
     large: ClassVar[int] = LARGE
@@ -128,6 +132,12 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     def unread(self, task: FileGroup) -> list[dict[str, Any]]:
         """Return the positions of rows that cannot be read, for quarantine."""
         return [{**record, "file": self._named(part)} for record, part in zip(places(task), task.parts, strict=True)]
+
+    def marking_rows(self) -> Self:
+        """Return the reader with columns added that say where each row was read, if it can."""
+        own = copy.copy(self)
+        own._marks_rows = self.frames == "arrow"
+        return own
 
     @abstractmethod
     def _counted(self, part: FilePart) -> list[FilePart]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from dcurate.core.batch import FileGroup, FilePart, Rejection
-from dcurate.errors import DataError, PipelineError, listed
+from dcurate.errors import DataError, PipelineError, listed, without_secrets
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import fitted, one_chunk
 from dcurate.fs.errors import storage_errors
@@ -93,7 +93,7 @@ class MediaSource(FileReader):
                     faults += [(row, table.schema) for row in rows if row.fault]
                     whole = bool(compression_of(part.path)) and self._container(part.path) not in ("", "warc")
                     pieces.append(_Piece(table, [row.nbytes for row in good], whole))
-        return self._batches(task, pieces, [*_rejected_rows(self.name, faults), *_rejected(self.name, lost)], left_out)
+        return self._batches(task, pieces, [*_rejected_rows(self.name, faults), *rejected(self.name, lost)], left_out)
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences about members that are left out, or cannot be read as text."""
@@ -222,15 +222,15 @@ def _groups(pieces: Sequence[_Piece]) -> Iterator[list[pa.Table]]:
         yield group
 
 
-def _rejected(stage: str, lost: Iterable[tuple[Lost, str]]) -> list[Rejection]:
+def rejected(stage: str, lost: Iterable[tuple[Lost, str]]) -> list[Rejection]:
     """What is lost, as rows for quarantine, by reason."""
     by_reason: dict[tuple[str, bool], list[dict[str, Any]]] = {}
     for each, container in lost:
         row = {
             "file_name": each.name or None,
-            "media_ref": each.ref._asdict(),
+            "media_ref": {**each.ref._asdict(), "path": without_secrets(each.ref.path)},
             "container": container,
-            "url": each.url,
+            "url": None if each.url is None else without_secrets(each.url),
             FAULT: each.fault.detail,
         }
         by_reason.setdefault((each.fault.reason, each.is_fault), []).append(row)

@@ -1,10 +1,10 @@
-"""Have a reader parse only the columns that stages use, and keep the lines of all rows."""
+"""Have a reader parse only the columns that stages use, keep the lines of all rows, and say where they were read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dcurate.core.stage import BarrierStage, KeepsLines, SinkStage, Stage
+from dcurate.core.stage import BarrierStage, KeepsLines, MarksRows, SinkStage, Stage
 
 
 def keep_lines(stages: Sequence[Stage]) -> tuple[Stage, ...]:
@@ -29,6 +29,24 @@ def keep_lines(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     used = dict.fromkeys(name for stage in others for name in (*stage.inputs()[1], *stage.outputs()[1]))
     keeping = reader.keeping_lines(tuple(used) if all(map(names_columns, others)) else None)
     return tuple(stages) if keeping is None else (keeping, *others)
+
+
+def mark_rows(stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """Return the stages of a built pipeline; the first say where each row was read if a later one looks at that.
+
+    Stages of a user would see the columns, so there must be none before.
+
+    Examples:
+        >>> from dcurate import JsonlReader, JsonlWriter, TokenWriter
+        >>> writer = TokenWriter("out", "tokenizer.json")
+        >>> [mark_rows([JsonlReader("in"), *last])[0]._marks_rows for last in (writer.decompose(), [JsonlWriter("x")])]
+        [True, False]
+    """
+    last = max((place for place, stage in enumerate(stages) if stage.uses_origins), default=-1)
+    if last < 0 or not all(stage.sees_lines for stage in stages[:last]):
+        return tuple(stages)
+    before = (stage.marking_rows() if isinstance(stage, MarksRows) else stage for stage in stages[:last])
+    return (*before, *stages[last:])
 
 
 def used_after(stages: Sequence[Stage], barrier: Stage) -> tuple[str, ...] | None:

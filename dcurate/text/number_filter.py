@@ -75,7 +75,8 @@ class NumberRangeFilter(NumberFilter):
     A row without the number is kept.
 
     Raises:
-        PipelineError: a bound is no number, both are None, or there is no name of a column.
+        PipelineError: a bound is no number, both are None, the lowest is above the highest, or there is no name of a
+            column.
 
     Examples:
         >>> import pandas as pd
@@ -99,6 +100,8 @@ class NumberRangeFilter(NumberFilter):
             raise PipelineError(f"NumberRangeFilter: column={self.column!r} must be the name of a column")
         if self.min_value is None and self.max_value is None:
             raise PipelineError(f"NumberRangeFilter: no bound for {self.column!r}; give min_value=, max_value= or both")
+        if self.min_value is not None and self.max_value is not None and self.min_value > self.max_value:
+            raise PipelineError(f"{self!r} keeps no number: min_value is above max_value")
 
 
 def maker_of(rules: Iterable[Any], column: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -10,28 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.frames.columns import lists_of, numbers, values
-from dcurate.fs.stores import Directory
-from dcurate.shuffle.chunks import read_chunks, read_index
+from dcurate.tokens.documents import Documents, DocumentSource, joined, some
 from dcurate.tokens.layout import Ints, Layout, layout_of
 from dcurate.tokens.plan import TokenShard
-from dcurate.tokens.tokenize import DOC, IDS, LOSS, ROW
-
-#: Bytes of chunks that are read at once.
-_READ = 2**22
 
 _Array = npt.NDArray[Any]
-
-
-class Documents(NamedTuple):
-    """Consecutive documents: bounds of each in the tokens, and what is known of each."""
-
-    bounds: Ints
-    ids: _Array
-    loss: _Array | None
-    doc: list[str]
-    source: list[str]
-    row: list[int]
 
 
 class Flat(NamedTuple):
@@ -66,7 +49,7 @@ class ShardContent:
 
     Args:
         shard: its documents.
-        options: fsspec's ``storage_options`` for the files of chunks.
+        source: where the documents are read.
         packing, window: see `layout_of`.
         pad: the id of padding.
         kind: the type of ids.
@@ -75,7 +58,7 @@ class ShardContent:
     """
 
     shard: TokenShard
-    options: Mapping[str, Any]
+    source: DocumentSource
     packing: str
     window: int | None
     pad: int
@@ -86,12 +69,7 @@ class ShardContent:
     @cached_property
     def layout(self) -> Layout:
         """Where the pieces of documents lie."""
-        lengths = [np.zeros(0, np.int64)]
-        for part in self.shard.parts:
-            assert part.rows is not None
-            lengths.append(
-                read_index(Directory(part.path, self.options), part.path).notes["lengths"][slice(*part.rows)]
-            )
+        lengths = [np.zeros(0, np.int64), *map(self.source.lengths, self.shard.parts)]
         return layout_of(np.concatenate(lengths).astype(np.int64), self.packing, self.window)
 
     def flat(self) -> Iterator[Flat]:
@@ -157,63 +135,11 @@ class ShardContent:
             stop = int(bounds[int(np.searchsorted(bounds, have, "right")) - 1])
             if stop <= first:
                 continue
-            whole = _joined(waiting)
-            yield first, _some(whole, 0, stop - first)
-            waiting = [_some(whole, stop - first, have - first)] if have > stop else []
+            whole = joined(waiting)
+            yield first, some(whole, 0, stop - first)
+            waiting = [some(whole, stop - first, have - first)] if have > stop else []
             first = stop
 
     def _documents(self) -> Iterator[Documents]:
-        """The documents of the shard, a few chunks at a time."""
         for part in self.shard.parts:
-            assert part.rows is not None
-            index = read_index(Directory(part.path, self.options), part.path)
-            source = str(index.notes["source"][0])
-            chunk = int(np.searchsorted(index.rows, part.rows[0], "right")) - 1
-            last = int(np.searchsorted(index.rows, part.rows[1]))
-            while chunk < last:
-                stop = int(np.searchsorted(index.bounds, index.bounds[chunk] + _READ, "right")) - 1
-                stop = min(max(stop, chunk + 1), last)
-                before = int(index.rows[chunk])
-                bounds = int(index.bounds[chunk]), int(index.bounds[stop])
-                for table in read_chunks(part.path, dict(self.options), *bounds):
-                    low, high = max(part.rows[0] - before, 0), min(part.rows[1] - before, table.num_rows)
-                    if low < high:
-                        yield self._read(table.slice(low, high - low), source)
-                    before += table.num_rows
-                chunk = stop
-
-    def _read(self, table: Any, source: str) -> Documents:
-        bounds, ids = lists_of(table, IDS)
-        loss = lists_of(table, LOSS)[1] if self.with_loss else None
-        row = numbers(table, ROW).tolist()
-        return Documents(bounds, ids, loss, values(table, DOC), [source] * table.num_rows, row)
-
-
-def _joined(parts: list[Documents]) -> Documents:
-    if len(parts) == 1:
-        return parts[0]
-    lengths = np.concatenate([np.diff(part.bounds) for part in parts])
-    losses = [part.loss for part in parts if part.loss is not None]
-    return Documents(
-        np.concatenate([[0], np.cumsum(lengths)]),
-        np.concatenate([part.ids for part in parts]),
-        np.concatenate(losses) if losses else None,
-        [one for part in parts for one in part.doc],
-        [one for part in parts for one in part.source],
-        [one for part in parts for one in part.row],
-    )
-
-
-def _some(documents: Documents, start: int, stop: int) -> Documents:
-    """Some documents of several."""
-    if start == 0 and stop == len(documents.doc):
-        return documents
-    low, high = int(documents.bounds[start]), int(documents.bounds[stop])
-    return Documents(
-        documents.bounds[start : stop + 1] - low,
-        documents.ids[low:high],
-        None if documents.loss is None else documents.loss[low:high],
-        documents.doc[start:stop],
-        documents.source[start:stop],
-        documents.row[start:stop],
-    )
+            yield from self.source.documents(part)

@@ -16,8 +16,8 @@ from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
 from dcurate.fs.stores import Directory
 from dcurate.io.parquet_stream import parquet_lists
-from dcurate.tokens.formats import FORMATS, TokenFormat, mds_config
-from dcurate.tokens.spans import Span, span_at, spans_of
+from dcurate.tokens.formats import FORMATS, TokenFormat, mds_config, shape_width
+from dcurate.tokens.spans import SPANS, Span, span_at, spans_of
 
 #: What a folder of tokens holds, for people and for `dcurate tokens`.
 ABOUT = "tokens.json"
@@ -51,8 +51,13 @@ class TokenFolder:
         data = self.directory.read(ABOUT)
         if data is None:
             raise DataError(f"{self.url!r} has no {ABOUT}; name a folder in which a run of TokenWriter has ended")
-        found: dict[str, Any] = json.loads(data)
+        found: dict[str, Any] = {"unit": "document", **json.loads(data)}  # earlier versions did not name it
         return found
+
+    def known(self, about: Mapping[str, Any]) -> TokenFolder:
+        """Return the folder with what is in it known, so that it is not read again."""
+        self.__dict__["about"] = about
+        return self
 
     @property
     def format(self) -> TokenFormat:
@@ -103,19 +108,46 @@ class TokenFolder:
         Raises:
             DataError: they cannot be read.
         """
+        return self.stretch(span.shard, span.start, span.end, (span.document, np.array([span.end - span.start])))[0]
+
+    def stretch(
+        self, shard: str, start: int, end: int, documents: tuple[int, npt.NDArray[np.int64]] | None = None
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+        """Return consecutive tokens of a shard, and the loss of each if the folder has losses.
+
+        Args:
+            shard: its name.
+            start: first token.
+            end: one past the last.
+            documents: number of the first document and the tokens of each, for formats with a sample for each.
+
+        Raises:
+            DataError: they cannot be read, or are not there.
+        """
         kind, window = np.dtype(self.about["dtype"]), self.about["sequence_length"]
-        ending = self.format.endings[0]
-        name = f"{span.shard}{ending}"
+        name, losses = f"{shard}{self.format.endings[0]}", self.about["losses"]
         if not self.format.columns:
-            before = self._before(span.shard)
-            data = self.read(name, before + span.start * kind.itemsize, before + span.end * kind.itemsize)
-            return np.frombuffer(data, kind)
-        first, last = span.document, span.document + 1
+            before = self._before(shard)
+            ids = np.frombuffer(self._all_of(name, before + start * kind.itemsize, (end - start) * kind.itemsize), kind)
+            if not losses:
+                return ids, None
+            beside = (f"{shard}.ds.loss", 0) if self.about["format"] == "ds" else (f"{SPANS}/{shard}.loss.npy", 128)
+            return ids, np.frombuffer(self._all_of(beside[0], beside[1] + start, end - start), np.uint8)
         if window is not None:
-            first, last = span.start // window, -(-span.end // window)
-        found = [np.zeros(0, kind), *self._samples(name, first, last, window or span.end - span.start)]
-        start = 0 if window is None else span.start - first * window
-        return np.concatenate(found)[start : start + span.end - span.start]
+            first, last = start // window, -(-end // window)
+            lengths = np.full(last - first, window, np.int64)
+            start, end = start - first * window, end - first * window
+        else:
+            assert documents is not None
+            first, lengths = documents
+            start, end = 0, end - start
+        found = [[np.zeros(0, kind)], [np.zeros(0, np.uint8)]]
+        for column, own in enumerate(self._samples(name, first, lengths)):
+            found[column] += own
+        ids, loss = (np.concatenate(own)[start:end] for own in found)
+        if len(ids) != end - start:
+            raise DataError(f"{self.directory.path(name)!r} has fewer tokens than its spans; it was cut")
+        return ids, loss if losses else None
 
     def read(self, name: str, start: int, stop: int) -> bytes:
         """Read some bytes of a file.
@@ -133,22 +165,47 @@ class TokenFolder:
         """The bytes of each file, by name without folders."""
         return {name.rpartition("/")[2]: entry.size for name, entry in self.directory.files().items()}
 
+    def damage(self) -> Iterator[str]:
+        """Yield a sentence for each file that is missing, or has another size than when it was written."""
+        sizes = self.sizes
+        for shard in self.shards:
+            for name, size in shard["files"].items():
+                if name not in sizes:
+                    yield f"{name} is missing"
+                elif sizes[name] != size:
+                    yield f"{name} has {sizes[name]:,} bytes and was written with {size:,}"
+
     def _before(self, shard: str) -> int:
         """Bytes before the first token of a file."""
         form = self.about["format"]
         if form == "litdata":
-            return 4 * (int(self.shard(shard)["sequences"]) + 2)
+            return 4 * (int.from_bytes(self.read(f"{shard}.bin", 0, 4), "little") + 2)
         return _NPY_HEADER if form == "npy" else 0
 
-    def _samples(self, name: str, first: int, last: int, length: int) -> Iterator[npt.NDArray[Any]]:
-        """The tokens of some samples, each of a length."""
-        kind = np.dtype(self.about["dtype"])
+    def _all_of(self, name: str, start: int, size: int) -> bytes:
+        data = self.read(name, start, start + size)
+        if len(data) != size:
+            raise DataError(f"{self.directory.path(name)!r} is cut: it has no bytes {start:,} to {start + size:,}")
+        return data
+
+    def _samples(self, name: str, first: int, lengths: npt.NDArray[np.int64]) -> Iterator[list[npt.NDArray[Any]]]:
+        """The tokens of some samples of given lengths, and then their losses if there are any."""
+        kind, losses = np.dtype(self.about["dtype"]), self.about["losses"]
+        last = first + len(lengths)
         if self.about["format"] == "parquet":
-            yield from (np.array(one, kind) for one in parquet_lists(self.directory, name, "input_ids", first, last))
+            for column, of in (("input_ids", kind), ("loss", np.dtype(np.uint8)))[: 1 + losses]:
+                yield [np.array(one, of) for one in parquet_lists(self.directory, name, column, first, last)]
             return
-        offsets = np.frombuffer(self.read(name, 4 * (first + 1), 4 * (last + 2)), "<u4")
-        for stop in offsets[1:].tolist():  # the tokens are the last column
-            yield np.frombuffer(self.read(name, stop - length * kind.itemsize, stop), kind)
+        offsets = np.frombuffer(self._all_of(name, 4 * (first + 1), 4 * (len(lengths) + 1)), "<u4").astype(np.int64)
+        data = self._all_of(name, int(offsets[0]), int(offsets[-1] - offsets[0]))
+        ends = offsets[1:] - offsets[0]
+        places = ends - lengths * kind.itemsize  # the tokens are the last column
+        yield [np.frombuffer(data, kind, n, at) for n, at in zip(lengths.tolist(), places.tolist(), strict=True)]
+        if losses:  # and the losses the one before
+            fixed = self.about["sequence_length"] is not None
+            heads = [0 if fixed else 1 + shape_width(length) for length in lengths.tolist()]
+            rows = zip(lengths.tolist(), (places - lengths).tolist(), heads, strict=True)
+            yield [np.frombuffer(data, np.uint8, n, at - head) for n, at, head in rows]
 
 
 def mds_settings(about: Mapping[str, Any]) -> dict[str, Any]:

@@ -113,6 +113,8 @@ def _memmap(content: ShardContent, files: ShardFiles) -> None:
         documents = piece.documents
         for place in range(piece.pieces.start, piece.pieces.stop):
             document = int(layout.document[place]) - piece.first
+            if documents.doc[document] is None:
+                continue
             start = int(layout.position[place])
             table.writerow(
                 [
@@ -120,7 +122,7 @@ def _memmap(content: ShardContent, files: ShardFiles) -> None:
                     start + int(layout.length[place]),
                     documents.doc[document],
                     documents.source[document],
-                    documents.row[document],
+                    int(documents.row[document]),
                 ]
             )
 
@@ -235,7 +237,7 @@ def _mds(content: ShardContent, files: ShardFiles) -> None:
 def _mds_array(array: npt.NDArray[Any], fixed: bool) -> bytes:
     if fixed:
         return array.tobytes()
-    width = _shape_width(len(array))
+    width = shape_width(len(array))
     return bytes([4 | (width.bit_length() - 1)]) + len(array).to_bytes(width, "little") + array.tobytes()
 
 
@@ -244,15 +246,15 @@ def _mds_sizes(content: ShardContent, boundaries: list[Ints] | None) -> Ints:
     lengths = content.layout.sequences
     width = np.dtype(content.kind).itemsize + content.with_loss
     if boundaries is not None:
-        extra = np.array([5 + _shape_width(len(one)) + 4 * len(one) for one in boundaries], np.int64)
+        extra = np.array([5 + shape_width(len(one)) + 4 * len(one) for one in boundaries], np.int64)
         return lengths * width + extra
     columns = 1 + content.with_loss
-    shapes = np.array([_shape_width(length) for length in lengths.tolist()], np.int64)
+    shapes = np.array([shape_width(length) for length in lengths.tolist()], np.int64)
     return lengths * width + columns * (5 + shapes)
 
 
-def _shape_width(length: int) -> int:
-    """Bytes that hold the length of an array."""
+def shape_width(length: int) -> int:
+    """Return how many bytes hold the length of an array in MDS."""
     return next(width for width in (1, 2, 4, 8) if length < 256**width)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ import numpy as np
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.stage import SourceStage
 from dcurate.fs.stores import Directory
-from dcurate.shuffle.chunks import ChunkIndex, read_index, read_indexes
+from dcurate.shuffle.chunks import read_index, read_indexes
+from dcurate.tokens.layout import Ints
 
 
 @dataclass
@@ -22,11 +23,13 @@ class TokenShard(FileGroup):
         number: of the shard.
         documents: how many.
         tokens: of all of them.
+        label: name of its files; made of the number if empty.
     """
 
     number: int = 0
     documents: int = 0
     tokens: int = 0
+    label: str = ""
 
     @property
     def num_items(self) -> int:
@@ -53,31 +56,36 @@ def plan_shards(folder: Directory, files: Sequence[str], most: int) -> list[Toke
         files: of chunks, in the order of the source.
         most: tokens of a shard.
     """
-    plan = _Plan(most)
+    plan = ShardPlan(most)
     for path, index in zip(files, read_indexes(folder, files), strict=True):
-        plan.add(path, index)
+        plan.add(FilePart(path, size=int(index.bounds[-1])), index.notes["lengths"])
     return plan.finished()
 
 
 @dataclass
-class _Plan:
+class ShardPlan:
+    """Shards that take documents until the next one would be too many tokens.
+
+    Args:
+        most: tokens of a shard.
+    """
+
     most: int
     shards: list[TokenShard] = field(default_factory=list)
     parts: list[FilePart] = field(default_factory=list)
     documents: int = 0
     tokens: int = 0
 
-    def add(self, path: str, index: ChunkIndex) -> None:
-        """Add the documents of a file."""
-        before = np.concatenate([[0], np.cumsum(index.notes["lengths"], dtype=np.int64)])
+    def add(self, part: FilePart, lengths: Ints) -> None:
+        """Add the documents of a file, with the tokens of each."""
+        before = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         row, rows = 0, len(before) - 1
-        size = int(index.bounds[-1])
         while row < rows:
             room = self.most - self.tokens
             stop = int(np.searchsorted(before, before[row] + room, "right")) - 1
             if stop > row:
-                version = f"{size}:{row}:{stop}"
-                self.parts.append(FilePart(path, size=size, version=version, rows=(row, stop)))
+                version = f"{part.size}:{row}:{stop}"
+                self.parts.append(replace(part, version=version, rows=(row, stop)))
                 self.documents += stop - row
                 self.tokens += int(before[stop] - before[row])
                 row = stop

@@ -38,6 +38,7 @@ class TokenSettings:
     packing: str
     sequence_length: int | None
     dtype: str | None
+    unit: str = "document"
 
     def __post_init__(self) -> None:
         asks = self.tokenizer.asks

@@ -31,8 +31,8 @@ class Span:
         end: one past the last.
         doc: id of the document, and ``document`` its number in the shard: ids may not be unique.
         first: number in the document of the first token.
-        source: the split that the document was read from: a file, or part of it.
-        row: number of the row in its batch, from 0.
+        source: the file, or part of a file, that the document was read from.
+        row: number of the row in that, from 0; in its batch where the reader does not say it.
         epoch: how often a mixture had the document before; 0 without one.
     """
 
@@ -54,30 +54,40 @@ class SpanWriter:
         file: open for writing.
         shard: name of the shard.
         layout: of the shard.
+
+    Attributes:
+        documents: that were written, and ``tokens`` how many are in them.
     """
 
     def __init__(self, file: BinaryIO, shard: str, layout: Layout) -> None:
         self._stream, self._shard, self._layout = ParquetStream(file), shard, layout
+        self.documents = self.tokens = 0
 
     def add(self, piece: Flat) -> None:
         """Add the spans of some tokens."""
-        layout, within, documents = self._layout, piece.pieces, piece.documents
-        own = (layout.document[within] - piece.first).tolist()
-        start = layout.position[within]
+        layout, documents = self._layout, piece.documents
+        within = np.arange(piece.pieces.start, piece.pieces.stop)
+        own = layout.document[within] - piece.first
+        if None in documents.doc:  # padding that is kept as it was
+            real = np.array([documents.doc[one] is not None for one in own.tolist()], np.bool_)
+            within, own = within[real], own[real]
+        start, length = layout.position[within], layout.length[within]
         table = table_of(
             {
                 "shard": [self._shard] * len(own),
                 "start": start,
-                "end": start + layout.length[within],
-                "doc": [documents.doc[one] for one in own],
+                "end": start + length,
+                "doc": [documents.doc[one] or "" for one in own.tolist()],
                 "document": layout.document[within],
-                "first": layout.start[within],
-                "source": [documents.source[one] for one in own],
-                "row": np.array([documents.row[one] for one in own], np.int64),
-                "epoch": np.zeros(len(own), np.int32),
+                "first": layout.start[within] + documents.first[own],
+                "source": [documents.source[one] for one in own.tolist()],
+                "row": documents.row[own],
+                "epoch": documents.epoch[own].astype(np.int32),
             }
         )
         self._stream.write(table)
+        self.documents += len(np.unique(own))
+        self.tokens += int(length.sum())
 
     def close(self, about: Mapping[str, Any]) -> None:
         """Write the end of the file, with what is known of the shard."""

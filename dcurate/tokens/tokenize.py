@@ -12,7 +12,8 @@ import numpy as np
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.columns import as_text, column_of, lists_of, only, table_of, values, with_lists
+from dcurate.frames import origins
+from dcurate.frames.columns import as_text, column_of, lists_of, numbers, only, table_of, values, with_lists
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.excerpts import id_column
 from dcurate.models.shared import SHARED
@@ -22,7 +23,7 @@ from dcurate.tokens.settings import TokenSettings
 from dcurate.tokens.tokenizer import Encoded, Ids, SpecialIds, TextEncoder
 
 #: Columns of tokens on their way to shards.
-IDS, LOSS, DOC, ROW = "ids", "loss", "doc", "row"
+IDS, LOSS, DOC, SOURCE, ROW, EPOCH, FIRST = "ids", "loss", "doc", "source", "row", "epoch", "first"
 #: The reason for which a document without tokens is left out.
 NO_TOKENS = "no_tokens"
 
@@ -43,6 +44,7 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
     token_settings: TokenSettings
     name: str = "tokenize_documents"
 
+    uses_origins = True
     _loaded: _Loaded | None = field(default=None, init=False, repr=False, compare=False)
     _key: Hashable | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -58,7 +60,7 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
         return self.token_settings.deciding()
 
     def outputs(self) -> Spec:
-        return [], [DOC, ROW, IDS]
+        return [], [DOC, SOURCE, ROW, EPOCH, IDS]
 
     def inputs(self) -> Spec:
         own = self.token_settings
@@ -102,7 +104,7 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
         kept = np.flatnonzero(mask)
         bounds, flat = self._joined([found[row] for row in kept.tolist()])
         self._check_length(np.diff(bounds), [docs[row] for row in kept.tolist()])
-        made = table_of({DOC: [docs[row] for row in kept.tolist()], ROW: kept})
+        made = table_of({DOC: [docs[row] for row in kept.tolist()], **_places(table, kept, task.key)})
         made = with_lists(made, IDS, bounds, flat)
         if losses is not None:
             made = with_lists(made, LOSS, bounds, self._joined_losses([losses[row] for row in kept.tolist()]))
@@ -184,6 +186,19 @@ def loss_of(encoded: Encoded, ranges: Any) -> Any:
     return loss
 
 
+def _places(table: Any, kept: Ints, key: BatchKey | None) -> dict[str, Any]:
+    """Where each of some rows was read, and how often a mixture had it before."""
+    split = "" if key is None else key.split
+    marked = origins.FILE in table.column_names
+    epochs = numbers(table, origins.EPOCH) if origins.EPOCH in table.column_names else np.zeros(table.num_rows, int)
+    files = values(table, origins.FILE) if marked else [split] * table.num_rows
+    return {
+        SOURCE: [files[row] or split for row in kept.tolist()],
+        ROW: numbers(table, origins.ROW)[kept] if marked else kept,
+        EPOCH: epochs[kept].astype(np.int32),
+    }
+
+
 def _ids_of(table: Any, id_field: str | None, key: BatchKey | None) -> list[str]:
     """The id of each row as text; made of the batch's key and the row's number where there is none."""
     column = id_field if id_field is not None else id_column(table.column_names)
@@ -208,6 +223,5 @@ class TokenChunkWriter(ChunkWriter):
         notes: dict[str, Any] = {
             "lengths": lengths.astype(np.int32),
             "path": np.array(key.path, np.int64),
-            "source": np.array([key.split]),
         }
         yield self.chunks(chunks, key, folder, False, **notes)

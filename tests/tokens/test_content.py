@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dcurate import TokenWriter
-from dcurate.tokens import content, layout, tokenize
+from dcurate.tokens import documents, layout, tokenize
 from dcurate.tokens.check import verify
 from dcurate.tokens.folder import TokenFolder
 from dcurate.tokens.tokenizer import TokenizerSource
@@ -31,7 +31,7 @@ def test_bytes_do_not_depend_on_how_much_is_read_at_once(
     monkeypatch.setattr(layout, "_BLOCK_WINDOWS", 2)
     run(source, TokenWriter(str(tmp_path / "once"), tokenizer, **settings))
     monkeypatch.setattr(tokenize, "_CHUNK_TOKENS", 70)
-    monkeypatch.setattr(content, "_READ", 900)
+    monkeypatch.setattr(documents, "_READ", 900)
     run(source, TokenWriter(str(tmp_path / "bits"), tokenizer, **settings))
     once, bits = (data_files(tmp_path / name) for name in ("once", "bits"))
     if form == "parquet":  # the same rows in other row groups; what they hold is checked below

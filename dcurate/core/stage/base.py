@@ -37,6 +37,8 @@ class Stage(Part, ABC):
     #: Whether the stage looks at no columns but those of `inputs` and `outputs`, and passes others on as they are.
     #: Where it is true of all stages, a reader of JSON Lines parses no other columns.
     uses_only_named_columns: ClassVar[bool] = False
+    #: Whether it looks at where rows were read, which readers say in columns that only stages of dcurate see.
+    uses_origins: ClassVar[bool] = False
 
     #: Whether the stage may add columns that `outputs` does not name: no stage after it is refused for a column then.
     adds_unknown_columns: ClassVar[bool] = False
@@ -77,6 +79,14 @@ class Stage(Part, ABC):
         What follows is then a task of its own for each of the batches, so that they spread over the workers.
         """
         return False
+
+    def forecast(self) -> list[str]:
+        """Return sentences about what the stage would do with its input, for ``dcurate plan``; it may read some of it.
+
+        Raises:
+            DataError: the input cannot be read.
+        """
+        return []
 
     @property
     def sees_lines(self) -> bool:

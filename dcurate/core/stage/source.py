@@ -98,6 +98,14 @@ def _place(part: FilePart) -> dict[str, Any]:
 
 
 @runtime_checkable
+class MarksRows(Protocol):
+    """A stage that can say where each row was read, or how often it came before."""
+
+    def marking_rows(self) -> Self:
+        """Return the stage with columns added that say it."""
+
+
+@runtime_checkable
 class KeepsLines(Protocol):
     """A reader that can keep the lines from which it reads rows."""
 
